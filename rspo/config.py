@@ -1,0 +1,339 @@
+"""The keys of a scale's config file, each with what it is and what it may be.
+
+Values and their sources stand in config/tiny.yaml and config/paper.yaml.
+"""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from rspo.errors import InputError
+from rspo.objectives import OBJECTIVES
+
+Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
+Positive = Annotated[int, Field(ge=1)]
+Rate = Annotated[float, Field(gt=0, le=1)]
+# Names end up in folder names, where "--" separates the parts.
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
+
+
+class Section(BaseModel):
+    """A part of a config; unknown keys are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Generated(Section):
+    """Problems made by `rspo.datasets.generated`."""
+
+    families: tuple[Family, ...] = Field(min_length=1)
+    split: Literal["train", "validation", "test"]
+    problems: Positive  # of each family
+
+
+class RowFilter(Section):
+    """Keep the rows whose `column` contains a text."""
+
+    column: str
+    contains: str
+
+
+class Hub(Section):
+    """Rows of a data set on the Hugging Face hub, or in a mirror folder under the hub's names."""
+
+    id: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    configs: tuple[str, ...] = ()  # read one after the other; none: the default one
+    split: str
+    revision: str  # commit of the hub's repository
+    problem: str  # column with the problem's text
+    answer: str  # column with the answer, or answers
+    answer_in: Literal["column", "box"] = "column"  # box: the last \boxed{} of that column
+    filter: RowFilter | None = None
+    exclude: Name | None = None  # a benchmark whose problems are left out of this set
+    rows: int | tuple[int, ...]  # expected, after the filter and before rows without an answer go
+    without_answer: int = 0  # rows expected to have no answer; dropped and listed
+
+    @property
+    def accepted_rows(self) -> tuple[int, ...]:
+        return (self.rows,) if isinstance(self.rows, int) else self.rows
+
+
+class DataSet(Section):
+    """Where a set of problems comes from: exactly one of the two."""
+
+    generated: Generated | None = None
+    hub: Hub | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "DataSet":
+        if (self.generated is None) == (self.hub is None):
+            raise ValueError("needs exactly one of: generated, hub")
+        return self
+
+
+class Benchmark(DataSet):
+    """A set of problems to evaluate on."""
+
+    label: str  # panel title
+
+
+class Data(Section):
+    train: DataSet
+    validation: DataSet
+    suites: dict[Name, dict[Name, Benchmark]]  # suite -> benchmark -> data set
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "Data":
+        names = ["train", "validation", *(b for suite in self.suites.values() for b in suite)]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise ValueError(f"two data sets have the same name: {', '.join(repeated)}")
+        return self
+
+
+class Scratch(Section):
+    """A Qwen2 of the tiny scale and how its base model is trained from nothing."""
+
+    hidden_size: Positive
+    layers: Positive
+    heads: Positive
+    feed_forward: Positive
+    examples: Positive
+    batch: Positive
+    steps: Positive
+    learning_rate: Rate
+    seed: int
+
+
+class HubModel(Section):
+    id: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    revision: str
+
+
+class Model(Section):
+    """A base policy: exactly one of scratch and hub."""
+
+    label: str
+    learning_rate: Rate  # of reinforcement learning
+    scratch: Scratch | None = None
+    hub: HubModel | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "Model":
+        if (self.scratch is None) == (self.hub is None):
+            raise ValueError("needs exactly one of: scratch, hub")
+        return self
+
+
+class Sampling(Section):
+    temperature: float = Field(gt=0)
+    top_p: float = Field(gt=0, le=1)
+    max_prompt_tokens: Positive
+    max_response_tokens: Positive
+
+
+class Optimizer(Section):
+    schedule: Literal["constant", "linear"]  # after the warm-up; linear: down to 0
+    warmup_ratio: float = Field(ge=0, lt=1)  # share of all updates
+    betas: tuple[float, float]
+    weight_decay: float = Field(ge=0)
+    gradient_clip: float | None = Field(default=None, gt=0)
+
+
+class Training(Section):
+    steps: Positive
+    prompts_per_step: Positive
+    mini_batch_prompts: Positive
+    optimizer: Optimizer
+    ppo_clip: float = Field(gt=0, lt=1)
+    checkpoint_every: Positive
+
+    @model_validator(mode="after")
+    def _whole_mini_batches(self) -> "Training":
+        if self.prompts_per_step % self.mini_batch_prompts:
+            raise ValueError(
+                f"mini_batch_prompts = {self.mini_batch_prompts} must divide "
+                f"prompts_per_step = {self.prompts_per_step}"
+            )
+        return self
+
+
+class Rewards(Section):
+    length_discount: float = Field(ge=0, le=1)
+
+
+class Evaluation(Section):
+    samples: Positive
+    k: tuple[Positive, ...] = Field(min_length=1)
+    seed: int
+    resamples: Positive
+
+    @model_validator(mode="after")
+    def _enough_samples(self) -> "Evaluation":
+        if self.samples < 2 * max(self.k):
+            raise ValueError(
+                f"samples = {self.samples} must be at least twice the largest k = {max(self.k)}, "
+                "or the error within a problem has no unbiased estimate"
+            )
+        return self
+
+
+class CellSpec(Section):
+    """Training cells: one for each combination of the values of k and n."""
+
+    model: Name
+    objective: str
+    k: int | tuple[int, ...] = 1
+    n: int | tuple[int, ...]
+    reward: Literal["binary", "length"] = "binary"
+
+    @model_validator(mode="after")
+    def _objective_accepts(self) -> "CellSpec":
+        if self.objective not in OBJECTIVES:
+            raise ValueError(
+                f"unknown objective {self.objective!r}; allowed: {', '.join(OBJECTIVES)}"
+            )
+        objective = OBJECTIVES[self.objective]
+        for k, n in self.pairs:
+            if n < 1 or not objective.k_rule.allows(k, n):
+                raise ValueError(
+                    f"{self.objective} cannot use k = {k} with n = {n}; "
+                    f"allowed: {objective.k_rule.value}"
+                )
+            if objective.k_rule.name == "NONE" and k != 1:
+                raise ValueError(f"{self.objective} has no k; leave it out (found k = {k})")
+        if objective.binary and self.reward != "binary":
+            raise ValueError(
+                f"{self.objective} needs reward: binary (found {self.reward}); "
+                "rspo_max_at_k takes any reward"
+            )
+        return self
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        ks = (self.k,) if isinstance(self.k, int) else self.k
+        ns = (self.n,) if isinstance(self.n, int) else self.n
+        return [(k, n) for k in ks for n in ns]
+
+
+class Comparison(Section):
+    """Cells that a figure draws together, and the suite they are evaluated on."""
+
+    suite: Name
+    cells: tuple[CellSpec, ...] = Field(min_length=1)
+
+
+class Config(Section):
+    """A whole scale."""
+
+    seeds: Positive
+    engine: Literal["local", "verl"]
+    verifier: Literal["exact", "math_verify", "xverify"]
+    data: Data
+    models: dict[Name, Model]
+    sampling: Sampling
+    training: Training
+    rewards: Rewards
+    evaluation: Evaluation
+    grid: dict[Name, Comparison]
+
+    @model_validator(mode="after")
+    def _references_exist(self) -> "Config":
+        for name, comparison in self.grid.items():
+            if comparison.suite not in self.data.suites:
+                raise ValueError(
+                    f"grid.{name}.suite = {comparison.suite!r} is not one of data.suites: "
+                    f"{', '.join(self.data.suites)}"
+                )
+            for spec in comparison.cells:
+                if spec.model not in self.models:
+                    raise ValueError(
+                        f"grid.{name}: model {spec.model!r} is not one of models: "
+                        f"{', '.join(self.models)}"
+                    )
+        if self.engine == "local" and self.sampling.top_p != 1:
+            raise ValueError(
+                f"sampling.top_p = {self.sampling.top_p}: the local engine samples the whole "
+                "distribution; allowed: 1.0"
+            )
+        return self
+
+
+def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
+    """Read a config file, lay overrides (a nested mapping) over it, and check every key.
+
+    Raises: InputError that names the file, the key, the value and what is allowed.
+    """
+    try:
+        values = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        scales = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none found"
+        raise InputError(f"{path}: no such config file; scales here: {scales}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
+    try:
+        return Config.model_validate(_merge(values, overrides))
+    except ValidationError as error:
+        lines = [_explain(problem, overrides) for problem in _deepest(error.errors())]
+        raise InputError("\n".join(f"{path}: {line}" for line in lines)) from None
+
+
+def _merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(values)
+    for key, value in overrides.items():
+        old = merged.get(key)
+        nested = isinstance(old, Mapping) and isinstance(value, Mapping)
+        merged[key] = _merge(old, value) if nested else value
+    return merged
+
+
+def _deepest(problems: list[Any]) -> list[Any]:
+    """Leave out findings about a section that only follow from a finding inside it."""
+    places = [problem["loc"] for problem in problems]
+    return [
+        problem
+        for problem in problems
+        if not any(
+            len(place) > len(problem["loc"]) and place[: len(problem["loc"])] == problem["loc"]
+            for place in places
+        )
+    ]
+
+
+def _explain(problem: Any, overrides: Mapping[str, Any]) -> str:
+    """One line for one of pydantic's findings: key, value, and what is allowed."""
+    location = [part for part in problem["loc"] if part not in ("int", "tuple[int, ...]")]
+    key = ".".join(str(part) for part in location) or "the config"
+    origin = " (given on the command line)" if location and location[0] in overrides else ""
+    if problem["type"] == "extra_forbidden":
+        allowed = _keys_at(location[:-1])
+        close = difflib.get_close_matches(str(location[-1]), allowed, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return (
+            f"unknown key {key} = {problem['input']!r}{origin}{hint}; allowed: {', '.join(allowed)}"
+        )
+    if problem["type"] == "missing":
+        return f"{key} is missing{origin}"
+    message = problem["msg"].removeprefix("Value error, ")
+    found = "" if isinstance(problem["input"], (dict, Section)) else f" = {problem['input']!r}"
+    return f"{key}{found}{origin}: {message}"
+
+
+def _keys_at(location: list[Any]) -> list[str]:
+    """The keys that the section at a place of the config may have."""
+    kind: Any = Config
+    for part in location:
+        if isinstance(kind, type) and issubclass(kind, Section):
+            kind = kind.model_fields[part].annotation
+        elif get_args(kind):  # dict[Name, Section] or tuple[Section, ...]
+            kind = get_args(kind)[0 if isinstance(part, int) else -1]
+        choices = [a for a in get_args(kind) if isinstance(a, type) and issubclass(a, Section)]
+        if type(None) in get_args(kind) and choices:  # Section | None
+            kind = choices[0]
+    return list(kind.model_fields)

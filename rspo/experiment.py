@@ -1,0 +1,230 @@
+"""Config -> cells -> file names. The only place that knows the grid.
+
+experiment = Experiment.load("tiny")
+for cell in experiment.cells:
+    print(cell.name, experiment.policy(cell.name))
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rspo.config import Comparison, Config, DataSet, load_config
+from rspo.errors import InputError
+from rspo.files import fingerprint
+
+BASE = "base"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training run, named `model--objective--kK--nN[--reward]--sSEED`.
+
+    The objective's name loses "_at_k" and takes hyphens; a binary reward is left out:
+    `small--rspo-pass--k4--n16--s0`, `small--rspo-max--k4--n16--length--s0`.
+    """
+
+    model: str
+    objective: str
+    k: int
+    n: int
+    reward: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        objective = self.objective.replace("_at_k", "").replace("_", "-")
+        reward = [] if self.reward == "binary" else [self.reward]
+        parts = [self.model, objective, f"k{self.k}", f"n{self.n}", *reward, f"s{self.seed}"]
+        return "--".join(parts)
+
+
+def base_name(model: str) -> str:
+    """Folder name of a model's base policy, which is evaluated like a cell's."""
+    return f"{model}--{BASE}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A scale's config with everything that follows from it."""
+
+    scale: str
+    config: Config
+    results: Path
+    reports: Path
+
+    @classmethod
+    def load(
+        cls,
+        scale: str = "tiny",
+        overrides: Mapping[str, Any] | None = None,
+        root: Path | None = None,
+    ) -> "Experiment":
+        """Read `config/<scale>.yaml` below `root` (default: the current folder).
+
+        Args:
+            overrides: nested mapping laid over the file, such as {"seeds": 3}.
+
+        Raises: InputError for anything wrong in the config.
+        """
+        root = root or Path()
+        config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
+        return cls(scale, config, root / "results" / scale, root / "reports")
+
+    # --- cells -------------------------------------------------------------------------------
+
+    @cached_property
+    def cells(self) -> dict[str, Cell]:
+        """Every training cell of the grid by name, in the grid's order, each once."""
+        found = (cell for grid in self.config.grid for cell in self.cells_of(grid))
+        return {cell.name: cell for cell in found}
+
+    def cells_of(self, grid: str) -> list[Cell]:
+        """The cells of one comparison of the grid."""
+        return [
+            Cell(spec.model, spec.objective, k, n, spec.reward, seed)
+            for spec in self.comparison(grid).cells
+            for k, n in spec.pairs
+            for seed in range(self.config.seeds)
+        ]
+
+    def comparison(self, grid: str) -> Comparison:
+        if grid not in self.config.grid:
+            raise InputError(
+                f"config/{self.scale}.yaml: grid has no {grid!r}; has {', '.join(self.config.grid)}"
+            )
+        return self.config.grid[grid]
+
+    def bases_of(self, grid: str) -> list[str]:
+        """Names of the base policies of a comparison's models."""
+        models = dict.fromkeys(spec.model for spec in self.comparison(grid).cells)
+        return [base_name(model) for model in models]
+
+    def policies_of(self, grid: str) -> list[str]:
+        """Names of all policies that a comparison draws: the base ones, then the cells."""
+        return self.bases_of(grid) + [cell.name for cell in self.cells_of(grid)]
+
+    @cached_property
+    def policies(self) -> list[str]:
+        """Names of every policy: the base ones, then the cells."""
+        bases = dict.fromkeys(base for grid in self.config.grid for base in self.bases_of(grid))
+        return [*bases, *self.cells]
+
+    def cell(self, name: str) -> Cell:
+        if name not in self.cells:
+            raise InputError(
+                f"no cell {name!r} in config/{self.scale}.yaml; {_near(name, self.cells)}"
+            )
+        return self.cells[name]
+
+    def model_of(self, policy: str) -> str:
+        """The model that a policy (cell or base) is one of."""
+        if policy in self.policies and policy.endswith(f"--{BASE}"):
+            return policy.removesuffix(f"--{BASE}")
+        return self.cell(policy).model
+
+    # --- data sets ---------------------------------------------------------------------------
+
+    @cached_property
+    def data_sets(self) -> dict[str, DataSet]:
+        """Every set of problems by name: train, validation and the benchmarks."""
+        data = self.config.data
+        sets: dict[str, DataSet] = {"train": data.train, "validation": data.validation}
+        for suite in data.suites.values():
+            sets.update(suite)
+        return sets
+
+    def data_set(self, name: str) -> DataSet:
+        if name not in self.data_sets:
+            raise InputError(
+                f"no data set {name!r} in config/{self.scale}.yaml; has {', '.join(self.data_sets)}"
+            )
+        return self.data_sets[name]
+
+    def benchmarks_of(self, suite: str) -> list[str]:
+        if suite not in self.config.data.suites:
+            raise InputError(
+                f"no suite {suite!r} in config/{self.scale}.yaml; "
+                f"has {', '.join(self.config.data.suites)}"
+            )
+        return list(self.config.data.suites[suite])
+
+    # --- what each file depends on -------------------------------------------------------------
+
+    def settings(self, step: str, name: str = "") -> dict[str, Any]:
+        """The part of the config that decides what one file holds, as plain data.
+
+        A change of it remakes the file; a change of anything else does not.
+
+        Args:
+            step: "prepare", "pretrain", "train", "sample", "score" or "curves".
+            name: the data set, model, or cell that the step is about.
+        """
+        config = self.config.model_dump(mode="json")
+        if step == "prepare":
+            return self.data_set(name).model_dump(mode="json", exclude={"label"})
+        if step == "pretrain":
+            keep = ("max_prompt_tokens", "max_response_tokens")
+            model = {key: config["models"][name][key] for key in ("scratch", "hub")}
+            return model | {key: config["sampling"][key] for key in keep}
+        if step == "train":
+            cell = self.cell(name)
+            keys = ("engine", "verifier", "sampling", "training")
+            settings = asdict(cell) | {key: config[key] for key in keys}
+            settings["learning_rate"] = config["models"][cell.model]["learning_rate"]
+            if cell.reward == "length":
+                settings["rewards"] = config["rewards"]
+            return settings
+        if step == "sample":
+            evaluation = config["evaluation"]
+            return {"samples": evaluation["samples"], "seed": evaluation["seed"]} | config[
+                "sampling"
+            ]
+        if step == "score":
+            limit = config["sampling"]["max_response_tokens"]
+            return {"verifier": config["verifier"], "max_response_tokens": limit} | config[
+                "rewards"
+            ]
+        if step == "curves":
+            return {key: config["evaluation"][key] for key in ("k", "resamples", "seed")}
+        raise ValueError(f"unknown step {step!r}")
+
+    def settings_hash(self, step: str, name: str = "") -> str:
+        """Fingerprint of `settings`: what Snakemake compares to see whether a file is out of date."""
+        return fingerprint(self.settings(step, name))
+
+    # --- file names ----------------------------------------------------------------------------
+
+    def problems(self, data_set: str) -> Path:
+        return self.results / "problems" / f"{data_set}.parquet"
+
+    def folder(self, policy: str) -> Path:
+        return self.results / "cells" / policy
+
+    def policy(self, policy: str) -> Path:
+        return self.folder(policy) / "policy"
+
+    def training_log(self, cell: str) -> Path:
+        return self.folder(cell) / "training.jsonl"
+
+    def checkpoint(self, policy: str) -> Path:
+        """Folder to resume from; never a declared output, and gone when the policy is there."""
+        return self.folder(policy) / "checkpoint"
+
+    def samples(self, policy: str, benchmark: str) -> Path:
+        return self.folder(policy) / "samples" / f"{benchmark}.parquet"
+
+    def scores(self, policy: str, benchmark: str) -> Path:
+        return self.folder(policy) / "scores" / f"{benchmark}.parquet"
+
+    def curves(self, policy: str, suite: str) -> Path:
+        return self.folder(policy) / "curves" / f"{suite}.parquet"
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.3)
+    return f"did you mean {' or '.join(close)}?" if close else "see `rspo status` for the names"

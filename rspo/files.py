@@ -1,0 +1,155 @@
+"""Files that are either whole or not there, and the note beside each that says who made it."""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import rspo
+from rspo.errors import InputError
+
+_STARTED = time.time()
+_PACKAGES = (
+    "numpy",
+    "pyarrow",
+    "torch",
+    "transformers",
+    "math-verify",
+    "snakemake",
+    "vllm",
+    "verl",
+)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A temporary sibling to write `path` (file or folder) at; renamed to it when all went well.
+
+    Whatever goes wrong, an exception, Ctrl-C or a full disk, `path` is left as it was and the
+    sibling is removed. A sibling that a SIGKILL left behind goes with the next write of `path`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for stale in path.parent.glob(f".{path.name}.partial*"):
+        _remove(stale)
+    partial = path.parent / f".{path.name}.partial{path.suffix}"
+    try:
+        yield partial
+        _sync(partial)
+        if path.is_dir():
+            _remove(path)
+        partial.replace(path)
+    except BaseException:
+        _remove(partial)
+        raise
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    """Flush to disk, so that a crash after the rename cannot leave an empty file in place."""
+    for file in path.rglob("*") if path.is_dir() else [path]:
+        if file.is_file():
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with whole(path) as partial:
+        partial.write_text(text)
+
+
+def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write one JSON object a line."""
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def read_json_lines(path: Path) -> list[dict[str, Any]]:
+    """Read one JSON object a line.
+
+    Raises: InputError for a missing file or a line that is not a JSON object.
+    """
+    rows = []
+    try:
+        with path.open() as lines:
+            for number, line in enumerate(lines, start=1):
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise InputError(f"{path}, line {number}: expected a JSON object, got {row!r}")
+                rows.append(row)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}, line {len(rows) + 1}: not JSON ({error})") from None
+    return rows
+
+
+def fingerprint(settings: Any) -> str:
+    """Twelve hex digits that change with any setting: of plain data, order of keys aside."""
+    text = json.dumps(settings, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hex."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def write_provenance(
+    path: Path, settings: Any, inputs: Iterable[Path] = (), gpu_seconds: float = 0.0
+) -> None:
+    """Write `<path>.provenance.json`: who made the file or folder `path`, when and from what.
+
+    It stands beside the file, not in it, because it names host and seconds: the file itself stays
+    byte for byte the same for the same settings.
+    """
+    note = {
+        "file": path.name,
+        "settings": settings,
+        "settings_hash": fingerprint(settings),
+        "inputs": [str(item) for item in inputs],
+        "rspo": rspo.__version__,
+        "git_commit": _git_commit(),
+        "python": platform.python_version(),
+        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "host": platform.node(),
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "wall_seconds": round(time.time() - _STARTED, 2),
+        "gpu_seconds": round(gpu_seconds, 2),
+    }
+    write_text(path.with_name(path.name + ".provenance.json"), json.dumps(note, indent=1) + "\n")
+
+
+@cache
+def _git_commit() -> str:
+    """Commit of the installed source, with `+changes` if it differs; empty outside a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40"]
+    try:
+        done = subprocess.run(
+            [*command, "--dirty=+changes"], capture_output=True, text=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

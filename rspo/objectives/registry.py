@@ -1,0 +1,132 @@
+"""Every objective by name, and the one function that applies them.
+
+A new objective is one function `f(rewards [..., n], k) -> weights [..., n]` in float64 and one
+line in `OBJECTIVES`; it then works in both engines, in the grid and in the property tests.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rspo.objectives.hitchhiking import hitchhiking
+from rspo.objectives.max_at_k import rspo_max_at_k, rspo_max_at_k_plugin, rspo_max_at_k_ranked
+from rspo.objectives.pass_at_k import rspo_pass_at_k, rspo_pass_at_k_plugin
+from rspo.objectives.risk_neutral import grpo, policy_gradient
+
+if TYPE_CHECKING:
+    import torch
+
+Rewards = TypeVar("Rewards", NDArray[Any], "torch.Tensor")
+
+
+class KRule(Enum):
+    """Which k an objective accepts for groups of n responses."""
+
+    NONE = "has no k"
+    ANY = "k >= 1"
+    AT_MOST_N = "1 <= k <= n"
+    DIVIDES_N = "k divides n"
+
+    def allows(self, k: int, n: int) -> bool:
+        """Whether k is usable with groups of n; KRule.NONE ignores k, so any is."""
+        if self is KRule.NONE:
+            return True
+        if self is KRule.DIVIDES_N:
+            return 1 <= k <= n and n % k == 0
+        return 1 <= k and (self is KRule.ANY or k <= n)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One way to weigh responses.
+
+    name: in configs and in `response_weights`.
+    function: float64 rewards [..., n] and k to weights [..., n].
+    k_rule: which k it accepts.
+    binary: whether rewards must be 0 or 1.
+    """
+
+    name: str
+    function: Callable[[NDArray[np.float64], int], NDArray[np.float64]]
+    k_rule: KRule
+    binary: bool = False
+
+
+OBJECTIVES = {
+    objective.name: objective
+    for objective in (
+        Objective("policy_gradient", policy_gradient, KRule.NONE),
+        Objective("hitchhiking", hitchhiking, KRule.DIVIDES_N),
+        Objective("rspo_pass_at_k", rspo_pass_at_k, KRule.AT_MOST_N, binary=True),
+        Objective("rspo_pass_at_k_plugin", rspo_pass_at_k_plugin, KRule.ANY, binary=True),
+        Objective("rspo_max_at_k", rspo_max_at_k, KRule.AT_MOST_N),
+        Objective("rspo_max_at_k_ranked", rspo_max_at_k_ranked, KRule.AT_MOST_N),
+        Objective("rspo_max_at_k_plugin", rspo_max_at_k_plugin, KRule.ANY),
+        Objective("grpo", grpo, KRule.NONE),
+    )
+}
+
+
+def response_weights(rewards: Rewards, objective: str, k: int = 1) -> Rewards:
+    """Weight of every response, so that sum_i w_i grad log pi(y_i|x) estimates the gradient.
+
+    Args:
+        rewards: numpy array or torch tensor of a floating dtype, shape [..., n]; the last axis is
+            the group of n responses to one prompt, in the order in which they were sampled.
+        objective: a name in `OBJECTIVES`.
+        k: of Pass@k or Max@k; `policy_gradient` and `grpo` have none and ignore it.
+
+    Returns: weights of the same kind, shape, dtype and device, the 1/n inside. They are constants
+        to autograd: rewards do not depend on the policy's parameters.
+
+    Raises:
+        TypeError: rewards are neither numpy nor torch, or not of a floating dtype.
+        ValueError: unknown objective; k not an integer or outside the objective's rule; an empty
+            group; a NaN or infinite reward; a reward other than 0 and 1 given to a Pass@k
+            objective.
+    """
+    if objective not in OBJECTIVES:
+        raise ValueError(f"unknown objective {objective!r}; allowed: {', '.join(OBJECTIVES)}")
+    chosen = OBJECTIVES[objective]
+    if isinstance(rewards, np.ndarray):
+        if not np.issubdtype(rewards.dtype, np.floating):
+            raise TypeError(f"rewards must have a floating dtype, got {rewards.dtype}")
+        return _weights(rewards.astype(np.float64), chosen, k).astype(rewards.dtype)
+
+    import torch  # here, so that the numpy half needs no torch
+
+    if not isinstance(rewards, torch.Tensor):
+        raise TypeError(f"rewards must be a numpy array or torch tensor, got {type(rewards)}")
+    if not rewards.is_floating_point():
+        raise TypeError(f"rewards must have a floating dtype, got {rewards.dtype}")
+    # Rewards are few and come from verifiers on the CPU, so float64 there serves every device
+    # (Apple's GPUs have no float64) and both kinds of array get the same numbers.
+    weights = _weights(rewards.detach().to("cpu", torch.float64).numpy(), chosen, k)
+    return torch.from_numpy(weights).to(rewards.device, rewards.dtype)
+
+
+def _weights(rewards: NDArray[np.float64], objective: Objective, k: int) -> NDArray[np.float64]:
+    if rewards.ndim == 0 or rewards.shape[-1] == 0:
+        raise ValueError(f"rewards need a last axis of n >= 1 responses, got shape {rewards.shape}")
+    n = rewards.shape[-1]
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
+        raise ValueError(f"k must be an integer, got {k!r}")
+    if not objective.k_rule.allows(int(k), n):
+        raise ValueError(
+            f"{objective.name} cannot use k = {k} with n = {n} responses per prompt; "
+            f"allowed: {objective.k_rule.value}"
+        )
+    _require(np.isfinite(rewards), rewards, "must be finite")
+    if objective.binary:
+        _require((rewards == 0) | (rewards == 1), rewards, f"of {objective.name} must be 0 or 1")
+    return objective.function(rewards, int(k))
+
+
+def _require(holds: NDArray[np.bool_], rewards: NDArray[np.float64], rule: str) -> None:
+    if not holds.all():
+        index = tuple(int(i) for i in np.argwhere(~holds)[0])
+        raise ValueError(f"rewards {rule}, got {rewards[index]} at index {index}")

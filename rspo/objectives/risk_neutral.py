@@ -1,0 +1,27 @@
+"""Objectives that maximise the average reward: the comparisons that know no k."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+GRPO_EPSILON = 1e-6
+
+
+def policy_gradient(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """w_i = R_i / n: unbiased for E[R], the k = 1 member of every family (paper, section 3)."""
+    return rewards / rewards.shape[-1]
+
+
+def grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """w_i = (R_i - mean) / (std + 1e-6) / n, std with n-1 in its denominator (arXiv 2402.03300).
+
+    The standard deviation is the sample's (Bessel-corrected), as in verl and TRL; the paper
+    leaves it open. Risk-neutral and not unbiased for any fixed objective: the division depends
+    on the very rewards that it scales.
+
+    Raises: ValueError for n = 1, where a standard deviation does not exist.
+    """
+    n = rewards.shape[-1]
+    if n < 2:
+        raise ValueError(f"grpo needs groups of n >= 2 responses for a standard deviation, got {n}")
+    centred = rewards - rewards.mean(axis=-1, keepdims=True)
+    return centred / (rewards.std(axis=-1, ddof=1, keepdims=True) + GRPO_EPSILON) / n
