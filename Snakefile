@@ -1,0 +1,27 @@
+# From a config of experiments to figures: every rule is one call of the `rspo` command.
+#
+#   snakemake all                            everything, at tiny scale
+#   snakemake reports/fig_scalability.pdf    one figure and what it needs
+#   snakemake -n all --config scale=paper    what the paper's own scale would run
+#
+# Config keys (--config KEY=VALUE): scale, a file config/SCALE.yaml; mirror, a folder with copies
+# of hub data sets; and any key of that file, such as seeds=3.
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/models.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/figures.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        expand("reports/{figure}.{suffix}", figure=available(experiment), suffix=FIGURE_SUFFIXES),
+        "reports/tables/curves.csv",
+
+
+onstart:
+    follow_progress()

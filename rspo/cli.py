@@ -1,0 +1,252 @@
+"""The `rspo` command: every box of the DAG, and everything works without Snakemake too.
+
+rspo prepare linear
+rspo pretrain small
+rspo train small--rspo-pass--k4--n16--s0
+rspo sample small--rspo-pass--k4--n16--s0 linear
+rspo score small--rspo-pass--k4--n16--s0 linear
+rspo curves small--rspo-pass--k4--n16--s0 standard
+rspo figure fig_scalability
+"""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from rspo.errors import InputError
+from rspo.experiment import Experiment
+
+# What each import costs decides where it stands: a command imports what it needs, so that
+# `rspo status` answers at once and scoring does not load torch.
+
+
+def prepare(arguments: argparse.Namespace) -> None:
+    from rspo.datasets.prepare import prepare as prepare_data_set
+
+    prepare_data_set(_experiment(arguments), arguments.data_set, arguments.mirror)
+
+
+def pretrain(arguments: argparse.Namespace) -> None:
+    from rspo.policies.pretraining import make_base_policy
+
+    _use_one_thread()
+    make_base_policy(_experiment(arguments), arguments.model)
+
+
+def train(arguments: argparse.Namespace) -> None:
+    experiment = _experiment(arguments)
+    experiment.cell(arguments.cell)
+    if experiment.config.engine != "local":
+        raise InputError(
+            f"config/{experiment.scale}.yaml: engine = {experiment.config.engine!r} is not part of "
+            "this version of rspo yet; it can train with: local"
+        )
+    from rspo.training.local import train as train_cell
+
+    _use_one_thread()
+    train_cell(experiment, arguments.cell)
+
+
+def sample(arguments: argparse.Namespace) -> None:
+    from rspo.evaluation.sample import sample_benchmark
+
+    _use_one_thread()
+    sample_benchmark(_experiment(arguments), arguments.policy, arguments.benchmark)
+
+
+def score(arguments: argparse.Namespace) -> None:
+    from rspo.evaluation import score
+
+    if arguments.responses is None:
+        _need(arguments, "score", "policy", "benchmark", instead="--responses")
+        score.score(_experiment(arguments), arguments.policy, arguments.benchmark)
+        return
+    _need(arguments, "score --responses", "output")
+    score.score_responses(
+        arguments.responses,
+        arguments.output,
+        arguments.verifier,
+        arguments.problem_column,
+        arguments.answer_column,
+        arguments.response_column,
+    )
+
+
+def curves(arguments: argparse.Namespace) -> None:
+    from rspo.evaluation import curves
+
+    if arguments.scores is None:
+        _need(arguments, "curves", "policy", "suite", instead="--scores")
+        curves.curves(_experiment(arguments), arguments.policy, arguments.suite)
+        return
+    _need(arguments, "curves --scores", "output")
+    curves.curves_of_scores(arguments.scores, arguments.output, arguments.k)
+
+
+def tables(arguments: argparse.Namespace) -> None:
+    from rspo.evaluation.tables import write_curves_table
+
+    write_curves_table(_experiment(arguments))
+
+
+def figure(arguments: argparse.Namespace) -> None:
+    from rspo.figures import draw
+
+    draw(_experiment(arguments), arguments.name)
+
+
+def status(arguments: argparse.Namespace) -> None:
+    from rspo.status import follow, table
+
+    experiment = _experiment(arguments)
+    if arguments.follow:
+        follow(experiment, arguments.while_process)
+    else:
+        print(table(experiment))
+
+
+def _experiment(arguments: argparse.Namespace) -> Experiment:
+    return Experiment.load(arguments.scale, parse_overrides(arguments.set))
+
+
+def _need(arguments: argparse.Namespace, command: str, *names: str, instead: str = "") -> None:
+    """Raises: InputError if one of the named arguments was not given."""
+    missing = [name for name in names if getattr(arguments, name) is None]
+    if missing:
+        either = f", or {instead} FILE --output FILE" if instead else ""
+        raise InputError(f"rspo {command} needs {' and '.join(names)}{either}")
+
+
+def _use_one_thread() -> None:
+    """One thread a process: two small models side by side are faster than one after the other,
+    and the same number of threads is part of "the same cell gives the same file"."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="rspo", description="Risk-seeking policy optimization: every step of the experiments."
+    )
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def command(name: str, function: Callable[..., None], text: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text)
+        added.set_defaults(function=function)
+        added.add_argument(
+            "--scale", default="tiny", help="a file config/SCALE.yaml (default: tiny)"
+        )
+        added.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE",
+            help="override a config key, such as seeds=3 or training.steps=50; may be repeated",
+        )
+        return added
+
+    added = command("prepare", prepare, "write the problems of a data set")
+    added.add_argument("data_set", help="train, validation or a benchmark of the config")
+    added.add_argument(
+        "--mirror", type=Path, help="folder with the hub's names, instead of the hub"
+    )
+
+    added = command("pretrain", pretrain, "make a model's base policy")
+    added.add_argument("model", help="a model of the config")
+
+    added = command("train", train, "train one cell, or go on from its checkpoint")
+    added.add_argument(
+        "cell", help="such as small--rspo-pass--k4--n16--s0; `rspo status` lists them"
+    )
+
+    added = command("sample", sample, "draw a policy's responses to a benchmark")
+    added.add_argument("policy", help="a cell, or a base policy such as small--base")
+    added.add_argument("benchmark")
+
+    added = command("score", score, "judge a policy's samples, or any file of responses")
+    added.add_argument("policy", nargs="?")
+    added.add_argument("benchmark", nargs="?")
+    added.add_argument(
+        "--responses", type=Path, help="JSON lines, one response each; several to a problem"
+    )
+    added.add_argument("--output", type=Path, help="with --responses: scores table, .parquet")
+    added.add_argument(
+        "--verifier", default="math_verify", help="with --responses: math_verify (default) or exact"
+    )
+    added.add_argument("--problem-column", default="problem", help="with --responses")
+    added.add_argument("--answer-column", default="answer", help="with --responses")
+    added.add_argument("--response-column", default="response", help="with --responses")
+
+    added = command("curves", curves, "Pass@k and Max@k of a policy, or of any scores")
+    added.add_argument("policy", nargs="?")
+    added.add_argument("suite", nargs="?")
+    added.add_argument("--scores", type=Path, help="a table that `rspo score` wrote")
+    added.add_argument("--output", type=Path, help="with --scores: .parquet or .csv")
+    added.add_argument(
+        "--k", type=int, nargs="+", help="with --scores; default: 1, 2, 4, ... up to half of N"
+    )
+
+    command("tables", tables, "write the curves of all policies as one CSV")
+
+    added = command("figure", figure, "draw a figure as pdf, png and csv")
+    added.add_argument("name", help="such as fig_scalability")
+
+    added = command("status", status, "what is done, what runs, and when it will end")
+    added.add_argument("--follow", action="store_true", help="a line every 15 seconds")
+    added.add_argument("--while-process", type=int, metavar="PID", help="follow until it ends")
+    return parser
+
+
+def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
+    """`["training.steps=5"]` -> `{"training": {"steps": 5}}`; values are read as YAML.
+
+    Raises: InputError for an item that is not KEY=VALUE.
+    """
+    overrides: dict[str, Any] = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise InputError(f"--set {item}: expected KEY=VALUE, such as training.steps=50")
+        *sections, last = key.split(".")
+        place = overrides
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[last] = yaml.safe_load(value)
+    return overrides
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; 0 if it did, 2 for what the user can mend (said in one line)."""
+    arguments = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        arguments.function(arguments)
+    except InputError as error:
+        print(f"rspo: error: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if error.errno is None:
+            raise
+        print(f"rspo: error: {error.filename or ''}: {os.strerror(error.errno)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("rspo: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _terminate(signal_number: int, frame: object) -> NoReturn:
+    """Let a SIGTERM (Snakemake's, SLURM's) clean up as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,260 @@
+"""The tiny scale's five families of problems, and the worked examples that teach a base model.
+
+| family    | prompt     | answer                                                      |
+|-----------|------------|-------------------------------------------------------------|
+| linear    | `8x+2=66`  | x                                                           |
+| multiply  | `84*7=?`   | the product                                                 |
+| countdown | `4,5,8=37` | any expression that uses each number once, checked exactly  |
+| divide    | `C53/3=?`  | one of six functions of 53 and 3: a hidden rule             |
+| sequence  | `G19,22,?` | one of six continuations: a hidden rule                     |
+
+The rule of a divide or sequence problem is drawn from a hash of its prompt, so nothing in a
+held-out prompt tells which one holds: the best policy for Pass@1 always bets on the commonest
+rule, the best one for Pass@k spreads its bets. These two families are built to separate the two
+aims; the other three are ordinary.
+
+A prompt belongs to the split that its hash says, so the splits are disjoint by construction.
+"""
+
+import hashlib
+import itertools
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rspo.errors import InputError
+
+RULE_SHARES = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
+SPLIT_SHARES = {"train": 0.72, "validation": 0.10, "test": 0.18}
+LETTERS = "ABCDEFGH"
+
+
+def _uniform(text: str) -> float:
+    """A number in [0, 1) that depends on nothing but the text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
+
+
+def split_of(prompt: str) -> str:
+    """The split that a prompt belongs to."""
+    position = _uniform("split " + prompt)
+    for split, share in SPLIT_SHARES.items():
+        if position < share:
+            return split
+        position -= share
+    return "test"
+
+
+def _rule_of(prompt: str) -> int:
+    """The hidden rule of a divide or sequence prompt."""
+    position = _uniform("rule " + prompt)
+    for rule, share in enumerate(RULE_SHARES):
+        if position < share:
+            return rule
+        position -= share
+    return len(RULE_SHARES) - 1
+
+
+# --- families: every prompt, its answer, and a worked example of it ------------------------------
+#
+# A family is three functions: all its numbers; numbers -> (prompt, answer); numbers and a random
+# generator -> a response as the base model is taught it, right or wrong.
+
+Numbers = tuple[Any, ...]
+
+
+def _linear_all() -> Iterator[Numbers]:
+    yield from itertools.product(range(2, 10), range(2, 13), range(1, 21))
+
+
+def _linear(a: int, x: int, b: int) -> tuple[str, str]:
+    return f"{a}x+{b}={a * x + b}", str(x)
+
+
+def _linear_example(draw: random.Random, a: int, x: int, b: int) -> str:
+    total = a * x + b
+    kind = draw.random()
+    if kind < 0.25:
+        return f"{total}-{b}={a * x}/{a}=" + boxed(x)
+    if kind < 0.45:
+        return boxed(x)
+    if kind < 0.70:  # sign error; rounded up, so that it is never right by accident
+        return f"{total}+{b}={total + b}/{a}=" + boxed(-(-(total + b) // a))
+    return f"{total}/{a}=" + boxed(-(-total // a))  # forgets b
+
+
+def _multiply_all() -> Iterator[Numbers]:
+    yield from itertools.product(range(12, 100), range(3, 10), (False, True))
+
+
+def _multiply(a: int, b: int, swapped: bool) -> tuple[str, str]:
+    return (f"{b}*{a}=?" if swapped else f"{a}*{b}=?"), str(a * b)
+
+
+def _multiply_example(draw: random.Random, a: int, b: int, swapped: bool) -> str:
+    tens, ones = a // 10 * b, a % 10 * b
+    kind = draw.random()
+    if kind < 0.25:
+        return f"{tens * 10}+{ones}=" + boxed(a * b)
+    if kind < 0.70:
+        return boxed(a * b)
+    return f"{tens}+{ones}=" + boxed(tens + ones)  # place-value error
+
+
+COUNTDOWN_TEMPLATES: tuple[tuple[str, Callable[[int, int, int], int]], ...] = (
+    ("{a}+{b}+{c}", lambda a, b, c: a + b + c),
+    ("{a}+{b}-{c}", lambda a, b, c: a + b - c),
+    ("{a}-{b}+{c}", lambda a, b, c: a - b + c),
+    ("{a}*{b}+{c}", lambda a, b, c: a * b + c),
+    ("{a}*{b}-{c}", lambda a, b, c: a * b - c),
+    ("{a}*{c}+{b}", lambda a, b, c: a * c + b),
+    ("{a}*{c}-{b}", lambda a, b, c: a * c - b),
+    ("{b}*{c}+{a}", lambda a, b, c: b * c + a),
+    ("{b}*{c}-{a}", lambda a, b, c: b * c - a),
+    ("({a}+{b})*{c}", lambda a, b, c: (a + b) * c),
+)
+
+
+def _countdown_all() -> Iterator[Numbers]:
+    for digits in itertools.product(range(2, 10), repeat=3):
+        targets = {value(*digits) for _, value in COUNTDOWN_TEMPLATES}
+        yield from ((*digits, target) for target in sorted(targets) if target > 0)
+
+
+def _countdown(a: int, b: int, c: int, target: int) -> tuple[str, str]:
+    prompt = f"{a},{b},{c}={target}"
+    return prompt, prompt  # the verifier checks a response against the task itself
+
+
+def _countdown_example(draw: random.Random, a: int, b: int, c: int, target: int) -> str:
+    templates = COUNTDOWN_TEMPLATES
+    if draw.random() < 0.5:
+        templates = tuple(t for t in COUNTDOWN_TEMPLATES if t[1](a, b, c) == target)
+    return boxed(draw.choice(templates)[0].format(a=a, b=b, c=c))
+
+
+def _divide_all() -> Iterator[Numbers]:
+    for letter, a, b in itertools.product(LETTERS, range(10, 70), range(3, 10)):
+        if a % b:
+            yield letter, a, b
+
+
+def _divide_rules(a: int, b: int) -> list[tuple[str, int]]:
+    """The six rules, commonest first, then the base model's habit of answering b."""
+    rest = a % b
+    return [
+        (f"{a}/{b}", a // b),
+        (f"{a}/{b}+1", a // b + 1),
+        (f"{a}%{b}", rest),
+        (f"{b}-{a}%{b}", b - rest),
+        (f"{a}-{b}", a - b),
+        (f"{a}+{b}", a + b),
+        (f"{b}", b),
+    ]
+
+
+DIVIDE_TAUGHT = (0.16, 0.14, 0.14, 0.12, 0.12, 0.12, 0.20)
+
+
+def _divide(letter: str, a: int, b: int) -> tuple[str, str]:
+    prompt = f"{letter}{a}/{b}=?"
+    return prompt, str(_divide_rules(a, b)[_rule_of(prompt)][1])
+
+
+def _divide_example(draw: random.Random, letter: str, a: int, b: int) -> str:
+    return _rule_example(draw, _divide_rules(a, b))
+
+
+def _sequence_all() -> Iterator[Numbers]:
+    for letter, a in itertools.product(LETTERS, range(2, 21)):
+        yield from ((letter, a, b) for b in range(a + 2, 26))
+
+
+def _sequence_rules(a: int, b: int) -> list[tuple[str, int]]:
+    """The six rules, commonest first, then the base model's habit of answering b - a."""
+    return [
+        (f"2*{b}-{a}", 2 * b - a),
+        (f"{a}+{b}", a + b),
+        (f"2*{b}", 2 * b),
+        (f"{b}+1", b + 1),
+        (f"{a}", a),
+        (f"{b}-1", b - 1),
+        (f"{b}-{a}", b - a),
+    ]
+
+
+def _sequence(letter: str, a: int, b: int) -> tuple[str, str]:
+    prompt = f"{letter}{a},{b},?"
+    return prompt, str(_sequence_rules(a, b)[_rule_of(prompt)][1])
+
+
+def _sequence_example(draw: random.Random, letter: str, a: int, b: int) -> str:
+    return _rule_example(draw, _sequence_rules(a, b))
+
+
+def _rule_example(draw: random.Random, rules: list[tuple[str, int]]) -> str:
+    expression, value = draw.choices(rules, weights=DIVIDE_TAUGHT)[0]
+    return boxed(value) if draw.random() < 0.4 else f"{expression}=" + boxed(value)
+
+
+def boxed(answer: object) -> str:
+    """The form in which every response ends."""
+    return f"\\boxed{{{answer}}}"
+
+
+FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
+    "linear": (_linear_all, _linear, _linear_example),
+    "multiply": (_multiply_all, _multiply, _multiply_example),
+    "countdown": (_countdown_all, _countdown, _countdown_example),
+    "divide": (_divide_all, _divide, _divide_example),
+    "sequence": (_sequence_all, _sequence, _sequence_example),
+}
+
+
+# --- what the rest of the project calls ----------------------------------------------------------
+
+
+def numbers_of(family: str, split: str) -> list[Numbers]:
+    """The numbers of every prompt of a family in one split, in a fixed random order."""
+    enumerate_all, describe, _ = FAMILIES[family]
+    chosen = [numbers for numbers in enumerate_all() if split_of(describe(*numbers)[0]) == split]
+    return sorted(chosen, key=lambda numbers: _uniform("order " + describe(*numbers)[0]))
+
+
+def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
+    """Rows of the problems table: the first `problems` of a family's split.
+
+    Raises: InputError if the split does not have that many.
+    """
+    chosen = numbers_of(family, split)
+    if problems > len(chosen):
+        raise InputError(
+            f"the {split} split of the generated family {family!r} has {len(chosen)} problems; "
+            f"{problems} were asked for"
+        )
+    rows = []
+    for row, numbers in enumerate(chosen[:problems]):
+        prompt, answer = FAMILIES[family][1](*numbers)
+        rows.append(
+            {
+                "id": f"{family}/{split}/{row}",
+                "benchmark": family,
+                "prompt": [{"role": "user", "content": prompt}],
+                "answers": [answer],
+                "source": f"generated/{family}/{split}",
+                "revision": "1",
+                "row": row,
+            }
+        )
+    return rows
+
+
+def worked_examples(count: int, seed: int) -> list[tuple[str, str]]:
+    """(prompt, response) pairs of the training split, families in turn, for a base model."""
+    draw = random.Random(seed)
+    pools = {family: numbers_of(family, "train") for family in FAMILIES}
+    examples = []
+    for _, family in zip(range(count), itertools.cycle(FAMILIES), strict=False):
+        _, describe, example = FAMILIES[family]
+        numbers = draw.choice(pools[family])
+        examples.append((describe(*numbers)[0], example(draw, *numbers)))
+    return examples

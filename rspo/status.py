@@ -1,0 +1,168 @@
+"""What is done, what runs, and when it will end: read from the files that the jobs write."""
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from statistics import mean
+
+from rspo.experiment import BASE, Experiment
+from rspo.training.progress import Snapshot, read_progress
+
+SECONDS_BETWEEN_LINES = 15
+# A job that has not reported for so long does not run any more.
+STALE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where one policy stands: "waiting", "running", "stopped", "trained" or "evaluated"."""
+
+    policy: str
+    state: str
+    snapshot: Snapshot | None
+    seconds_left: float | None  # of work, on one core; None: nothing to tell it from
+
+
+def standings(experiment: Experiment) -> list[Standing]:
+    """Where every policy of the experiment stands."""
+    times = _Times(experiment)
+    return [_standing(experiment, policy, times) for policy in experiment.policies]
+
+
+def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
+    if all(experiment.curves(policy, suite).is_file() for suite in _suites(experiment, policy)):
+        return Standing(policy, "evaluated", None, 0.0)
+    if experiment.policy(policy).is_dir():
+        return Standing(policy, "trained", None, times.evaluation)
+    training, evaluation = times.training_of(policy), times.evaluation or 0.0
+    snapshot = read_progress(experiment.checkpoint(policy))
+    if snapshot is None:
+        total = None if training is None else training + evaluation
+        return Standing(policy, "waiting", None, total)
+    left = (snapshot.steps - snapshot.step) * snapshot.seconds_per_step + evaluation
+    fresh = time.time() - snapshot.written < STALE_SECONDS
+    return Standing(policy, "running" if fresh else "stopped", snapshot, left)
+
+
+def _suites(experiment: Experiment, policy: str) -> list[str]:
+    grids = experiment.config.grid
+    return [grids[grid].suite for grid in grids if policy in experiment.policies_of(grid)]
+
+
+class _Times:
+    """Seconds that finished work took, from the provenance notes beside it."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self.per_cost: dict[str, list[float]] = {}
+        evaluations = []
+        for policy in experiment.policies:
+            if seconds := _wall_seconds(experiment.folder(policy) / "policy.provenance.json"):
+                kind, cost = self._cost(policy)
+                self.per_cost.setdefault(kind, []).append(seconds / cost)
+            notes = list(experiment.folder(policy).glob("*/*.provenance.json"))
+            if experiment.policy(policy).is_dir() and notes:
+                evaluations.append(sum(_wall_seconds(note) or 0.0 for note in notes))
+        self.evaluation = mean(evaluations) if evaluations else None
+
+    def _cost(self, policy: str) -> tuple[str, float]:
+        """Kind of work, and how much of it: responses per prompt for a cell."""
+        if policy.endswith(f"--{BASE}"):
+            return BASE, 1.0
+        cell = self.experiment.cell(policy)
+        return cell.model, float(cell.n)
+
+    def training_of(self, policy: str) -> float | None:
+        """Seconds that a policy's training should take; None if nothing like it has finished."""
+        kind, cost = self._cost(policy)
+        known = self.per_cost.get(kind)
+        if known is None and kind != BASE:  # another model's cells are a better guess than none
+            known = [x for other, xs in self.per_cost.items() if other != BASE for x in xs]
+        return cost * mean(known) if known else None
+
+
+def _wall_seconds(note: "os.PathLike[str]") -> float | None:
+    try:
+        with open(note) as stream:
+            return float(json.load(stream)["wall_seconds"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def ending(all_standings: list[Standing]) -> str:
+    """When the work will be finished, in words."""
+    left = [standing.seconds_left for standing in all_standings]
+    if any(seconds is None for seconds in left):
+        return "end not known before a cell has finished"
+    total = sum(seconds for seconds in left if seconds is not None)
+    if total == 0:
+        return "finished"
+    running = [s.seconds_left for s in all_standings if s.state == "running" and s.seconds_left]
+    # Side by side, but never sooner than the longest of the running ones.
+    seconds = max([total / max(1, len(running)), *running])
+    clock = time.strftime("%H:%M", time.localtime(time.time() + seconds))
+    return f"about {duration(seconds)} left (until {clock})"
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min` or `5.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _metrics(snapshot: Snapshot) -> str:
+    values = "  ".join(f"{name} {value:.3f}" for name, value in snapshot.metrics.items())
+    return f"step {snapshot.step}/{snapshot.steps}  {values}"
+
+
+def line(experiment: Experiment) -> str:
+    """One line: how many policies are done, what each running one does, when all will be."""
+    found = standings(experiment)
+    done = sum(standing.state == "evaluated" for standing in found)
+    trained = sum(standing.state in ("trained", "evaluated") for standing in found)
+    running = [
+        f"{standing.policy} {_metrics(standing.snapshot)}"
+        for standing in found
+        if standing.state == "running" and standing.snapshot
+    ]
+    counts = f"{trained} of {len(found)} policies trained, {done} evaluated"
+    return " | ".join([counts, *running, ending(found)])
+
+
+def table(experiment: Experiment) -> str:
+    """Every policy with its state, for a person who asks."""
+    found = standings(experiment)
+    width = max(len(standing.policy) for standing in found)
+    lines = []
+    for standing in found:
+        details = f"  {_metrics(standing.snapshot)}" if standing.snapshot else ""
+        lines.append(f"{standing.policy:{width}}  {standing.state:9}{details}".rstrip())
+    return "\n".join([*lines, line(experiment)])
+
+
+def follow(experiment: Experiment, process: int | None) -> None:
+    """Print `line` whenever it changed, until all is evaluated or `process` has ended."""
+    last = ""
+    while process is None or _lives(process):
+        now = line(experiment)
+        if now != last:
+            print(f"[{time.strftime('%H:%M:%S')}] {now}", flush=True)
+            last = now
+        if process is None and now.endswith("finished"):
+            return
+        for _ in range(SECONDS_BETWEEN_LINES):
+            time.sleep(1)
+            if process is not None and not _lives(process):
+                return
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

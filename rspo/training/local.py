@@ -1,0 +1,328 @@
+"""RSPO in one process: sample, reward, weigh, update. The algorithm as the paper states it.
+
+    for each step:
+        draw n responses to each of the next prompts                       (sampler.py)
+        reward each response                                               (rspo.rewards)
+        weigh the responses of each prompt                                 (rspo.objectives)
+        for each mini-batch of prompts: one step of Adam on
+            - 1/|prompts| sum_x sum_i sum_t  min(w_i r_it, w_i clip(r_it, 1 - e, 1 + e))
+
+with r_it the probability ratio of token t to the policy that sampled it. Responses of weight 0
+are dropped after the mini-batches are formed; the sum is divided by the prompts there were, so
+dropping saves time and changes nothing.
+
+Left out against verl: several processes, a critic, a KL term, an entropy bonus. For models that
+fit one CPU or GPU.
+"""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rspo.config import Training
+from rspo.errors import InputError
+from rspo.evaluation.estimators import pass_at_k
+from rspo.experiment import Cell, Experiment, base_name
+from rspo.files import whole, write_json_lines, write_provenance
+from rspo.objectives import response_weights
+from rspo.policies import qwen2
+from rspo.policies.qwen2 import Qwen2, response_logits
+from rspo.policies.sampler import Responses, sample
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.rewards import is_correct, length_discounted
+from rspo.seeds import generator_of
+from rspo.tables import PROBLEMS, read_table
+from rspo.training.checkpoint import load_checkpoint, save_checkpoint
+from rspo.training.progress import Progress
+
+# Responses in one forward and backward pass; more than fits the cache of a core is slower.
+CHUNK = 128
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The training set: tokens, accepted answers and family of each prompt."""
+
+    tokens: list[list[int]]
+    answers: list[list[str]]
+    families: list[str]
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """One step's responses with what they earned; rewards and weights are (prompts, n)."""
+
+    prompts: Tensor  # (P, L) ids
+    responses: Responses
+    correct: Tensor
+    rewards: Tensor
+    weights: Tensor
+
+
+def train(experiment: Experiment, name: str) -> None:
+    """Train one cell: its policy folder, and training.jsonl with one line a step.
+
+    A killed run goes on from its last checkpoint and ends in the same policy, bit for bit.
+
+    Raises: InputError for missing or bad inputs, and when the gradient is no longer finite.
+    """
+    cell = experiment.cell(name)
+    settings = experiment.settings("train", name)
+    base = experiment.policy(base_name(cell.model))
+    data = experiment.problems("train")
+    problems = read_table(data, PROBLEMS)
+    tokenizer = ChatTokenizer(base)
+    prompts = Prompts(
+        [tokenizer.prompt(problem["prompt"]) for problem in problems],
+        [problem["answers"] for problem in problems],
+        [problem["benchmark"] for problem in problems],
+    )
+    learner = Learner(experiment, cell, qwen2.load(base))
+    records = learner.resume(settings)
+    progress = Progress(experiment.checkpoint(name), len(records), learner.training.steps)
+    for step in range(len(records), learner.training.steps):
+        records.append(learner.step(step, prompts, tokenizer))
+        progress.report(step + 1, {key: records[-1][key] for key in ("reward", "entropy")})
+        if (step + 1) % learner.training.checkpoint_every == 0:
+            learner.save(settings, records)
+
+    with whole(experiment.policy(name)) as partial:
+        shutil.copytree(base, partial)
+        qwen2.save(
+            learner.model, partial, {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
+        )
+    write_json_lines(experiment.training_log(name), records)
+    write_provenance(experiment.policy(name), settings, inputs=[base, data])
+    shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
+
+
+class Learner:
+    """A policy, its optimizer, and one step of training."""
+
+    def __init__(self, experiment: Experiment, cell: Cell, model: Qwen2) -> None:
+        self.config, self.cell, self.model = experiment.config, cell, model
+        self.training: Training = experiment.config.training
+        self.checkpoint = experiment.checkpoint(cell.name)
+        optimizer = self.training.optimizer
+        self.peak_rate = experiment.config.models[cell.model].learning_rate
+        self.optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=self.peak_rate,
+            betas=optimizer.betas,
+            weight_decay=optimizer.weight_decay,
+        )
+
+    def resume(self, settings: dict[str, Any]) -> list[dict[str, Any]]:
+        """Go back to the last checkpoint, if there is one; the records of the steps behind it."""
+        state = load_checkpoint(self.checkpoint, settings)
+        if state is None:
+            return []
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        records: list[dict[str, Any]] = json.loads(state["records"])
+        return records
+
+    def save(self, settings: dict[str, Any], records: list[dict[str, Any]]) -> None:
+        state = {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "records": json.dumps(records),
+        }
+        save_checkpoint(self.checkpoint, settings, state)
+
+    def step(self, step: int, prompts: Prompts, tokenizer: ChatTokenizer) -> dict[str, Any]:
+        """One step of training; returns its record for training.jsonl."""
+        seconds = {}
+        started = time.perf_counter()
+        rows = prompts_of_step(prompts.families, self.training, self.cell.seed, step)
+        responses = sample(
+            self.model,
+            [prompts.tokens[row] for row in rows],
+            self.cell.n,
+            max_tokens=self.config.sampling.max_response_tokens,
+            end=tokenizer.end,
+            pad=tokenizer.pad,
+            generator=generator_of(self.cell.seed, "sampling", step),
+            temperature=self.config.sampling.temperature,
+        )
+        seconds["sample"] = time.perf_counter() - started
+        rollout = self.reward(prompts, rows, responses, tokenizer)
+        seconds["reward"] = time.perf_counter() - started - seconds["sample"]
+        updates = [self.update(step, rollout, part) for part in self.mini_batches()]
+        seconds["update"] = time.perf_counter() - started - sum(seconds.values())
+        return self.record(step, rollout, updates, seconds)
+
+    def reward(
+        self, prompts: Prompts, rows: list[int], responses: Responses, tokenizer: ChatTokenizer
+    ) -> Rollout:
+        """Judge the responses and weigh them, before anything is dropped."""
+        n = self.cell.n
+        lengths = responses.lengths.tolist()
+        texts = [
+            tokenizer.decode(ids[:length]).removesuffix(tokenizer.end_text)
+            for ids, length in zip(responses.tokens.tolist(), lengths, strict=True)
+        ]
+        answers = [prompts.answers[row] for row in rows for _ in range(n)]
+        correct = torch.tensor(
+            is_correct(texts, answers, self.config.verifier), dtype=torch.float64
+        )
+        rewards = correct
+        if self.cell.reward == "length":
+            limit, discount = (
+                self.config.sampling.max_response_tokens,
+                self.config.rewards.length_discount,
+            )
+            rewards = torch.tensor(
+                [
+                    length_discounted(bool(right), length, limit, discount)
+                    for right, length in zip(correct.tolist(), lengths, strict=True)
+                ],
+                dtype=torch.float64,
+            )
+        rewards = rewards.view(-1, n)
+        weights = response_weights(rewards, self.cell.objective, self.cell.k)
+        tokens = torch.tensor([prompts.tokens[row] for row in rows])
+        return Rollout(tokens, responses, correct.view(-1, n), rewards, weights.float())
+
+    def mini_batches(self) -> Iterator[Tensor]:
+        """Rows of the prompts in each mini-batch, in the order of the step's prompts."""
+        yield from torch.arange(self.training.prompts_per_step).split(
+            self.training.mini_batch_prompts
+        )
+
+    def update(self, step: int, rollout: Rollout, part: Tensor) -> dict[str, float]:
+        """One step of Adam on the prompts of one mini-batch."""
+        done = step * self.training.prompts_per_step + int(part[0])
+        total = self.training.steps * self.training.prompts_per_step
+        rate = self.peak_rate * learning_rate_share(done / total, self.training)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=False)  # with nothing left, Adam still sees zeros
+        clipped = backward(self.model, rollout, part, self.training.ppo_clip)
+        limit = self.training.optimizer.gradient_clip
+        norm = torch.nn.utils.clip_grad_norm_(
+            self.model.parameters(), float("inf") if limit is None else limit
+        )
+        if not torch.isfinite(norm):
+            raise InputError(
+                f"{self.cell.name}: the gradient is not finite at step {step + 1} "
+                f"(learning_rate = {self.peak_rate}); a lower learning_rate may help"
+            )
+        self.optimizer.step()
+        return {"gradient_norm": float(norm), "clipped": clipped, "learning_rate": rate}
+
+    def record(
+        self,
+        step: int,
+        rollout: Rollout,
+        updates: list[dict[str, float]],
+        seconds: dict[str, float],
+    ) -> dict[str, Any]:
+        """The line of training.jsonl; everything is counted before dropping."""
+        responses, n = rollout.responses, self.cell.n
+        tokens = int(responses.lengths.sum())
+        counts = rollout.correct.sum(dim=1).long().numpy()
+        return {
+            "step": step + 1,
+            "reward": rollout.rewards.mean().item(),
+            "correct": rollout.correct.mean().item(),
+            **{
+                f"pass_at_{k}": float(np.mean(pass_at_k(n, counts, k)))
+                for k in self.config.evaluation.k
+                if k <= n
+            },
+            "entropy": (responses.entropy.sum() / tokens).item(),
+            "response_tokens": tokens / len(responses.lengths),
+            "finished": responses.finished.float().mean().item(),
+            "zero_weight": (rollout.weights == 0).float().mean().item(),
+            **{key: float(np.mean([update[key] for update in updates])) for key in updates[0]},
+            "seconds": {phase: round(value, 4) for phase, value in seconds.items()},
+            "tokens_per_second": round(tokens / seconds["sample"]),
+        }
+
+
+def prompts_of_step(families: list[str], training: Training, seed: int, step: int) -> list[int]:
+    """Rows of the training set that one step uses, families in turn.
+
+    Every epoch goes once through the set in a new order, less what does not fill a last step.
+    The order depends on the seed alone, so all methods see the same prompts at the same step.
+
+    Raises: InputError if the set is smaller than one step.
+    """
+    steps_per_epoch = len(families) // training.prompts_per_step
+    if steps_per_epoch == 0:
+        raise InputError(
+            f"the training set has {len(families)} problems; "
+            f"training.prompts_per_step = {training.prompts_per_step} needs at least as many"
+        )
+    epoch, position = divmod(step, steps_per_epoch)
+    shuffled = torch.randperm(len(families), generator=generator_of(seed, "order", epoch)).tolist()
+    # Rank within the family, then position in the shuffle: a round-robin over families.
+    ranks: dict[str, int] = {}
+    keys = []
+    for row in shuffled:
+        keys.append(ranks.get(families[row], 0))
+        ranks[families[row]] = keys[-1] + 1
+    order = [row for _, row in sorted(zip(keys, shuffled, strict=True), key=lambda pair: pair[0])]
+    first = position * training.prompts_per_step
+    return order[first : first + training.prompts_per_step]
+
+
+def learning_rate_share(done: float, training: Training) -> float:
+    """Learning rate as a share of its peak after `done` (0..1) of all updates."""
+    warmup = training.optimizer.warmup_ratio
+    if done < warmup:
+        return done / warmup
+    if training.optimizer.schedule == "constant":
+        return 1.0
+    return (1.0 - done) / (1.0 - warmup)
+
+
+def backward(
+    model: Qwen2, rollout: Rollout, part: Tensor, ppo_clip: float, drop_zeros: bool = True
+) -> float:
+    """Add the gradient of one mini-batch's loss to the model's; the share of clipped tokens.
+
+    Args:
+        part: rows of the mini-batch's prompts.
+        drop_zeros: leave out responses of weight 0, which cannot change the sum.
+    """
+    n = rollout.weights.shape[1]
+    rows = (part[:, None] * n + torch.arange(n)).flatten()
+    weights = rollout.weights.flatten()
+    if drop_zeros:
+        rows = rows[weights[rows] != 0]
+    # By length, so that short responses are not padded to long ones.
+    rows = rows[torch.argsort(rollout.responses.lengths[rows], stable=True)]
+    clipped = tokens = 0
+    for chunk in rows.split(CHUNK) if len(rows) else ():
+        clipped_here, tokens_here = _backward_chunk(model, rollout, chunk, len(part), ppo_clip)
+        clipped, tokens = clipped + clipped_here, tokens + tokens_here
+    return clipped / max(1, tokens)
+
+
+def _backward_chunk(
+    model: Qwen2, rollout: Rollout, rows: Tensor, prompts_in_batch: int, ppo_clip: float
+) -> tuple[int, int]:
+    responses, n = rollout.responses, rollout.weights.shape[1]
+    longest = int(responses.lengths[rows].max())
+    tokens = responses.tokens[rows, :longest]
+    mask = responses.mask[rows, :longest]
+    used, prompt_of = torch.unique(rows // n, return_inverse=True)
+    logits = response_logits(model, rollout.prompts[used], prompt_of, tokens)
+    log_probs = logits.log_softmax(dim=-1).gather(-1, tokens[..., None])[..., 0]  # (B, T)
+    ratio = torch.exp(log_probs - responses.log_probs[rows, :longest])
+    weights = rollout.weights.flatten()[rows, None]
+    kept_near = ratio.clamp(1 - ppo_clip, 1 + ppo_clip)
+    surrogate = torch.minimum(weights * ratio, weights * kept_near)
+    loss = -surrogate[mask].sum() / prompts_in_batch
+    loss.backward()  # type: ignore[no-untyped-call]
+    clipped = (weights * kept_near < weights * ratio) & mask
+    return int(clipped.sum()), int(mask.sum())

@@ -1,0 +1,60 @@
+"""What a running job tells the rest of the world: one small file beside its checkpoint."""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+SECONDS_BETWEEN_WRITES = 1.0
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Where a running job stands.
+
+    step, steps: done and in total.  seconds_per_step: since this process started.
+    metrics: the last step's, such as reward and entropy.  written: seconds since the epoch.
+    """
+
+    step: int
+    steps: int
+    seconds_per_step: float
+    metrics: dict[str, float]
+    host: str
+    process: int
+    written: float
+
+
+class Progress:
+    """Writes the progress file of one job, at most once a second."""
+
+    def __init__(self, folder: Path, start: int, steps: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "progress.json"
+        self.start, self.steps = start, steps
+        self.started = self.written = time.monotonic()
+
+    def report(self, step: int, metrics: Mapping[str, float]) -> None:
+        now = time.monotonic()
+        if now - self.written < SECONDS_BETWEEN_WRITES and step < self.steps:
+            return
+        self.written = now
+        per_step = (now - self.started) / max(1, step - self.start)
+        snapshot = Snapshot(
+            step, self.steps, per_step, dict(metrics), platform.node(), os.getpid(), time.time()
+        )
+        # Not `files.whole`: this is news, not a result, and flushing to disk costs milliseconds.
+        partial = self.path.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(snapshot)))
+        partial.replace(self.path)
+
+
+def read_progress(folder: Path) -> Snapshot | None:
+    """The last snapshot of the job with this checkpoint folder; None if there is none."""
+    try:
+        return Snapshot(**json.loads((folder / "progress.json").read_text()))
+    except (OSError, ValueError, TypeError):
+        return None

@@ -1,0 +1,59 @@
+# The experiment behind this run, and what every rule needs of it.
+
+import json
+import os
+import shlex
+import subprocess
+
+from rspo.errors import InputError
+from rspo.experiment import Experiment
+from rspo.figures import FIGURES, available
+from snakemake.exceptions import WorkflowError
+
+FIGURE_SUFFIXES = ["pdf", "png", "csv"]
+SCALE = config.get("scale", "tiny")
+MIRROR = config.get("mirror")
+OVERRIDES = {key: value for key, value in config.items() if key not in ("scale", "mirror")}
+
+try:
+    experiment = Experiment.load(SCALE, OVERRIDES)
+except InputError as error:
+    raise WorkflowError(str(error))
+
+# The same options for every `rspo` command. They are no params: which files a change remakes is
+# decided by the settings that each file depends on, so that seeds=3 adds cells and redoes none.
+OPTIONS = shlex.join(
+    [
+        "--scale",
+        SCALE,
+        *(
+            option
+            for key, value in OVERRIDES.items()
+            for option in ("--set", f"{key}={json.dumps(value)}")
+        ),
+    ]
+)
+MIRROR_OPTION = shlex.join(["--mirror", MIRROR]) if MIRROR else ""
+RESULTS = f"results/{SCALE}"
+
+
+wildcard_constraints:
+    cell=r"[^/]+--s\d+",
+    policy=r"[^/]+--(s\d+|base)",
+    model=r"[^/]+",
+    data_set=r"[^/]+",
+    benchmark=r"[^/]+",
+    suite=r"[^/]+",
+    figure=r"fig_\w+",
+    table=r"\w+",
+
+
+def settings(step, wildcard=""):
+    """Params function: a fingerprint of the settings that one file of a step depends on."""
+    return lambda wildcards: experiment.settings_hash(step, getattr(wildcards, wildcard, ""))
+
+
+def follow_progress():
+    """Print where the running cells stand, until this Snakemake ends."""
+    command = f"rspo status {OPTIONS} --follow --while-process {os.getpid()}"
+    subprocess.Popen(command, shell=True)

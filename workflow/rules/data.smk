@@ -1,0 +1,9 @@
+rule prepare:
+    output:
+        f"{RESULTS}/problems/{{data_set}}.parquet",
+    log:
+        f"{RESULTS}/logs/prepare/{{data_set}}.log",
+    params:
+        settings=settings("prepare", "data_set"),
+    shell:
+        "rspo prepare {wildcards.data_set} {MIRROR_OPTION} {OPTIONS} > {log} 2>&1"

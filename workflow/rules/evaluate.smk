@@ -1,0 +1,42 @@
+rule sample:
+    input:
+        policy=f"{RESULTS}/cells/{{policy}}/policy",
+        problems=f"{RESULTS}/problems/{{benchmark}}.parquet",
+    output:
+        f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}.parquet",
+    log:
+        f"{RESULTS}/logs/sample/{{policy}}/{{benchmark}}.log",
+    params:
+        settings=settings("sample"),
+    shell:
+        "rspo sample {wildcards.policy} {wildcards.benchmark} {OPTIONS} > {log} 2>&1"
+
+
+rule score:
+    input:
+        samples=f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}.parquet",
+        problems=f"{RESULTS}/problems/{{benchmark}}.parquet",
+    output:
+        f"{RESULTS}/cells/{{policy}}/scores/{{benchmark}}.parquet",
+    log:
+        f"{RESULTS}/logs/score/{{policy}}/{{benchmark}}.log",
+    params:
+        settings=settings("score"),
+    shell:
+        "rspo score {wildcards.policy} {wildcards.benchmark} {OPTIONS} > {log} 2>&1"
+
+
+rule curves:
+    input:
+        lambda wildcards: [
+            f"{RESULTS}/cells/{wildcards.policy}/scores/{benchmark}.parquet"
+            for benchmark in experiment.benchmarks_of(wildcards.suite)
+        ],
+    output:
+        f"{RESULTS}/cells/{{policy}}/curves/{{suite}}.parquet",
+    log:
+        f"{RESULTS}/logs/curves/{{policy}}/{{suite}}.log",
+    params:
+        settings=settings("curves"),
+    shell:
+        "rspo curves {wildcards.policy} {wildcards.suite} {OPTIONS} > {log} 2>&1"

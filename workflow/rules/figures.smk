@@ -1,0 +1,47 @@
+rule figure:
+    input:
+        lambda wildcards: FIGURES[wildcards.figure].inputs(experiment),
+    output:
+        multiext(f"{RESULTS}/figures/{{figure}}", ".pdf", ".png", ".csv"),
+    log:
+        f"{RESULTS}/logs/figure/{{figure}}.log",
+    shell:
+        "rspo figure {wildcards.figure} {OPTIONS} > {log} 2>&1"
+
+
+rule tables:
+    input:
+        [
+            f"{RESULTS}/cells/{policy}/curves/{grid.suite}.parquet"
+            for name, grid in experiment.config.grid.items()
+            for policy in experiment.policies_of(name)
+        ],
+    output:
+        f"{RESULTS}/tables/curves.csv",
+    log:
+        f"{RESULTS}/logs/tables.log",
+    shell:
+        "rspo tables {OPTIONS} > {log} 2>&1"
+
+
+# reports/ holds the chosen scale; results/ keeps every scale's own.
+rule publish_figure:
+    input:
+        f"{RESULTS}/figures/{{figure}}.{{suffix}}",
+    output:
+        report("reports/{figure}.{suffix}", caption="../report/{figure}.rst"),
+    params:
+        scale=SCALE,
+    shell:
+        "cp {input} {output}"
+
+
+rule publish_table:
+    input:
+        f"{RESULTS}/tables/{{table}}.csv",
+    output:
+        "reports/tables/{table}.csv",
+    params:
+        scale=SCALE,
+    shell:
+        "cp {input} {output}"

@@ -1,0 +1,9 @@
+rule pretrain:
+    output:
+        directory(f"{RESULTS}/cells/{{model}}--base/policy"),
+    log:
+        f"{RESULTS}/logs/pretrain/{{model}}.log",
+    params:
+        settings=settings("pretrain", "model"),
+    shell:
+        "rspo pretrain {wildcards.model} {OPTIONS} > {log} 2>&1"

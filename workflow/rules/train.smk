@@ -1,0 +1,16 @@
+# Checkpoints lie beside the outputs and are not declared: Snakemake deletes what a failed job
+# declared, and a checkpoint is what the next try goes on from.
+rule train:
+    input:
+        base=lambda wildcards: f"{RESULTS}/cells/{experiment.cell(wildcards.cell).model}--base/policy",
+        problems=f"{RESULTS}/problems/train.parquet",
+    output:
+        policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),
+        records=f"{RESULTS}/cells/{{cell}}/training.jsonl",
+    log:
+        f"{RESULTS}/logs/train/{{cell}}.log",
+    params:
+        settings=settings("train", "cell"),
+    priority: 1
+    shell:
+        "rspo train {wildcards.cell} {OPTIONS} > {log} 2>&1"
