@@ -1,0 +1,185 @@
+"""Bad configs get one clear line before anything runs; good ones give the paper's grid."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rspo.errors import InputError
+from rspo.experiment import Cell, Experiment
+from rspo.objectives import OBJECTIVES
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def cell(**changes: Any) -> dict[str, Any]:
+    spec = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16} | changes
+    return {"grid": {"main": {"suite": "standard", "cells": [spec]}}}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "parts"),
+    [
+        ({"sedes": 3}, ["sedes = 3", "did you mean 'seeds'?", "allowed: seeds, engine"]),
+        ({"training": {"stepz": 9}}, ["training.stepz = 9", "did you mean 'steps'?"]),
+        ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
+        ({"seeds": "many"}, ["seeds = 'many'", "valid integer"]),
+        ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
+        ({"verifier": "eval"}, ["verifier = 'eval'", "'exact'"]),
+        ({"sampling": {"temperature": 0}}, ["sampling.temperature = 0", "greater than 0"]),
+        ({"sampling": {"top_p": 0.9}}, ["sampling.top_p = 0.9", "allowed: 1.0"]),
+        ({"models": {"small": {"scratch": {"hiden": 1}}}}, ["models.small.scratch.hiden"]),
+        ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "64"]),
+        ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
+        (cell(objective="rspo"), ["unknown objective 'rspo'", "rspo_pass_at_k_plugin", "grpo"]),
+        (cell(k=17), ["rspo_pass_at_k cannot use k = 17 with n = 16", "1 <= k <= n"]),
+        (cell(k=0), ["k = 0", "1 <= k <= n"]),
+        (cell(objective="hitchhiking", k=3), ["k = 3 with n = 16", "allowed: k divides n"]),
+        (cell(objective="policy_gradient"), ["policy_gradient has no k", "found k = 4"]),
+        (cell(reward="length"), ["rspo_pass_at_k needs reward: binary", "found length"]),
+        (cell(model="smal"), ["model 'smal' is not one of models: small, medium"]),
+        (cell(kk=4), ["unknown key grid.main.cells.0.kk = 4", "did you mean 'k'?"]),
+        (cell(k=[2, "four"]), ["grid.main.cells.0.k", "'four'", "valid integer"]),
+        ({"grid": {"main": {"suite": "standrad"}}}, ["'standrad' is not one of data.suites"]),
+        ({"data": {"train": {"hub": {"id": "a/b"}}}}, ["data.train"]),
+    ],
+)
+def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
+    overrides: dict[str, Any], parts: list[str]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        Experiment.load("tiny", overrides, root=ROOT)
+    message = str(caught.value)
+    assert "config/tiny.yaml" in message
+    for part in parts:
+        assert part in message
+
+
+def test_a_wrong_key_in_the_file_is_named_without_blaming_the_command_line(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    path = tmp_path / "config" / "tiny.yaml"
+    path.write_text(path.read_text().replace("ppo_clip:", "ppo_clpi:"))
+    with pytest.raises(InputError) as caught:
+        Experiment.load("tiny", root=tmp_path)
+    assert "unknown key training.ppo_clpi = 0.2; did you mean 'ppo_clip'?" in str(caught.value)
+    assert "training.ppo_clip is missing" in str(caught.value)
+    assert "command line" not in str(caught.value)
+
+
+def test_an_unknown_scale_lists_those_there_are() -> None:
+    with pytest.raises(InputError, match=r"huge.yaml: no such config file; scales here: paper, t"):
+        Experiment.load("huge", root=ROOT)
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1\n", ""])
+def test_a_file_that_is_no_mapping_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "tiny.yaml").write_text(text)
+    with pytest.raises(InputError, match=r"config/tiny.yaml: (not YAML|expected keys)"):
+        Experiment.load("tiny", root=tmp_path)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_the_grid_is_the_papers_25_cells(scale: str) -> None:
+    experiment = Experiment.load(scale, root=ROOT)
+    assert len(experiment.cells) == 25
+    small, large = experiment.config.models
+    count = Counter((c.model, c.objective, c.k, c.n, c.reward) for c in experiment.cells.values())
+    methods = [("policy_gradient", 1)]
+    methods += [(name, k) for name in ("rspo_pass_at_k", "hitchhiking") for k in (2, 4, 8)]
+    expected = [(model, name, k, 16, "binary") for model in (small, large) for name, k in methods]
+    expected += [(small, "rspo_pass_at_k", 4, n, "binary") for n in (4, 8, 32)]
+    expected += [(small, name.replace("pass", "max"), k, 16, "length") for name, k in methods]
+    expected += [(small, "grpo", 1, 16, "binary")]
+    assert count == Counter(expected)
+
+
+def test_both_scales_run_the_same_experiments() -> None:
+    tiny, paper = (Experiment.load(scale, root=ROOT) for scale in ("tiny", "paper"))
+    models = dict(zip(paper.config.models, tiny.config.models, strict=True))
+
+    def methods(experiment: Experiment, grid: str, rename: dict[str, str]) -> set[Cell]:
+        return {
+            Cell(rename.get(c.model, c.model), c.objective, c.k, c.n, c.reward, c.seed)
+            for c in experiment.cells_of(grid)
+        }
+
+    for grid in tiny.config.grid:
+        assert methods(tiny, grid, {}) == methods(paper, grid, models)
+
+
+def test_cell_names_are_readable_sortable_and_unique() -> None:
+    experiment = Experiment.load("tiny", {"seeds": 2}, root=ROOT)
+    assert "small--rspo-pass--k4--n16--s0" in experiment.cells
+    assert "small--rspo-max--k4--n16--length--s1" in experiment.cells
+    assert len(experiment.cells) == 50
+
+
+def test_objective_names_stay_unique_in_cell_names() -> None:
+    names = {Cell("m", objective, 1, 2, "binary", 0).name for objective in OBJECTIVES}
+    assert len(names) == len(OBJECTIVES)
+
+
+def test_an_unknown_cell_gets_near_names() -> None:
+    experiment = Experiment.load("tiny", root=ROOT)
+    with pytest.raises(InputError, match="did you mean small--rspo-pass--k4--n16--s0"):
+        experiment.cell("small--rspo-pass--k4--n16")
+
+
+def test_the_contamination_free_suite_belongs_to_the_main_cells_at_paper_scale() -> None:
+    paper = Experiment.load("paper", root=ROOT)
+    assert paper.policies_of("contamination_free") == paper.policies_of("main")
+    assert paper.benchmarks_of("contamination_free") == ["aime2025", "livemathbench"]
+
+
+# --- what a change of the config remakes ---------------------------------------------------------
+
+STEPS = [
+    ("prepare", "train"),
+    ("pretrain", "small"),
+    ("train", "small--rspo-pass--k4--n16--s0"),
+    ("train", "small--rspo-max--k4--n16--length--s0"),
+    ("sample", ""),
+    ("score", ""),
+    ("curves", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "remade"),
+    [
+        ({"seeds": 3}, []),
+        ({"models": {"small": {"label": "x"}}}, []),
+        ({"models": {"small": {"learning_rate": 0.1}}}, ["train", "train"]),
+        ({"models": {"medium": {"learning_rate": 0.1}}}, []),
+        ({"rewards": {"length_discount": 0.1}}, ["train", "score"]),
+        ({"training": {"ppo_clip": 0.1}}, ["train", "train"]),
+        ({"evaluation": {"resamples": 7}}, ["curves"]),
+        ({"evaluation": {"samples": 64}}, ["sample"]),
+        ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
+    ],
+)
+def test_a_change_remakes_what_depends_on_it_and_nothing_else(
+    overrides: dict[str, Any], remade: list[str]
+) -> None:
+    before = Experiment.load("tiny", root=ROOT)
+    after = Experiment.load("tiny", overrides, root=ROOT)
+    changed = [
+        step
+        for step, name in STEPS
+        if before.settings_hash(step, name) != after.settings_hash(step, name)
+    ]
+    assert changed == remade
+
+
+def test_every_key_of_the_configs_is_explained() -> None:
+    """Each line that sets a value has a comment above it or belongs to a list of its kind."""
+    for scale in ("tiny", "paper"):
+        text = (ROOT / "config" / f"{scale}.yaml").read_text()
+        values = yaml.safe_load(text)
+        for section in ("seeds", "engine", "verifier"):
+            above = text.splitlines()[: text.splitlines().index(f"{section}: {values[section]}")]
+            assert above[-1].startswith("#")

@@ -1,0 +1,156 @@
+"""Files are whole or not there, and bad tables are named."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rspo.errors import InputError
+from rspo.files import fingerprint, read_json_lines, whole, write_json_lines, write_provenance
+from rspo.tables import SCORES, read_table, write_table
+
+ROW = {
+    "problem_id": "a/1",
+    "sample_index": 0,
+    "correct": True,
+    "verifier": "exact",
+    "verdict": "correct",
+    "reward": 1.0,
+}
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    for error in (RuntimeError, KeyboardInterrupt):
+        with pytest.raises(error), whole(path) as partial:
+            partial.write_text("half of the n")
+            raise error
+    assert path.read_text() == "old"
+    assert [item.name for item in tmp_path.iterdir()] == ["file.txt"]
+
+
+def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "policy"
+    path.mkdir()
+    (path / "stale").touch()
+    with whole(path) as partial:
+        partial.mkdir()
+        (partial / "fresh").touch()
+    assert [item.name for item in path.iterdir()] == ["fresh"]
+
+
+def test_what_a_kill_left_behind_goes_with_the_next_write(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, signal; from rspo.files import whole\n"
+        f"with whole(pathlib.Path({str(tmp_path / 'table.parquet')!r})) as partial:\n"
+        "    partial.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert not (tmp_path / "table.parquet").exists()
+    assert len(list(tmp_path.iterdir())) == 1
+    write_table(tmp_path / "table.parquet", SCORES, [ROW])
+    assert [item.name for item in tmp_path.iterdir()] == ["table.parquet"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    with pytest.raises(OSError, match="No space left") as caught, whole(path) as partial:
+        partial.symlink_to("/dev/full")
+        partial.write_text("x" * 100_000)
+    assert caught.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_come_back_as_they_were_and_byte_for_byte_the_same(tmp_path: Path) -> None:
+    for name in ("a.parquet", "b.parquet"):
+        write_table(tmp_path / name, SCORES, [ROW])
+    assert read_table(tmp_path / "a.parquet", SCORES) == [ROW]
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+def test_a_row_without_a_column_or_of_another_type_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    with pytest.raises(InputError, match="a row of scores lacks the column 'reward'"):
+        write_table(path, SCORES, [{key: ROW[key] for key in ROW if key != "reward"}])
+    with pytest.raises(InputError, match="not a row of scores"):
+        write_table(path, SCORES, [ROW | {"reward": "much"}])
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("missing", "no such file"),
+        ("truncated", "not a whole parquet file"),
+        ("empty", "has no rows"),
+        ("column", "the column 'reward' is missing; has"),
+        ("type", "column 'reward'"),
+        ("version", r"is scores/0, expected scores/1"),
+    ],
+)
+def test_a_bad_table_is_named_with_what_is_wrong(tmp_path: Path, damage: str, message: str) -> None:
+    path = tmp_path / "scores.parquet"
+    write_table(path, SCORES, [ROW] if damage != "empty" else [])
+    table = pq.read_table(path)
+    if damage == "missing":
+        path.unlink()
+    elif damage == "truncated":
+        path.write_bytes(path.read_bytes()[:-20])
+    elif damage == "column":
+        pq.write_table(table.drop_columns(["reward"]), path)
+    elif damage == "type":
+        index = table.schema.get_field_index("reward")
+        pq.write_table(table.set_column(index, "reward", pa.array(["much"])), path)
+    elif damage == "version":
+        pq.write_table(table.replace_schema_metadata({"rspo": "scores/0"}), path)
+    with pytest.raises(InputError, match=message) as caught:
+        read_table(path, SCORES)
+    assert str(path) in str(caught.value)
+
+
+def test_a_table_from_elsewhere_needs_only_the_columns(tmp_path: Path) -> None:
+    """pandas writes 64-bit integers and large strings; they are the same numbers and texts."""
+    path = tmp_path / "scores.parquet"
+    columns = {name: [value] for name, value in ROW.items()} | {"more": [1]}
+    table = pa.table(columns)
+    assert table.schema.field("sample_index").type == pa.int64()
+    pq.write_table(table, path)
+    assert read_table(path, SCORES) == [ROW]
+
+
+def test_json_lines_name_the_line_that_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_json_lines(path, [{"a": 1}, {"a": 2}])
+    assert read_json_lines(path) == [{"a": 1}, {"a": 2}]
+    path.write_text('{"a": 1}\n{"a": \n')
+    with pytest.raises(InputError, match=r"a.jsonl, line 2: not JSON"):
+        read_json_lines(path)
+    path.write_text("[1]\n")
+    with pytest.raises(InputError, match=r"line 1: expected a JSON object"):
+        read_json_lines(path)
+
+
+def test_fingerprints_ignore_order_and_notice_every_value() -> None:
+    assert fingerprint({"a": 1, "b": [1, 2]}) == fingerprint({"b": [1, 2], "a": 1})
+    assert fingerprint({"a": 1}) != fingerprint({"a": 2})
+    assert fingerprint({"a": 1.0}) != fingerprint({"a": 1})
+
+
+def test_provenance_says_who_made_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write_provenance(path, {"seed": 1}, inputs=[tmp_path / "b"])
+    note = json.loads((tmp_path / "a.parquet.provenance.json").read_text())
+    assert note["settings_hash"] == fingerprint({"seed": 1})
+    assert note["inputs"] == [str(tmp_path / "b")]
+    assert note["packages"]["numpy"] == np.__version__
+    assert note["host"] == os.uname().nodename
+    assert note["wall_seconds"] >= 0
