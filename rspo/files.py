@@ -111,9 +111,16 @@ def sha256(path: Path) -> str:
 
 
 def write_provenance(
-    path: Path, settings: Any, inputs: Iterable[Path] = (), gpu_seconds: float = 0.0
+    path: Path,
+    settings: Any,
+    inputs: Iterable[Path] = (),
+    gpu_seconds: float = 0.0,
+    notes: Mapping[str, Any] | None = None,
 ) -> None:
     """Write `<path>.provenance.json`: who made the file or folder `path`, when and from what.
+
+    Args:
+        notes: what else a reader should know, such as which rows were left out.
 
     It stands beside the file, not in it, because it names host and seconds: the file itself stays
     byte for byte the same for the same settings.
@@ -131,6 +138,7 @@ def write_provenance(
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "wall_seconds": round(time.time() - _STARTED, 2),
         "gpu_seconds": round(gpu_seconds, 2),
+        "notes": dict(notes or {}),
     }
     write_text(path.with_name(path.name + ".provenance.json"), json.dumps(note, indent=1) + "\n")
 

@@ -1,0 +1,134 @@
+"""Rows of a data set on the Hugging Face hub, or of a mirror folder with the hub's names.
+
+A mirror holds the split SPLIT of the data set ID as ID/SPLIT.jsonl, or ID/CONFIG/SPLIT.jsonl, one
+JSON object a line with the hub's columns.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rspo.config import Hub
+from rspo.errors import InputError
+from rspo.files import read_json_lines, sha256
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """One row as its publisher wrote it, and where it stands."""
+
+    columns: dict[str, Any]
+    source: str  # id[/config]/split
+    revision: str  # commit of the hub's repository, or sha256:... of the mirror's file
+    row: int  # in the source, from 0
+    origin: str  # for messages: the mirror's file or the hub's page
+
+    @property
+    def place(self) -> str:
+        return f"{self.origin}, line {self.row + 1}"
+
+    def column(self, name: str) -> Any:
+        """Raises: InputError that names file, column and the columns there are."""
+        if name not in self.columns:
+            raise InputError(
+                f"{self.place}: the column {name!r} is missing; has {', '.join(self.columns)}"
+            )
+        return self.columns[name]
+
+
+def read_rows(hub: Hub, mirror: Path | None) -> list[SourceRow]:
+    """Every row of a data set's split, config after config, unfiltered.
+
+    Args:
+        mirror: the folder to read instead of the hub.
+
+    Raises: InputError if something cannot be had, or has no rows.
+    """
+    rows = []
+    for config in hub.configs or (None,):
+        name = "/".join(filter(None, (hub.id, config, hub.split)))
+        found = list(
+            _mirrored(mirror / f"{name}.jsonl", name)
+            if mirror is not None
+            else _downloaded(hub, config, name)
+        )
+        if not found:
+            place = mirror / f"{name}.jsonl" if mirror is not None else _page(hub)
+            raise InputError(f"{place}: has no rows; expected {_expected(hub)}")
+        rows += found
+    return rows
+
+
+def _expected(hub: Hub) -> str:
+    return f"{' or '.join(str(count) for count in hub.accepted_rows)} in {hub.id}"
+
+
+def _page(hub: Hub) -> str:
+    return f"https://huggingface.co/datasets/{hub.id}"
+
+
+# --- a mirror -------------------------------------------------------------------------------------
+
+
+def _mirrored(path: Path, name: str) -> Iterator[SourceRow]:
+    if not path.is_file():
+        beside = sorted(item.name for item in path.parent.glob("*")) if path.parent.is_dir() else []
+        found = f"its folder has {', '.join(beside)}" if beside else "nor is its folder there"
+        raise InputError(
+            f"{path}: no such file in the mirror ({found}); expected MIRROR/ID/[CONFIG/]SPLIT.jsonl"
+        )
+    try:
+        rows = read_json_lines(path)
+        revision = f"sha256:{sha256(path)}"
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    for row, columns in enumerate(rows):
+        yield SourceRow(columns, name, revision, row, str(path))
+
+
+# --- the hub --------------------------------------------------------------------------------------
+
+
+def _downloaded(hub: Hub, config: str | None, name: str) -> Iterator[SourceRow]:
+    try:
+        import datasets
+    except ImportError:
+        raise InputError(
+            f"{name}: reading the hub needs the package datasets; pip install it, or give a mirror"
+        ) from None
+    try:
+        revision = _commit(hub)
+        rows = datasets.load_dataset(hub.id, name=config, split=hub.split, revision=revision)
+    except Exception as error:  # the library lets errors of a dozen packages through
+        raise InputError(_explain(hub, name, error)) from error
+    for row, columns in enumerate(rows):
+        yield SourceRow(dict(columns), name, revision, row, f"{_page(hub)} ({name})")
+
+
+def _commit(hub: Hub) -> str:
+    """The commit that a revision stands for, so that a table never says just `main`."""
+    if _COMMIT.fullmatch(hub.revision):
+        return hub.revision
+    from huggingface_hub import HfApi
+
+    return HfApi().dataset_info(hub.id, revision=hub.revision).sha or hub.revision
+
+
+def _explain(hub: Hub, name: str, error: Exception) -> str:
+    """One line on why the hub did not give a split, and what to do about it."""
+    reason = " ".join(str(error).split()) or type(error).__name__
+    if "gated" in reason.lower() or "GatedRepo" in type(error).__name__:
+        token = "HF_TOKEN is set" if os.environ.get("HF_TOKEN") else "HF_TOKEN is missing"
+        return (
+            f"{name}: the data set is gated; accept its terms at {_page(hub)} and set HF_TOKEN to "
+            f"a token of that account ({token}), or give a mirror"
+        )
+    return (
+        f"{name} at revision {hub.revision}: the hub did not give it ({reason}); "
+        f"see {_page(hub)}, or give a mirror"
+    )

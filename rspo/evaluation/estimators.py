@@ -1,0 +1,131 @@
+"""Unbiased estimates of Pass@k and Max@k from N samples of a problem, and of their variances.
+
+Chen et al. (arXiv 2107.03374) for Pass@k. A binomial is never formed, so n = 1024 with any k
+is finite and accurate to n rounding errors.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rspo.errors import InputError
+from rspo.objectives.subsets import share_of_subsets_below
+
+Floats = NDArray[np.float64]
+
+
+def pass_at_k(n: int, c: ArrayLike, k: int) -> Floats:
+    """Probability that a random k-subset of n samples has a correct one.
+
+        Pass@k = 1 - C(n-c, k) / C(n, k)
+
+    Args:
+        c: number of correct samples, integers of any shape.
+
+    Returns: float64 of the same shape.
+
+    Raises: InputError unless 1 <= k <= n and 0 <= c <= n.
+    """
+    wrong = n - _counts(n, c)
+    _check(n, k)
+    return 1.0 - share_of_subsets_below(n + 1, k + 1)[wrong]
+
+
+def pass_at_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
+    """Unbiased estimate of the variance of `pass_at_k`, over new samples of the same problem.
+
+        (C(n-c, k) / C(n, k))^2 - C(n-c, 2k) / C(n, 2k),    2k <= n
+
+    The second term is unbiased for (1-p)^(2k), the square of what the first one's root estimates.
+    Their ratio is the product over i < k of 1 - ck / ((n-k-i)(n-c-i)); summing its logarithms
+    avoids the cancellation of two numbers near 1.
+
+    Returns: float64 of the shape of c; NaN where 2k > n, when no unbiased estimate exists.
+
+    Raises: InputError unless 1 <= k <= n and 0 <= c <= n.
+    """
+    counts = _counts(n, c)
+    _check(n, k)
+    if 2 * k > n:
+        return np.full(counts.shape, np.nan)
+    failed = share_of_subsets_below(n + 1, k + 1)[n - counts]
+    i = np.arange(k, dtype=np.float64)
+    right = counts[..., None].astype(np.float64)
+    # Past n-c-i = 0 there is no second term: clipping makes the ratio 0 there.
+    removed = right * k / ((n - k - i) * np.maximum(n - right - i, 1.0))
+    with np.errstate(divide="ignore"):  # log 0 = -inf is that ratio
+        logarithm = np.log1p(-np.minimum(removed, 1.0)).sum(axis=-1)
+    return failed**2 * -np.expm1(logarithm)
+
+
+def max_at_k(rewards: ArrayLike, k: int) -> Floats:
+    """Expected best reward of a random k-subset of n samples.
+
+        Max@k = sum_{i=k}^{n} R_(i) C(i-1, k-1) / C(n, k),    R_(1) <= ... <= R_(n)
+
+    Args:
+        rewards: finite, of shape [..., n].
+
+    Returns: float64 of shape [...].
+
+    Raises: InputError for NaN or infinite rewards, or unless 1 <= k <= n.
+    """
+    ascending = _ascending(rewards)
+    n = ascending.shape[-1]
+    _check(n, k)
+    # einsum and not @: BLAS may round differently from one machine or thread count to another.
+    return np.asarray(np.einsum("...i,i->...", ascending, _best_of(n, k)))
+
+
+def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
+    """Unbiased estimate of the variance of `max_at_k`, over new samples of the same problem.
+
+        (Max@k)^2 - sum_{j<i} 2 R_(i) R_(j) C(j-1, k-1) C(i-1-k, k-1) / (C(n, k) C(n-k, k))
+
+    The second term averages max(S) max(T) over the ordered pairs of disjoint k-subsets, which are
+    independent, and so is unbiased for the square of what Max@k estimates: with the larger
+    maximum at i and the smaller at j, the other k-1 of its subset lie below j, and the other k-1
+    of the larger one's lie below i outside of the smaller one's subset. On binary rewards it
+    equals `pass_at_k_variance`. Rewards are taken relative to Max@k, which changes neither side
+    and leaves only the second term.
+
+    Args:
+        rewards: finite, of shape [..., n].
+
+    Returns: float64 of shape [...], never negative; NaN if 2k > n.
+
+    Raises: InputError for NaN or infinite rewards, or unless 1 <= k <= n.
+    """
+    ascending = _ascending(rewards)
+    n = ascending.shape[-1]
+    _check(n, k)
+    if 2 * k > n:
+        return np.full(ascending.shape[:-1], np.nan)
+    centred = ascending - max_at_k(ascending, k)[..., None]
+    smaller = np.cumsum(centred * _best_of(n, k), axis=-1)  # [..., j]: maxima up to j
+    larger = centred[..., k:] * _best_of(n - k, k)
+    disjoint = 2.0 * np.einsum("...i,...i->...", larger, smaller[..., k - 1 : -1])
+    return np.maximum(-disjoint, 0.0)
+
+
+def _best_of(n: int, k: int) -> Floats:
+    """Probability, for each rank, to be the best of a random k-subset: C(i-1, k-1) / C(n, k)."""
+    return share_of_subsets_below(n, k) * (k / n)
+
+
+def _ascending(rewards: ArrayLike) -> Floats:
+    values = np.sort(np.asarray(rewards, dtype=np.float64), axis=-1)
+    if not np.isfinite(values).all():
+        raise InputError("rewards must be finite; found NaN or infinity")
+    return values
+
+
+def _counts(n: int, c: ArrayLike) -> NDArray[np.int64]:
+    counts = np.asarray(c)
+    if counts.dtype.kind not in "iub" or ((counts < 0) | (counts > n)).any():
+        raise InputError(f"counts of correct samples must be integers from 0 to n = {n}")
+    return counts.astype(np.int64)
+
+
+def _check(n: int, k: int) -> None:
+    if not 1 <= k <= n:
+        raise InputError(f"k = {k} with n = {n} samples; allowed: 1 <= k <= n")
