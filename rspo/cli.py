@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import yaml
 
+from rspo.config import merge
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 
@@ -215,11 +216,13 @@ def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
         key, equals, value = item.partition("=")
         if not equals or not key:
             raise InputError(f"--set {item}: expected KEY=VALUE, such as training.steps=50")
-        *sections, last = key.split(".")
-        place = overrides
-        for section in sections:
-            place = place.setdefault(section, {})
-        place[last] = yaml.safe_load(value)
+        try:
+            found: Any = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise InputError(f"--set {item}: {value!r} is not YAML") from None
+        for section in reversed(key.split(".")):
+            found = {section: found}
+        overrides = merge(overrides, found)
     return overrides
 
 

@@ -278,18 +278,20 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
     try:
-        return Config.model_validate(_merge(values, overrides))
+        return Config.model_validate(merge(values, overrides))
     except ValidationError as error:
         lines = [_explain(problem, overrides) for problem in _deepest(error.errors())]
         raise InputError("\n".join(f"{path}: {line}" for line in lines)) from None
 
 
-def _merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested mappings laid one over the other; what is no mapping replaces what was there."""
     merged = dict(values)
     for key, value in overrides.items():
         old = merged.get(key)
-        nested = isinstance(old, Mapping) and isinstance(value, Mapping)
-        merged[key] = _merge(old, value) if nested else value
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = merge(old, value)
+        merged[key] = value
     return merged
 
 

@@ -192,7 +192,7 @@ class Experiment:
         raise ValueError(f"unknown step {step!r}")
 
     def settings_hash(self, step: str, name: str = "") -> str:
-        """Fingerprint of `settings`: what Snakemake compares to see whether a file is out of date."""
+        """Fingerprint of `settings`: tells Snakemake whether a file is out of date."""
         return fingerprint(self.settings(step, name))
 
     # --- file names ----------------------------------------------------------------------------

@@ -127,16 +127,21 @@ def read_table(path: Path, kind: Table) -> list[dict[str, Any]]:
     label = (table.schema.metadata or {}).get(b"rspo", b"").decode()
     if label and label != f"{kind.name}/{kind.version}":
         raise InputError(f"{path}: is {label}, expected {kind.name}/{kind.version}; remake it")
+    missing = [name for name in kind.schema.names if name not in table.schema.names]
+    if missing:
+        raise InputError(
+            f"{path}: the column {missing[0]!r} is missing; has {table.schema.names}, "
+            f"{kind.name} needs {kind.schema.names}"
+        )
+    table = table.select(kind.schema.names)
     for field in kind.schema:
-        if field.name not in table.schema.names:
+        try:  # other writers' integers and texts of other widths are the same values
+            table.column(field.name).cast(field.type)
+        except pa.ArrowException as error:
             raise InputError(
-                f"{path}: the column {field.name!r} is missing; has {table.schema.names}, "
-                f"{kind.name} needs {kind.schema.names}"
-            )
-        found = table.schema.field(field.name).type
-        if found != field.type:
-            raise InputError(f"{path}: column {field.name!r} is {found}, expected {field.type}")
+                f"{path}: column {field.name!r} is not {field.type}: {error}"
+            ) from None
     if table.num_rows == 0:
         raise InputError(f"{path}: has no rows; at least one of {kind.name} is needed")
-    rows: list[dict[str, Any]] = table.select(kind.schema.names).to_pylist()
+    rows: list[dict[str, Any]] = table.cast(kind.schema).to_pylist()
     return rows

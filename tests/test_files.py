@@ -29,10 +29,15 @@ ROW = {
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
     path.write_text("old")
-    for error in (RuntimeError, KeyboardInterrupt):
-        with pytest.raises(error), whole(path) as partial:
+
+    def fail(error: type[BaseException]) -> None:
+        with whole(path) as partial:
             partial.write_text("half of the n")
             raise error
+
+    for error in (RuntimeError, KeyboardInterrupt):
+        with pytest.raises(error):
+            fail(error)
     assert path.read_text() == "old"
     assert [item.name for item in tmp_path.iterdir()] == ["file.txt"]
 
@@ -63,9 +68,14 @@ def test_what_a_kill_left_behind_goes_with_the_next_write(tmp_path: Path) -> Non
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
-    with pytest.raises(OSError, match="No space left") as caught, whole(path) as partial:
-        partial.symlink_to("/dev/full")
-        partial.write_text("x" * 100_000)
+
+    def fill() -> None:
+        with whole(path) as partial:
+            partial.symlink_to("/dev/full")
+            partial.write_text("x" * 100_000)
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        fill()
     assert caught.value.errno == errno.ENOSPC
     assert list(tmp_path.iterdir()) == []
 

@@ -8,7 +8,6 @@ from fractions import Fraction
 from math import comb
 from typing import Any
 
-import exact
 import numpy as np
 import pytest
 import torch
@@ -17,6 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from rspo.objectives import OBJECTIVES, response_weights
+from tests import exact
 
 Formula = Callable[[exact.Rewards, int], exact.Weights]
 

@@ -9,12 +9,12 @@ from fractions import Fraction
 from itertools import product
 from math import comb
 
-import exact
 import numpy as np
 import pytest
-from exact import Policy, binomial
 
 from rspo.objectives import response_weights
+from tests import exact
+from tests.exact import Policy, binomial
 
 HALF = Fraction(1, 2)
 

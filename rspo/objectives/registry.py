@@ -37,7 +37,7 @@ class KRule(Enum):
             return True
         if self is KRule.DIVIDES_N:
             return 1 <= k <= n and n % k == 0
-        return 1 <= k and (self is KRule.ANY or k <= n)
+        return k >= 1 and (self is KRule.ANY or k <= n)
 
 
 @dataclass(frozen=True)

@@ -96,7 +96,7 @@ def _train(
             group["lr"] = scratch.learning_rate * _rate(step, scratch.steps)
         loss = _response_loss(model, prompts[batches[step]], responses[batches[step]])
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         progress.report(step + 1, {"loss": loss.item()})

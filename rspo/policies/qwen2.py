@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -92,6 +93,9 @@ def rotate(x: Tensor, rotation: KeyValue) -> Tensor:
 class Qwen2(nn.Module):
     """The decoder: `forward` gives hidden states, `logits` turns them into scores."""
 
+    cos: Tensor
+    sin: Tensor
+
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
@@ -138,7 +142,7 @@ class Qwen2(nn.Module):
 
 
 class Memory:
-    """Keys and values of the tokens so far, for whole sequences: differentiable, grows by joining."""
+    """Keys and values so far, for whole sequences: differentiable, grows by joining."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -296,7 +300,7 @@ def _to_hub(model: Qwen2) -> dict[str, Tensor]:
     }
     if not shape.tied:
         named["lm_head.weight"] = model.head.weight
-    for index, layer in enumerate(model.layers):
+    for index, layer in enumerate(cast("list[Layer]", model.layers)):
         prefix = f"model.layers.{index}."
         named[prefix + "input_layernorm.weight"] = layer.attention_norm
         named[prefix + "post_attention_layernorm.weight"] = layer.feed_forward_norm

@@ -323,6 +323,6 @@ def _backward_chunk(
     kept_near = ratio.clamp(1 - ppo_clip, 1 + ppo_clip)
     surrogate = torch.minimum(weights * ratio, weights * kept_near)
     loss = -surrogate[mask].sum() / prompts_in_batch
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     clipped = (weights * kept_near < weights * ratio) & mask
     return int(clipped.sum()), int(mask.sum())

@@ -1,0 +1,208 @@
+"""How right and how fast `response_weights` is, against plain Python and against enumeration.
+
+The sizes are those of training: 128 prompts x 16 responses is a step of the paper, 1024 x 64 a
+step sixteen times as large in prompts and four in responses. The rewards are the binary ones and
+the length-discounted ones of the two experiments.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable
+from functools import partial
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import Row, median_cpu_seconds, readable
+from rspo.objectives import OBJECTIVES, response_weights
+
+SIZES = ((128, 16), (1024, 64))
+K = 4
+REPEATS = 7
+MINIMAL_SPEED_UP = 50
+TOLERANCE = 1e-12
+
+SCALING_N = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+SCALING_ELEMENTS = 2**20
+
+Plain = Callable[[list[float], int], list[float]]
+
+
+def run() -> list[Row]:
+    return [*correctness(), *speed(), *scaling()]
+
+
+# --- Plain Python: what one would write for one prompt ----------------------------------------
+
+
+def plain_pass_at_k(rewards: list[float], k: int) -> list[float]:
+    """Theorem 4.3, response by response."""
+    n = len(rewards)
+    correct = int(sum(rewards))
+    return [k / n * reward * comb(n - correct, k - 1) / comb(n - 1, k - 1) for reward in rewards]
+
+
+def plain_max_at_k(rewards: list[float], k: int) -> list[float]:
+    """Theorem C.4, response by response: its sum over all that are worse. O(n^2)."""
+    n = len(rewards)
+    ascending = sorted(rewards)
+    weights = []
+    for reward in rewards:
+        below = bisect_left(ascending, reward)
+        worse = sum(ascending[j - 1] * comb(j - 1, k - 2) for j in range(1, below + 1))
+        bracket = reward * comb(below, k - 1) - worse
+        weights.append(k / n * bracket / comb(n - 1, k - 1))
+    return weights
+
+
+def plain_pass_at_k_once_per_prompt(rewards: list[float], k: int) -> list[float]:
+    """The same with both binomials formed once a prompt: plain Python at its best."""
+    n = len(rewards)
+    weight = k / n * comb(n - int(sum(rewards)), k - 1) / comb(n - 1, k - 1)
+    return [weight * reward for reward in rewards]
+
+
+def plain_max_at_k_running_sum(rewards: list[float], k: int) -> list[float]:
+    """The same in O(n log n), the sum carried from one response to the next best."""
+    n = len(rewards)
+    scale = k / n / comb(n - 1, k - 1)
+    weights = [0.0] * n
+    worse = 0.0
+    for below, i in enumerate(sorted(range(n), key=rewards.__getitem__)):
+        weights[i] = scale * (rewards[i] * comb(below, k - 1) - worse)
+        worse += rewards[i] * comb(below, k - 2)
+    return weights
+
+
+PLAIN: dict[str, tuple[Plain, Plain]] = {
+    "rspo_pass_at_k": (plain_pass_at_k, plain_pass_at_k_once_per_prompt),
+    "rspo_max_at_k": (plain_max_at_k, plain_max_at_k_running_sum),
+}
+
+
+# --- Right ------------------------------------------------------------------------------------
+
+
+def correctness() -> list[Row]:
+    rows = []
+    # The numbers of (k-1)-subsets of the others: 455, 6435; then 1953 and, for 16 prompts, 39711.
+    for prompts, n, k in ((128, 16, 4), (128, 16, 8), (1024, 64, 3), (16, 64, 4)):
+        for objective in PLAIN:
+            rewards = sampled_rewards(objective, prompts, n)
+            found = response_weights(rewards, objective, k)
+            error = largest_relative_error(found, by_enumeration(rewards, k))
+            rows.append(agreement(f"{objective}, k={k}, {prompts} x {n}: enumeration", error))
+    for prompts, n in SIZES:
+        for objective, (plain, _) in PLAIN.items():
+            rewards = sampled_rewards(objective, prompts, n)
+            found = response_weights(rewards, objective, K)
+            expected = np.array([plain(row, K) for row in rewards.tolist()])
+            # The printed difference cancels, so plain Python is good to its largest weight only.
+            error = float(abs(found - expected).max() / abs(expected).max())
+            rows.append(agreement(f"{objective}, k={K}, {prompts} x {n}: plain Python", error))
+    return rows
+
+
+def agreement(what: str, error: float) -> Row:
+    return Row(what, f"error {error:.1e}", f"<= {TOLERANCE:.0e}", error <= TOLERANCE)
+
+
+def by_enumeration(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """(k/n) * the average of max(S + i) - max(S) over all (k-1)-subsets S of the others."""
+    n = rewards.shape[-1]
+    subsets = np.array(list(combinations(range(n - 1), k - 1)))
+    weights = np.empty_like(rewards)
+    for i in range(n):
+        others = np.delete(rewards, i, axis=-1)
+        best = others.take(subsets[:, 0], axis=-1)  # [prompts, subsets]
+        for member in subsets.T[1:]:
+            np.maximum(best, others.take(member, axis=-1), out=best)
+        weights[:, i] = k / n * np.maximum(rewards[:, i, None] - best, 0.0).mean(axis=-1)
+    return weights
+
+
+def largest_relative_error(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+    """Infinite where one of the two is 0 and the other is not."""
+    if ((found == 0) != (expected == 0)).any():
+        return float("inf")
+    return float((abs(found - expected) / np.where(expected == 0, 1.0, expected)).max())
+
+
+def sampled_rewards(objective: str, prompts: int, n: int) -> NDArray[np.float64]:
+    """Prompts of every difficulty; right answers lose up to a half for their length."""
+    rng = np.random.default_rng(0)
+    correct = rng.random((prompts, n)) < rng.random((prompts, 1))
+    if OBJECTIVES[objective].binary:
+        return correct.astype(np.float64)
+    return correct * (1.0 - 0.5 * rng.integers(100, 3072, (prompts, n)) / 3072)
+
+
+# --- Fast -------------------------------------------------------------------------------------
+
+
+def speed() -> list[Row]:
+    rows = []
+    for prompts, n in SIZES:
+        for objective, (plain, best_plain) in PLAIN.items():
+            rewards = sampled_rewards(objective, prompts, n)
+            as_lists = rewards.tolist()
+            taken = median_cpu_seconds(
+                {
+                    "ours": partial(response_weights, rewards, objective, K),
+                    "plain": partial(weigh_each, plain, as_lists),
+                    "best plain": partial(weigh_each, best_plain, as_lists),
+                },
+                REPEATS,
+            )
+            case = f"{objective}, k={K}, {prompts} x {n}"
+            ratio = taken["plain"] / taken["ours"]
+            large = (prompts, n) == SIZES[-1]
+            rows += [
+                Row(f"{case}: ours", readable(taken["ours"])),
+                Row(f"{case}: plain Python, per response", readable(taken["plain"])),
+                Row(
+                    f"{case}: plain Python / ours",
+                    f"{ratio:.0f} times",
+                    f">= {MINIMAL_SPEED_UP} times" if large else "",
+                    not large or ratio >= MINIMAL_SPEED_UP,
+                ),
+                Row(
+                    f"{case}: plain Python at its best / ours",
+                    f"{taken['best plain'] / taken['ours']:.1f} times",
+                ),
+            ]
+    return rows
+
+
+def weigh_each(plain: Plain, groups: list[list[float]]) -> list[list[float]]:
+    return [plain(rewards, K) for rewards in groups]
+
+
+def scaling() -> list[Row]:
+    """The exponent e in time per prompt ~ (n log n)^e: 1 is n log n, about 1.8 would be n^2.
+
+    The number of elements is the same at every n, so that all calls are long enough to time.
+    Continuous rewards: they are the worst case for the sort.
+    """
+    rng = np.random.default_rng(0)
+    rewards = rng.normal(size=SCALING_ELEMENTS)
+    rows = []
+    for objective in OBJECTIVES:
+        values = (rewards > 0).astype(np.float64) if OBJECTIVES[objective].binary else rewards
+        calls = {
+            n: partial(response_weights, values.reshape(-1, n), objective, K) for n in SCALING_N
+        }
+        taken = median_cpu_seconds(calls, REPEATS)
+        per_prompt = [taken[n] * n / SCALING_ELEMENTS for n in SCALING_N]
+        size = [n * np.log(n) for n in SCALING_N]
+        exponent = float(np.polyfit(np.log(size), np.log(per_prompt), 1)[0])
+        rows.append(
+            Row(
+                f"{objective}: e in time ~ (n log n)^e, n = {SCALING_N[0]}..{SCALING_N[-1]}",
+                f"{exponent:.2f}; a prompt {readable(per_prompt[0])} to {readable(per_prompt[-1])}",
+                "<= 1.1",
+                exponent <= 1.1,
+            )
+        )
+    return rows

@@ -1,0 +1,78 @@
+"""Tokens a second of the key-value-cache sampler, and of transformers' generate beside it.
+
+The small model of config/tiny.yaml with random weights: no training is needed to run this, and
+responses end by themselves about as often for both. Tokens behind the end do not count.
+"""
+
+import tempfile
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForCausalLM, GenerationConfig
+
+from benchmarks import Row, median_cpu_seconds
+from rspo.experiment import Experiment
+from rspo.policies import qwen2
+from rspo.policies.pretraining import shape_of
+from rspo.policies.qwen2 import Qwen2
+from rspo.policies.sampler import sample
+from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
+
+PROMPTS, N = 64, 16
+
+
+def run() -> list[Row]:
+    config = Experiment.load("tiny").config
+    scratch = config.models["small"].scratch
+    assert scratch is not None
+    limit = config.sampling.max_response_tokens
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        save_tokenizer(folder, config.sampling.max_prompt_tokens, 64)
+        tokenizer = ChatTokenizer(folder)
+        model = Qwen2(shape_of(scratch, config.sampling, tokenizer.size))
+        model.initialise(0.05, torch.Generator().manual_seed(0))
+        ids = {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
+        qwen2.save(model, folder, ids)
+        theirs = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    prompts = torch.randint(2, tokenizer.size, (PROMPTS, config.sampling.max_prompt_tokens))
+    generation = GenerationConfig(
+        do_sample=True, top_k=0, top_p=1.0, temperature=1.0, max_new_tokens=limit, **ids
+    )
+    generator = torch.Generator().manual_seed(0)
+    tokens: dict[str, list[int]] = {"ours": [], "theirs": []}
+
+    def ours() -> None:
+        responses = sample(
+            model,
+            prompts.tolist(),
+            N,
+            max_tokens=limit,
+            end=tokenizer.end,
+            pad=tokenizer.pad,
+            generator=generator,
+        )
+        tokens["ours"].append(int(responses.lengths.sum()))
+
+    def transformers() -> None:
+        with torch.inference_mode():
+            whole = theirs.generate(prompts.repeat_interleave(N, 0), generation_config=generation)
+        responses = whole[:, prompts.shape[1] :]
+        before_end = (responses == tokenizer.end).cumsum(dim=1) == 0
+        ended = int((~before_end).any(dim=1).sum())
+        tokens["theirs"].append(int(before_end.sum()) + ended)
+
+    seconds = median_cpu_seconds({"ours": ours, "theirs": transformers}, repeats=7)
+    speed = {who: sum(tokens[who]) / len(tokens[who]) / seconds[who] for who in seconds}
+    ratio = speed["ours"] / speed["theirs"]
+    size = f"{PROMPTS} prompts x {N} responses of up to {limit} tokens"
+    return [
+        Row(
+            f"sampler, {size}",
+            f"{speed['ours']:,.0f} tokens/s",
+            ">= 40,000 tokens/s",
+            speed["ours"] >= 40_000,
+        ),
+        Row("transformers generate, the same", f"{speed['theirs']:,.0f} tokens/s"),
+        Row("sampler / transformers generate", f"{ratio:.2f}", ">= 1.5", ratio >= 1.5),
+    ]

@@ -1,0 +1,120 @@
+"""What `rspo status` says is read from the files and nothing else."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rspo.experiment import Experiment
+from rspo.status import duration, ending, follow, line, standings
+from rspo.training.progress import Progress, Snapshot, read_progress
+
+from . import tiny_world
+
+RUNNING, STOPPED, DONE = (
+    "small--rspo-pass--k2--n16--s0",
+    "small--rspo-pass--k4--n16--s0",
+    "small--policy-gradient--k1--n16--s0",
+)
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    return tiny_world.load(tmp_path)
+
+
+def report(experiment: Experiment, policy: str, written: float, step: int = 50) -> None:
+    """A progress file as a job writes it."""
+    folder = experiment.checkpoint(policy)
+    folder.mkdir(parents=True)
+    snapshot = Snapshot(step, 200, 0.5, {"reward": 0.25, "entropy": 0.125}, "host", 1, written)
+    (folder / "progress.json").write_text(json.dumps(vars(snapshot)))
+
+
+def finish(experiment: Experiment, policy: str, seconds: float) -> None:
+    """The files of a policy that was trained and evaluated."""
+    experiment.policy(policy).mkdir(parents=True)
+    note = json.dumps({"wall_seconds": seconds})
+    (experiment.folder(policy) / "policy.provenance.json").write_text(note)
+    curves = experiment.curves(policy, "standard")
+    curves.parent.mkdir()
+    curves.touch()
+    curves.with_name(curves.name + ".provenance.json").write_text(json.dumps({"wall_seconds": 10}))
+
+
+def test_every_state_is_told_apart(experiment: Experiment) -> None:
+    finish(experiment, DONE, 80)
+    report(experiment, RUNNING, written=time.time())
+    report(experiment, STOPPED, written=time.time() - 600)
+    experiment.policy("small--base").mkdir(parents=True)
+    states = {standing.policy: standing.state for standing in standings(experiment)}
+    assert states[DONE] == "evaluated"
+    assert states[RUNNING] == "running"
+    assert states[STOPPED] == "stopped"
+    assert states["small--base"] == "trained"
+    assert states["medium--base"] == "waiting"
+    assert len(states) == 27
+
+
+def test_work_left_follows_from_what_took_how_long(experiment: Experiment) -> None:
+    """A finished cell of n = 16 took 80 s and its evaluation 10 s."""
+    finish(experiment, DONE, 80)
+    report(experiment, RUNNING, written=time.time())
+    left = {standing.policy: standing.seconds_left for standing in standings(experiment)}
+    assert left[DONE] == 0
+    assert left[RUNNING] == pytest.approx(150 * 0.5 + 10)
+    assert left["small--rspo-pass--k4--n32--s0"] == pytest.approx(160 + 10)
+    assert left["small--rspo-pass--k4--n4--s0"] == pytest.approx(20 + 10)
+    assert left["small--base"] is None  # no base has finished yet
+
+
+def test_the_line_names_counts_running_cells_and_the_end(experiment: Experiment) -> None:
+    report(experiment, RUNNING, written=time.time())
+    text = line(experiment)
+    assert text.startswith("0 of 27 policies trained, 0 evaluated")
+    assert f"{RUNNING} step 50/200  reward 0.250  entropy 0.125" in text
+    assert text.endswith("end not known before a cell has finished")
+    for policy in experiment.policies:
+        if policy != RUNNING:
+            finish(experiment, policy, 80)
+    assert "about 85 s left (until " in line(experiment)
+
+
+def test_all_evaluated_is_finished(experiment: Experiment) -> None:
+    for policy in experiment.policies:
+        finish(experiment, policy, 80)
+    assert line(experiment) == "27 of 27 policies trained, 27 evaluated | finished"
+    assert ending(standings(experiment)) == "finished"
+
+
+def test_following_ends_with_the_process_that_is_followed(experiment: Experiment) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
+    # Reaped by nobody until wait(), the child would live on as a zombie: reap it in a thread.
+    import threading
+
+    threading.Thread(target=process.wait, daemon=True).start()
+    started = time.monotonic()
+    follow(experiment, process.pid)
+    assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(45, "45 s"), (720, "12 min"), (19_800, "5.5 h")])
+def test_durations_are_said_in_the_unit_that_fits(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
+
+
+def test_a_job_reports_its_last_step_and_its_speed(tmp_path: Path) -> None:
+    progress = Progress(tmp_path, start=10, steps=12)
+    progress.report(11, {"reward": 0.1})
+    assert read_progress(tmp_path) is None  # at most once a second
+    time.sleep(0.05)
+    progress.report(12, {"reward": 0.2})
+    snapshot = read_progress(tmp_path)
+    assert snapshot is not None
+    assert (snapshot.step, snapshot.steps, snapshot.process) == (12, 12, os.getpid())
+    assert snapshot.metrics == {"reward": 0.2}
+    assert 0.02 < snapshot.seconds_per_step < 1

@@ -1,0 +1,159 @@
+"""The DAG as a user meets it, on a world of a few steps: Snakemake itself, in a fresh folder."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from . import tiny_world
+
+SMALL_WORLD = [f"{key}={json.dumps(value)}" for key, value in tiny_world.OVERRIDES.items()]
+
+
+def make_project(folder: Path) -> Path:
+    for name in ("config", "workflow", "profiles"):
+        shutil.copytree(tiny_world.ROOT / name, folder / name)
+    shutil.copy(tiny_world.ROOT / "Snakefile", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def planning(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which nothing has run."""
+    return make_project(tmp_path_factory.mktemp("planning"))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which the small world's fig_scalability was made."""
+    folder = make_project(tmp_path_factory.mktemp("built"))
+    done = snakemake(folder, "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["snakemake", *arguments],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(tiny_world.ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+
+
+def jobs(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    """Number of jobs of each rule that a dry run lists."""
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)
+    return {rule: int(count) for rule, count in found}
+
+
+def test_all_at_tiny_scale_is_25_cells_two_bases_and_their_evaluation(planning: Path) -> None:
+    plan = jobs(snakemake(planning, "-n", "all"))
+    assert plan["train"] == 25
+    assert plan["pretrain"] == 2
+    assert plan["prepare"] == 6
+    assert plan["sample"] == plan["score"] == 27 * 5
+    assert plan["curves"] == 27
+
+
+def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
+    plan = jobs(snakemake(planning, "-n", "all", "--config", "scale=paper"))
+    assert plan["train"] == 25
+    assert plan["pretrain"] == 2
+    assert plan["prepare"] == 8
+    # Five benchmarks for all policies, two more for the eight of the contamination-free figure.
+    assert plan["sample"] == plan["score"] == 27 * 5 + 8 * 2
+    assert plan["curves"] == 27 + 8
+
+
+def test_one_figure_needs_only_its_own_cells(planning: Path) -> None:
+    plan = jobs(snakemake(planning, "-n", "reports/fig_scalability.pdf"))
+    assert (plan["train"], plan["pretrain"], plan["figure"]) == (4, 1, 1)
+
+
+def test_more_seeds_add_cells(planning: Path) -> None:
+    assert jobs(snakemake(planning, "-n", "all", "--config", "seeds=3"))["train"] == 75
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("sedes=3", "unknown key sedes = 3 (given on the command line); did you mean 'seeds'?"),
+        ("scale=papre", "config/papre.yaml: no such config file; scales here: paper, tiny"),
+        ("training={stepz: 3}", "unknown key training.stepz = 3"),
+    ],
+)
+def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message: str) -> None:
+    done = snakemake(planning, "all", "--config", config)
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert not (planning / "results").exists()
+
+
+def test_an_unknown_cell_gets_near_names(planning: Path) -> None:
+    target = "results/tiny/cells/small--rspo-pass--k5--n16--s0/policy"
+    done = snakemake(planning, "-n", target)
+    assert done.returncode != 0
+    assert "did you mean small--rspo-pass--k" in done.stderr
+
+
+def test_the_figure_is_there_with_its_numbers(built: Path) -> None:
+    for suffix in ("pdf", "png", "csv"):
+        assert (built / "reports" / f"fig_scalability.{suffix}").stat().st_size > 0
+
+
+def test_a_second_run_does_nothing(built: Path) -> None:
+    done = snakemake(built, "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_more_seeds_redo_none_of_the_cells_there_are(built: Path) -> None:
+    target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD, "seeds=2"]
+    plan = jobs(snakemake(built, *target))
+    assert plan["train"] == 4
+    assert "pretrain" not in plan
+
+
+def test_one_cell_by_its_path_reruns_with_what_depends_on_it(built: Path) -> None:
+    cell = "results/tiny/cells/small--rspo-pass--k4--n8--s0/policy"
+    target = ["reports/fig_scalability.pdf", "--forcerun", cell, "--config", *SMALL_WORLD]
+    plan = jobs(snakemake(built, "-n", *target))
+    assert plan == {
+        "train": 1,
+        "sample": 5,
+        "score": 5,
+        "curves": 1,
+        "figure": 1,
+        "publish_figure": 1,
+        "total": 14,
+    }
+
+
+def test_a_changed_setting_remakes_what_depends_on_it(built: Path) -> None:
+    changed = [item for item in SMALL_WORLD if not item.startswith("evaluation")]
+    evaluation = tiny_world.OVERRIDES["evaluation"] | {"resamples": 60}
+    changed.append(f"evaluation={json.dumps(evaluation)}")
+    plan = jobs(snakemake(built, "-n", "reports/fig_scalability.pdf", "--config", *changed))
+    assert plan == {"curves": 5, "figure": 1, "publish_figure": 1, "total": 7}
+
+
+def test_a_failed_job_shows_its_one_line_and_leaves_nothing_half_written(built: Path) -> None:
+    """A truncated table: the job that reads it says so, by name."""
+    problems = built / "results" / "tiny" / "problems" / "linear.parquet"
+    whole = problems.read_bytes()
+    problems.write_bytes(whole[:-100])
+    target = "results/tiny/cells/small--base/samples/linear.parquet"
+    done = snakemake(built, target, "--forcerun", target, "--config", *SMALL_WORLD)
+    problems.write_bytes(whole)
+    assert done.returncode != 0
+    assert "linear.parquet: not a whole parquet file" in done.stdout + done.stderr
+    assert not (built / target).exists()
+    assert not list((built / target).parent.glob(".*"))
