@@ -583,6 +583,10 @@ def test_text_is_readable_and_whole(
     texts = visible_texts(picture)
     boxes = [text.get_window_extent() for text in texts]
     page = picture.bbox
+    for legend in picture.legends:
+        box = legend.get_window_extent()  # its lines, not only its texts
+        assert box.x0 >= 0
+        assert box.x1 <= page.x1
     for text, box in zip(texts, boxes, strict=True):
         smallest = 0.7 if "^" in text.get_text() else 1
         assert float(text.get_fontsize()) * smallest >= 7 - 1e-9, text.get_text()

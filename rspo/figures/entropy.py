@@ -111,7 +111,7 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
     axes.set_xlabel("training step")
     axes.set_ylabel("entropy (nats a token)")
     axes.set_xlim(0, len({row["step"] for row in rows}))
-    style.legend(result, methods, columns=2)
+    style.legend(result, methods)
     style.note(
         result,
         face(experiment, figure, methods),

@@ -161,23 +161,19 @@ def log2_axis(axes: Axes, values: Sequence[int]) -> None:
     axes.minorticks_off()
 
 
-def legend(picture: Picture, methods: Sequence[Method], columns: int = 0) -> None:
-    """One legend for the whole picture, above it.
+def legend(picture: Picture, methods: Sequence[Method]) -> None:
+    """One legend for the whole picture, above it: a row for each family of several lines.
 
-    columns: filled one after the other; 0: a row for each family of several lines, with the lines
-        that have no family in front, so that the same k of two families are one above the other.
+    The lines that have no family stand in front, so that the same k of two families are one above
+    the other.
     """
-    entries: list[Method | None] = list(methods)
-    if not columns:
-        rows = _family_rows(methods)
-        columns = len(rows[0])
-        # matplotlib fills a legend column by column.
-        entries = [entry for column in zip(*rows, strict=True) for entry in column]
+    rows = _family_rows(methods)
     narrow = picture.get_figwidth() < TEXT_WIDTH
     picture.legend(
-        handles=[_handle(entry) for entry in entries],
+        # matplotlib fills a legend column by column.
+        handles=[_handle(entry) for column in zip(*rows, strict=True) for entry in column],
         loc="outside upper center",
-        ncols=columns,
+        ncols=len(rows[0]),
         handlelength=1.8 if narrow else 3.0,
         columnspacing=0.7 if narrow else 1.4,
         handletextpad=0.4,
