@@ -170,26 +170,20 @@ class Learner:
             for ids, length in zip(responses.tokens.tolist(), lengths, strict=True)
         ]
         answers = [prompts.answers[row] for row in rows for _ in range(n)]
-        correct = torch.tensor(
-            is_correct(texts, answers, self.config.verifier), dtype=torch.float64
-        )
-        rewards = correct
+        correct = np.array(is_correct(texts, answers, self.config.verifier))
+        rewards = correct.astype(np.float64)
         if self.cell.reward == "length":
-            limit, discount = (
-                self.config.sampling.max_response_tokens,
-                self.config.rewards.length_discount,
-            )
-            rewards = torch.tensor(
-                [
-                    length_discounted(bool(right), length, limit, discount)
-                    for right, length in zip(correct.tolist(), lengths, strict=True)
-                ],
-                dtype=torch.float64,
-            )
-        rewards = rewards.view(-1, n)
-        weights = response_weights(rewards, self.cell.objective, self.cell.k)
-        tokens = torch.tensor([prompts.tokens[row] for row in rows])
-        return Rollout(tokens, responses, correct.view(-1, n), rewards, weights.float())
+            limit = self.config.sampling.max_response_tokens
+            discount = self.config.rewards.length_discount
+            rewards = length_discounted(correct, lengths, limit, discount)
+        weights = response_weights(rewards.reshape(-1, n), self.cell.objective, self.cell.k)
+        return Rollout(
+            torch.tensor([prompts.tokens[row] for row in rows]),
+            responses,
+            torch.from_numpy(correct.reshape(-1, n)),
+            torch.from_numpy(rewards.reshape(-1, n)),
+            torch.from_numpy(weights).float(),
+        )
 
     def mini_batches(self) -> Iterator[Tensor]:
         """Rows of the prompts in each mini-batch, in the order of the step's prompts."""
@@ -228,11 +222,11 @@ class Learner:
         """The line of training.jsonl; everything is counted before dropping."""
         responses, n = rollout.responses, self.cell.n
         tokens = int(responses.lengths.sum())
-        counts = rollout.correct.sum(dim=1).long().numpy()
+        counts = rollout.correct.sum(dim=1).numpy()
         return {
             "step": step + 1,
             "reward": rollout.rewards.mean().item(),
-            "correct": rollout.correct.mean().item(),
+            "correct": rollout.correct.double().mean().item(),
             **{
                 f"pass_at_{k}": float(np.mean(pass_at_k(n, counts, k)))
                 for k in self.config.evaluation.k

@@ -7,6 +7,7 @@ import subprocess
 
 from rspo.errors import InputError
 from rspo.experiment import Experiment
+from rspo.files import fingerprint
 from rspo.figures import FIGURES, available
 from snakemake.exceptions import WorkflowError
 

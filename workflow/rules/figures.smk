@@ -5,6 +5,8 @@ rule figure:
         multiext(f"{RESULTS}/figures/{{figure}}", ".pdf", ".png", ".csv"),
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
+    params:
+        settings=lambda wildcards: fingerprint(FIGURES[wildcards.figure].settings(experiment)),
     shell:
         "rspo figure {wildcards.figure} {OPTIONS} > {log} 2>&1"
 
