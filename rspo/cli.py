@@ -107,7 +107,7 @@ def status(arguments: argparse.Namespace) -> None:
 
     experiment = _experiment(arguments)
     if arguments.follow:
-        follow(experiment, arguments.while_process)
+        follow(experiment)
     else:
         print(table(experiment))
 
@@ -202,7 +202,6 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command("status", status, "what is done, what runs, and when it will end")
     added.add_argument("--follow", action="store_true", help="a line every 15 seconds")
-    added.add_argument("--while-process", type=int, metavar="PID", help="follow until it ends")
     return parser
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from dataclasses import dataclass
 from statistics import mean
@@ -12,6 +13,7 @@ from rspo.training.progress import Snapshot, read_progress
 SECONDS_BETWEEN_LINES = 15
 # A job that has not reported for so long does not run any more.
 STALE_SECONDS = 60
+FINISHED = "all finished"
 
 
 @dataclass(frozen=True)
@@ -94,10 +96,10 @@ def ending(all_standings: list[Standing]) -> str:
     """When the work will be finished, in words."""
     left = [standing.seconds_left for standing in all_standings]
     if any(seconds is None for seconds in left):
-        return "end not known before a cell has finished"
+        return "end not known before the first cell is done"
     total = sum(seconds for seconds in left if seconds is not None)
     if total == 0:
-        return "finished"
+        return FINISHED
     running = [s.seconds_left for s in all_standings if s.state == "running" and s.seconds_left]
     # Side by side, but never sooner than the longest of the running ones.
     seconds = max([total / max(1, len(running)), *running])
@@ -142,27 +144,12 @@ def table(experiment: Experiment) -> str:
     return "\n".join([*lines, line(experiment)])
 
 
-def follow(experiment: Experiment, process: int | None) -> None:
-    """Print `line` whenever it changed, until all is evaluated or `process` has ended."""
+def follow(experiment: Experiment) -> None:
+    """Print `line` to standard error whenever it changed, until everything is evaluated."""
     last = ""
-    while process is None or _lives(process):
+    while not last.endswith(FINISHED):
         now = line(experiment)
         if now != last:
-            print(f"[{time.strftime('%H:%M:%S')}] {now}", flush=True)
+            print(f"[{time.strftime('%H:%M:%S')}] {now}", file=sys.stderr, flush=True)
             last = now
-        if process is None and now.endswith("finished"):
-            return
-        for _ in range(SECONDS_BETWEEN_LINES):
-            time.sleep(1)
-            if process is not None and not _lives(process):
-                return
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        time.sleep(SECONDS_BETWEEN_LINES)

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -77,7 +75,7 @@ def test_the_line_names_counts_running_cells_and_the_end(experiment: Experiment)
     text = line(experiment)
     assert text.startswith("0 of 27 policies trained, 0 evaluated")
     assert f"{RUNNING} step 50/200  reward 0.250  entropy 0.125" in text
-    assert text.endswith("end not known before a cell has finished")
+    assert text.endswith("end not known before the first cell is done")
     for policy in experiment.policies:
         if policy != RUNNING:
             finish(experiment, policy, 80)
@@ -87,19 +85,28 @@ def test_the_line_names_counts_running_cells_and_the_end(experiment: Experiment)
 def test_all_evaluated_is_finished(experiment: Experiment) -> None:
     for policy in experiment.policies:
         finish(experiment, policy, 80)
-    assert line(experiment) == "27 of 27 policies trained, 27 evaluated | finished"
-    assert ending(standings(experiment)) == "finished"
+    assert line(experiment) == "27 of 27 policies trained, 27 evaluated | all finished"
+    assert ending(standings(experiment)) == "all finished"
 
 
-def test_following_ends_with_the_process_that_is_followed(experiment: Experiment) -> None:
-    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"])
-    # Reaped by nobody until wait(), the child would live on as a zombie: reap it in a thread.
-    import threading
+def test_following_prints_what_changed_and_ends_with_the_work(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = []
 
-    threading.Thread(target=process.wait, daemon=True).start()
-    started = time.monotonic()
-    follow(experiment, process.pid)
-    assert time.monotonic() - started < 10
+    def wait(seconds: float) -> None:
+        """Stands for sleeping; the third time, all work is done."""
+        waits.append(seconds)
+        if len(waits) == 3:
+            for policy in experiment.policies:
+                finish(experiment, policy, 80)
+
+    monkeypatch.setattr("rspo.status.time.sleep", wait)
+    follow(experiment)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "0 of 27 policies trained" in lines[0]
+    assert lines[1].endswith("27 evaluated | all finished")
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(45, "45 s"), (720, "12 min"), (19_800, "5.5 h")])

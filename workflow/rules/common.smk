@@ -1,14 +1,14 @@
 # The experiment behind this run, and what every rule needs of it.
 
 import json
-import os
 import shlex
-import subprocess
+import threading
 
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.files import fingerprint
 from rspo.figures import FIGURES, available
+from rspo.status import follow
 from snakemake.exceptions import WorkflowError
 
 FIGURE_SUFFIXES = ["pdf", "png", "csv"]
@@ -55,6 +55,5 @@ def settings(step, wildcard=""):
 
 
 def follow_progress():
-    """Print where the running cells stand, until this Snakemake ends."""
-    command = f"rspo status {OPTIONS} --follow --while-process {os.getpid()}"
-    subprocess.Popen(command, shell=True)
+    """Print where the running cells stand, as long as this Snakemake lives."""
+    threading.Thread(target=follow, args=(experiment,), daemon=True).start()

@@ -9,8 +9,8 @@ rule train:
         records=f"{RESULTS}/cells/{{cell}}/training.jsonl",
     log:
         f"{RESULTS}/logs/train/{{cell}}.log",
+    priority: 1
     params:
         settings=settings("train", "cell"),
-    priority: 1
     shell:
         "rspo train {wildcards.cell} {OPTIONS} > {log} 2>&1"
