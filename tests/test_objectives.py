@@ -38,7 +38,7 @@ ORDER_MATTERS = {"hitchhiking"}
 # Differences of this relative size are rounding: float64 has 1.1e-16, and n is small here.
 ROUNDING = 1e-13
 
-property_test = settings(max_examples=60, deadline=None, derandomize=True)
+property_test = settings(max_examples=40, deadline=None, derandomize=True)
 
 
 def allowed_ks(objective: str, n: int) -> list[int]:
@@ -409,7 +409,7 @@ def assert_accurate(found: float, numerator: int, denominator: int) -> bool:
 
 
 def test_pass_at_k_of_4096_responses_is_accurate_for_every_k() -> None:
-    corrects = [1, 2, 3, 7, 64, 1000, 2048, 3000, 4000, 4095, 4096]
+    corrects = [1, 2, 7, 64, 2048, 4000, 4095, 4096]
     rewards = (np.arange(LARGE_N) < np.array(corrects)[:, None]).astype(np.float64)
     numerators = [column_of_binomials(LARGE_N - correct) for correct in corrects]
     denominators = column_of_binomials(LARGE_N - 1)
@@ -419,8 +419,8 @@ def test_pass_at_k_of_4096_responses_is_accurate_for_every_k() -> None:
         for found, column in zip(first, numerators, strict=True):
             denominator = LARGE_N * denominators[k - 1]
             normal += assert_accurate(found, k * column[k - 1], denominator)
-    # Not idle: with 1, 2, 3, 7 right nearly every k counts, with 4000 right hardly any.
-    assert normal > 4 * 4000
+    # Not idle: with 1, 2, 7 right nearly every k counts, with 4000 right hardly any.
+    assert normal > 3 * 4000
 
 
 @pytest.mark.parametrize("objective", MAX_AT_K)

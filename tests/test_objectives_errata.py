@@ -6,7 +6,7 @@ where the paper and the code meet.
 """
 
 from fractions import Fraction
-from itertools import product
+from itertools import combinations_with_replacement, product
 from math import comb
 
 import numpy as np
@@ -18,9 +18,11 @@ from tests.exact import Policy, binomial
 
 HALF = Fraction(1, 2)
 
-# Every reward vector over three values (one negative), so every pattern of ties, up to n = 5.
+# Every multiset of up to six rewards over three values (one negative), so every pattern of ties.
 ALL_SAMPLES = [
-    [Fraction(r) for r in rewards] for n in range(1, 6) for rewards in product((-1, 0, 2), repeat=n)
+    [Fraction(r) for r in rewards]
+    for n in range(1, 7)
+    for rewards in combinations_with_replacement((-1, 0, 2), n)
 ]
 
 
