@@ -7,7 +7,7 @@ from rspo.objectives.subsets import share_of_subsets_below
 
 
 def rspo_max_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """Marginal contribution of each response to the best of k, unbiased for Max@k (appendix C).
+    """Marginal contribution of each response to the best of k, unbiased for Max@k (theorem C.4).
 
         w_i = (k/n)/C(n-1,k-1) * [R_i C(c_lt, k-1) - sum_{j <= c_lt} R_(j) C(j-1, k-2)]
 
@@ -29,17 +29,18 @@ def rspo_max_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     n = rewards.shape[-1]
     if k == 1:
         return rewards / n
-    order = np.argsort(rewards, axis=-1, kind="stable")
+    order = np.argsort(rewards, axis=-1)
     gaps = np.diff(np.take_along_axis(rewards, order, axis=-1), axis=-1)
+    gaps *= (k / n) * share_of_subsets_below(n, k)[1:]
     ascending = np.zeros_like(rewards)
-    np.cumsum(gaps * share_of_subsets_below(n, k)[1:], axis=-1, out=ascending[..., 1:])
+    np.cumsum(gaps, axis=-1, out=ascending[..., 1:])
     weights = np.empty_like(rewards)
-    np.put_along_axis(weights, order, (k / n) * ascending, axis=-1)
+    np.put_along_axis(weights, order, ascending, axis=-1)
     return weights
 
 
 def rspo_max_at_k_ranked(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """The main text's Max@k estimator (theorem 4.5): positions i-1 in place of counts c_lt.
+    """The main text's Max@k estimator (theorem 4.4): positions i-1 in place of counts c_lt.
 
         w_(i) = (k/n)/C(n-1,k-1) * [R_(i) C(i-1, k-1) - sum_{j < i} R_(j) C(j-1, k-2)]
 
@@ -56,7 +57,9 @@ def rspo_max_at_k_plugin(rewards: NDArray[np.float64], k: int) -> NDArray[np.flo
 
         w_i = (k/n) [R_i F_i^(k-1) - (k-1)/n sum_j 1(R_j < R_i) R_j F_j^(k-2)]
 
-    with F_i the share of the n responses whose reward is <= R_i. k may exceed n.
+    with F_i the share of the n responses whose reward is <= R_i. k may exceed n. Not for binary
+    rewards: there F = 1 for every correct response, the weight is k R_i / n for any n, and nothing
+    risk-seeking is left. Where rewards other than 0 tie, the bias does not vanish with n.
     """
     n = rewards.shape[-1]
     order = np.argsort(rewards, axis=-1, kind="stable")

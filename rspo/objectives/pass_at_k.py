@@ -7,7 +7,7 @@ from rspo.objectives.subsets import share_of_subsets_below
 
 
 def rspo_pass_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """w_i = (k/n) R_i C(n-c, k-1) / C(n-1, k-1), unbiased for Pass@k (paper, theorem 4.4).
+    """w_i = (k/n) R_i C(n-c, k-1) / C(n-1, k-1), unbiased for Pass@k (paper, theorem 4.3).
 
     The ratio is the share of (k-1)-subsets of the other responses in which all are wrong: those
     in which response i makes the difference. All weights of a prompt are 0 where n-c < k-1.
@@ -17,7 +17,7 @@ def rspo_pass_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     wrong = n - rewards.sum(axis=-1, keepdims=True).astype(np.int64)
     # A prompt with nothing correct has wrong = n, beyond the table, and R_i = 0 throughout.
     share_all_wrong = share_of_subsets_below(n, k)[np.minimum(wrong, n - 1)]
-    return (k / n) * rewards * share_all_wrong
+    return rewards * ((k / n) * share_all_wrong)
 
 
 def rspo_pass_at_k_plugin(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:

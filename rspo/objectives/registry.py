@@ -95,7 +95,8 @@ def response_weights(rewards: Rewards, objective: str, k: int = 1) -> Rewards:
     if isinstance(rewards, np.ndarray):
         if not np.issubdtype(rewards.dtype, np.floating):
             raise TypeError(f"rewards must have a floating dtype, got {rewards.dtype}")
-        return _weights(rewards.astype(np.float64), chosen, k).astype(rewards.dtype)
+        weights = _weights(rewards.astype(np.float64, copy=False), chosen, k)
+        return weights.astype(rewards.dtype, copy=False)
 
     import torch  # here, so that the numpy half needs no torch
 

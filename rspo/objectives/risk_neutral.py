@@ -24,4 +24,6 @@ def grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     if n < 2:
         raise ValueError(f"grpo needs groups of n >= 2 responses for a standard deviation, got {n}")
     centred = rewards - rewards.mean(axis=-1, keepdims=True)
+    # The mean of equal rewards can be off by a rounding error, and the deviation then is as small.
+    centred[np.ptp(rewards, axis=-1) == 0] = 0.0
     return centred / (rewards.std(axis=-1, ddof=1, keepdims=True) + GRPO_EPSILON) / n

@@ -29,13 +29,15 @@ rule tables:
 # reports/ holds the chosen scale; results/ keeps every scale's own.
 rule publish_figure:
     input:
-        f"{RESULTS}/figures/{{figure}}.{{suffix}}",
+        multiext(f"{RESULTS}/figures/{{figure}}", ".pdf", ".png", ".csv"),
     output:
-        report("reports/{figure}.{suffix}", caption="../report/{figure}.rst"),
+        "reports/{figure}.pdf",
+        report("reports/{figure}.png", caption="../report/{figure}.rst"),
+        "reports/{figure}.csv",
     params:
         scale=SCALE,
     shell:
-        "cp {input} {output}"
+        "cp {input} reports/"
 
 
 rule publish_table:
