@@ -2,9 +2,9 @@
 
 A worker is a plain subprocess (`rspo.rewards.judge`) that talks over pipes. It imports neither
 torch nor the caller's main module, as multiprocessing's would, and can be started from threads,
-from daemons and inside Ray. Workers start on first use, one a CPU at most, serve every later
-batch of the process, and end with it: by `close` at exit, or because their input closes when
-the process is killed.
+from daemons and inside Ray. Workers start when a row needs one, one a CPU at most, serve every
+later batch of the process, and end with it: by `close` at exit, or because their input closes
+when the process is killed.
 """
 
 import atexit
@@ -16,12 +16,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
 
 import rspo
 from rspo.errors import InputError
 from rspo.rewards.extraction import last_box
+from rspo.rewards.judge import READY
 from rspo.rewards.verdict import (
     CORRECT,
     INCORRECT,
@@ -41,21 +42,24 @@ def judge(
     responses: Sequence[str], answers: Sequence[tuple[str, ...]], time_limit: float
 ) -> list[Verdict]:
     """Verdicts of math-verify; a row that hangs or kills its worker costs only itself."""
-    threads = _threads()
-    pending = [
-        threads.submit(_judge_one, response, accepted, time_limit)
-        for response, accepted in zip(responses, answers, strict=True)
-    ]
+    stop = threading.Event()
+    pending: list[Future[Verdict]] = []
     try:
+        for response, accepted in zip(responses, answers, strict=True):
+            row = _threads().submit(_judge_one, response, accepted, time_limit, stop)
+            pending.append(row)
         return [row.result() for row in pending]
     except BaseException:  # Ctrl-C above all: no row may keep the process waiting
+        stop.set()
         for row in pending:
             row.cancel()
         close()
         raise
 
 
-def _judge_one(response: str, accepted: tuple[str, ...], time_limit: float) -> Verdict:
+def _judge_one(
+    response: str, accepted: tuple[str, ...], time_limit: float, stop: threading.Event
+) -> Verdict:
     prediction = last_box(response)
     if prediction is None:
         return Verdict(NO_ANSWER)
@@ -63,7 +67,16 @@ def _judge_one(response: str, accepted: tuple[str, ...], time_limit: float) -> V
         return Verdict(CORRECT)
     if len(prediction) > LONGEST_ANSWER:
         return Verdict(TOO_LONG)
-    return _worker_of_this_thread().judge(accepted, prediction, time_limit)
+    with _lock:
+        if not _idle:
+            _idle.append(_Worker())
+            _all.append(_idle[-1])
+        worker = _idle.pop()
+    try:
+        return worker.judge(accepted, prediction, time_limit, stop)
+    finally:
+        with _lock:
+            _idle.append(worker)
 
 
 class _Worker:
@@ -72,10 +85,10 @@ class _Worker:
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
-    def judge(self, accepted: Sequence[str], prediction: str, time_limit: float) -> Verdict:
-        process = self._process
-        if process is None or process.poll() is not None:
-            process = self._process = _start()
+    def judge(
+        self, accepted: Sequence[str], prediction: str, time_limit: float, stop: threading.Event
+    ) -> Verdict:
+        process = self._running(stop)
         row = {"accepted": accepted, "prediction": prediction, "seconds": time_limit}
         try:
             process.stdin.write(json.dumps(row) + "\n")  # type: ignore[union-attr]
@@ -85,24 +98,32 @@ class _Worker:
             reply = ""
         if reply:
             return Verdict(CORRECT if json.loads(reply) else INCORRECT)
-        self._process = None
         return Verdict(TIMEOUT if _end(process) == -signal.SIGALRM else WORKER_DIED)
 
+    def _running(self, stop: threading.Event) -> "subprocess.Popen[str]":
+        """The process, started if need be."""
+        with _lock:  # so that `close` either sees the process or keeps it from being started
+            if stop.is_set():
+                raise CancelledError
+            if self._process is not None and self._process.poll() is None:
+                return self._process
+            process = self._process = _start()
+        if process.stdout.readline() != READY:  # type: ignore[union-attr]
+            raise RuntimeError(f"a worker of math_verify did not start (exit {_end(process)})")
+        return process
+
     def close(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 def _start() -> "subprocess.Popen[str]":
     if importlib.util.find_spec("math_verify") is None:
         raise InputError("verifier 'math_verify' needs the package math-verify; pip install it")
-    from rspo.rewards.judge import READY
-
     # The package may be imported from a checkout that is not installed.
     paths = [str(Path(rspo.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-c", f"from rspo.rewards.judge import main; main({MEMORY_LIMIT})"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -112,9 +133,6 @@ def _start() -> "subprocess.Popen[str]":
         env=os.environ
         | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "OPENBLAS_NUM_THREADS": "1"},
     )
-    if process.stdout.readline() != READY:  # type: ignore[union-attr]
-        raise RuntimeError(f"a worker of math_verify did not start (exit {_end(process)})")
-    return process
 
 
 def _end(process: "subprocess.Popen[str]") -> int:
@@ -126,13 +144,13 @@ def _end(process: "subprocess.Popen[str]") -> int:
 # --- the workers of this process ------------------------------------------------------------------
 
 _lock = threading.Lock()
-_shared: ThreadPoolExecutor | None = None
-_workers: list[_Worker] = []
-_of_thread = threading.local()
+_shared: ThreadPoolExecutor | None = None  # a thread for each row that is being judged
+_all: list[_Worker] = []
+_idle: list[_Worker] = []  # the last one used is the next: single rows start no second worker
 
 
 def _threads() -> ThreadPoolExecutor:
-    """One thread for each CPU that this process may use; each has a worker of its own."""
+    """As many threads as this process may use CPUs."""
     global _shared
     with _lock:
         if _shared is None:
@@ -142,19 +160,10 @@ def _threads() -> ThreadPoolExecutor:
         return _shared
 
 
-def _worker_of_this_thread() -> _Worker:
-    if not hasattr(_of_thread, "worker"):
-        _of_thread.worker = _Worker()
-        with _lock:
-            _workers.append(_of_thread.worker)
-    worker: _Worker = _of_thread.worker
-    return worker
-
-
 def close() -> None:
     """End all workers; the next row starts one again."""
     with _lock:
-        for worker in _workers:
+        for worker in _all:
             worker.close()
 
 
@@ -163,7 +172,8 @@ def _forget() -> None:
     global _shared, _lock
     _lock = threading.Lock()
     _shared = None
-    _workers.clear()
+    _all.clear()
+    _idle.clear()
 
 
 atexit.register(close)

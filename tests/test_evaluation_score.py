@@ -1,0 +1,194 @@
+"""Scores: a verdict and a reward for each sample, and nothing for samples that do not fit."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rspo.errors import InputError
+from rspo.evaluation.score import score, score_responses
+from rspo.experiment import Experiment
+from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
+
+from . import paper_scale, tiny_world
+
+POLICY = "small--base"
+
+
+def problem(name: str, answers: list[str]) -> dict[str, Any]:
+    prompt = [{"role": "user", "content": f"problem {name}"}]
+    place = {"benchmark": "linear", "source": "test", "revision": "1", "row": 0}
+    return {"id": name, "prompt": prompt, "answers": answers} | place
+
+
+def sample(name: str, index: int, text: str, tokens: int = 9) -> dict[str, Any]:
+    rest = {"tokens": tokens, "finish_reason": "stop", "seed": 0}
+    return {"problem_id": name, "sample_index": index, "text": text} | rest
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    """Two problems of `linear` and no samples yet."""
+    found = tiny_world.load(tmp_path)
+    problems = [problem("p0", ["5"]), problem("p1", ["7", "seven"])]
+    write_table(found.problems("linear"), PROBLEMS, problems)
+    return found
+
+
+SAMPLES_OF_BOTH = [
+    sample("p0", 0, r"\boxed{5}", tokens=9),
+    sample("p0", 1, r"\boxed{6}", tokens=3),
+    sample("p1", 0, r"\boxed{seven}", tokens=18),
+    sample("p1", 1, "seven", tokens=1),
+]
+
+
+def write_samples(experiment: Experiment, rows: list[dict[str, Any]]) -> None:
+    write_table(experiment.samples(POLICY, "linear"), SAMPLES, rows)
+
+
+def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
+    """Every policy's reward is 1 - 0.5 * tokens / 18: what Max@k is evaluated on."""
+    write_samples(experiment, SAMPLES_OF_BOTH)
+    score(experiment, POLICY, "linear")
+    path = experiment.scores(POLICY, "linear")
+    rows = read_table(path, SCORES)
+    assert [tuple(row.values()) for row in rows] == [
+        ("p0", 0, True, "exact", "correct", 0.75),
+        ("p0", 1, False, "exact", "incorrect", 0.0),
+        ("p1", 0, True, "exact", "correct", 0.5),
+        ("p1", 1, False, "exact", "no answer", 0.0),
+    ]
+    note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
+    assert note["settings"] == experiment.settings("score")
+    assert len(note["inputs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [*SAMPLES_OF_BOTH, sample("p2", 0, "")],
+            r"linear\.parquet: the samples of 1 problems are of no problem .*'p2'",
+        ),
+        (SAMPLES_OF_BOTH[:2], r"linear\.parquet: the samples of 1 problems are missing.*'p1'"),
+        (
+            [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "") | {"text": None}],
+            r"linear\.parquet, row 3: column 'text' is empty",
+        ),
+        (
+            [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "", tokens=19)],
+            r"linear\.parquet: a response of 19 tokens; allowed: 0 \.\. 18",
+        ),
+        ([], r"linear\.parquet: has no rows"),
+    ],
+)
+def test_samples_that_do_not_fit_are_refused(
+    experiment: Experiment, rows: list[dict[str, Any]], message: str
+) -> None:
+    write_samples(experiment, rows)
+    with pytest.raises(InputError, match=message):
+        score(experiment, POLICY, "linear")
+    assert not experiment.scores(POLICY, "linear").exists()
+
+
+def test_a_truncated_table_is_named(experiment: Experiment) -> None:
+    write_samples(experiment, SAMPLES_OF_BOTH)
+    path = experiment.samples(POLICY, "linear")
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"linear\.parquet: not a whole parquet file"):
+        score(experiment, POLICY, "linear")
+
+
+def test_missing_samples_and_unknown_policies_are_named(experiment: Experiment) -> None:
+    with pytest.raises(InputError, match=r"samples/linear\.parquet: no such file"):
+        score(experiment, POLICY, "linear")
+    with pytest.raises(InputError, match="no cell 'smal--base'"):
+        score(experiment, "smal--base", "linear")
+
+
+def test_the_judge_model_is_not_built_yet(tmp_path: Path) -> None:
+    experiment = paper_scale.load(tmp_path)
+    policy = experiment.policies[0]
+    write_table(experiment.problems("amc"), PROBLEMS, [problem("amc/0", ["5"])])
+    write_table(experiment.samples(policy, "amc"), SAMPLES, [sample("amc/0", 0, "5")])
+    with pytest.raises(InputError, match="'xverify' is not built yet; allowed: exact, math_verify"):
+        score(experiment, policy, "amc")
+
+
+# --- any file of responses ------------------------------------------------------------------------
+
+
+def write_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def line(question: str, gold: Any, output: Any) -> dict[str, Any]:
+    return {"question": question, "gold": gold, "output": output}
+
+
+COLUMNS = ("question", "gold", "output")
+
+
+def test_lines_of_one_problem_are_its_samples(tmp_path: Path) -> None:
+    lines = [
+        line("a", "5", r"\boxed{5}"),
+        line("b", ["1", "one"], r"\boxed{one}"),
+        line("a", "5", "no"),
+        line("b", ["1", "one"], r"\boxed{2}"),
+    ]
+    source = write_lines(tmp_path / "responses.jsonl", lines)
+    output = tmp_path / "scores" / "mine.parquet"
+    score_responses(source, output, "exact", *COLUMNS)
+    rows = read_table(output, SCORES)
+    a, b = rows[0]["problem_id"], rows[1]["problem_id"]
+    assert a != b
+    found = [(r["problem_id"], r["sample_index"], r["verdict"], r["reward"]) for r in rows]
+    assert found == [
+        (a, 0, "correct", 1.0),
+        (b, 0, "correct", 1.0),
+        (a, 1, "no answer", 0.0),
+        (b, 1, "incorrect", 0.0),
+    ]
+    score_responses(write_lines(source, lines[2:3]), output, "exact", *COLUMNS)
+    assert read_table(output, SCORES)[0]["problem_id"] == a  # the same text, the same id
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], r"responses\.jsonl: has no lines"),
+        (
+            [line("a", "5", "x"), {"question": "a", "response": "x"}],
+            r"responses\.jsonl, line 2: the column 'gold' is missing; has question, response",
+        ),
+        ([line("a", "5", None)], r"line 1: column 'output' is None; expected text"),
+        ([line("a", 5, "x")], r"line 1: column 'gold' is 5; expected text, or a list of texts"),
+        ([line("a", float("nan"), "x")], r"line 1: column 'gold' is nan; expected text"),
+        ([line("a", [], "x")], r"line 1: column 'gold' is \[\]; expected text"),
+        (
+            [line("a", "5", "x"), line("a", "6", "x")],
+            r"line 2: the answer '6' differs from '5', given before for the same problem",
+        ),
+    ],
+)
+def test_bad_responses_are_refused(
+    tmp_path: Path, lines: list[dict[str, Any]], message: str
+) -> None:
+    source = write_lines(tmp_path / "responses.jsonl", lines)
+    output = tmp_path / "scores.parquet"
+    with pytest.raises(InputError, match=message):
+        score_responses(source, output, "exact", *COLUMNS)
+    assert not output.exists()
+
+
+def test_files_that_are_no_responses_are_refused(tmp_path: Path) -> None:
+    output = tmp_path / "scores.parquet"
+    with pytest.raises(InputError, match=r"nothing\.jsonl: no such file"):
+        score_responses(tmp_path / "nothing.jsonl", output)
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text('{"problem": "a"')
+    with pytest.raises(InputError, match=r"cut\.jsonl, line 1: not JSON"):
+        score_responses(cut, output)

@@ -1,0 +1,52 @@
+"""The final answer of a text is what stands in its last box."""
+
+import pytest
+
+from rspo.rewards.extraction import last_box
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"so it is \boxed{5}.", "5"),
+        (r"\boxed{ 5 }", "5"),
+        (r"\boxed{1}, or rather \boxed{2}", "2"),
+        (r"\boxed {17}.$$- OR - we note", "17"),
+        (r"\fbox{3}", "3"),
+        # braces nest, and an escaped one is no brace
+        (r"\boxed{\frac{1}{1+\frac{1}{2}}} as required", r"\frac{1}{1+\frac{1}{2}}"),
+        (r"\boxed{\{1,2\}}", r"\{1,2\}"),
+        (r"\boxed{\left\{ x \right.} then {y}", r"\left\{ x \right."),
+        (r"\boxed{a \\{b}}", r"a \\{b}"),
+        # nested boxes: the innermost opens last
+        (r"\boxed{x = \boxed{5}}", "5"),
+        # without braces: up to the next space or the end of the formula
+        (r"the answer is $\boxed 2$.", "2"),
+        (r"$x^2 + y^2 = \boxed 9$.", "9"),
+        (r"\boxed5", "5"),
+        (r"\(\boxed \frac{1}{2}\) is it", r"\frac{1}{2}"),
+        (r"it is \boxed 42, which", "42"),
+        # over lines
+        ("\\boxed{\n1\n}", "1"),
+    ],
+)
+def test_the_last_box_counts(text: str, answer: str) -> None:
+    assert last_box(text) == answer
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "5",
+        r"\boxed{}",
+        r"\boxed{  }",
+        r"\boxed{5",
+        r"\boxed{5} \boxed{6",
+        r"\boxed",
+        r"\boxedx{5}",
+    ],
+)
+def test_no_answer(text: str) -> None:
+    """An empty box or one that never closes is none, even if an earlier box was whole."""
+    assert last_box(text) is None
