@@ -54,7 +54,7 @@ class Hub(Section):
     answer_in: Literal["column", "box"] = "column"  # box: the last \boxed{} of that column
     filter: RowFilter | None = None
     exclude: Name | None = None  # a benchmark whose problems are left out of this set
-    rows: int | tuple[int, ...]  # expected, after the filter and before rows without an answer go
+    rows: int | tuple[int, ...]  # expected, of those that filter and exclude leave
     without_answer: int = 0  # rows expected to have no answer; dropped and listed
 
     @property

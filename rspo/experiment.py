@@ -164,7 +164,11 @@ class Experiment:
         """
         config = self.config.model_dump(mode="json")
         if step == "prepare":
-            return self.data_set(name).model_dump(mode="json", exclude={"label"})
+            data_set = self.data_set(name)
+            settings = data_set.model_dump(mode="json", exclude={"label"})
+            if data_set.hub is not None and data_set.hub.exclude is not None:
+                settings["excluded"] = self.settings("prepare", data_set.hub.exclude)
+            return settings
         if step == "pretrain":
             keep = ("max_prompt_tokens", "max_response_tokens")
             model = {key: config["models"][name][key] for key in ("scratch", "hub")}
