@@ -130,7 +130,6 @@ def _use_one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
 
 
 def _parser() -> argparse.ArgumentParser:
