@@ -137,6 +137,7 @@ def write_provenance(
         "host": platform.node(),
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "wall_seconds": round(time.time() - _STARTED, 2),
+        "cpu_seconds": round(time.process_time(), 2),
         "gpu_seconds": round(gpu_seconds, 2),
         "notes": dict(notes or {}),
     }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import sys
 import time
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from rspo.experiment import BASE, Experiment
 from rspo.training.progress import Snapshot, read_progress
 
 SECONDS_BETWEEN_LINES = 15
-# A job that has not reported for so long does not run any more.
-STALE_SECONDS = 60
+# A job on another host that has not reported for so long does not run any more.
+STALE_SECONDS = 1800
 FINISHED = "all finished"
 
 
@@ -43,8 +44,20 @@ def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
         total = None if training is None else training + evaluation
         return Standing(policy, "waiting", None, total)
     left = (snapshot.steps - snapshot.step) * snapshot.seconds_per_step + evaluation
-    fresh = time.time() - snapshot.written < STALE_SECONDS
-    return Standing(policy, "running" if fresh else "stopped", snapshot, left)
+    return Standing(policy, "running" if _runs(snapshot) else "stopped", snapshot, left)
+
+
+def _runs(snapshot: Snapshot) -> bool:
+    """Whether the job that reported lives: known on its own host, elsewhere by its silence."""
+    if snapshot.host != platform.node():
+        return time.time() - snapshot.written < STALE_SECONDS
+    try:
+        os.kill(snapshot.process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it lives and is somebody else's
+        pass
+    return True
 
 
 def _suites(experiment: Experiment, policy: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 import json
 import os
+import platform
+import subprocess
 import time
 from pathlib import Path
 
@@ -13,8 +15,10 @@ from rspo.training.progress import Progress, Snapshot, read_progress
 
 from . import tiny_world
 
-RUNNING, STOPPED, DONE = (
+RUNNING, ELSEWHERE, SILENT, STOPPED, DONE = (
     "small--rspo-pass--k2--n16--s0",
+    "small--hitchhiking--k2--n16--s0",
+    "small--hitchhiking--k4--n16--s0",
     "small--rspo-pass--k4--n16--s0",
     "small--policy-gradient--k1--n16--s0",
 )
@@ -25,11 +29,15 @@ def experiment(tmp_path: Path) -> Experiment:
     return tiny_world.load(tmp_path)
 
 
-def report(experiment: Experiment, policy: str, written: float, step: int = 50) -> None:
+def report(
+    experiment: Experiment, policy: str, written: float, host: str = "", process: int = 0
+) -> None:
     """A progress file as a job writes it."""
     folder = experiment.checkpoint(policy)
     folder.mkdir(parents=True)
-    snapshot = Snapshot(step, 200, 0.5, {"reward": 0.25, "entropy": 0.125}, "host", 1, written)
+    metrics = {"reward": 0.25, "entropy": 0.125}
+    host, process = host or platform.node(), process or os.getpid()
+    snapshot = Snapshot(50, 200, 0.5, metrics, host, process, written)
     (folder / "progress.json").write_text(json.dumps(vars(snapshot)))
 
 
@@ -47,12 +55,17 @@ def finish(experiment: Experiment, policy: str, seconds: float) -> None:
 def test_every_state_is_told_apart(experiment: Experiment) -> None:
     finish(experiment, DONE, 80)
     report(experiment, RUNNING, written=time.time())
-    report(experiment, STOPPED, written=time.time() - 600)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    report(experiment, STOPPED, written=time.time(), process=ended.pid)
+    report(experiment, ELSEWHERE, written=time.time() - 60, host="node2")
+    report(experiment, SILENT, written=time.time() - 7200, host="node2")
     experiment.policy("small--base").mkdir(parents=True)
     states = {standing.policy: standing.state for standing in standings(experiment)}
     assert states[DONE] == "evaluated"
     assert states[RUNNING] == "running"
-    assert states[STOPPED] == "stopped"
+    assert states[STOPPED] == states[SILENT] == "stopped"
+    assert states[ELSEWHERE] == "running"
     assert states["small--base"] == "trained"
     assert states["medium--base"] == "waiting"
     assert len(states) == 27
