@@ -1,4 +1,4 @@
-"""The tiny paper as `make demo` left it: run by continuous integration after it, not by `make test`.
+"""The tiny paper as `make demo` left it: run by .ci/run after it, not by `make test`.
 
 make demo && .venv/bin/pytest -m acceptance
 """

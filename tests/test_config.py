@@ -32,7 +32,7 @@ def cell(**changes: Any) -> dict[str, Any]:
         ({"sampling": {"temperature": 0}}, ["sampling.temperature = 0", "greater than 0"]),
         ({"sampling": {"top_p": 0.9}}, ["sampling.top_p = 0.9", "allowed: 1.0"]),
         ({"models": {"small": {"scratch": {"hiden": 1}}}}, ["models.small.scratch.hiden"]),
-        ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "48"]),
+        ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "40"]),
         ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
         (cell(objective="rspo"), ["unknown objective 'rspo'", "rspo_pass_at_k_plugin", "grpo"]),
         (cell(k=17), ["rspo_pass_at_k cannot use k = 17 with n = 16", "1 <= k <= n"]),
