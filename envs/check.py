@@ -10,6 +10,7 @@ import importlib
 import sys
 import traceback
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from packaging.requirements import Requirement
 
@@ -23,7 +24,7 @@ def installed(name: str) -> str | None:
 
 def main(lock: str, modules: list[str]) -> int:
     problems = 0
-    for line in open(lock, encoding="utf-8"):
+    for line in Path(lock).read_text(encoding="utf-8").splitlines():
         line = line.partition("#")[0].strip()
         if not line:
             continue

@@ -15,7 +15,6 @@ venv=.venv
 python=$venv/bin/python
 stamp=$venv/.rspo-$step
 busy=$venv/.rspo-busy
-base_inputs="envs/setup.sh envs/check.py envs/cpu.lock pyproject.toml"
 
 die() {
     echo "error: $*" >&2
@@ -26,11 +25,8 @@ die() {
 
 inputs() {
     echo "$PWD"
-    case $step in
-    base) cat $base_inputs ;;
-    verl) cat $base_inputs envs/cpu-verl.lock ;;
-    *) die "unknown step: $step" ;;
-    esac
+    cat envs/setup.sh envs/check.py envs/cpu.lock pyproject.toml
+    [ "$step" = base ] || cat envs/cpu-verl.lock
 }
 
 # --- choosing a Python ---------------------------------------------------------------------------
@@ -106,28 +102,30 @@ if [ ! -x $python ]; then
     "$chosen" -m venv $venv
 fi
 
-pip() { # -qq: nothing but errors
-    $python -m pip --disable-pip-version-check --no-input -qq "$@" || die "pip failed (see above)"
-}
-# --no-build-isolation: the few packages without a wheel, and this one, are built with the
+# -qq: nothing but errors. --no-compile: compiling every file takes a minute, and most are never
+# imported. --no-build-isolation: the few packages without a wheel, and this one, are built with the
 # setuptools of the lock, not with whatever is the newest one on the day.
+install() {
+    $python -m pip --disable-pip-version-check --no-input -qq \
+        install --no-compile --no-build-isolation "$@" || die "pip failed (see above)"
+}
 case $step in
 base)
     torch=$(grep '^torch==' envs/cpu.lock)
     echo "[base] $(grep -c == envs/cpu.lock) packages of envs/cpu.lock"
-    pip install "$(grep '^setuptools==' envs/cpu.lock)"
+    install "$(grep '^setuptools==' envs/cpu.lock)"
     grep -v '^torch==' envs/cpu.lock >$venv/.rspo-without-torch
-    pip install --no-deps --no-build-isolation -r $venv/.rspo-without-torch
+    install --no-deps -r $venv/.rspo-without-torch
     # With its dependencies: the CUDA build names the NVIDIA packages it needs, the CPU build none.
     echo "[base] PyTorch: $torch"
-    pip install ${TORCH_INDEX:+-i "$TORCH_INDEX"} -c envs/cpu.lock "$torch"
+    install ${TORCH_INDEX:+-i "$TORCH_INDEX"} -c envs/cpu.lock "$torch"
     echo "${TORCH_INDEX:-}" >$venv/.rspo-torch-index
-    pip install --no-deps --no-build-isolation -e .
+    install --no-deps -e .
     $python envs/check.py envs/cpu.lock torch transformers snakemake rspo
     ;;
 verl)
     echo "[verl] $(grep -c == envs/cpu-verl.lock) packages of envs/cpu-verl.lock"
-    pip install --no-deps --no-build-isolation -r envs/cpu-verl.lock
+    install --no-deps -r envs/cpu-verl.lock
     $python envs/check.py envs/cpu-verl.lock verl vllm ray tensordict transfer_queue pytest
     ;;
 esac
