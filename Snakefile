@@ -19,9 +19,9 @@ include: "workflow/rules/figures.smk"
 rule all:
     default_target: True
     input:
-        expand("reports/{figure}.{suffix}", figure=available(experiment), suffix=FIGURE_SUFFIXES),
+        expand("reports/{figure}{suffix}", figure=available(experiment), suffix=SUFFIXES),
         "reports/tables/curves.csv",
 
 
 onstart:
-    follow_progress()
+    follow_progress(workflow.dag)

@@ -71,7 +71,8 @@ def stand_in(python: Path, requirement: str, dropped: str, folder: Path) -> tupl
         archive.writestr(f"{stem}.dist-info/WHEEL", tags)
         archive.writestr(f"{stem}.dist-info/RECORD", "")
     extras = re.search(r"\[.*\]", requirement)
-    return f"{name}{extras.group() if extras else ''} @ {wheel.as_uri()}", kept
+    wants = [line for line in kept if "extra ==" not in line]
+    return f"{name}{extras.group() if extras else ''} @ {wheel.as_uri()}", wants
 
 
 def resolve(python: Path, lines: list[str], pins: list[str], folder: Path) -> dict[str, str]:

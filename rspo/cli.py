@@ -34,20 +34,18 @@ def prepare(arguments: argparse.Namespace) -> None:
 
 
 def pretrain(arguments: argparse.Namespace) -> None:
+    experiment = _experiment(arguments)
+    _need_local_engine(experiment)  # before gigabytes of a model come down that nothing can train
     from rspo.policies.pretraining import make_base_policy
 
     _use_one_thread()
-    make_base_policy(_experiment(arguments), arguments.model)
+    make_base_policy(experiment, arguments.model)
 
 
 def train(arguments: argparse.Namespace) -> None:
     experiment = _experiment(arguments)
     experiment.cell(arguments.cell)
-    if experiment.config.engine != "local":
-        raise InputError(
-            f"config/{experiment.scale}.yaml: engine = {experiment.config.engine!r} is not part of "
-            "this version of rspo yet; it can train with: local"
-        )
+    _need_local_engine(experiment)
     from rspo.training.local import train as train_cell
 
     _use_one_thread()
@@ -55,10 +53,12 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def sample(arguments: argparse.Namespace) -> None:
+    experiment = _experiment(arguments)
+    _need_local_engine(experiment)
     from rspo.evaluation.sample import sample_benchmark
 
     _use_one_thread()
-    sample_benchmark(_experiment(arguments), arguments.policy, arguments.benchmark)
+    sample_benchmark(experiment, arguments.policy, arguments.benchmark)
 
 
 def score(arguments: argparse.Namespace) -> None:
@@ -114,6 +114,15 @@ def status(arguments: argparse.Namespace) -> None:
 
 def _experiment(arguments: argparse.Namespace) -> Experiment:
     return Experiment.load(arguments.scale, parse_overrides(arguments.set))
+
+
+def _need_local_engine(experiment: Experiment) -> None:
+    """Raises: InputError for the engine that does not exist yet."""
+    if experiment.config.engine != "local":
+        raise InputError(
+            f"config/{experiment.scale}.yaml: engine = {experiment.config.engine!r} is not part of "
+            "this version of rspo yet; allowed: local"
+        )
 
 
 def _need(arguments: argparse.Namespace, command: str, *names: str, instead: str = "") -> None:

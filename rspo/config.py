@@ -14,8 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rspo.errors import InputError
 from rspo.objectives import OBJECTIVES
 
+POOLED = "pooled"  # in tables, every problem of a suite's benchmarks together
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
 Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 # Names end up in folder names, where "--" separates the parts.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
@@ -84,11 +86,21 @@ class Benchmark(DataSet):
 class Data(Section):
     train: DataSet
     validation: DataSet
-    suites: dict[Name, dict[Name, Benchmark]]  # suite -> benchmark -> data set
+    suites: dict[Name, Annotated[dict[Name, Benchmark], Field(min_length=1)]]  # by suite and name
+
+    @model_validator(mode="after")
+    def _no_training_on_held_out_problems(self) -> "Data":
+        for name, data_set in (("train", self.train), ("validation", self.validation)):
+            if data_set.generated is not None and data_set.generated.split != name:
+                raise ValueError(
+                    f"{name}.generated.split = {data_set.generated.split!r}; allowed: {name!r}"
+                )
+        return self
 
     @model_validator(mode="after")
     def _names_differ(self) -> "Data":
-        names = ["train", "validation", *(b for suite in self.suites.values() for b in suite)]
+        reserved = ["train", "validation", POOLED]
+        names = [*reserved, *(name for suite in self.suites.values() for name in suite)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"two data sets have the same name: {', '.join(repeated)}")
@@ -106,7 +118,16 @@ class Scratch(Section):
     batch: Positive
     steps: Positive
     learning_rate: Rate
-    seed: int
+    seed: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _even_heads(self) -> "Scratch":
+        if self.hidden_size % (2 * self.heads):
+            raise ValueError(
+                f"hidden_size = {self.hidden_size} must be a multiple of 2 * heads = "
+                f"{2 * self.heads}"
+            )
+        return self
 
 
 class HubModel(Section):
@@ -130,7 +151,7 @@ class Model(Section):
 
 
 class Sampling(Section):
-    temperature: float = Field(gt=0)
+    temperature: float = Field(gt=0, allow_inf_nan=False)
     top_p: float = Field(gt=0, le=1)
     max_prompt_tokens: Positive
     max_response_tokens: Positive
@@ -138,8 +159,8 @@ class Sampling(Section):
 
 class Optimizer(Section):
     schedule: Literal["constant", "linear"]  # after the warm-up; linear: down to 0
-    warmup_ratio: float = Field(ge=0, lt=1)  # share of all updates
-    betas: tuple[float, float]
+    warmup_ratio: Share  # share of all updates
+    betas: tuple[Share, Share]
     weight_decay: float = Field(ge=0)
     gradient_clip: float | None = Field(default=None, gt=0)
 
@@ -169,11 +190,13 @@ class Rewards(Section):
 class Evaluation(Section):
     samples: Positive
     k: tuple[Positive, ...] = Field(min_length=1)
-    seed: int
+    seed: int = Field(ge=0)
     resamples: Positive
 
     @model_validator(mode="after")
     def _enough_samples(self) -> "Evaluation":
+        if len(set(self.k)) < len(self.k):
+            raise ValueError(f"k = {list(self.k)} names a k twice")
         if self.samples < 2 * max(self.k):
             raise ValueError(
                 f"samples = {self.samples} must be at least twice the largest k = {max(self.k)}, "
@@ -199,10 +222,10 @@ class CellSpec(Section):
             )
         objective = OBJECTIVES[self.objective]
         for k, n in self.pairs:
-            if n < 1 or not objective.k_rule.allows(k, n):
+            if n < objective.least_n or not objective.k_rule.allows(k, n):
                 raise ValueError(
                     f"{self.objective} cannot use k = {k} with n = {n}; "
-                    f"allowed: {objective.k_rule.value}"
+                    f"allowed: {objective.k_rule.value}, n >= {objective.least_n}"
                 )
             if objective.k_rule.name == "NONE" and k != 1:
                 raise ValueError(f"{self.objective} has no k; leave it out (found k = {k})")
@@ -255,6 +278,12 @@ class Config(Section):
                         f"grid.{name}: model {spec.model!r} is not one of models: "
                         f"{', '.join(self.models)}"
                     )
+        train = self.data.train.generated
+        if train and len(train.families) * train.problems < self.training.prompts_per_step:
+            raise ValueError(
+                f"training.prompts_per_step = {self.training.prompts_per_step} is more than the "
+                f"{len(train.families) * train.problems} problems of data.train"
+            )
         if self.engine == "local" and self.sampling.top_p != 1:
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: the local engine samples the whole "

@@ -177,6 +177,7 @@ class Experiment:
             cell = self.cell(name)
             keys = ("engine", "verifier", "sampling", "training")
             settings = asdict(cell) | {key: config[key] for key in keys}
+            del settings["training"]["checkpoint_every"]  # decides nothing about the result
             settings["learning_rate"] = config["models"][cell.model]["learning_rate"]
             if cell.reward == "length":
                 settings["rewards"] = config["rewards"]
@@ -209,6 +210,18 @@ class Experiment:
 
     def policy(self, policy: str) -> Path:
         return self.folder(policy) / "policy"
+
+    def existing_policy(self, policy: str) -> Path:
+        """Folder of a policy that is there.
+
+        Raises: InputError if it is not, with the command that makes it.
+        """
+        folder = self.policy(policy)
+        if not folder.is_dir():
+            cell = policy in self.cells
+            command = f"train {policy}" if cell else f"pretrain {self.model_of(policy)}"
+            raise InputError(f"{folder}: no such policy; `rspo {command}` makes it")
+        return folder
 
     def training_log(self, cell: str) -> Path:
         return self.folder(cell) / "training.jsonl"

@@ -1,5 +1,6 @@
 """Files that are either whole or not there, and the note beside each that says who made it."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -36,6 +37,8 @@ def whole(path: Path) -> Iterator[Path]:
 
     Whatever goes wrong, an exception, Ctrl-C or a full disk, `path` is left as it was and the
     sibling is removed. A sibling that a SIGKILL left behind goes with the next write of `path`.
+
+    Raises: OSError with the path in it, also where the writer's error names no file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.partial*"):
@@ -44,12 +47,39 @@ def whole(path: Path) -> Iterator[Path]:
     try:
         yield partial
         _sync(partial)
-        if path.is_dir():
-            _remove(path)
+        if path.is_dir():  # a rename cannot replace a folder that has files
+            path.replace(path.parent / f".{path.name}.partial-old")
         partial.replace(path)
+        _remove(path.parent / f".{path.name}.partial-old")
+    except OSError as error:
+        _remove(partial)
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
     except BaseException:
         _remove(partial)
         raise
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep every other process that asks the same out of a folder.
+
+    The lock is the kernel's: it ends with the process, however that ends.
+
+    Raises: InputError that names the process that has the folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            raise InputError(f"{folder}: {lock.read()} is at work here; wait or end it") from None
+        lock.truncate(0)
+        lock.write(f"process {os.getpid()} on {platform.node()}")
+        lock.flush()
+        yield
 
 
 def _remove(path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -27,19 +28,20 @@ class Standing:
     seconds_left: float | None  # of work, on one core; None: nothing to tell it from
 
 
-def standings(experiment: Experiment) -> list[Standing]:
-    """Where every policy of the experiment stands."""
+def standings(experiment: Experiment, policies: Sequence[str] = ()) -> list[Standing]:
+    """Where the given policies stand, or all of the experiment's."""
     times = _Times(experiment)
-    return [_standing(experiment, policy, times) for policy in experiment.policies]
+    return [_standing(experiment, policy, times) for policy in policies or experiment.policies]
 
 
 def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
-    if all(experiment.curves(policy, suite).is_file() for suite in _suites(experiment, policy)):
-        return Standing(policy, "evaluated", None, 0.0)
-    if experiment.policy(policy).is_dir():
-        return Standing(policy, "trained", None, times.evaluation)
     training, evaluation = times.training_of(policy), times.evaluation or 0.0
     snapshot = read_progress(experiment.checkpoint(policy))
+    if snapshot is None and experiment.policy(policy).is_dir():
+        suites = _suites(experiment, policy)
+        if all(experiment.curves(policy, suite).is_file() for suite in suites):
+            return Standing(policy, "evaluated", None, 0.0)
+        return Standing(policy, "trained", None, times.evaluation)
     if snapshot is None:
         total = None if training is None else training + evaluation
         return Standing(policy, "waiting", None, total)
@@ -132,9 +134,9 @@ def _metrics(snapshot: Snapshot) -> str:
     return f"step {snapshot.step}/{snapshot.steps}  {values}"
 
 
-def line(experiment: Experiment) -> str:
+def line(experiment: Experiment, policies: Sequence[str] = ()) -> str:
     """One line: how many policies are done, what each running one does, when all will be."""
-    found = standings(experiment)
+    found = standings(experiment, policies)
     done = sum(standing.state == "evaluated" for standing in found)
     trained = sum(standing.state in ("trained", "evaluated") for standing in found)
     running = [
@@ -157,11 +159,11 @@ def table(experiment: Experiment) -> str:
     return "\n".join([*lines, line(experiment)])
 
 
-def follow(experiment: Experiment) -> None:
+def follow(experiment: Experiment, policies: Sequence[str] = ()) -> None:
     """Print `line` to standard error whenever it changed, until everything is evaluated."""
     last = ""
     while not last.endswith(FINISHED):
-        now = line(experiment)
+        now = line(experiment, policies)
         if now != last:
             print(f"[{time.strftime('%H:%M:%S')}] {now}", file=sys.stderr, flush=True)
             last = now

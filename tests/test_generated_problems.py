@@ -118,7 +118,7 @@ def test_worked_examples_are_right_and_wrong_and_never_from_held_out_prompts() -
     assert 0.25 < sum(right) / len(right) < 0.55
 
 
-def test_wrong_linear_and_multiply_examples_are_never_right_by_accident() -> None:
+def test_a_sign_error_in_a_linear_example_is_never_right_by_accident() -> None:
     """An error that is sometimes right would be rewarded and kept by every objective."""
     for prompt, response in worked_examples(20000, seed=2):
         if "x+" in prompt and "+" in response:  # the sign error

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,12 +24,23 @@ from rspo.policies import qwen2
 from rspo.policies.pretraining import make_base_policy
 from rspo.policies.qwen2 import Memory, Qwen2, Shape
 from rspo.policies.sampler import sample
-from rspo.training.local import Rollout, backward, learning_rate_share, prompts_of_step, train
+from rspo.training.checkpoint import save_checkpoint
+from rspo.training.local import (
+    Learner,
+    Rollout,
+    backward,
+    learning_rate_share,
+    prompts_of_step,
+    train,
+)
+from rspo.training.progress import Progress
 
 from . import tiny_world
 
 CELL = "small--rspo-pass--k4--n16--s0"
 PROMPTS, N = 6, 8
+STEPS = 40
+TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every": 3}
 
 
 def make_model(seed: int = 0) -> Qwen2:
@@ -37,10 +49,21 @@ def make_model(seed: int = 0) -> Qwen2:
     return model
 
 
-def make_rollout(model: Qwen2, objective: str, k: int, share_right: float = 0.4) -> Rollout:
+def make_rollout(
+    model: Qwen2, objective: str, k: int, share_right: float = 0.4, temperature: float = 1.0
+) -> Rollout:
     generator = torch.Generator().manual_seed(1)
     prompts = torch.randint(2, 35, (PROMPTS, 10), generator=generator)
-    responses = sample(model, prompts.tolist(), N, max_tokens=18, end=1, pad=0, generator=generator)
+    responses = sample(
+        model,
+        prompts.tolist(),
+        N,
+        max_tokens=18,
+        end=1,
+        pad=0,
+        generator=generator,
+        temperature=temperature,
+    )
     correct = (torch.rand(PROMPTS, N, generator=generator) < share_right).double()
     rewards = correct if OBJECTIVES[objective].binary else correct * torch.rand(PROMPTS, N).double()
     weights = response_weights(rewards, objective, k).float()
@@ -51,7 +74,9 @@ def gradient(model: Qwen2) -> Tensor:
     return torch.cat([parameter.grad.flatten() for parameter in model.parameters()]).clone()
 
 
-def plain_gradient(model: Qwen2, rollout: Rollout, part: Tensor, ppo_clip: float) -> Tensor:
+def plain_gradient(
+    model: Qwen2, rollout: Rollout, part: Tensor, ppo_clip: float, temperature: float
+) -> Tensor:
     """The loss as METHOD and the module's docstring state it: one response and token at a time."""
     model.zero_grad()
     loss = torch.zeros(())
@@ -61,7 +86,8 @@ def plain_gradient(model: Qwen2, rollout: Rollout, part: Tensor, ppo_clip: float
             length = int(rollout.responses.lengths[row])
             tokens = rollout.responses.tokens[row, :length]
             whole = torch.cat((rollout.prompts[prompt], tokens))[None]
-            log_p = model.logits(model(whole, Memory()))[0, 9:-1].log_softmax(-1)
+            logits = model.logits(model(whole, Memory()))[0, 9:-1]
+            log_p = (logits / temperature).log_softmax(-1)
             weight = float(rollout.weights[prompt, index])
             for position in range(length):
                 old = rollout.responses.log_probs[row, position]
@@ -76,19 +102,21 @@ def plain_gradient(model: Qwen2, rollout: Rollout, part: Tensor, ppo_clip: float
     ("objective", "k"),
     [("rspo_pass_at_k", 3), ("hitchhiking", 4), ("grpo", 1), ("rspo_max_at_k", 2)],
 )
-@pytest.mark.parametrize("moved", [False, True])
-def test_the_update_is_the_stated_loss(objective: str, k: int, moved: bool) -> None:
+@pytest.mark.parametrize(("moved", "temperature"), [(False, 1.0), (True, 1.0), (False, 0.6)])
+def test_the_update_is_the_stated_loss(
+    objective: str, k: int, moved: bool, temperature: float
+) -> None:
     """Also after the policy has moved away from the one that sampled, where clipping bites."""
     model = make_model()
-    rollout = make_rollout(model, objective, k)
+    rollout = make_rollout(model, objective, k, temperature=temperature)
     if moved:
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(torch.randn(parameter.shape) * 0.02)
     part = torch.tensor([1, 2, 4])
-    expected = plain_gradient(model, rollout, part, 0.2)
+    expected = plain_gradient(model, rollout, part, 0.2, temperature)
     model.zero_grad()
-    clipped = backward(model, rollout, part, 0.2)
+    clipped = backward(model, rollout, part, 0.2, temperature)
     assert (clipped > 0) == moved
     assert expected.norm() > 0
     assert (gradient(model) - expected).norm() <= 2e-5 * expected.norm()
@@ -103,19 +131,33 @@ def test_dropping_zero_weight_responses_does_not_change_the_update(objective: st
     gradients = []
     for drop_zeros in (True, False):
         model.zero_grad()
-        backward(model, rollout, torch.arange(PROMPTS), 0.2, drop_zeros)
+        backward(model, rollout, torch.arange(PROMPTS), 0.2, drop_zeros=drop_zeros)
         gradients.append(gradient(model))
     assert (gradients[0] - gradients[1]).norm() <= 1e-6 * gradients[1].norm()
 
 
-def test_a_mini_batch_with_nothing_left_adds_no_gradient() -> None:
-    model = make_model()
-    rollout = make_rollout(model, "rspo_pass_at_k", 4, share_right=0.0)
-    model.zero_grad(set_to_none=False)
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    assert backward(model, rollout, torch.arange(PROMPTS), 0.2) == 0
-    assert (gradient(model) == 0).all()
+def test_a_mini_batch_with_nothing_left_still_moves_by_momentum(world: Experiment) -> None:
+    """Also as the first one after a resume, when no gradient has been computed yet."""
+    moved = []
+    for drop_zeros in (True, False):
+        learner = Learner(world, world.cell(CELL), make_model())
+        for state in learner.optimizer.param_groups[0]["params"]:
+            learner.optimizer.state[state] = {
+                "step": torch.tensor(5.0),
+                "exp_avg": torch.full_like(state, 0.01),
+                "exp_avg_sq": torch.full_like(state, 1e-4),
+            }
+        rollout = make_rollout(learner.model, "rspo_pass_at_k", 4, share_right=0.0)
+        if drop_zeros:
+            learner.update(0, rollout, torch.arange(PROMPTS))
+        else:
+            backward(learner.model, rollout, torch.arange(PROMPTS), 0.2, drop_zeros=False)
+            learner.optimizer.param_groups[0]["lr"] = learner.peak_rate
+            learner.optimizer.step()
+        moved.append(torch.cat([p.detach().flatten() for p in learner.model.parameters()]))
+    start = torch.cat([p.detach().flatten() for p in make_model().parameters()])
+    assert (moved[0] - start).norm() > 0
+    torch.testing.assert_close(moved[0], moved[1])
 
 
 def test_the_length_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +211,8 @@ def test_a_training_set_smaller_than_a_step_is_an_error() -> None:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    experiment = tiny_world.load(tmp_path_factory.mktemp("world"))
+    root = tmp_path_factory.mktemp("world")
+    experiment = tiny_world.load(root, training=TRAINING)
     prepare(experiment, "train", None)
     make_base_policy(experiment, "small")
     return experiment
@@ -205,7 +248,7 @@ def lasting(experiment: Experiment) -> list[dict[str, object]]:
 
 def test_the_log_has_one_line_a_step(undisturbed: Experiment) -> None:
     records = lasting(undisturbed)
-    assert [record["step"] for record in records] == list(range(1, 7))
+    assert [record["step"] for record in records] == list(range(1, STEPS + 1))
     for record in records:
         assert 0 <= record["zero_weight"] <= 1
         assert record["entropy"] > 0
@@ -232,27 +275,61 @@ def test_the_same_cell_again_gives_the_same_file(
 def test_a_cell_killed_at_random_moments_ends_in_the_same_file(
     world: Experiment, undisturbed: Experiment, tmp_path: Path, attempt: int
 ) -> None:
-    """SIGKILL of a real process, several times; then the same command to the end."""
+    """SIGKILL of a real process, three times; then the same command to the end."""
     experiment = elsewhere(world, tmp_path / "results")
     draw = random.Random(attempt)
-    kills = 0
-    while kills < 3:
+    for _ in range(3):
         process = start(experiment)
-        # Imports take most of a second; a step takes some 30 ms.
         wait_for_progress(experiment, process)
-        time.sleep(draw.uniform(0, 0.3))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        killed = process.wait() == -signal.SIGKILL
-        kills += 1
-        if not killed:
-            break
-        assert not experiment.policy(CELL).exists() or weights_of(experiment)
+        for _ in range(draw.randrange(4)):  # of the 13 checkpoints that a whole run writes
+            wait_for_a_new_checkpoint(experiment, process)
+        time.sleep(draw.uniform(0, 0.05))
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        assert not experiment.policy(CELL).exists()
+    assert (experiment.checkpoint(CELL) / "state.pt").exists()
     assert start(experiment).wait() == 0
     assert weights_of(experiment) == weights_of(undisturbed)
     assert lasting(experiment) == lasting(undisturbed)
-    leftovers = [path.name for path in experiment.folder(CELL).iterdir()]
-    assert sorted(leftovers) == ["policy", "policy.provenance.json", "training.jsonl"]
+    names = {
+        path.name.removesuffix(".provenance.json") for path in experiment.folder(CELL).iterdir()
+    }
+    assert names == {".lock", "policy", "training.jsonl"}
+
+
+def test_a_base_model_killed_in_the_middle_ends_in_the_same_file(
+    world: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def report(self: Progress, step: int, metrics: object) -> None:
+        steps.append(step)
+        if len(steps) == 25:
+            raise Killed
+
+    steps: list[int] = []
+    monkeypatch.setattr("rspo.policies.pretraining.CHECKPOINT_EVERY", 10)
+    monkeypatch.setattr(Progress, "report", report)
+    experiment = dataclasses.replace(world, results=tmp_path / "results")
+    with pytest.raises(Killed):
+        make_base_policy(experiment, "small")
+    make_base_policy(experiment, "small")
+    assert steps == [*range(1, 26), *range(21, 41)]
+    name = "model.safetensors"
+    there, here = (e.policy("small--base") / name for e in (world, experiment))
+    assert there.read_bytes() == here.read_bytes()
+
+
+def test_two_processes_cannot_train_the_same_cell(world: Experiment, tmp_path: Path) -> None:
+    experiment = elsewhere(world, tmp_path / "results")
+    process = start(experiment)
+    wait_for_progress(experiment, process)
+    with pytest.raises(InputError, match=f"process {process.pid} on .* is at work here"):
+        train(experiment, CELL)
+    process.kill()
+    process.wait()
+    train(experiment, CELL)
 
 
 def start(experiment: Experiment) -> subprocess.Popen[bytes]:
@@ -260,7 +337,7 @@ def start(experiment: Experiment) -> subprocess.Popen[bytes]:
     code = (
         "import sys, dataclasses, pathlib, torch; torch.set_num_threads(1);"
         "from tests import tiny_world; from rspo.training.local import train;"
-        "world = tiny_world.load(pathlib.Path(sys.argv[1]));"
+        f"world = tiny_world.load(pathlib.Path(sys.argv[1]), training={TRAINING!r});"
         f"train(dataclasses.replace(world, results=pathlib.Path(sys.argv[2])), {CELL!r})"
     )
     root = experiment.reports.parent
@@ -272,28 +349,79 @@ def start(experiment: Experiment) -> subprocess.Popen[bytes]:
 
 
 def wait_for_progress(experiment: Experiment, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < deadline:
-        if experiment.checkpoint(CELL).exists():
-            return
+    """Until this very process has taken the cell; imports take seconds before that."""
+    lock = experiment.folder(CELL) / ".lock"
+    deadline = time.monotonic() + 120
+    while not (lock.exists() and f"process {process.pid} " in lock.read_text()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_a_checkpoint_of_other_settings_is_not_used(
-    world: Experiment, undisturbed: Experiment, tmp_path: Path
+def wait_for_a_new_checkpoint(experiment: Experiment, process: subprocess.Popen[bytes]) -> None:
+    def version() -> int:
+        state = experiment.checkpoint(CELL) / "state.pt"
+        return state.stat().st_ino if state.exists() else 0
+
+    before, deadline = version(), time.monotonic() + 120
+    while version() == before:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize("changed", ["temperature", "base"])
+def test_a_checkpoint_of_other_settings_or_another_base_is_not_used(
+    world: Experiment, undisturbed: Experiment, tmp_path: Path, changed: str
 ) -> None:
     experiment = elsewhere(world, tmp_path / "results")
-    process = start(experiment)
-    wait_for_progress(experiment, process)
-    while process.poll() is None and not (experiment.checkpoint(CELL) / "state.pt").exists():
-        time.sleep(0.01)
-    process.kill()
-    process.wait()
-    changed = tiny_world.load(world.reports.parent, sampling={"temperature": 0.5})
-    train(dataclasses.replace(changed, results=experiment.results), CELL)
-    assert weights_of(experiment) != weights_of(undisturbed)
+    other = experiment
+    if changed == "temperature":
+        settings = tiny_world.load(
+            world.reports.parent, training=TRAINING, sampling={"temperature": 0.5}
+        )
+        other = dataclasses.replace(settings, results=experiment.results)
+    else:
+        base = experiment.policy("small--base")
+        base.parent.unlink()  # it was a link to the world's
+        shutil.copytree(world.policy("small--base"), base)
+        model = qwen2.load(base)
+        with torch.no_grad():
+            model.final_norm.mul_(1.01)
+        qwen2.save(model, base, {"eos_token_id": 1, "pad_token_id": 0})
+    interrupt_after_a_checkpoint(other)
+    if changed == "base":
+        shutil.rmtree(base)
+        shutil.copytree(world.policy("small--base"), base)
     train(experiment, CELL)
     assert weights_of(experiment) == weights_of(undisturbed)
+
+
+def interrupt_after_a_checkpoint(experiment: Experiment) -> None:
+    """Leave what a kill right after the first checkpoint leaves."""
+
+    class Killed(BaseException):
+        pass
+
+    def save(*arguments: object) -> None:
+        save_checkpoint(*arguments)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rspo.training.local.save_checkpoint", save)
+        with pytest.raises(Killed):
+            train(experiment, CELL)
+    assert (experiment.checkpoint(CELL) / "state.pt").exists()
+
+
+def test_snakemakes_timestamp_of_the_base_is_not_copied(world: Experiment, tmp_path: Path) -> None:
+    """It would make the new policy folder look as old as the base."""
+    experiment = elsewhere(world, tmp_path / "results")
+    stamp = experiment.policy("small--base") / ".snakemake_timestamp"
+    stamp.touch()
+    train(experiment, CELL)
+    stamp.unlink()
+    assert not (experiment.policy(CELL) / ".snakemake_timestamp").exists()
 
 
 def test_an_infinite_learning_rate_stops_with_the_step_and_the_rate(

@@ -95,6 +95,20 @@ def test_the_line_names_counts_running_cells_and_the_end(experiment: Experiment)
     assert "about 85 s left (until " in line(experiment)
 
 
+def test_a_cell_that_is_trained_again_runs_although_its_old_curves_are_there(
+    experiment: Experiment,
+) -> None:
+    for policy in experiment.policies:
+        finish(experiment, policy, 80)
+    report(experiment, RUNNING, written=time.time())
+    assert f"26 evaluated | {RUNNING} step 50/200" in line(experiment)
+
+
+def test_a_run_of_a_few_policies_is_told_of_those(experiment: Experiment) -> None:
+    finish(experiment, DONE, 80)
+    assert line(experiment, [DONE]) == "1 of 1 policies trained, 1 evaluated | all finished"
+
+
 def test_all_evaluated_is_finished(experiment: Experiment) -> None:
     for policy in experiment.policies:
         finish(experiment, policy, 80)

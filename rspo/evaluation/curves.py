@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
+from rspo.config import POOLED
 from rspo.errors import InputError
 from rspo.evaluation.estimators import (
     Floats,
@@ -23,7 +24,6 @@ from rspo.experiment import Experiment
 from rspo.files import whole, write_provenance
 from rspo.tables import CURVES, SCORES, read_table, write_table
 
-POOLED = "pooled"
 RESAMPLES, SEED = 1000, 0  # of a bare scores file, which has no config
 
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.files import write_provenance
 from rspo.policies import qwen2
@@ -24,10 +23,7 @@ def sample_benchmark(experiment: Experiment, policy: str, benchmark: str) -> Non
     Raises: InputError for missing or bad inputs.
     """
     experiment.model_of(policy)  # an error for a name that the config does not have
-    folder, data = experiment.policy(policy), experiment.problems(benchmark)
-    if not folder.is_dir():
-        command = "pretrain" if policy not in experiment.cells else "train"
-        raise InputError(f"{folder}: no such policy; `rspo {command}` makes it")
+    folder, data = experiment.existing_policy(policy), experiment.problems(benchmark)
     problems = read_table(data, PROBLEMS)
     tokenizer, model = ChatTokenizer(folder), qwen2.load(folder)
     config = experiment.config

@@ -70,6 +70,8 @@ def score_responses(
     Raises: InputError for a file that cannot be read or is empty, a missing column, or two
         different answers to one problem.
     """
+    if output.suffix != ".parquet":
+        raise InputError(f"{output}: is {output.suffix or 'nothing'}; allowed: .parquet")
     lines = read_json_lines(responses)
     if not lines:
         raise InputError(f"{responses}: has no lines; at least one response is needed")

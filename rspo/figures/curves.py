@@ -15,6 +15,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
+from rspo.config import POOLED
 from rspo.errors import InputError
 from rspo.experiment import BASE, Experiment
 from rspo.figures import Figure, style
@@ -38,7 +39,6 @@ COLUMNS = {
     "samples": "per problem",
 }
 
-POOLED = "pooled"
 PANELS_A_ROW = 3
 
 _Point = tuple[str, int]  # benchmark, k

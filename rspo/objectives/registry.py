@@ -48,12 +48,14 @@ class Objective:
     function: float64 rewards [..., n] and k to weights [..., n].
     k_rule: which k it accepts.
     binary: whether rewards must be 0 or 1.
+    least_n: smallest group that it is defined for.
     """
 
     name: str
     function: Callable[[NDArray[np.float64], int], NDArray[np.float64]]
     k_rule: KRule
     binary: bool = False
+    least_n: int = 1
 
 
 OBJECTIVES = {
@@ -66,7 +68,7 @@ OBJECTIVES = {
         Objective("rspo_max_at_k", rspo_max_at_k, KRule.AT_MOST_N),
         Objective("rspo_max_at_k_ranked", rspo_max_at_k_ranked, KRule.AT_MOST_N),
         Objective("rspo_max_at_k_plugin", rspo_max_at_k_plugin, KRule.ANY),
-        Objective("grpo", grpo, KRule.NONE),
+        Objective("grpo", grpo, KRule.NONE, least_n=2),
     )
 }
 
@@ -116,10 +118,10 @@ def _weights(rewards: NDArray[np.float64], objective: Objective, k: int) -> NDAr
     n = rewards.shape[-1]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
         raise ValueError(f"k must be an integer, got {k!r}")
-    if not objective.k_rule.allows(int(k), n):
+    if n < objective.least_n or not objective.k_rule.allows(int(k), n):
         raise ValueError(
             f"{objective.name} cannot use k = {k} with n = {n} responses per prompt; "
-            f"allowed: {objective.k_rule.value}"
+            f"allowed: {objective.k_rule.value}, n >= {objective.least_n}"
         )
     _require(np.isfinite(rewards), rewards, "must be finite")
     if objective.binary:

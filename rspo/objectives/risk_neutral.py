@@ -16,13 +16,9 @@ def grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
     The standard deviation is the sample's (Bessel-corrected), as in verl and TRL; the paper
     leaves it open. Risk-neutral and not unbiased for any fixed objective: the division depends
-    on the very rewards that it scales.
-
-    Raises: ValueError for n = 1, where a standard deviation does not exist.
+    on the very rewards that it scales. Needs n >= 2, for a standard deviation.
     """
     n = rewards.shape[-1]
-    if n < 2:
-        raise ValueError(f"grpo needs groups of n >= 2 responses for a standard deviation, got {n}")
     centred = rewards - rewards.mean(axis=-1, keepdims=True)
     # The mean of equal rewards can be off by a rounding error, and the deviation then is as small.
     centred[np.ptp(rewards, axis=-1) == 0] = 0.0

@@ -15,7 +15,7 @@ from rspo.config import HubModel, Sampling, Scratch
 from rspo.datasets.generated import worked_examples
 from rspo.errors import InputError
 from rspo.experiment import Experiment, base_name
-from rspo.files import whole, write_provenance
+from rspo.files import alone, whole, write_provenance
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2, Shape, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
@@ -41,13 +41,14 @@ def make_base_policy(experiment: Experiment, model: str) -> None:
     name, settings = base_name(model), experiment.settings("pretrain", model)
     folder = experiment.policy(name)
     source = experiment.config.models[model]
-    with whole(folder) as partial:
-        if source.scratch is not None:
-            _train(experiment, name, source.scratch, settings, partial)
-        elif source.hub is not None:
-            _fetch(source.hub, partial)
-    write_provenance(folder, settings)
-    shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
+    with alone(experiment.folder(name)):
+        with whole(folder) as partial:
+            if source.scratch is not None:
+                _train(experiment, name, source.scratch, settings, partial)
+            elif source.hub is not None:
+                _fetch(source.hub, partial)
+        write_provenance(folder, settings)
+        shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
 
 
 def _fetch(source: HubModel, folder: Path) -> None:

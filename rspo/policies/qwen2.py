@@ -16,7 +16,8 @@ from typing import cast
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as safetensors_bytes
 from torch import Tensor, nn
 
 from rspo.errors import InputError
@@ -262,7 +263,8 @@ def save(model: Qwen2, folder: Path, special_tokens: dict[str, int]) -> None:
         "rope_parameters": {"rope_type": "default", "rope_theta": shape.rope_theta},
     }
     (folder / "config.json").write_text(json.dumps(config | special_tokens, indent=1) + "\n")
-    save_file(_to_hub(model), folder / "model.safetensors", metadata={"format": "pt"})
+    weights = safetensors_bytes(_to_hub(model), metadata={"format": "pt"})
+    (folder / "model.safetensors").write_bytes(weights)
 
 
 def load(folder: Path) -> Qwen2:

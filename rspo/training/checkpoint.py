@@ -1,5 +1,6 @@
 """Checkpoints: what a killed run needs to go on and end as if it had never been killed."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ from rspo.files import fingerprint, whole
 
 def save_checkpoint(folder: Path, settings: Any, state: dict[str, Any]) -> None:
     """Write `state` (tensors and plain data), replacing the checkpoint before it."""
+    buffer = io.BytesIO()  # torch hides a full disk behind an error of its own
+    torch.save({"settings": fingerprint(settings), **state}, buffer)
     with whole(folder / "state.pt") as partial:
-        torch.save({"settings": fingerprint(settings), **state}, partial)
+        partial.write_bytes(buffer.getbuffer())
 
 
 def load_checkpoint(folder: Path, settings: Any) -> dict[str, Any] | None:

@@ -11,8 +11,8 @@ with r_it the probability ratio of token t to the policy that sampled it. Respon
 are dropped after the mini-batches are formed; the sum is divided by the prompts there were, so
 dropping saves time and changes nothing.
 
-Left out against verl: several processes, a critic, a KL term, an entropy bonus. For models that
-fit one CPU or GPU.
+Left out against verl: GPUs, several processes, a critic, a KL term, an entropy bonus. For models
+that one CPU can train.
 """
 
 import json
@@ -20,6 +20,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from rspo.config import Training
 from rspo.errors import InputError
 from rspo.evaluation.estimators import pass_at_k
 from rspo.experiment import Cell, Experiment, base_name
-from rspo.files import whole, write_json_lines, write_provenance
+from rspo.files import alone, sha256, whole, write_json_lines, write_provenance
 from rspo.objectives import response_weights
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2, response_logits
@@ -71,36 +72,61 @@ def train(experiment: Experiment, name: str) -> None:
 
     A killed run goes on from its last checkpoint and ends in the same policy, bit for bit.
 
-    Raises: InputError for missing or bad inputs, and when the gradient is no longer finite.
+    Raises: InputError for missing or bad inputs, when another process trains the same cell, and
+        when the gradient is no longer finite.
     """
     cell = experiment.cell(name)
-    settings = experiment.settings("train", name)
-    base = experiment.policy(base_name(cell.model))
-    data = experiment.problems("train")
+    with alone(experiment.folder(name)):
+        base = experiment.existing_policy(base_name(cell.model))
+        data = experiment.problems("train")
+        tokenizer = ChatTokenizer(base)
+        prompts = read_prompts(data, tokenizer)
+        learner = Learner(experiment, cell, qwen2.load(base))
+        # What a checkpoint must have been made with to be gone on from.
+        origin = {
+            "settings": experiment.settings("train", name),
+            "base": sha256(base / "model.safetensors"),
+            "problems": sha256(data),
+        }
+        records = _run(experiment, learner, prompts, tokenizer, origin)
+        with whole(experiment.policy(name)) as partial:
+            # Snakemake's timestamp of the base folder would make the new one look as old.
+            shutil.copytree(base, partial, ignore=shutil.ignore_patterns(".snakemake*"))
+            ids = {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
+            qwen2.save(learner.model, partial, ids)
+        write_json_lines(experiment.training_log(name), records)
+        for path in (experiment.policy(name), experiment.training_log(name)):
+            write_provenance(path, origin, inputs=[base, data])
+        shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
+
+
+def read_prompts(data: Path, tokenizer: ChatTokenizer) -> Prompts:
+    """The training set as the policy reads it."""
     problems = read_table(data, PROBLEMS)
-    tokenizer = ChatTokenizer(base)
-    prompts = Prompts(
+    return Prompts(
         [tokenizer.prompt(problem["prompt"]) for problem in problems],
         [problem["answers"] for problem in problems],
         [problem["benchmark"] for problem in problems],
     )
-    learner = Learner(experiment, cell, qwen2.load(base))
-    records = learner.resume(settings)
-    progress = Progress(experiment.checkpoint(name), len(records), learner.training.steps)
-    for step in range(len(records), learner.training.steps):
+
+
+def _run(
+    experiment: Experiment,
+    learner: "Learner",
+    prompts: Prompts,
+    tokenizer: ChatTokenizer,
+    origin: dict[str, Any],
+) -> list[dict[str, Any]]:
+    """All steps that are left, with checkpoints in between; the records of all steps."""
+    training, checkpoint = learner.training, experiment.checkpoint(learner.cell.name)
+    records = learner.resume(checkpoint, origin)
+    progress = Progress(checkpoint, len(records), training.steps)
+    for step in range(len(records), training.steps):
         records.append(learner.step(step, prompts, tokenizer))
         progress.report(step + 1, {key: records[-1][key] for key in ("reward", "entropy")})
-        if (step + 1) % learner.training.checkpoint_every == 0:
-            learner.save(settings, records)
-
-    with whole(experiment.policy(name)) as partial:
-        shutil.copytree(base, partial)
-        qwen2.save(
-            learner.model, partial, {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
-        )
-    write_json_lines(experiment.training_log(name), records)
-    write_provenance(experiment.policy(name), settings, inputs=[base, data])
-    shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
+        if (step + 1) % training.checkpoint_every == 0:
+            learner.save(checkpoint, origin, records)
+    return records
 
 
 class Learner:
@@ -109,7 +135,6 @@ class Learner:
     def __init__(self, experiment: Experiment, cell: Cell, model: Qwen2) -> None:
         self.config, self.cell, self.model = experiment.config, cell, model
         self.training: Training = experiment.config.training
-        self.checkpoint = experiment.checkpoint(cell.name)
         optimizer = self.training.optimizer
         self.peak_rate = experiment.config.models[cell.model].learning_rate
         self.optimizer = torch.optim.AdamW(
@@ -118,10 +143,14 @@ class Learner:
             betas=optimizer.betas,
             weight_decay=optimizer.weight_decay,
         )
+        # Adam skips parameters without a gradient; with zeros, a mini-batch in which nothing is
+        # left still moves them by their momentum, as it would without dropping.
+        for parameter in model.parameters():
+            parameter.grad = torch.zeros_like(parameter)
 
-    def resume(self, settings: dict[str, Any]) -> list[dict[str, Any]]:
+    def resume(self, checkpoint: Path, origin: dict[str, Any]) -> list[dict[str, Any]]:
         """Go back to the last checkpoint, if there is one; the records of the steps behind it."""
-        state = load_checkpoint(self.checkpoint, settings)
+        state = load_checkpoint(checkpoint, origin)
         if state is None:
             return []
         self.model.load_state_dict(state["model"])
@@ -129,13 +158,14 @@ class Learner:
         records: list[dict[str, Any]] = json.loads(state["records"])
         return records
 
-    def save(self, settings: dict[str, Any], records: list[dict[str, Any]]) -> None:
+    def save(self, checkpoint: Path, origin: dict[str, Any], records: list[dict[str, Any]]) -> None:
+        """Write a checkpoint."""
         state = {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "records": json.dumps(records),
         }
-        save_checkpoint(self.checkpoint, settings, state)
+        save_checkpoint(checkpoint, origin, state)
 
     def step(self, step: int, prompts: Prompts, tokenizer: ChatTokenizer) -> dict[str, Any]:
         """One step of training; returns its record for training.jsonl."""
@@ -198,8 +228,9 @@ class Learner:
         rate = self.peak_rate * learning_rate_share(done / total, self.training)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        self.optimizer.zero_grad(set_to_none=False)  # with nothing left, Adam still sees zeros
-        clipped = backward(self.model, rollout, part, self.training.ppo_clip)
+        self.optimizer.zero_grad(set_to_none=False)
+        temperature = self.config.sampling.temperature
+        clipped = backward(self.model, rollout, part, self.training.ppo_clip, temperature)
         limit = self.training.optimizer.gradient_clip
         norm = torch.nn.utils.clip_grad_norm_(
             self.model.parameters(), float("inf") if limit is None else limit
@@ -229,8 +260,7 @@ class Learner:
             "correct": rollout.correct.double().mean().item(),
             **{
                 f"pass_at_{k}": float(np.mean(pass_at_k(n, counts, k)))
-                for k in self.config.evaluation.k
-                if k <= n
+                for k in (2**power for power in range(n.bit_length()))
             },
             "entropy": (responses.entropy.sum() / tokens).item(),
             "response_tokens": tokens / len(responses.lengths),
@@ -280,12 +310,18 @@ def learning_rate_share(done: float, training: Training) -> float:
 
 
 def backward(
-    model: Qwen2, rollout: Rollout, part: Tensor, ppo_clip: float, drop_zeros: bool = True
+    model: Qwen2,
+    rollout: Rollout,
+    part: Tensor,
+    ppo_clip: float,
+    temperature: float = 1.0,
+    drop_zeros: bool = True,
 ) -> float:
     """Add the gradient of one mini-batch's loss to the model's; the share of clipped tokens.
 
     Args:
         part: rows of the mini-batch's prompts.
+        temperature: that the responses were sampled at; the policy is the distribution there.
         drop_zeros: leave out responses of weight 0, which cannot change the sum.
     """
     n = rollout.weights.shape[1]
@@ -297,26 +333,26 @@ def backward(
     rows = rows[torch.argsort(rollout.responses.lengths[rows], stable=True)]
     clipped = tokens = 0
     for chunk in rows.split(CHUNK) if len(rows) else ():
-        clipped_here, tokens_here = _backward_chunk(model, rollout, chunk, len(part), ppo_clip)
+        loss, clipped_here, tokens_here = _surrogate(model, rollout, chunk, ppo_clip, temperature)
+        (-loss / len(part)).backward()
         clipped, tokens = clipped + clipped_here, tokens + tokens_here
     return clipped / max(1, tokens)
 
 
-def _backward_chunk(
-    model: Qwen2, rollout: Rollout, rows: Tensor, prompts_in_batch: int, ppo_clip: float
-) -> tuple[int, int]:
+def _surrogate(
+    model: Qwen2, rollout: Rollout, rows: Tensor, ppo_clip: float, temperature: float
+) -> tuple[Tensor, int, int]:
+    """PPO's clipped surrogate summed over the tokens of some responses; clipped and all tokens."""
     responses, n = rollout.responses, rollout.weights.shape[1]
     longest = int(responses.lengths[rows].max())
     tokens = responses.tokens[rows, :longest]
     mask = responses.mask[rows, :longest]
     used, prompt_of = torch.unique(rows // n, return_inverse=True)
-    logits = response_logits(model, rollout.prompts[used], prompt_of, tokens)
+    logits = response_logits(model, rollout.prompts[used], prompt_of, tokens) / temperature
     log_probs = logits.log_softmax(dim=-1).gather(-1, tokens[..., None])[..., 0]  # (B, T)
     ratio = torch.exp(log_probs - responses.log_probs[rows, :longest])
     weights = rollout.weights.flatten()[rows, None]
     kept_near = ratio.clamp(1 - ppo_clip, 1 + ppo_clip)
     surrogate = torch.minimum(weights * ratio, weights * kept_near)
-    loss = -surrogate[mask].sum() / prompts_in_batch
-    loss.backward()
     clipped = (weights * kept_near < weights * ratio) & mask
-    return int(clipped.sum()), int(mask.sum())
+    return surrogate[mask].sum(), int(clipped.sum()), int(mask.sum())

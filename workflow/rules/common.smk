@@ -7,11 +7,10 @@ import threading
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.files import fingerprint
-from rspo.figures import FIGURES, available
+from rspo.figures import FIGURES, SUFFIXES, available
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
 
-FIGURE_SUFFIXES = ["pdf", "png", "csv"]
 SCALE = config.get("scale", "tiny")
 MIRROR = config.get("mirror")
 OVERRIDES = {key: value for key, value in config.items() if key not in ("scale", "mirror")}
@@ -54,6 +53,9 @@ def settings(step, wildcard=""):
     return lambda wildcards: experiment.settings_hash(step, getattr(wildcards, wildcard, ""))
 
 
-def follow_progress():
-    """Print where the running cells stand, as long as this Snakemake lives."""
-    threading.Thread(target=follow, args=(experiment,), daemon=True).start()
+def follow_progress(dag):
+    """Print where the policies of this run stand, as long as this Snakemake lives."""
+    wildcards = [job.wildcards_dict for job in dag.jobs]
+    policies = {item.get("policy") or item.get("cell") for item in wildcards} - {None}
+    if policies:
+        threading.Thread(target=follow, args=(experiment, sorted(policies)), daemon=True).start()

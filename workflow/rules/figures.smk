@@ -2,7 +2,7 @@ rule figure:
     input:
         lambda wildcards: FIGURES[wildcards.figure].inputs(experiment),
     output:
-        multiext(f"{RESULTS}/figures/{{figure}}", ".pdf", ".png", ".csv"),
+        multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
     params:
@@ -29,7 +29,7 @@ rule tables:
 # reports/ holds the chosen scale; results/ keeps every scale's own.
 rule publish_figure:
     input:
-        multiext(f"{RESULTS}/figures/{{figure}}", ".pdf", ".png", ".csv"),
+        multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),
     output:
         "reports/{figure}.pdf",
         report("reports/{figure}.png", caption="../report/{figure}.rst"),
