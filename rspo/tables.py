@@ -120,7 +120,7 @@ def read_table(path: Path, kind: Table) -> list[dict[str, Any]]:
     if not path.is_file():
         raise InputError(f"{path}: no such file (expected a table of {kind.name})")
     try:
-        table = pq.read_table(path)
+        table = pq.ParquetFile(path).read()  # pq.read_table imports pandas, for a second
     except (pa.ArrowException, OSError) as error:
         first_line = str(error).splitlines()[0]
         raise InputError(f"{path}: not a whole parquet file; remove it ({first_line})") from None
