@@ -102,13 +102,22 @@ if [ ! -x $python ]; then
     "$chosen" -m venv $venv
 fi
 
-# -qq: nothing but errors. --no-compile: compiling every file takes a minute, and most are never
-# imported. --no-build-isolation: the few packages without a wheel, and this one, are built with the
-# setuptools of the lock, not with whatever is the newest one on the day.
+# -qq: nothing but errors. --no-build-isolation: the few packages without a wheel, and this one, are
+# built with the setuptools of the lock, not with whatever is the newest one on the day.
+# --no-compile: `compile` below does it with all cores.
 install() {
     $python -m pip --disable-pip-version-check --no-input -qq \
         install --no-compile --no-build-isolation "$@" || die "pip failed (see above)"
 }
+
+# Hundreds of short jobs import PyTorch. Where Python may not write bytecode by itself (a read-only
+# .venv, PYTHONDONTWRITEBYTECODE), each would compile it again: four seconds instead of one.
+# Some packages ship templates that are no Python; those fail, and nothing imports them.
+compile() {
+    echo "[$step] compiling"
+    $python -m compileall -q -q -j 0 $venv/lib || true
+}
+
 case $step in
 base)
     torch=$(grep '^torch==' envs/cpu.lock)
@@ -121,11 +130,13 @@ base)
     install ${TORCH_INDEX:+-i "$TORCH_INDEX"} -c envs/cpu.lock "$torch"
     echo "${TORCH_INDEX:-}" >$venv/.rspo-torch-index
     install --no-deps -e .
+    compile
     $python envs/check.py envs/cpu.lock torch transformers snakemake rspo
     ;;
 verl)
     echo "[verl] $(grep -c == envs/cpu-verl.lock) packages of envs/cpu-verl.lock"
     install --no-deps -r envs/cpu-verl.lock
+    compile
     $python envs/check.py envs/cpu-verl.lock verl vllm ray tensordict transfer_queue pytest
     ;;
 esac
