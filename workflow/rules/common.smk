@@ -1,4 +1,7 @@
 # The experiment behind this run, and what every rule needs of it.
+#
+# What a command says goes to the screen and to its log: the one line that tells what to mend must
+# not have to be looked for. (tee -i: Ctrl-C is for the command, which then has a last word.)
 
 import json
 import shlex

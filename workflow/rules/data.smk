@@ -6,4 +6,4 @@ rule prepare:
     params:
         settings=settings("prepare", "data_set"),
     shell:
-        "rspo prepare {wildcards.data_set} {MIRROR_OPTION} {OPTIONS} > {log} 2>&1"
+        "rspo prepare {wildcards.data_set} {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -i {log}"

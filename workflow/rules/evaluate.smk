@@ -9,7 +9,7 @@ rule sample:
     params:
         settings=settings("sample"),
     shell:
-        "rspo sample {wildcards.policy} {wildcards.benchmark} {OPTIONS} > {log} 2>&1"
+        "rspo sample {wildcards.policy} {wildcards.benchmark} {OPTIONS} 2>&1 | tee -i {log}"
 
 
 rule score:
@@ -23,7 +23,7 @@ rule score:
     params:
         settings=settings("score"),
     shell:
-        "rspo score {wildcards.policy} {wildcards.benchmark} {OPTIONS} > {log} 2>&1"
+        "rspo score {wildcards.policy} {wildcards.benchmark} {OPTIONS} 2>&1 | tee -i {log}"
 
 
 rule curves:
@@ -39,4 +39,4 @@ rule curves:
     params:
         settings=settings("curves"),
     shell:
-        "rspo curves {wildcards.policy} {wildcards.suite} {OPTIONS} > {log} 2>&1"
+        "rspo curves {wildcards.policy} {wildcards.suite} {OPTIONS} 2>&1 | tee -i {log}"

@@ -8,7 +8,7 @@ rule figure:
     params:
         settings=lambda wildcards: fingerprint(FIGURES[wildcards.figure].settings(experiment)),
     shell:
-        "rspo figure {wildcards.figure} {OPTIONS} > {log} 2>&1"
+        "rspo figure {wildcards.figure} {OPTIONS} 2>&1 | tee -i {log}"
 
 
 rule tables:
@@ -23,7 +23,7 @@ rule tables:
     log:
         f"{RESULTS}/logs/tables.log",
     shell:
-        "rspo tables {OPTIONS} > {log} 2>&1"
+        "rspo tables {OPTIONS} 2>&1 | tee -i {log}"
 
 
 # reports/ holds the chosen scale; results/ keeps every scale's own.

@@ -6,4 +6,4 @@ rule pretrain:
     params:
         settings=settings("pretrain", "model"),
     shell:
-        "rspo pretrain {wildcards.model} {OPTIONS} > {log} 2>&1"
+        "rspo pretrain {wildcards.model} {OPTIONS} 2>&1 | tee -i {log}"

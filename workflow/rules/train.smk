@@ -13,4 +13,4 @@ rule train:
     params:
         settings=settings("train", "cell"),
     shell:
-        "rspo train {wildcards.cell} {OPTIONS} > {log} 2>&1"
+        "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -i {log}"
