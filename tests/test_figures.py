@@ -500,14 +500,14 @@ def test_labels_tell_what_differs(tiny: Experiment) -> None:
 def test_smoothing_by_convolution(tiny: Experiment, drawn: dict[tuple[str, str], Drawn]) -> None:
     _, rows = drawn["tiny", "fig_entropy"]
     steps = tiny.config.training.steps
-    assert steps == 200
-    assert {row["window"] for row in rows} == {"11"}
+    assert steps == 150
+    assert {row["window"] for row in rows} == {"7"}
     for method in methods_of(tiny, FIGURES["fig_entropy"]):
         log = read_json_lines(tiny.training_log(method.policies[0]))
         raw = np.array([row["entropy"] for row in log])
         shown = [row for row in rows if row["method"] == method.label]
         assert [float(row["entropy"]) for row in shown] == raw.tolist()
-        kernel = np.ones(11)
+        kernel = np.ones(7)
         smooth = np.convolve(raw, kernel, "same") / np.convolve(np.ones(steps), kernel, "same")
         assert [float(row["smoothed"]) for row in shown] == pytest.approx(smooth.tolist())
 
@@ -740,10 +740,10 @@ def test_incomplete_curves(tmp_path: Path, change: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda log: log[:-1], "has 199 rows, expected one for each step 1 to 200.*snakemake"),
-        (lambda log: log[1:] + log[:1], "expected one for each step 1 to 200 in order"),
+        (lambda log: log[:-1], "has 149 rows, expected one for each step 1 to 150.*snakemake"),
+        (lambda log: log[1:] + log[:1], "expected one for each step 1 to 150 in order"),
         (lambda log: [*log[:5], log[5] | {"entropy": None}, *log[6:]], "line 6: entropy is None"),
-        (lambda log: [*log[:-1], {"step": 200}], "line 200: entropy is None"),
+        (lambda log: [*log[:-1], {"step": 150}], "line 150: entropy is None"),
     ],
 )
 def test_incomplete_training_log(tmp_path: Path, change: Any, message: str) -> None:
