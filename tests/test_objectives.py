@@ -689,7 +689,7 @@ def test_empty_groups_are_refused(
 def test_grpo_refuses_groups_of_one() -> None:
     message = refusal(ValueError, np.zeros((3, 1)), "grpo")
     assert "n >= 2" in message
-    assert "got 1" in message
+    assert "n = 1" in message
 
 
 @pytest.mark.parametrize("kind", KINDS)
