@@ -105,5 +105,7 @@ def test_a_cell_takes_at_most_80_cpu_seconds_with_its_evaluation(experiment: Exp
     for cell in experiment.cells.values():
         if cell.model == "small" and cell.n == 16:
             for note in experiment.folder(cell.name).rglob("*.provenance.json"):
+                if note.name.startswith("training.jsonl"):
+                    continue  # written by the process that wrote the policy
                 seconds[cell.name] += json.loads(note.read_text())["cpu_seconds"]
     assert sorted(seconds.values())[len(seconds) // 2] <= 80
