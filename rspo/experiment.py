@@ -112,6 +112,16 @@ class Experiment:
         bases = dict.fromkeys(base for grid in self.config.grid for base in self.bases_of(grid))
         return [*bases, *self.cells]
 
+    @cached_property
+    def evaluations(self) -> list[tuple[str, str]]:
+        """Each policy with each suite that some comparison draws it on, once."""
+        pairs = (
+            (policy, comparison.suite)
+            for grid, comparison in self.config.grid.items()
+            for policy in self.policies_of(grid)
+        )
+        return list(dict.fromkeys(pairs))
+
     def cell(self, name: str) -> Cell:
         if name not in self.cells:
             raise InputError(

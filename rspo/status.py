@@ -38,7 +38,7 @@ def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
     training, evaluation = times.training_of(policy), times.evaluation or 0.0
     snapshot = read_progress(experiment.checkpoint(policy))
     if snapshot is None and experiment.policy(policy).is_dir():
-        suites = _suites(experiment, policy)
+        suites = [suite for name, suite in experiment.evaluations if name == policy]
         if all(experiment.curves(policy, suite).is_file() for suite in suites):
             return Standing(policy, "evaluated", None, 0.0)
         return Standing(policy, "trained", None, times.evaluation)
@@ -60,11 +60,6 @@ def _runs(snapshot: Snapshot) -> bool:
     except PermissionError:  # it lives and is somebody else's
         pass
     return True
-
-
-def _suites(experiment: Experiment, policy: str) -> list[str]:
-    grids = experiment.config.grid
-    return [grids[grid].suite for grid in grids if policy in experiment.policies_of(grid)]
 
 
 class _Times:

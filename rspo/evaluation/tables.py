@@ -30,7 +30,7 @@ def write_curves_table(experiment: Experiment) -> None:
 
     Raises: InputError for a policy whose curves are missing.
     """
-    pairs = _policies_and_suites(experiment)
+    pairs = experiment.evaluations
     rows = [
         row | _describe(experiment, policy, suite)
         for policy, suite in pairs
@@ -45,16 +45,6 @@ def write_curves_table(experiment: Experiment) -> None:
         writer.writerows(rows)
     inputs = [experiment.curves(policy, suite) for policy, suite in pairs]
     write_provenance(path, experiment.settings("curves"), inputs=inputs)
-
-
-def _policies_and_suites(experiment: Experiment) -> list[tuple[str, str]]:
-    """Each policy with each suite that some comparison draws it on, once."""
-    pairs = (
-        (policy, comparison.suite)
-        for grid, comparison in experiment.config.grid.items()
-        for policy in experiment.policies_of(grid)
-    )
-    return list(dict.fromkeys(pairs))
 
 
 def _describe(experiment: Experiment, policy: str, suite: str) -> dict[str, Any]:

@@ -14,9 +14,8 @@ rule figure:
 rule tables:
     input:
         [
-            f"{RESULTS}/cells/{policy}/curves/{grid.suite}.parquet"
-            for name, grid in experiment.config.grid.items()
-            for policy in experiment.policies_of(name)
+            f"{RESULTS}/cells/{policy}/curves/{suite}.parquet"
+            for policy, suite in experiment.evaluations
         ],
     output:
         f"{RESULTS}/tables/curves.csv",
