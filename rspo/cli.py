@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,6 +23,7 @@ import yaml
 from rspo.config import merge
 from rspo.errors import InputError
 from rspo.experiment import Experiment
+from rspo.rewards import NEED_JUDGE, VERIFIERS
 
 # What each import costs decides where it stands: a command imports what it needs, so that
 # `rspo status` answers at once and scoring does not load torch.
@@ -58,12 +60,14 @@ def sample(arguments: argparse.Namespace) -> None:
     from rspo.evaluation.sample import sample_benchmark
 
     _use_one_thread()
+    _skip_pandas()
     sample_benchmark(experiment, arguments.policy, arguments.benchmark)
 
 
 def score(arguments: argparse.Namespace) -> None:
     from rspo.evaluation import score
 
+    _skip_pandas()
     if arguments.responses is None:
         _need(arguments, "score", "policy", "benchmark", instead="--responses")
         score.score(_experiment(arguments), arguments.policy, arguments.benchmark)
@@ -76,12 +80,30 @@ def score(arguments: argparse.Namespace) -> None:
         arguments.problem_column,
         arguments.answer_column,
         arguments.response_column,
+        _experiment(arguments) if arguments.verifier in NEED_JUDGE else None,
     )
+
+
+def fetch_prompt(arguments: argparse.Namespace) -> None:
+    from rspo.rewards.xverify.prompt import fetch_prompt
+
+    experiment = _experiment(arguments)
+    settings = experiment.config.xverify
+    if settings is None:
+        raise InputError(f"config/{experiment.scale}.yaml has no section xverify; nothing to fetch")
+    fetch_prompt(settings.prompt, experiment.judge_prompt)
+
+
+def agreement(arguments: argparse.Namespace) -> None:
+    from rspo.evaluation.agreement import write_agreement
+
+    write_agreement(_experiment(arguments))
 
 
 def curves(arguments: argparse.Namespace) -> None:
     from rspo.evaluation import curves
 
+    _skip_pandas()
     if arguments.scores is None:
         _need(arguments, "curves", "policy", "suite", instead="--scores")
         curves.curves(_experiment(arguments), arguments.policy, arguments.suite)
@@ -141,6 +163,19 @@ def _use_one_thread() -> None:
     torch.set_num_threads(1)
 
 
+class _WithoutPandas(MetaPathFinder):
+    """pyarrow imports pandas where it is, for half a second, only to know its types."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def _skip_pandas() -> None:
+    """For the short commands that write tables, hundreds of times in a run."""
+    sys.meta_path.insert(0, _WithoutPandas())
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rspo", description="Risk-seeking policy optimization: every step of the experiments."
@@ -188,11 +223,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     added.add_argument("--output", type=Path, help="with --responses: scores table, .parquet")
     added.add_argument(
-        "--verifier", default="math_verify", help="with --responses: math_verify (default) or exact"
+        "--verifier",
+        default="math_verify",
+        choices=VERIFIERS,
+        help="with --responses: math_verify (default), exact, xverify or cascade",
     )
     added.add_argument("--problem-column", default="problem", help="with --responses")
     added.add_argument("--answer-column", default="answer", help="with --responses")
     added.add_argument("--response-column", default="response", help="with --responses")
+
+    command("fetch-prompt", fetch_prompt, "fetch the prompt of the judge xVerify")
+
+    command("agreement", agreement, "compare two verifiers on the base policies' samples")
 
     added = command("curves", curves, "Pass@k and Max@k of a policy, or of any scores")
     added.add_argument("policy", nargs="?")

@@ -4,6 +4,7 @@ Values and their sources stand in config/tiny.yaml and config/paper.yaml.
 """
 
 import difflib
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -13,9 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from rspo.errors import InputError
 from rspo.objectives import OBJECTIVES
+from rspo.rewards import NEED_JUDGE
 
 POOLED = "pooled"  # in tables, every problem of a suite's benchmarks together
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
+VerifierName = Literal["exact", "math_verify", "xverify", "cascade"]
+HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
@@ -47,7 +51,7 @@ class RowFilter(Section):
 class Hub(Section):
     """Rows of a data set on the Hugging Face hub, or in a mirror folder under the hub's names."""
 
-    id: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    id: str = Field(pattern=HUB_ID)
     configs: tuple[str, ...] = ()  # read one after the other; none: the default one
     split: str
     revision: str  # commit of the hub's repository
@@ -131,7 +135,7 @@ class Scratch(Section):
 
 
 class HubModel(Section):
-    id: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
+    id: str = Field(pattern=HUB_ID)
     revision: str
 
 
@@ -185,6 +189,41 @@ class Training(Section):
 
 class Rewards(Section):
     length_discount: float = Field(ge=0, le=1)
+
+
+class Upstream(Section):
+    """A commit of a git repository."""
+
+    repository: str
+    commit: str = Field(pattern=r"^[0-9a-f]{40}$")
+
+
+class XVerifySettings(Section):
+    """The judge model of the verifiers xverify and cascade, and the server that it runs in."""
+
+    prompt: Upstream
+    model: str  # hub id, or a folder
+    revision: str | None = None  # of the hub's model
+    url: str | None = None  # of a server that runs, without /v1; none: one of our own
+    server_arguments: tuple[str, ...] = ()  # of vLLM's server
+    start_seconds: float = Field(gt=0)
+    concurrent_requests: Positive
+    request_seconds: float = Field(gt=0)
+    retry_seconds: float = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _model_exists(self) -> "XVerifySettings":
+        # vLLM takes a folder that is not there for a model of the hub, and downloads for minutes.
+        if not re.fullmatch(HUB_ID, self.model) and not Path(self.model).is_dir():
+            raise ValueError(f"model = {self.model!r} is neither a hub id nor a folder")
+        return self
+
+
+class Agreement(Section):
+    """What the config's verifier is compared with, on the base policies' samples."""
+
+    against: VerifierName
+    samples: Positive  # the first ones of each problem
 
 
 class Evaluation(Section):
@@ -255,7 +294,9 @@ class Config(Section):
 
     seeds: Positive
     engine: Literal["local", "verl"]
-    verifier: Literal["exact", "math_verify", "xverify"]
+    verifier: VerifierName
+    xverify: XVerifySettings | None = None
+    agreement: Agreement
     data: Data
     models: dict[Name, Model]
     sampling: Sampling
@@ -278,6 +319,8 @@ class Config(Section):
                         f"grid.{name}: model {spec.model!r} is not one of models: "
                         f"{', '.join(self.models)}"
                     )
+        if self.verifier in NEED_JUDGE and self.xverify is None:
+            raise ValueError(f"verifier = {self.verifier!r} needs the section xverify")
         train = self.data.train.generated
         if train and len(train.families) * train.problems < self.training.prompts_per_step:
             raise ValueError(

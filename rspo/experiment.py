@@ -14,6 +14,7 @@ from typing import Any
 from rspo.config import Comparison, Config, DataSet, load_config
 from rspo.errors import InputError
 from rspo.files import fingerprint
+from rspo.rewards import NEED_JUDGE
 
 BASE = "base"
 
@@ -169,10 +170,12 @@ class Experiment:
         A change of it remakes the file; a change of anything else does not.
 
         Args:
-            step: "prepare", "pretrain", "train", "sample", "score" or "curves".
+            step: "prepare", "pretrain", "train", "sample", "fetch-prompt", "score", "agreement" or
+                "curves".
             name: the data set, model, or cell that the step is about.
         """
         config = self.config.model_dump(mode="json")
+        verifier = self.verifier_settings(self.config.verifier)
         if step == "prepare":
             data_set = self.data_set(name)
             settings = data_set.model_dump(mode="json", exclude={"label"})
@@ -185,8 +188,8 @@ class Experiment:
             return model | {key: config["sampling"][key] for key in keep}
         if step == "train":
             cell = self.cell(name)
-            keys = ("engine", "verifier", "sampling", "training")
-            settings = asdict(cell) | {key: config[key] for key in keys}
+            keys = ("engine", "sampling", "training")
+            settings = asdict(cell) | verifier | {key: config[key] for key in keys}
             del settings["training"]["checkpoint_every"]  # decides nothing about the result
             settings["learning_rate"] = config["models"][cell.model]["learning_rate"]
             if cell.reward == "length":
@@ -199,12 +202,23 @@ class Experiment:
             ]
         if step == "score":
             limit = config["sampling"]["max_response_tokens"]
-            return {"verifier": config["verifier"], "max_response_tokens": limit} | config[
-                "rewards"
-            ]
+            return verifier | {"max_response_tokens": limit} | config["rewards"]
+        if step == "fetch-prompt":
+            return dict((config["xverify"] or {}).get("prompt", {}))
+        if step == "agreement":
+            against = self.verifier_settings(config["agreement"]["against"])
+            return verifier | {"against": against, "samples": config["agreement"]["samples"]}
         if step == "curves":
             return {key: config["evaluation"][key] for key in ("k", "resamples", "seed")}
         raise ValueError(f"unknown step {step!r}")
+
+    def verifier_settings(self, verifier: str) -> dict[str, Any]:
+        """What decides a verdict: how a judge is reached and waited for does not."""
+        settings: dict[str, Any] = {"verifier": verifier}
+        if verifier in NEED_JUDGE and self.config.xverify is not None:
+            keys = {"prompt", "model", "revision"}
+            settings["xverify"] = self.config.xverify.model_dump(mode="json", include=keys)
+        return settings
 
     def settings_hash(self, step: str, name: str = "") -> str:
         """Fingerprint of `settings`: tells Snakemake whether a file is out of date."""
@@ -245,6 +259,14 @@ class Experiment:
 
     def scores(self, policy: str, benchmark: str) -> Path:
         return self.folder(policy) / "scores" / f"{benchmark}.parquet"
+
+    def verdicts(self, policy: str, benchmark: str) -> Path:
+        """Where a judge model's verdicts are kept; never a declared output, so never lost."""
+        return self.folder(policy) / "verdicts" / f"{benchmark}.jsonl"
+
+    @property
+    def judge_prompt(self) -> Path:
+        return self.results / "judge" / "prompt.py"
 
     def curves(self, policy: str, suite: str) -> Path:
         return self.folder(policy) / "curves" / f"{suite}.parquet"

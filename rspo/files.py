@@ -174,6 +174,11 @@ def write_provenance(
     write_text(path.with_name(path.name + ".provenance.json"), json.dumps(note, indent=1) + "\n")
 
 
+def code_version() -> str:
+    """Version and, in a checkout, commit of this code."""
+    return " ".join(filter(None, (rspo.__version__, _git_commit())))
+
+
 @cache
 def _git_commit() -> str:
     """Commit of the installed source, with `+changes` if it differs; empty outside a checkout."""

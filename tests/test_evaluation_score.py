@@ -9,9 +9,10 @@ import pytest
 from rspo.errors import InputError
 from rspo.evaluation.score import score, score_responses
 from rspo.experiment import Experiment
+from rspo.files import write_text
 from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 
-from . import paper_scale, tiny_world
+from . import judge_server, paper_scale, tiny_world
 
 POLICY = "small--base"
 
@@ -108,13 +109,85 @@ def test_missing_samples_and_unknown_policies_are_named(experiment: Experiment) 
         score(experiment, "smal--base", "linear")
 
 
-def test_the_judge_model_is_not_built_yet(tmp_path: Path) -> None:
-    experiment = paper_scale.load(tmp_path)
+# --- with a judge model ---------------------------------------------------------------------------
+
+TEMPLATE = "Q {question} | O {output} | A {answer}"
+
+
+def judged_experiment(tmp_path: Path, url: str, verifier: str = "xverify") -> Experiment:
+    """The paper's scale with three samples of one problem, and a judge that runs at a URL."""
+    experiment = paper_scale.load(
+        tmp_path, verifier=verifier, xverify={"url": url, "retry_seconds": 0.2}
+    )
     policy = experiment.policies[0]
+    texts = [r"\boxed{5}", r"\boxed{\frac{10}{2}}", r"\boxed{6}", "I say five"]
+    rows = [sample("amc/0", index, text) for index, text in enumerate(texts)]
     write_table(experiment.problems("amc"), PROBLEMS, [problem("amc/0", ["5"])])
-    write_table(experiment.samples(policy, "amc"), SAMPLES, [sample("amc/0", 0, "5")])
-    with pytest.raises(InputError, match="'xverify' is not built yet; allowed: exact, math_verify"):
-        score(experiment, policy, "amc")
+    write_table(experiment.samples(policy, "amc"), SAMPLES, rows)
+    write_text(experiment.judge_prompt, f"PROMPT = {TEMPLATE!r}")
+    return experiment
+
+
+def five(prompt: str) -> judge_server.Answer:
+    return judge_server.reply("Correct" if "five" in prompt or "{5}" in prompt else "Incorrect.")
+
+
+def scored(experiment: Experiment) -> list[tuple[bool, str, str]]:
+    policy = experiment.policies[0]
+    score(experiment, policy, "amc")
+    rows = read_table(experiment.scores(policy, "amc"), SCORES)
+    return [(row["correct"], row["verifier"], row["verdict"]) for row in rows]
+
+
+def test_xverify_is_asked_about_every_response(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with judge_server.running(five) as judge:
+        experiment = judged_experiment(tmp_path, judge.url)
+        assert scored(experiment) == [
+            (True, "xverify", "correct"),
+            (False, "xverify", "invalid reply"),
+            (False, "xverify", "invalid reply"),
+            (True, "xverify", "correct"),
+        ]
+        assert "Q problem amc/0 | O I say five | A 5" in judge.prompts
+        assert "2 of 4 replies of the judge were neither correct nor incorrect" in caplog.text
+        path = experiment.scores(experiment.policies[0], "amc")
+        note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
+        assert note["notes"]["verdicts"] == {"xverify: correct": 2, "xverify: invalid reply": 2}
+        assert note["settings"]["xverify"]["model"] == "IAAR-Shanghai/xVerify-0.5B-I"
+        path.unlink()
+        scored(experiment)
+        assert len(judge.requests) == 4
+
+
+def test_the_cascade_names_who_decided(tmp_path: Path) -> None:
+    with judge_server.running(five) as judge:
+        assert scored(judged_experiment(tmp_path, judge.url, "cascade")) == [
+            (True, "math_verify", "correct"),
+            (True, "math_verify", "correct"),
+            (False, "xverify", "invalid reply"),
+            (True, "xverify", "correct"),
+        ]
+        assert len(judge.requests) == 2
+
+
+def test_a_judge_that_fails_names_the_cell_and_what_is_safe(tmp_path: Path) -> None:
+    with judge_server.running(lambda prompt: (500, "")) as judge:
+        experiment = judged_experiment(tmp_path, judge.url)
+        message = (
+            r"^qwen2\.5-math-1\.5b--base on amc: the judge at .* HTTP 500; 0 of 4 verdicts are safe"
+        )
+        with pytest.raises(InputError, match=message):
+            scored(experiment)
+    assert not experiment.scores(experiment.policies[0], "amc").exists()
+
+
+def test_a_judge_without_its_prompt_says_how_to_get_it(tmp_path: Path) -> None:
+    experiment = judged_experiment(tmp_path, "http://127.0.0.1:1")
+    experiment.judge_prompt.unlink()
+    with pytest.raises(InputError, match="`rspo fetch-prompt`"):
+        scored(experiment)
 
 
 # --- any file of responses ------------------------------------------------------------------------

@@ -199,10 +199,10 @@ def test_prompts_of_different_lengths_and_too_long_ones_are_errors() -> None:
 def test_the_tokenizer_folder_means_the_same_to_transformers(folder: Path) -> None:
     ours, theirs = ChatTokenizer(folder), AutoTokenizer.from_pretrained(folder)
     for text in [ALPHABET, " 8x+2=66", "66-2=64/8=\\boxed{8}", "   "]:
-        assert theirs.encode(text, add_special_tokens=False) == ours.encode(text)
-        assert theirs.decode(ours.encode(text)) == text
+        assert theirs.encode(text, add_special_tokens=False) == ours.encode([text])[0]
+        assert theirs.decode(ours.encode([text])[0]) == text
     messages = [{"role": "user", "content": "8x+2=66"}]
-    ids = ours.prompt(messages)
+    (ids,) = ours.prompts([messages])
     assert len(ids) == 10
     text = theirs.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     assert theirs.encode(text, add_special_tokens=False) == ids
@@ -210,12 +210,12 @@ def test_the_tokenizer_folder_means_the_same_to_transformers(folder: Path) -> No
 
 
 def test_the_box_is_one_token(folder: Path) -> None:
-    assert len(ChatTokenizer(folder).encode("\\boxed{")) == 1
+    assert len(ChatTokenizer(folder).encode(["\\boxed{"])[0]) == 1
 
 
 def test_a_character_outside_the_alphabet_is_an_error(folder: Path) -> None:
     with pytest.raises(InputError, match="cannot write 'π=3'"):
-        ChatTokenizer(folder).encode("π=3")
+        ChatTokenizer(folder).encode(["π=3"])
 
 
 def test_a_chat_template_cannot_reach_python(folder: Path) -> None:
@@ -226,4 +226,4 @@ def test_a_chat_template_cannot_reach_python(folder: Path) -> None:
     config["chat_template"] = "{{ messages.__class__.__mro__[1].__subclasses__() }}"
     path.write_text(json.dumps(config))
     with pytest.raises(Exception, match="unsafe"):
-        ChatTokenizer(folder).prompt([{"role": "user", "content": "1"}])
+        ChatTokenizer(folder).prompts([[{"role": "user", "content": "1"}]])

@@ -33,7 +33,7 @@ def sample_benchmark(experiment: Experiment, policy: str, benchmark: str) -> Non
         stream = (config.evaluation.seed, benchmark, first)
         responses = sample(
             model,
-            [tokenizer.prompt(problem["prompt"]) for problem in batch],
+            tokenizer.prompts([problem["prompt"] for problem in batch]),
             config.evaluation.samples,
             max_tokens=config.sampling.max_response_tokens,
             end=tokenizer.end,
@@ -42,13 +42,17 @@ def sample_benchmark(experiment: Experiment, policy: str, benchmark: str) -> Non
             temperature=config.sampling.temperature,
         )
         lengths, ended = responses.lengths.tolist(), responses.finished.tolist()
-        for row, ids in enumerate(responses.tokens.tolist()):
+        tokens = responses.tokens.tolist()
+        texts = tokenizer.decode(
+            [tokens[row][: lengths[row] - ended[row]] for row in range(len(tokens))]
+        )
+        for row, text in enumerate(texts):
             problem, index = divmod(row, config.evaluation.samples)
             rows.append(
                 {
                     "problem_id": batch[problem]["id"],
                     "sample_index": index,
-                    "text": tokenizer.decode(ids[: lengths[row] - ended[row]]),
+                    "text": text,
                     "tokens": lengths[row],
                     "finish_reason": "stop" if ended[row] else "length",
                     "seed": seed_of(*stream),

@@ -1,18 +1,26 @@
 """`rspo score`: verdict and reward of each response."""
 
 import hashlib
+import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from rspo.errors import InputError
+from rspo.evaluation.journal import judged_in_chunks
 from rspo.experiment import Experiment
-from rspo.files import read_json_lines, write_provenance
-from rspo.rewards import Verdict, length_discounted, verify
+from rspo.files import code_version, fingerprint, read_json_lines, write_provenance
+from rspo.rewards import Verdict, length_discounted
+from rspo.rewards.configured import verifier_of
+from rspo.rewards.verdict import INVALID_REPLY
 from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 
 Rows = Sequence[Mapping[str, Any]]
+
+_log = logging.getLogger(__name__)
 
 
 def score(experiment: Experiment, policy: str, benchmark: str) -> None:
@@ -29,26 +37,33 @@ def score(experiment: Experiment, policy: str, benchmark: str) -> None:
     problems = read_table(problems_path, PROBLEMS)
     samples = read_table(samples_path, SAMPLES)
     _check_samples(samples_path, samples, problems)
-    config = experiment.config
-    answers = {problem["id"]: problem["answers"] for problem in problems}
-    verdicts = verify(
-        [sample["text"] for sample in samples],
-        [answers[sample["problem_id"]] for sample in samples],
-        config.verifier,
+    payoff = _payoff(experiment, samples_path, samples)
+    by_id = {problem["id"]: problem for problem in problems}
+    asked = [by_id[sample["problem_id"]] for sample in samples]
+    path = experiment.scores(policy, benchmark)
+    judged = _judged(
+        experiment,
+        experiment.config.verifier,
+        experiment.verdicts(policy, benchmark),
+        path,
+        Responses(
+            [sample["text"] for sample in samples],
+            [problem["answers"] for problem in asked],
+            [problem["prompt"][-1]["content"] for problem in asked],
+        ),
     )
     try:
-        rewards = length_discounted(
-            [verdict.correct for verdict in verdicts],
-            [sample["tokens"] for sample in samples],
-            config.sampling.max_response_tokens,
-            config.rewards.length_discount,
-        )
+        with judged as verdicts:
+            rewards = [
+                earned if verdict.correct else 0.0
+                for earned, verdict in zip(payoff, verdicts, strict=True)
+            ]
+            places = [(sample["problem_id"], sample["sample_index"]) for sample in samples]
+            write_table(path, SCORES, _rows(places, verdicts, rewards))
     except InputError as error:
-        raise InputError(f"{samples_path}: {error} (sampling.max_response_tokens)") from None
-    places = [(sample["problem_id"], sample["sample_index"]) for sample in samples]
-    path = experiment.scores(policy, benchmark)
-    write_table(path, SCORES, _rows(places, verdicts, config.verifier, rewards.tolist()))
-    write_provenance(path, experiment.settings("score"), inputs=[problems_path, samples_path])
+        raise InputError(f"{policy} on {benchmark}: {error}") from None
+    inputs = [problems_path, samples_path]
+    write_provenance(path, experiment.settings("score"), inputs, notes=_notes(verdicts))
 
 
 def score_responses(
@@ -58,6 +73,7 @@ def score_responses(
     problem_column: str = "problem",
     answer_column: str = "answer",
     response_column: str = "response",
+    experiment: Experiment | None = None,
 ) -> None:
     """Score any JSON-lines file of responses, one response a line.
 
@@ -66,6 +82,7 @@ def score_responses(
 
     Args:
         answer_column: holds an answer, or a list of accepted forms.
+        experiment: says where the judge is, for the verifiers that need one.
 
     Raises: InputError for a file that cannot be read or is empty, a missing column, or two
         different answers to one problem.
@@ -90,20 +107,78 @@ def score_responses(
             )
         places.append((_identifier(problem), seen[problem]))
         seen[problem] += 1
-    verdicts = verify(
-        [line[response_column] for line in lines], [line[answer_column] for line in lines], verifier
+    judged = _judged(
+        experiment,
+        verifier,
+        output.with_suffix(".verdicts.jsonl"),
+        output,
+        Responses(*([line[column] for line in lines] for column in reversed(columns))),
     )
-    rewards = [float(verdict.correct) for verdict in verdicts]
-    write_table(output, SCORES, _rows(places, verdicts, verifier, rewards))
+    with judged as verdicts:
+        rewards = [float(verdict.correct) for verdict in verdicts]
+        write_table(output, SCORES, _rows(places, verdicts, rewards))
     settings = {"verifier": verifier, "columns": columns}
-    write_provenance(output, settings, inputs=[responses])
+    write_provenance(output, settings, inputs=[responses], notes=_notes(verdicts))
+
+
+@dataclass(frozen=True)
+class Responses:
+    """What a verifier is asked about, row by row."""
+
+    texts: list[str]
+    answers: list[str | list[str]]
+    questions: list[str]
+
+
+@contextmanager
+def _judged(
+    experiment: Experiment | None,
+    verifier: str,
+    verdicts: Path,
+    path: Path,
+    responses: Responses,
+) -> Iterator[list[Verdict]]:
+    """Verdicts for a table that the block writes at `path`; a killed run goes on from its journal.
+
+    Args:
+        verdicts: where a judge model's verdicts are kept.
+    """
+    settings = experiment.verifier_settings(verifier) if experiment else verifier
+    origin = [settings, code_version(), fingerprint(astuple(responses))]
+    with (
+        verifier_of(experiment, verifier, verdicts) as verify,
+        judged_in_chunks(
+            path.with_name(f".{path.stem}.journal"),
+            origin,
+            len(responses.texts),
+            lambda rows: verify(
+                responses.texts[rows], responses.answers[rows], questions=responses.questions[rows]
+            ),
+        ) as found,
+    ):
+        yield found
+
+
+def _payoff(experiment: Experiment, path: Path, samples: Rows) -> list[float]:
+    """What each sample earns if it is correct; looked at before anything is judged.
+
+    Raises: InputError for samples longer than a response may be.
+    """
+    try:
+        earned = length_discounted(
+            [True] * len(samples),
+            [sample["tokens"] for sample in samples],
+            experiment.config.sampling.max_response_tokens,
+            experiment.config.rewards.length_discount,
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error} (sampling.max_response_tokens)") from None
+    found: list[float] = earned.tolist()
+    return found
 
 
 def _rows(
-    places: Sequence[tuple[str, int]],
-    verdicts: Sequence[Verdict],
-    verifier: str,
-    rewards: Sequence[float],
+    places: Sequence[tuple[str, int]], verdicts: Sequence[Verdict], rewards: Sequence[float]
 ) -> list[dict[str, Any]]:
     """Rows of the scores table."""
     return [
@@ -111,12 +186,24 @@ def _rows(
             "problem_id": problem,
             "sample_index": index,
             "correct": verdict.correct,
-            "verifier": verifier,
+            "verifier": verdict.verifier,
             "verdict": verdict.reason,
             "reward": reward,
         }
         for (problem, index), verdict, reward in zip(places, verdicts, rewards, strict=True)
     ]
+
+
+def _notes(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """How often each verifier gave each verdict; a warning about replies that are none."""
+    counts = Counter(f"{verdict.verifier}: {verdict.reason}" for verdict in verdicts)
+    if invalid := sum(verdict.reason == INVALID_REPLY for verdict in verdicts):
+        _log.warning(
+            "%d of %d replies of the judge were neither correct nor incorrect, and count as wrong",
+            invalid,
+            len(verdicts),
+        )
+    return {"verdicts": dict(counts.most_common())}
 
 
 def _identifier(problem: str) -> str:

@@ -109,8 +109,14 @@ def _train(
 
 def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[Tensor, Tensor]:
     """Prompts (E, L) and responses (E, T) with their end token, IGNORED behind it."""
-    prompts = [tokenizer.prompt([{"role": "user", "content": prompt}]) for prompt, _ in examples]
-    responses = [[*tokenizer.encode(response), tokenizer.end] for _, response in examples]
+    # Of the 60,000 examples, most repeat a prompt or a response.
+    asked = list(dict.fromkeys(prompt for prompt, _ in examples))
+    said = list(dict.fromkeys(response for _, response in examples))
+    chats = tokenizer.prompts([[{"role": "user", "content": prompt}] for prompt in asked])
+    prompt_ids = dict(zip(asked, chats, strict=True))
+    response_ids = dict(zip(said, tokenizer.encode(said), strict=True))
+    prompts = [prompt_ids[prompt] for prompt, _ in examples]
+    responses = [[*response_ids[response], tokenizer.end] for _, response in examples]
     longest = max(map(len, responses))
     padded = [ids + [IGNORED] * (longest - len(ids)) for ids in responses]
     return torch.tensor(prompts), torch.tensor(padded)

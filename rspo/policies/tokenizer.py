@@ -84,21 +84,24 @@ class ChatTokenizer:
         """Number of token ids."""
         return int(self.tokenizer.get_vocab_size(with_added_tokens=True))
 
-    def prompt(self, messages: Sequence[dict[str, str]]) -> list[int]:
-        """Token ids of a chat, ready for the response."""
-        text = self.template.render(messages=messages, add_generation_prompt=True)
-        return self.encode(text)
+    def prompts(self, chats: Sequence[Sequence[dict[str, str]]]) -> list[list[int]]:
+        """Token ids of each chat, ready for the response."""
+        render = self.template.render
+        return self.encode([render(messages=chat, add_generation_prompt=True) for chat in chats])
 
-    def encode(self, text: str) -> list[int]:
-        """Token ids of a text.
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text.
 
-        Raises: InputError if the text has a character that the tokenizer cannot write.
+        Raises: InputError if a text has a character that the tokenizer cannot write.
         """
-        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False).ids
-        if self.decode(ids) != text:
-            raise InputError(f"the tokenizer cannot write {text!r}; it gives {self.decode(ids)!r}")
-        return ids
+        encoded = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        found: list[list[int]] = [encoding.ids for encoding in encoded]
+        for text, back in zip(texts, self.decode(found), strict=True):
+            if back != text:
+                raise InputError(f"the tokenizer cannot write {text!r}; it gives {back!r}")
+        return found
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """Text of token ids, special tokens included."""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=False))
+    def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
+        """Text of each sequence of token ids, special tokens included."""
+        found: list[str] = self.tokenizer.decode_batch(list(tokens), skip_special_tokens=False)
+        return found

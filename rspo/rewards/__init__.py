@@ -6,21 +6,29 @@
 Verifiers, by the name that a config gives them:
 
 exact        character by character, and exact arithmetic for countdown (`rspo.rewards.exact`)
-math_verify  the rules of math-verify, in worker processes with limits (`rspo.rewards.workers`)
+math_verify  rules of mathematics, in worker processes with limits (`rspo.rewards.workers`)
+xverify      a judge model, asked over HTTP (`rspo.rewards.xverify`)
+cascade      what the rules accept is correct, and the judge model decides on the rest
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rspo.errors import InputError
 from rspo.rewards import exact, workers
 from rspo.rewards.length import length_discounted
 from rspo.rewards.verdict import Verdict
 
-__all__ = ["VERIFIERS", "Verdict", "is_correct", "length_discounted", "verify"]
+if TYPE_CHECKING:
+    from rspo.rewards.xverify import XVerify
 
-Verifier = Callable[[Sequence[str], Sequence[tuple[str, ...]], float], list[Verdict]]
+__all__ = ["NEED_JUDGE", "VERIFIERS", "Verdict", "is_correct", "length_discounted", "verify"]
 
-VERIFIERS: dict[str, Verifier] = {"exact": exact.judge, "math_verify": workers.judge}
+VERIFIERS = ("exact", "math_verify", "xverify", "cascade")
+NEED_JUDGE = ("xverify", "cascade")
+
+Forms = tuple[str, ...]
 
 
 def verify(
@@ -28,23 +36,27 @@ def verify(
     answers: Sequence[str | Sequence[str]],
     verifier: str = "math_verify",
     time_limit: float = 5.0,
+    questions: Sequence[str] | None = None,
+    judge: "XVerify | None" = None,
 ) -> list[Verdict]:
     """Judge each response against the answer at its place.
 
     Args:
-        responses: whole responses; only the last \\boxed{} of each counts.
+        responses: whole responses; for exact and math_verify only the last \\boxed{} of each
+            counts.
         answers: for each response an answer, or a sequence of accepted forms of it.
-        verifier: a name of `VERIFIERS`.
-        time_limit: wall-clock seconds for one response; over it the verdict is "timeout".
+        verifier: one of `VERIFIERS`.
+        time_limit: of math_verify, wall-clock seconds for one response; over it the verdict is
+            "timeout".
+        questions, judge: what xverify and cascade need besides.
 
     Returns: a verdict for each response, in order.
 
-    Raises: InputError for an unknown verifier, responses and answers of different length, an
-        answer without accepted forms, or no time.
+    Raises: InputError for an unknown verifier, arguments of different length, an answer without
+        accepted forms, no time, no judge, or a judge that cannot be reached.
     """
     if verifier not in VERIFIERS:
-        missing = " is not built yet" if verifier == "xverify" else " is unknown"
-        raise InputError(f"verifier {verifier!r}{missing}; allowed: {', '.join(VERIFIERS)}")
+        raise InputError(f"verifier {verifier!r} is unknown; allowed: {', '.join(VERIFIERS)}")
     if len(responses) != len(answers):
         raise InputError(f"{len(responses)} responses but {len(answers)} answers")
     if time_limit <= 0:
@@ -53,7 +65,40 @@ def verify(
     for place, accepted in enumerate(forms):
         if not accepted:
             raise InputError(f"answer {place} has no accepted form; at least one is needed")
-    return VERIFIERS[verifier](responses, forms, time_limit)
+    if verifier == "exact":
+        return _by(verifier, exact.judge(responses, forms))
+    if verifier == "math_verify":
+        return _by(verifier, workers.judge(responses, forms, time_limit))
+    if judge is None or questions is None:
+        raise InputError(f"verifier {verifier!r} needs questions and a judge")
+    if len(questions) != len(responses):
+        raise InputError(f"{len(responses)} responses but {len(questions)} questions")
+    if verifier == "xverify":
+        return _by("xverify", judge.judge(questions, responses, forms))
+    return _cascade(questions, responses, forms, time_limit, judge)
+
+
+def _cascade(
+    questions: Sequence[str],
+    responses: Sequence[str],
+    forms: Sequence[Forms],
+    time_limit: float,
+    judge: "XVerify",
+) -> list[Verdict]:
+    verdicts = _by("math_verify", workers.judge(responses, forms, time_limit))
+    rest = [place for place, verdict in enumerate(verdicts) if not verdict.correct]
+    judged = judge.judge(
+        [questions[place] for place in rest],
+        [responses[place] for place in rest],
+        [forms[place] for place in rest],
+    )
+    for place, verdict in zip(rest, _by("xverify", judged), strict=True):
+        verdicts[place] = verdict
+    return verdicts
+
+
+def _by(verifier: str, verdicts: Sequence[Verdict]) -> list[Verdict]:
+    return [replace(verdict, verifier=verifier) for verdict in verdicts]
 
 
 def is_correct(
@@ -61,6 +106,9 @@ def is_correct(
     answers: Sequence[str | Sequence[str]],
     verifier: str = "math_verify",
     time_limit: float = 5.0,
+    questions: Sequence[str] | None = None,
+    judge: "XVerify | None" = None,
 ) -> list[bool]:
     """`verify` without the reasons."""
-    return [verdict.correct for verdict in verify(responses, answers, verifier, time_limit)]
+    verdicts = verify(responses, answers, verifier, time_limit, questions, judge)
+    return [verdict.correct for verdict in verdicts]

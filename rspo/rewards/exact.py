@@ -17,10 +17,8 @@ _TOKEN = re.compile(r"[0-9]+|[-+*()]")
 _LONGEST_EXPRESSION = 100
 
 
-def judge(
-    responses: Sequence[str], answers: Sequence[tuple[str, ...]], time_limit: float
-) -> list[Verdict]:
-    """Verdicts of `exact`; the time limit is accepted and never needed."""
+def judge(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
+    """Verdicts of `exact`."""
     return [
         _judge_one(response, accepted)
         for response, accepted in zip(responses, answers, strict=True)

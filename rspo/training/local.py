@@ -104,7 +104,7 @@ def read_prompts(data: Path, tokenizer: ChatTokenizer) -> Prompts:
     """The training set as the policy reads it."""
     problems = read_table(data, PROBLEMS)
     return Prompts(
-        [tokenizer.prompt(problem["prompt"]) for problem in problems],
+        tokenizer.prompts([problem["prompt"] for problem in problems]),
         [problem["answers"] for problem in problems],
         [problem["benchmark"] for problem in problems],
     )
@@ -195,10 +195,9 @@ class Learner:
         """Judge the responses and weigh them, before anything is dropped."""
         n = self.cell.n
         lengths = responses.lengths.tolist()
-        texts = [
-            tokenizer.decode(ids[:length]).removesuffix(tokenizer.end_text)
-            for ids, length in zip(responses.tokens.tolist(), lengths, strict=True)
-        ]
+        tokens = zip(responses.tokens.tolist(), lengths, strict=True)
+        texts = tokenizer.decode([ids[:length] for ids, length in tokens])
+        texts = [text.removesuffix(tokenizer.end_text) for text in texts]
         answers = [prompts.answers[row] for row in rows for _ in range(n)]
         correct = np.array(is_correct(texts, answers, self.config.verifier))
         rewards = correct.astype(np.float64)

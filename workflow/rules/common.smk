@@ -10,7 +10,9 @@ import threading
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.files import fingerprint
+from rspo.evaluation.agreement import compared
 from rspo.figures import FIGURES, SUFFIXES, available
+from rspo.rewards import NEED_JUDGE
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
 
@@ -54,6 +56,11 @@ wildcard_constraints:
 def settings(step, wildcard=""):
     """Params function: a fingerprint of the settings that one file of a step depends on."""
     return lambda wildcards: experiment.settings_hash(step, getattr(wildcards, wildcard, ""))
+
+
+def judge_prompt(verifier):
+    """What a verifier needs besides responses and answers."""
+    return [str(experiment.judge_prompt)] if verifier in NEED_JUDGE else []
 
 
 def follow_progress(dag):

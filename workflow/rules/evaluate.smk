@@ -12,8 +12,20 @@ rule sample:
         "rspo sample {wildcards.policy} {wildcards.benchmark} {OPTIONS} 2>&1 | tee -i {log}"
 
 
+rule fetch_prompt:
+    output:
+        str(experiment.judge_prompt),
+    log:
+        f"{RESULTS}/logs/fetch_prompt.log",
+    params:
+        settings=settings("fetch-prompt"),
+    shell:
+        "rspo fetch-prompt {OPTIONS} 2>&1 | tee -i {log}"
+
+
 rule score:
     input:
+        judge_prompt(experiment.config.verifier),
         samples=f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}.parquet",
         problems=f"{RESULTS}/problems/{{benchmark}}.parquet",
     output:
@@ -24,6 +36,26 @@ rule score:
         settings=settings("score"),
     shell:
         "rspo score {wildcards.policy} {wildcards.benchmark} {OPTIONS} 2>&1 | tee -i {log}"
+
+
+# Where two verifiers differ, on what the base policies say.
+rule agreement:
+    input:
+        judge_prompt(experiment.config.agreement.against),
+        expand(
+            f"{RESULTS}/cells/{{pair[0]}}/{{table}}/{{pair[1]}}.parquet",
+            pair=compared(experiment),
+            table=["samples", "scores"],
+        ),
+        expand(f"{RESULTS}/problems/{{pair[1]}}.parquet", pair=compared(experiment)),
+    output:
+        multiext(f"{RESULTS}/tables/", "agreement.csv", "disagreements.csv"),
+    log:
+        f"{RESULTS}/logs/agreement.log",
+    params:
+        settings=settings("agreement"),
+    shell:
+        "rspo agreement {OPTIONS} 2>&1 | tee -i {log}"
 
 
 rule curves:

@@ -1,0 +1,38 @@
+"""The verifier that a config names, ready to be asked, with its judge if it needs one."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from rspo.errors import InputError
+from rspo.experiment import Experiment
+from rspo.rewards import NEED_JUDGE, Verdict, verify
+
+# responses, answers, questions -> verdicts
+Verify = Callable[..., list[Verdict]]
+
+
+@contextmanager
+def verifier_of(experiment: Experiment | None, verifier: str, verdicts: Path) -> Iterator[Verify]:
+    """`verify` with everything but responses, answers and questions decided.
+
+    Args:
+        experiment: needed by the verifiers that need a judge.
+        verifier: a name of `rspo.rewards.VERIFIERS`.
+        verdicts: where a judge keeps its verdicts; its server's log lies beside it.
+
+    Raises: InputError if the judge's settings or its prompt are missing.
+    """
+    if verifier not in NEED_JUDGE:
+        yield partial(verify, verifier=verifier)
+        return
+    from rspo.rewards.xverify import XVerify
+    from rspo.rewards.xverify.prompt import read_prompt
+
+    settings = experiment.config.xverify if experiment else None
+    if experiment is None or settings is None:
+        raise InputError(f"verifier {verifier!r} needs a config with the section xverify")
+    template = read_prompt(experiment.judge_prompt)
+    with XVerify(settings, template, verdicts, verdicts.with_suffix(".server.log")) as judge:
+        yield partial(verify, verifier=verifier, judge=judge)

@@ -1,0 +1,88 @@
+"""The judge's prompt, read from upstream's repository at a pinned commit.
+
+Its licence (CC BY-NC-ND 4.0) does not allow a copy in this project, so the user's machine fetches
+it.
+"""
+
+import ast
+import string
+import subprocess
+import tempfile
+from pathlib import Path
+
+from rspo.config import Upstream
+from rspo.errors import InputError
+from rspo.files import write_provenance, write_text
+
+_FILE = "src/xVerify/prompts/judge_prompt.py"
+_CONSTANT = "PROMPT"
+_FIELDS = {"question", "output", "answer"}
+
+
+def fetch_prompt(upstream: Upstream, path: Path) -> None:
+    """Write upstream's prompt file, as it is at the pinned commit.
+
+    Raises: InputError if git cannot get that commit, or the file is not what is expected.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            _git(folder, "init", "--quiet")
+            # The repository holds gigabytes of data beside the one file that is needed.
+            _git(folder, "remote", "add", "origin", upstream.repository)
+            _git(
+                folder, "fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin",
+                upstream.commit,
+            )  # fmt: skip
+            source = _git(folder, "show", f"{upstream.commit}:{_FILE}")
+        except subprocess.CalledProcessError as error:
+            reason = " ".join(error.stderr.split())
+            raise InputError(
+                f"{upstream.repository} at commit {upstream.commit}: git could not get {_FILE} "
+                f"({reason})"
+            ) from None
+    template_in(source, f"{upstream.repository}/{_FILE}")
+    write_text(path, source)
+    write_provenance(path, upstream.model_dump())
+
+
+def _git(folder: str, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", folder, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def read_prompt(path: Path) -> str:
+    """The prompt template of a file that `fetch_prompt` wrote.
+
+    Raises: InputError if the file is not there, with the command that makes it.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; `rspo fetch-prompt` fetches the judge's prompt")
+    return template_in(path.read_text(), str(path))
+
+
+def template_in(source: str, place: str) -> str:
+    """The template that a Python source assigns to PROMPT; the source is parsed, never run.
+
+    Raises: InputError if there is none with exactly the fields question, output and answer.
+    """
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError as error:
+        raise InputError(f"{place}: not Python ({error})") from None
+    for statement in statements:
+        if (
+            isinstance(statement, ast.Assign)
+            and [ast.unparse(target) for target in statement.targets] == [_CONSTANT]
+            and isinstance(statement.value, ast.Constant)
+            and isinstance(statement.value.value, str)
+        ):
+            template = statement.value.value
+            fields = {field for _, field, _, _ in string.Formatter().parse(template) if field}
+            if fields == _FIELDS:
+                return template
+            raise InputError(
+                f"{place}: {_CONSTANT} has the fields {sorted(fields)}; expected {sorted(_FIELDS)}"
+            )
+    raise InputError(f"{place}: no text is assigned to {_CONSTANT}")

@@ -1,0 +1,124 @@
+"""A vLLM server with the judge model, which ends with whoever started it.
+
+It listens on a Unix socket in a temporary folder: no port to collide with another job's, and
+nothing that other users of the machine could reach.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from rspo.config import XVerifySettings
+from rspo.errors import InputError
+
+_SECONDS_TO_END = 10
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that runs."""
+
+    socket: Path
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    url = "http://judge"  # the host's name means nothing: requests go to the socket
+
+    def check(self) -> None:
+        """Raises: InputError, with its last words, if it has ended."""
+        if self.process.poll() is not None:
+            raise InputError(f"the judge's server has ended: {last_words(self.log)}")
+
+
+@contextlib.contextmanager
+def serving(settings: XVerifySettings, log: Path) -> Iterator[Server]:
+    """Run a server while the block runs.
+
+    Args:
+        log: gets everything that the server prints.
+
+    Raises: InputError if the server ends or is not ready in time, with its last words.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="rspo-") as folder, log.open("w") as words:
+        socket = Path(folder) / "judge"
+        process = subprocess.Popen(
+            [sys.executable, "-m", "rspo.rewards.xverify.server", *_command(settings, socket)],
+            stdin=subprocess.PIPE,  # closes with this process, however that ends
+            stdout=words,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is for this process, which then ends the server
+        )
+        server = Server(socket, process, log)
+        try:
+            _wait_until_ready(server, settings.start_seconds)
+            yield server
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+            process.wait()
+
+
+def _command(settings: XVerifySettings, socket: Path) -> list[str]:
+    """`vllm serve` by its module: vLLM's CPU build has no such command."""
+    revision = ["--revision", settings.revision] if settings.revision else []
+    return [
+        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", settings.model, *revision),
+        *("--uds", str(socket)),
+        *settings.server_arguments,
+    ]
+
+
+def _wait_until_ready(server: Server, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(server.socket))) as client:
+        while time.monotonic() < deadline:
+            server.check()
+            with contextlib.suppress(httpx.TransportError):
+                if client.get(f"{server.url}/health", timeout=5).status_code == 200:
+                    return
+            time.sleep(0.2)
+    raise InputError(
+        f"the judge's server was not ready after {seconds:g} seconds: {last_words(server.log)}"
+    )
+
+
+def last_words(log: Path) -> str:
+    """The last line of a log that names an error, and where the rest stands."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if "Error" in line]
+    return f"{(errors or lines or ['it said nothing'])[-1]} (see {log})"
+
+
+def _supervise(command: list[str]) -> int:
+    """Run a command until it ends or standard input closes; leave none of its processes behind."""
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    threading.Thread(target=_end_with_input, args=[server], daemon=True).start()
+    status = server.wait()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGKILL)
+    return status
+
+
+def _end_with_input(server: "subprocess.Popen[bytes]") -> None:
+    sys.stdin.buffer.read()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(server.pid, signal.SIGTERM)
+        try:
+            server.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(_supervise(sys.argv[1:]))

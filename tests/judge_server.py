@@ -1,0 +1,66 @@
+"""A judge's server whose behaviour a test decides, on a free port of this machine."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = tuple[int, str]  # HTTP status, body
+
+
+def reply(text: str) -> Answer:
+    return 200, json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]})
+
+
+@dataclass
+class Judge:
+    """The requests that came, and how they are answered."""
+
+    answer: Callable[[str], Answer]  # of a request's prompt
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    in_flight: int = 0
+    most_in_flight: int = 0
+    url: str = ""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def prompts(self) -> list[str]:
+        return [request["messages"][0]["content"] for request in self.requests]
+
+
+@contextmanager
+def running(answer: Callable[[str], Answer]) -> Iterator[Judge]:
+    judge = Judge(answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with judge.lock:
+                judge.requests.append(request | {"path": self.path})
+                judge.in_flight += 1
+                judge.most_in_flight = max(judge.most_in_flight, judge.in_flight)
+            status, body = judge.answer(request["messages"][0]["content"])
+            with judge.lock:
+                judge.in_flight -= 1
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body.encode())))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    judge.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield judge
+    finally:
+        server.shutdown()
+        server.server_close()
