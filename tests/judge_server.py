@@ -1,6 +1,7 @@
 """A judge's server whose behaviour a test decides, on a free port of this machine."""
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,6 +32,12 @@ class Judge:
         return [request["messages"][0]["content"] for request in self.requests]
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # a client that gave up
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def running(answer: Callable[[str], Answer]) -> Iterator[Judge]:
     judge = Judge(answer)
@@ -55,7 +62,7 @@ def running(answer: Callable[[str], Answer]) -> Iterator[Judge]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     judge.url = f"http://127.0.0.1:{server.server_port}"
