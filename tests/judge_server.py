@@ -33,6 +33,8 @@ class Judge:
 
 
 class _Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], ConnectionError):  # a client that gave up
             super().handle_error(request, client_address)
