@@ -9,10 +9,18 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from rspo.errors import InputError
 from rspo.objectives import OBJECTIVES
+from rspo.policies.templates import TEMPLATES
 
 POOLED = "pooled"  # in tables, every problem of a suite's benchmarks together
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
@@ -131,8 +139,18 @@ class Scratch(Section):
 
 
 class HubModel(Section):
+    """A model on the Hugging Face hub, and how it is asked."""
+
     id: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
     revision: str
+    template: str = "qwen_math"  # a name of `rspo.policies.templates`
+
+    @field_validator("template")
+    @classmethod
+    def _template_exists(cls, template: str) -> str:
+        if template not in TEMPLATES:
+            raise ValueError(f"unknown template; allowed: {', '.join(TEMPLATES)}")
+        return template
 
 
 class Model(Section):
