@@ -21,7 +21,7 @@ MODEL = "qwen2.5-math-1.5b"
 # Quotes, braces, backslashes and what Jinja or HTML would read as their own.
 QUESTION = "Let $\\frac{a}{b} = {{ 7*7 }} {% raw %} < \"x\" & 'é' \\n\n\nWhat is $a$? "
 
-# As in the paper that named them (arXiv 2503.20783, appendix), Q standing for the question.
+# As published (arXiv 2503.20783), Q standing for the question.
 PUBLISHED = {
     "qwen_math": r"""<|im_start|>system
 Please reason step by step, and put your final answer within \boxed{}.<|im_end|>
