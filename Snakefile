@@ -2,6 +2,7 @@
 #
 #   snakemake all                            everything, at tiny scale
 #   snakemake reports/fig_scalability.pdf    one figure and what it needs
+#   snakemake data                           the problems of every set, and which ones they share
 #   snakemake -n all --config scale=paper    what the paper's own scale would run
 #
 # Config keys (--config KEY=VALUE): scale, a file config/SCALE.yaml; mirror, a folder with copies

@@ -1,6 +1,7 @@
 """The `rspo` command: every box of the DAG, and everything works without Snakemake too.
 
 rspo prepare linear
+rspo contamination
 rspo pretrain small
 rspo train small--rspo-pass--k4--n16--s0
 rspo sample small--rspo-pass--k4--n16--s0 linear
@@ -33,6 +34,12 @@ def prepare(arguments: argparse.Namespace) -> None:
     from rspo.datasets.prepare import prepare as prepare_data_set
 
     prepare_data_set(_experiment(arguments), arguments.data_set, arguments.mirror)
+
+
+def contamination(arguments: argparse.Namespace) -> None:
+    from rspo.datasets.contamination import write_contamination_table
+
+    write_contamination_table(_experiment(arguments))
 
 
 def pretrain(arguments: argparse.Namespace) -> None:
@@ -202,6 +209,8 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument(
         "--mirror", type=Path, help="folder with the hub's names, instead of the hub"
     )
+
+    command("contamination", contamination, "write which problems stand in more than one set")
 
     added = command("pretrain", pretrain, "make a model's base policy")
     added.add_argument("model", help="a model of the config")

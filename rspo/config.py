@@ -10,19 +10,30 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from rspo.errors import InputError
 from rspo.objectives import OBJECTIVES
+from rspo.policies.templates import TEMPLATES
 from rspo.rewards import NEED_JUDGE
 
 POOLED = "pooled"  # in tables, every problem of a suite's benchmarks together
+PROBLEM = "{problem}"  # in a prompt, the problem's text
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
 VerifierName = Literal["exact", "math_verify", "xverify", "cascade"]
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # Names end up in folder names, where "--" separates the parts.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 
@@ -56,16 +67,38 @@ class Hub(Section):
     split: str
     revision: str  # commit of the hub's repository
     problem: str  # column with the problem's text
+    context: str | None = None  # column with text that belongs in front of it, in some rows
+    prompt: str = PROBLEM  # the user's message; {problem} stands for the problem's text
     answer: str  # column with the answer, or answers
     answer_in: Literal["column", "box"] = "column"  # box: the last \boxed{} of that column
+    unit: str | None = None  # column with the answer's unit; accepted with it and without
     filter: RowFilter | None = None
     exclude: Name | None = None  # a benchmark whose problems are left out of this set
     rows: int | tuple[int, ...]  # expected, of those that filter and exclude leave
     without_answer: int = 0  # rows expected to have no answer; dropped and listed
+    # By number of rows, what they must mean (`rspo.datasets.content`); not checked where absent.
+    content_sha256: dict[int, Sha256] = {}
 
     @property
     def accepted_rows(self) -> tuple[int, ...]:
         return (self.rows,) if isinstance(self.rows, int) else self.rows
+
+    @field_validator("prompt")
+    @classmethod
+    def _prompt_holds_the_problem(cls, prompt: str) -> str:
+        if prompt.count(PROBLEM) != 1:
+            raise ValueError(f"must have {PROBLEM} once, for the problem's text")
+        return prompt
+
+    @field_validator("content_sha256", mode="before")
+    @classmethod
+    def _of_the_only_row_count(cls, value: Any, info: ValidationInfo) -> Any:
+        """One hash is that of the one number of rows."""
+        if not isinstance(value, str) or "rows" not in info.data:
+            return value
+        if not isinstance(info.data["rows"], int):
+            raise ValueError("rows has several numbers; allowed: {ROWS: SHA256}, for some of them")
+        return {info.data["rows"]: value}
 
 
 class DataSet(Section):
@@ -135,8 +168,18 @@ class Scratch(Section):
 
 
 class HubModel(Section):
+    """A model on the Hugging Face hub, and how it is asked."""
+
     id: str = Field(pattern=HUB_ID)
     revision: str
+    template: str = "qwen_math"  # a name of `rspo.policies.templates`
+
+    @field_validator("template")
+    @classmethod
+    def _template_exists(cls, template: str) -> str:
+        if template not in TEMPLATES:
+            raise ValueError(f"unknown template; allowed: {', '.join(TEMPLATES)}")
+        return template
 
 
 class Model(Section):

@@ -154,6 +154,12 @@ class Experiment:
             )
         return self.data_sets[name]
 
+    def key_of(self, data_set: str) -> str:
+        """Where a data set stands in the config, for messages."""
+        suites = self.config.data.suites
+        suite = next((f"suites.{suite}." for suite in suites if data_set in suites[suite]), "")
+        return f"config/{self.scale}.yaml: data.{suite}{data_set}"
+
     def benchmarks_of(self, suite: str) -> list[str]:
         if suite not in self.config.data.suites:
             raise InputError(
@@ -170,8 +176,7 @@ class Experiment:
         A change of it remakes the file; a change of anything else does not.
 
         Args:
-            step: "prepare", "pretrain", "train", "sample", "fetch-prompt", "score", "agreement" or
-                "curves".
+            step: a command of `rspo` that makes files of the config.
             name: the data set, model, or cell that the step is about.
         """
         config = self.config.model_dump(mode="json")
@@ -182,6 +187,8 @@ class Experiment:
             if data_set.hub is not None and data_set.hub.exclude is not None:
                 settings["excluded"] = self.settings("prepare", data_set.hub.exclude)
             return settings
+        if step == "contamination":
+            return {"sets": list(self.data_sets)}
         if step == "pretrain":
             keep = ("max_prompt_tokens", "max_response_tokens")
             model = {key: config["models"][name][key] for key in ("scratch", "hub")}

@@ -67,6 +67,28 @@ def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
         assert part in message
 
 
+@pytest.mark.parametrize(
+    ("name", "keys", "parts"),
+    [
+        ("amc", {"prompt": "What?"}, ["amc.hub.prompt = 'What?'", "must have {problem} once"]),
+        ("amc", {"content_sha256": "abc"}, ["amc.hub.content_sha256.83 = 'abc'", "pattern"]),
+        (
+            "olympiadbench",
+            {"content_sha256": "0" * 64},
+            ["olympiadbench.hub.content_sha256", "rows has several numbers; allowed: {ROWS: SHA"],
+        ),
+    ],
+)
+def test_a_wrong_entry_of_a_data_set_is_named(
+    name: str, keys: dict[str, Any], parts: list[str]
+) -> None:
+    suites = {"standard": {name: {"hub": keys}}}
+    with pytest.raises(InputError) as caught:
+        Experiment.load("paper", {"data": {"suites": suites}}, root=ROOT)
+    for part in ["config/paper.yaml", *parts]:
+        assert part in str(caught.value)
+
+
 def test_a_wrong_key_in_the_file_is_named_without_blaming_the_command_line(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "config", tmp_path / "config")
     path = tmp_path / "config" / "tiny.yaml"

@@ -128,13 +128,22 @@ def test_quirks_of_answers(problems: dict[str, Rows], shared: Path) -> None:
     assert [r"336^\circ"] in answers(problems["aime2025"])
     assert ["4.5e33"] in answers(problems["minerva"])
     olympiad = source_rows(shared, "Hothan/OlympiadBench/OE_TO_maths_en_COMP/train")
-    assert answers(problems["olympiadbench"]) == [row["final_answer"] for row in olympiad]
+    with_units = [
+        row["final_answer"]
+        + [f"{form} {row['unit']}" for form in row["final_answer"] if row["unit"]]
+        for row in olympiad
+    ]
+    assert answers(problems["olympiadbench"]) == with_units
+    assert sum(len(forms) == 2 for forms in with_units) == 8
+    assert ["4.2", "4.2 %"] in with_units
     assert ["$69$,$84$"] in answers(problems["olympiadbench"])
     assert ["$2$"] in answers(problems["livemathbench"])
     boxes = {row["row"]: row["answers"] for row in problems["train"]}
     math = source_rows(shared, "DigitalLearningGmbH/MATH-lighteval/train")
     bare = [number for number, row in enumerate(math) if r"\boxed 2" in row["solution"]]
     assert [boxes[number] for number in bare] == [["2"]]
+    assert boxes[3997] == ["9", "1, 9"]  # "Enter all possible values, separated by commas."
+    assert sum(len(forms) > 1 for forms in boxes.values()) == 25
 
 
 def test_two_configs_are_one_set(problems: dict[str, Rows]) -> None:

@@ -3,13 +3,22 @@
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import datasets
+import httpx
+import huggingface_hub
 import pytest
+from datasets.exceptions import DatasetNotFoundError
+from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+from huggingface_hub.utils import hf_raise_for_status
 
+from rspo.datasets.content import content_sha256
 from rspo.datasets.prepare import prepare
 from rspo.errors import InputError
 from rspo.experiment import Experiment
@@ -23,7 +32,7 @@ MINERVA = "math-ai/minervamath/test.jsonl"
 
 def with_hub(root: Path, **keys: Any) -> Experiment:
     """An experiment whose benchmark `minerva` has two rows and other keys as given."""
-    hub = {"rows": 2, **keys}
+    hub = {"rows": 2, "content_sha256": {}, **keys}
     suites = {"standard": {"minerva": {"hub": hub}}}
     return paper_scale.load(root, data={"suites": suites})
 
@@ -67,6 +76,12 @@ def prepared(experiment: Experiment, mirror: Path | None) -> list[dict[str, Any]
         (0.5, ["0.5"]),
         ("142.0", ["142.0"]),
         ("025", ["025"]),
+        ("4.5e33", ["4.5e33"]),
+        (4.5e33, ["4.5e+33"]),
+        (1e-5, ["1e-05"]),
+        (r"336^\circ", [r"336^\circ"]),
+        (r"5\text{ cm}^2", [r"5\text{ cm}^2"]),
+        ("$69$,$84$", ["$69$,$84$"]),
         (["$69$", "84"], ["$69$", "84"]),
         (["x", "", None], ["x"]),
     ],
@@ -76,6 +91,24 @@ def test_forms_of_an_answer(
 ) -> None:
     rows = prepared(with_hub(tmp_path), write([row(), row("what?", answer)]))
     assert rows[1]["answers"] == forms
+
+
+@pytest.mark.parametrize(
+    ("solution", "forms"),
+    [
+        (r"so $\boxed{\frac{1}{\sqrt{2}}}$.", [r"\frac{1}{\sqrt{2}}"]),
+        (r"so it is $\boxed 5$.", ["5"]),
+        (r"$\boxed{1}$ and $\boxed{9}$", ["9", "1, 9"]),
+        (r"$\boxed{30^\circ}$, $\fbox{60^\circ}$, $\boxed 90$", ["90", r"30^\circ, 60^\circ, 90"]),
+        (r"$\boxed{7}$, as said: $\boxed{7}$", ["7"]),
+        (r"$\boxed{7}$. A \boxedx is none.", ["7"]),
+    ],
+)
+def test_a_solution_answers_with_its_last_box_or_with_all(
+    tmp_path: Path, write: Callable[..., Path], solution: str, forms: list[str]
+) -> None:
+    mirror = write([row(answer=solution), row("what?", r"\boxed{2}")])
+    assert prepared(with_hub(tmp_path, answer_in="box"), mirror)[0]["answers"] == forms
 
 
 @pytest.mark.parametrize("nothing", ["", "  ", None, [], [""], float("nan")])
@@ -94,8 +127,29 @@ def test_context_stands_in_front_of_its_question(
     tmp_path: Path, write: Callable[..., Path]
 ) -> None:
     mirror = write([row(context="Let x = 1."), row(context=None)])
-    texts = [found["prompt"][0]["content"] for found in prepared(with_hub(tmp_path), mirror)]
+    experiment = with_hub(tmp_path, context="context")
+    texts = [found["prompt"][0]["content"] for found in prepared(experiment, mirror)]
     assert texts == ["Let x = 1.\n\n1+1?", "1+1?"]
+
+
+def test_an_answer_is_right_with_its_unit_and_without(
+    tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    rows = [row(answer=["4.2"], unit="%"), row("how long?", ["45"], unit=None)]
+    found = prepared(with_hub(tmp_path, unit="unit"), write(rows))
+    assert [r["answers"] for r in found] == [["4.2", "4.2 %"], ["45"]]
+
+
+def test_a_prompt_puts_its_words_around_the_problem(
+    tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    """And braces of the problem are no placeholders."""
+    mirror = write([row(r"$\frac{1}{2}$ of {answer}?"), row("{problem}")])
+    found = prepared(with_hub(tmp_path, prompt="Q: {problem}\nA letter, please."), mirror)
+    assert [r["prompt"][0]["content"] for r in found] == [
+        "Q: $\\frac{1}{2}$ of {answer}?\nA letter, please.",
+        "Q: {problem}\nA letter, please.",
+    ]
 
 
 def test_a_filter_keeps_the_rows_that_contain_its_text(
@@ -124,6 +178,57 @@ def test_families_of_a_mixture_take_turns(tmp_path: Path) -> None:
     families = experiment.config.data.train.generated.families  # type: ignore[union-attr]
     assert [r["benchmark"] for r in rows] == list(families) * 12
     assert [r["row"] for r in rows] == [turn for turn in range(12) for _ in families]
+
+
+# --- content --------------------------------------------------------------------------------------
+
+
+def notes(experiment: Experiment) -> dict[str, Any]:
+    path = experiment.problems("minerva")
+    note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
+    found: dict[str, Any] = note["notes"]
+    return found
+
+
+def test_content_that_nobody_knew_is_taken_and_written_down(
+    tmp_path: Path, write: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    experiment = with_hub(tmp_path)
+    prepare(experiment, "minerva", write([row("one"), row("two")]))
+    came = content_sha256([("one", ["2"]), ("two", ["2"])])
+    assert notes(experiment) == {"rows": 2, "rows_without_answer": [], "content_sha256": came}
+    assert f"minerva: taken as it came, content_sha256 {came}" in caplog.text
+
+
+@pytest.mark.parametrize("rows", [[row("one"), row("too")], [row("one"), row("two", "3")]])
+def test_changed_content_is_refused_and_says_how_to_accept_it(
+    tmp_path: Path, write: Callable[..., Path], rows: list[dict[str, Any]]
+) -> None:
+    expected = content_sha256([("one", ["2"]), ("two", ["2"])])
+    mirror = write([row("one"), row("two ")])
+    prepare(with_hub(tmp_path, content_sha256=expected), "minerva", mirror)
+    experiment = with_hub(tmp_path / "changed", content_sha256=expected)
+    write(rows)
+    with pytest.raises(InputError) as caught:
+        prepare(experiment, "minerva", mirror)
+    assert not experiment.problems("minerva").exists()
+    came = content_sha256([(r["question"], [r["answer"]]) for r in rows])
+    message = str(caught.value)
+    assert f"expected content_sha256 {expected}, {came} came from {mirror / MINERVA}" in message
+    key = "data.suites.standard.minerva.hub.content_sha256"
+    assert f"config/paper.yaml: {key} = {came}" in message
+    prepare(with_hub(tmp_path, content_sha256=came), "minerva", mirror)
+
+
+def test_each_number_of_rows_has_its_own_content(
+    tmp_path: Path, write: Callable[..., Path]
+) -> None:
+    two = content_sha256([("one", ["2"]), ("two", ["2"])])
+    experiment = with_hub(tmp_path, rows=[1, 2], content_sha256={2: two})
+    prepare(experiment, "minerva", write([row("one"), row("two")]))
+    prepare(experiment, "minerva", write([row("another")]))
+    with pytest.raises(InputError, match=r"hub\.content_sha256 = \{2: [0-9a-f]{64}\}"):
+        prepare(experiment, "minerva", write([row("one"), row("three")]))
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -170,7 +275,14 @@ def test_a_missing_file_says_what_is_there(tmp_path: Path, write: Callable[..., 
     with pytest.raises(InputError, match=r"no such file .*its folder has train\.jsonl"):
         prepare(with_hub(tmp_path), "minerva", mirror)
     with pytest.raises(InputError, match=r"no such file .*nor is its folder there"):
+        prepare(with_hub(tmp_path), "amc", mirror)
+
+
+def test_a_folder_that_is_no_mirror_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"mirror = .*nowhere: no such folder"):
         prepare(with_hub(tmp_path), "minerva", tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"mirror = .*: has none of the data sets; expected .*/"):
+        prepare(with_hub(tmp_path), "minerva", tmp_path)
 
 
 def test_a_box_column_must_hold_text(tmp_path: Path, write: Callable[..., Path]) -> None:
@@ -188,7 +300,7 @@ def test_an_unknown_data_set_is_refused(tmp_path: Path) -> None:
 
 
 class Hub:
-    """Stands for the `datasets` library: gives rows, or raises, and remembers what was asked."""
+    """Stands for the hub: gives rows, or raises, and remembers what was asked."""
 
     def __init__(self, answer: list[dict[str, Any]] | Exception) -> None:
         self.answer = answer
@@ -205,9 +317,9 @@ class Hub:
 def hub(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Hub]:
     def install(answer: list[dict[str, Any]] | Exception, commit: str = COMMIT) -> Hub:
         made = Hub(answer)
-        monkeypatch.setitem(sys.modules, "datasets", made)
+        monkeypatch.setattr(datasets, "load_dataset", made.load_dataset)
         info = SimpleNamespace(dataset_info=lambda id, revision: SimpleNamespace(sha=commit))
-        monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(HfApi=lambda: info))
+        monkeypatch.setattr(huggingface_hub, "HfApi", lambda: info)
         return made
 
     return install
@@ -230,29 +342,104 @@ def test_a_branch_is_pinned_to_its_commit_first(tmp_path: Path, hub: Callable[..
     assert {r["revision"] for r in rows} == {COMMIT}
 
 
-@pytest.mark.parametrize(
-    ("token", "said"), [(None, "HF_TOKEN is missing"), ("hf_x", "HF_TOKEN is set")]
-)
-def test_a_gated_set_says_where_to_accept_its_terms(
+LIVE = "opencompass/LiveMathBench"
+
+
+def answered(status: int, **headers: str) -> HfHubHTTPError:
+    """What huggingface_hub makes of an answer of the hub."""
+    request = httpx.Request("GET", f"https://huggingface.co/api/datasets/{LIVE}/revision/main")
+    named = {f"X-{name.replace('_', '-')}": value for name, value in headers.items()}
+    with pytest.raises(HfHubHTTPError) as caught:
+        hf_raise_for_status(httpx.Response(status, headers=named, request=request))
+    return caught.value
+
+
+GATED = {
+    "the hub, without a token": answered(401, Error_Code="GatedRepo"),
+    "the hub, with a token": answered(403, Error_Code="GatedRepo"),
+    "the data sets library, without a token": DatasetNotFoundError(
+        f"Dataset '{LIVE}' is a gated dataset on the Hub. You must be authenticated to access it."
+    ),
+    "the data sets library, with a token": DatasetNotFoundError(
+        f"Dataset '{LIVE}' is a gated dataset on the Hub. Visit the dataset page at "
+        f"https://huggingface.co/datasets/{LIVE} to ask for access."
+    ),
+}
+DENIED = {
+    "401": answered(401),
+    "401, bad token": answered(401, Error_Message="Invalid credentials in Authorization header"),
+    "403": answered(403, Error_Message="Forbidden"),
+    "no such set": answered(404, Error_Code="RepoNotFound"),
+    "the data sets library": DatasetNotFoundError(
+        f"Dataset '{LIVE}' doesn't exist on the Hub or cannot be accessed."
+    ),
+}
+
+
+def test_the_simulated_answers_are_of_the_real_classes() -> None:
+    assert {type(error) for error in GATED.values()} == {GatedRepoError, DatasetNotFoundError}
+    assert {type(error) for error in DENIED.values()} == {
+        RepositoryNotFoundError,
+        HfHubHTTPError,
+        DatasetNotFoundError,
+    }
+
+
+@pytest.mark.parametrize("token", [None, "hf_secret"])
+@pytest.mark.parametrize("error", [*GATED, *DENIED])
+def test_a_set_that_is_not_given_says_where_to_accept_its_terms(
     tmp_path: Path,
     hub: Callable[..., Hub],
     monkeypatch: pytest.MonkeyPatch,
     token: str | None,
-    said: str,
+    error: str,
 ) -> None:
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    if token:
-        monkeypatch.setenv("HF_TOKEN", token)
-    hub(RuntimeError("Dataset 'x' is a gated dataset on the Hub.\nYou must be authenticated"))
-    experiment = paper_scale.load(tmp_path)
-    with pytest.raises(InputError) as error:
-        prepare(experiment, "livemathbench", None)
-    message = str(error.value)
-    assert "https://huggingface.co/datasets/opencompass/LiveMathBench" in message
-    assert said in message
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: token)
+    hub((GATED | DENIED)[error])
+    with pytest.raises(InputError) as caught:
+        prepare(paper_scale.load(tmp_path), "livemathbench", None)
+    message = str(caught.value)
+    assert ("the data set is gated" if error in GATED else "if it is gated") in message
+    assert f"accept its terms at https://huggingface.co/datasets/{LIVE}" in message
+    assert ("HF_TOKEN is missing" if token is None else "account is not let in") in message
+    assert "or give a mirror" in message
     assert "\n" not in message
-    if token:
-        assert token not in message
+    assert "hf_secret" not in message
+
+
+class GatedHub(BaseHTTPRequestHandler):
+    """The hub's answers about a gated set: what it is, and a refusal of each of its files."""
+
+    def do_GET(self) -> None:
+        about = self.path.startswith(f"/api/datasets/{LIVE}/revision/")
+        self.send_response(200 if about else 401)
+        if not about:
+            self.send_header("X-Error-Code", "GatedRepo")
+        body = json.dumps({"id": LIVE, "sha": COMMIT, "siblings": []}) if about else "{}"
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body.encode())
+
+    do_HEAD = do_GET
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing on the screen."""
+
+
+def test_the_real_libraries_and_a_gated_set_end_in_one_line(tmp_path: Path) -> None:
+    paper_scale.load(tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), GatedHub) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
+        done = prepare_in_a_process(tmp_path, "livemathbench", endpoint)
+        server.shutdown()
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "the data set is gated" in line
+    assert f"accept its terms at https://huggingface.co/datasets/{LIVE}" in line
+    assert "HF_TOKEN is missing" in line
 
 
 def test_another_error_of_the_hub_is_one_line(tmp_path: Path, hub: Callable[..., Hub]) -> None:
@@ -269,20 +456,26 @@ def test_no_library_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_real_library_without_a_network_ends_in_one_line(tmp_path: Path) -> None:
     paper_scale.load(tmp_path)
-    done = subprocess.run(
-        [sys.executable, "-m", "rspo.cli", "prepare", "minerva", "--scale", "paper"],
-        cwd=tmp_path,
-        env={
-            "PYTHONPATH": str(paper_scale.ROOT),
-            "HF_HUB_OFFLINE": "1",
-            "HF_HOME": str(tmp_path / "cache"),
-            "PATH": "/usr/bin:/bin",
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = prepare_in_a_process(tmp_path, "minerva", {"HF_HUB_OFFLINE": "1"})
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert "math-ai/minervamath/test" in line
     assert "give a mirror" in line
+
+
+def prepare_in_a_process(
+    folder: Path, name: str, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    bare = {
+        "PYTHONPATH": str(paper_scale.ROOT),
+        "HF_HOME": str(folder / "cache"),
+        "PATH": "/usr/bin:/bin",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "rspo.cli", "prepare", name, "--scale", "paper"],
+        cwd=folder,
+        env=bare | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )

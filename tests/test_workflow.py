@@ -75,6 +75,14 @@ def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
     assert plan["curves"] == 27 + 8
 
 
+def test_data_is_every_set_and_what_they_share(planning: Path) -> None:
+    one_each = {"contamination": 1, "publish_table": 1, "data": 1}
+    tiny = jobs(snakemake(planning, "-n", "data"))
+    assert tiny == {"prepare": 7, **one_each, "total": 10}
+    paper = jobs(snakemake(planning, "-n", "data", "--config", "scale=paper"))
+    assert paper == {"prepare": 9, **one_each, "total": 12}
+
+
 def test_one_figure_needs_only_its_own_cells(planning: Path) -> None:
     plan = jobs(snakemake(planning, "-n", "reports/fig_scalability.pdf"))
     assert (plan["train"], plan["pretrain"], plan["figure"]) == (4, 1, 1)
@@ -90,12 +98,20 @@ def test_more_seeds_add_cells(planning: Path) -> None:
         ("sedes=3", "unknown key sedes = 3 (given on the command line); did you mean 'seeds'?"),
         ("scale=papre", "config/papre.yaml: no such config file; scales here: paper, tiny"),
         ("training={stepz: 3}", "unknown key training.stepz"),
+        ("mirror=no/where", "mirror = no/where: no such folder"),
     ],
 )
 def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message: str) -> None:
     done = snakemake(planning, "all", "--config", config)
     assert done.returncode != 0
     assert message in done.stderr
+    assert not (planning / "results").exists()
+
+
+def test_a_folder_that_is_no_mirror_stops_before_anything_runs(planning: Path) -> None:
+    done = snakemake(planning, "data", "--config", "scale=paper", "mirror=workflow")
+    assert done.returncode != 0
+    assert "mirror = workflow: has none of the data sets" in done.stderr
     assert not (planning / "results").exists()
 
 
@@ -159,3 +175,49 @@ def test_a_failed_job_shows_its_one_line_and_leaves_nothing_half_written(built: 
     assert "linear.parquet: not a whole parquet file" in done.stdout + done.stderr
     assert not (built / target).exists()
     assert not list((built / target).parent.glob(".*"))
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def test_data_at_tiny_scale_shares_no_problem_and_is_made_once(tmp_path: Path) -> None:
+    folder = make_project(tmp_path)
+    done = snakemake(folder, "data", "--config", *SMALL_WORLD)
+    assert done.returncode == 0, done.stderr
+    table = (folder / "reports" / "tables" / "contamination.csv").read_text().splitlines()
+    assert table[0] == "set_a,set_b,kind,count,ids_a,ids_b"
+    assert len(table) == 1 + 2 * 21  # every two of seven sets, in two kinds
+    assert all(line.endswith(",0,,") for line in table[1:])
+    done = snakemake(folder, "data", "--config", *SMALL_WORLD)
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+# All that a new benchmark takes.
+ENTRY = """
+      olympics:
+        label: Olympics
+        hub:
+          id: somebody/olympics
+          split: test
+          revision: main
+          problem: question
+          answer: answer
+          rows: 2
+"""
+
+
+def test_one_entry_in_the_config_adds_a_benchmark(tmp_path: Path) -> None:
+    folder = make_project(tmp_path)
+    config = folder / "config" / "paper.yaml"
+    place = "    # paper: section 5.4.2"
+    before, after = config.read_text().split(place)
+    config.write_text(before.rstrip() + ENTRY + place + after)
+    rows = folder / "mirror" / "somebody" / "olympics" / "test.jsonl"
+    rows.parent.mkdir(parents=True)
+    rows.write_text("".join(json.dumps({"question": q, "answer": "1"}) + "\n" for q in "ab"))
+    options = ["--config", "scale=paper", "mirror=mirror"]
+    done = snakemake(folder, "results/paper/problems/olympics.parquet", *options)
+    assert done.returncode == 0, done.stderr
+    plan = jobs(snakemake(folder, "-n", "all", *options))
+    assert plan["prepare"] == 8  # the new set is there
+    assert plan["sample"] == plan["score"] == 27 * 6 + 8 * 2

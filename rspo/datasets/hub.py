@@ -4,14 +4,13 @@ A mirror holds the split SPLIT of the data set ID as ID/SPLIT.jsonl, or ID/CONFI
 JSON object a line with the hub's columns.
 """
 
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rspo.config import Hub
+from rspo.config import DataSet, Hub
 from rspo.errors import InputError
 from rspo.files import read_json_lines, sha256
 
@@ -62,6 +61,19 @@ def read_rows(hub: Hub, mirror: Path | None) -> list[SourceRow]:
             raise InputError(f"{place}: has no rows; expected {_expected(hub)}")
         rows += found
     return rows
+
+
+def require_mirror(mirror: Path | None, data_sets: Iterable[DataSet]) -> None:
+    """Raises: InputError if a mirror is no folder, or has none of the sets that the hub has."""
+    if mirror is None:
+        return
+    if not mirror.is_dir():
+        raise InputError(f"mirror = {mirror}: no such folder")
+    ids = [data_set.hub.id for data_set in data_sets if data_set.hub is not None]
+    if ids and not any((mirror / id).is_dir() for id in ids):
+        raise InputError(
+            f"mirror = {mirror}: has none of the data sets; expected folders such as {ids[0]}"
+        )
 
 
 def _expected(hub: Hub) -> str:
@@ -121,14 +133,33 @@ def _commit(hub: Hub) -> str:
 
 def _explain(hub: Hub, name: str, error: Exception) -> str:
     """One line on why the hub did not give a split, and what to do about it."""
+    from huggingface_hub import get_token
+    from huggingface_hub.errors import GatedRepoError
+
     reason = " ".join(str(error).split()) or type(error).__name__
-    if "gated" in reason.lower() or "GatedRepo" in type(error).__name__:
-        token = "HF_TOKEN is set" if os.environ.get("HF_TOKEN") else "HF_TOKEN is missing"
+    token = "HF_TOKEN is missing" if get_token() is None else "your token's account is not let in"
+    terms = f"accept its terms at {_page(hub)} and set HF_TOKEN to a token of that account"
+    # The data sets library keeps of the hub's error no more than these two sentences.
+    if isinstance(error, GatedRepoError) or "is a gated dataset" in reason:
+        return f"{name}: the data set is gated; {terms} ({token}), or give a mirror"
+    if _is_denied(error) or "doesn't exist on the Hub or cannot be accessed" in reason:
         return (
-            f"{name}: the data set is gated; accept its terms at {_page(hub)} and set HF_TOKEN to "
-            f"a token of that account ({token}), or give a mirror"
+            f"{name}: the hub shows no such data set to you; see whether {_page(hub)} exists; if "
+            f"it is gated, {terms} ({token}); or give a mirror"
         )
     return (
         f"{name} at revision {hub.revision}: the hub did not give it ({reason}); "
         f"see {_page(hub)}, or give a mirror"
     )
+
+
+def _is_denied(error: Exception) -> bool:
+    """Whether the hub answered that it does not know who asks, or does not let them in.
+
+    It also says so of data sets that do not exist.
+    """
+    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
+
+    if isinstance(error, RepositoryNotFoundError):
+        return True
+    return isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403)

@@ -1,10 +1,13 @@
 """A policy's N responses to every problem of a benchmark, one row each."""
 
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rspo.experiment import Experiment
 from rspo.files import write_provenance
 from rspo.policies import qwen2
+from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
 from rspo.policies.sampler import sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.seeds import generator_of, seed_of
@@ -26,20 +29,22 @@ def sample_benchmark(experiment: Experiment, policy: str, benchmark: str) -> Non
     folder, data = experiment.existing_policy(policy), experiment.problems(benchmark)
     problems = read_table(data, PROBLEMS)
     tokenizer, model = ChatTokenizer(folder), qwen2.load(folder)
-    config = experiment.config
+    config, sampling = experiment.config, experiment.config.sampling
+    prompts = tokenizer.prompts([problem["prompt"] for problem in problems])
+    long = [problems[place]["id"] for place in too_long(prompts, sampling)]
+    notes = report_too_long(long, sampling, "kept whole, with shorter responses")
     rows: list[dict[str, Any]] = []
-    for first in range(0, len(problems), PROBLEMS_PER_BATCH):
-        batch = problems[first : first + PROBLEMS_PER_BATCH]
-        stream = (config.evaluation.seed, benchmark, first)
+    for batch in _batches([len(prompt) for prompt in prompts]):
+        stream = (config.evaluation.seed, benchmark, batch[0])
         responses = sample(
             model,
-            tokenizer.prompts([problem["prompt"] for problem in batch]),
+            [prompts[place] for place in batch],
             config.evaluation.samples,
-            max_tokens=config.sampling.max_response_tokens,
+            max_tokens=response_tokens(len(prompts[batch[0]]), sampling),
             end=tokenizer.end,
             pad=tokenizer.pad,
             generator=generator_of(*stream),
-            temperature=config.sampling.temperature,
+            temperature=sampling.temperature,
         )
         lengths, ended = responses.lengths.tolist(), responses.finished.tolist()
         tokens = responses.tokens.tolist()
@@ -50,7 +55,7 @@ def sample_benchmark(experiment: Experiment, policy: str, benchmark: str) -> Non
             problem, index = divmod(row, config.evaluation.samples)
             rows.append(
                 {
-                    "problem_id": batch[problem]["id"],
+                    "problem_id": problems[batch[problem]]["id"],
                     "sample_index": index,
                     "text": text,
                     "tokens": lengths[row],
@@ -60,4 +65,12 @@ def sample_benchmark(experiment: Experiment, policy: str, benchmark: str) -> Non
             )
     path = experiment.samples(policy, benchmark)
     write_table(path, SAMPLES, rows)
-    write_provenance(path, experiment.settings("sample"), inputs=[folder, data])
+    write_provenance(path, experiment.settings("sample"), inputs=[folder, data], notes=notes)
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Places of consecutive prompts that are equally long, as the sampler needs them."""
+    for _, run in itertools.groupby(range(len(lengths)), key=lambda place: lengths[place]):
+        places = list(run)
+        for first in range(0, len(places), PROBLEMS_PER_BATCH):
+            yield places[first : first + PROBLEMS_PER_BATCH]

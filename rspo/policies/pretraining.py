@@ -18,6 +18,7 @@ from rspo.experiment import Experiment, base_name
 from rspo.files import alone, whole, write_provenance
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2, Shape, response_logits
+from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.progress import Progress
@@ -55,6 +56,7 @@ def _fetch(source: HubModel, folder: Path) -> None:
     from huggingface_hub import snapshot_download
 
     snapshot_download(source.id, revision=source.revision, local_dir=folder)
+    set_template(folder, TEMPLATES[source.template])
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> Shape:

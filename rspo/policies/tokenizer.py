@@ -66,15 +66,17 @@ class ChatTokenizer:
         try:
             self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
             config = json.loads((folder / "tokenizer_config.json").read_text())
+            own_file = folder / "chat_template.jinja"  # where transformers saves it by now
+            template = own_file.read_text() if own_file.is_file() else config.get("chat_template")
         except Exception as error:  # tokenizers raises bare Exceptions
             raise InputError(f"{folder}: no readable tokenizer: {error}") from None
-        if not config.get("chat_template"):
+        if not template:
             raise InputError(f"{folder}/tokenizer_config.json: has no chat_template")
         # A template comes with a model from anywhere: it is rendered in a sandbox.
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True
         )
-        self.template = environment.from_string(config["chat_template"])
+        self.template = environment.from_string(template)
         self.end_text: str = config["eos_token"]
         self.end = self.tokenizer.token_to_id(self.end_text)
         self.pad = self.tokenizer.token_to_id(config["pad_token"])

@@ -27,13 +27,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rspo.config import Training
+from rspo.config import Sampling, Training
 from rspo.errors import InputError
 from rspo.evaluation.estimators import pass_at_k
 from rspo.experiment import Cell, Experiment, base_name
 from rspo.files import alone, sha256, whole, write_json_lines, write_provenance
 from rspo.objectives import response_weights
 from rspo.policies import qwen2
+from rspo.policies.prompt_limit import report_too_long, too_long
 from rspo.policies.qwen2 import Qwen2, response_logits
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
@@ -80,7 +81,9 @@ def train(experiment: Experiment, name: str) -> None:
         base = experiment.existing_policy(base_name(cell.model))
         data = experiment.problems("train")
         tokenizer = ChatTokenizer(base)
-        prompts = read_prompts(data, tokenizer)
+        sampling = experiment.config.sampling
+        prompts, left_out = read_prompts(data, tokenizer, sampling)
+        notes = report_too_long(left_out, sampling, "left out of training")
         learner = Learner(experiment, cell, qwen2.load(base))
         # What a checkpoint must have been made with to be gone on from.
         origin = {
@@ -96,18 +99,24 @@ def train(experiment: Experiment, name: str) -> None:
             qwen2.save(learner.model, partial, ids)
         write_json_lines(experiment.training_log(name), records)
         for path in (experiment.policy(name), experiment.training_log(name)):
-            write_provenance(path, origin, inputs=[base, data])
+            write_provenance(path, origin, inputs=[base, data], notes=notes)
         shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
 
 
-def read_prompts(data: Path, tokenizer: ChatTokenizer) -> Prompts:
-    """The training set as the policy reads it."""
+def read_prompts(
+    data: Path, tokenizer: ChatTokenizer, sampling: Sampling
+) -> tuple[Prompts, list[str]]:
+    """The training set as the policy reads it, and the ids of problems too long to be in it."""
     problems = read_table(data, PROBLEMS)
-    return Prompts(
-        tokenizer.prompts([problem["prompt"] for problem in problems]),
-        [problem["answers"] for problem in problems],
-        [problem["benchmark"] for problem in problems],
+    tokens = tokenizer.prompts([problem["prompt"] for problem in problems])
+    left_out = set(too_long(tokens, sampling))
+    kept = [place for place in range(len(problems)) if place not in left_out]
+    prompts = Prompts(
+        [tokens[place] for place in kept],
+        [problems[place]["answers"] for place in kept],
+        [problems[place]["benchmark"] for place in kept],
     )
+    return prompts, [problems[place]["id"] for place in sorted(left_out)]
 
 
 def _run(

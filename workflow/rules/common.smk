@@ -6,7 +6,9 @@
 import json
 import shlex
 import threading
+from pathlib import Path
 
+from rspo.datasets.hub import require_mirror
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.files import fingerprint
@@ -22,6 +24,7 @@ OVERRIDES = {key: value for key, value in config.items() if key not in ("scale",
 
 try:
     experiment = Experiment.load(SCALE, OVERRIDES)
+    require_mirror(Path(MIRROR) if MIRROR else None, experiment.data_sets.values())
 except InputError as error:
     raise WorkflowError(str(error))
 

@@ -7,3 +7,23 @@ rule prepare:
         settings=settings("prepare", "data_set"),
     shell:
         "rspo prepare {wildcards.data_set} {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -i {log}"
+
+
+rule contamination:
+    input:
+        [f"{RESULTS}/problems/{data_set}.parquet" for data_set in experiment.data_sets],
+    output:
+        f"{RESULTS}/tables/contamination.csv",
+    log:
+        f"{RESULTS}/logs/contamination.log",
+    params:
+        settings=settings("contamination"),
+    shell:
+        "rspo contamination {OPTIONS} 2>&1 | tee -i {log}"
+
+
+# Every set of the config, and which problems stand in more than one.
+rule data:
+    input:
+        rules.contamination.input,
+        "reports/tables/contamination.csv",
