@@ -99,7 +99,7 @@ def test_a_base_policy_is_asked_alike_by_us_and_by_transformers(
     ids = theirs.apply_chat_template(
         chat(QUESTION), tokenize=True, add_generation_prompt=True, return_dict=False
     )
-    assert ChatTokenizer(folder).prompt(chat(QUESTION)) == ids
+    assert ChatTokenizer(folder).prompts([chat(QUESTION)]) == [ids]
 
 
 def test_the_default_is_the_one_of_qwen_math(base_policy: Any) -> None:
@@ -116,8 +116,8 @@ def test_saving_a_trained_policy_keeps_its_template(base_policy: Any, tmp_path: 
     text = theirs.apply_chat_template(chat("1+1?"), tokenize=False, add_generation_prompt=True)
     assert text == PUBLISHED["r1"].replace("Q", "1+1?")
     assert (trained / "chat_template.jinja").is_file()
-    ours = ChatTokenizer(trained).prompt(chat("1+1?"))
-    assert ours == ChatTokenizer(base).prompt(chat("1+1?"))
+    ours = ChatTokenizer(trained).prompts([chat("1+1?")])
+    assert ours == ChatTokenizer(base).prompts([chat("1+1?")])
 
 
 def test_another_template_makes_another_base_policy(tmp_path: Path) -> None:
