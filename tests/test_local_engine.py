@@ -19,11 +19,14 @@ from rspo.config import Optimizer, Training
 from rspo.datasets.prepare import prepare
 from rspo.errors import InputError
 from rspo.experiment import Experiment
+from rspo.files import write_text
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.policies import qwen2
 from rspo.policies.pretraining import make_base_policy
 from rspo.policies.qwen2 import Memory, Qwen2, Shape
 from rspo.policies.sampler import sample
+from rspo.rewards import verify
+from rspo.tables import PROBLEMS, read_table
 from rspo.training.checkpoint import save_checkpoint
 from rspo.training.local import (
     Learner,
@@ -35,7 +38,7 @@ from rspo.training.local import (
 )
 from rspo.training.progress import Progress
 
-from . import tiny_world
+from . import judge_server, tiny_world
 
 CELL = "small--rspo-pass--k4--n16--s0"
 PROMPTS, N = 6, 8
@@ -140,7 +143,7 @@ def test_a_mini_batch_with_nothing_left_still_moves_by_momentum(world: Experimen
     """Also as the first one after a resume, when no gradient has been computed yet."""
     moved = []
     for drop_zeros in (True, False):
-        learner = Learner(world, world.cell(CELL), make_model())
+        learner = Learner(world, world.cell(CELL), make_model(), verify)
         for state in learner.optimizer.param_groups[0]["params"]:
             learner.optimizer.state[state] = {
                 "step": torch.tensor(5.0),
@@ -438,3 +441,31 @@ def test_an_infinite_learning_rate_stops_with_the_step_and_the_rate(
     with pytest.raises(InputError, match=f"{CELL}: the gradient is not finite at step 1"):
         train(experiment, CELL)
     assert not experiment.policy(CELL).exists()
+
+
+def test_a_judge_model_may_be_the_verifier(world: Experiment, tmp_path: Path) -> None:
+    """Rewards are its verdicts, and a second training with the same samples asks nothing."""
+    settings = {
+        "prompt": {"repository": "upstream", "commit": "0" * 40},
+        "model": "test/judge",
+        "start_seconds": 1,
+        "concurrent_requests": 8,
+        "request_seconds": 10,
+        "retry_seconds": 10,
+    }
+    training = TRAINING | {"steps": 2}
+    elsewhere(world, tmp_path / "results" / "tiny")
+    with judge_server.running(lambda prompt: judge_server.reply("correct")) as judge:
+        experiment = tiny_world.load(
+            tmp_path, training=training, verifier="xverify", xverify=settings | {"url": judge.url}
+        )
+        write_text(experiment.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
+        for _ in range(2):
+            train(experiment, CELL)
+            shutil.rmtree(experiment.policy(CELL))
+            assert [record["correct"] for record in lasting(experiment)] == [1.0, 1.0]
+            assert len(set(judge.prompts)) == len(judge.prompts) > 0
+    questions = {
+        row["prompt"][0]["content"] for row in read_table(world.problems("train"), PROBLEMS)
+    }
+    assert {prompt[2:].split(" | O ")[0] for prompt in judge.prompts} <= questions

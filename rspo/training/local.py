@@ -38,7 +38,8 @@ from rspo.policies.prompt_limit import report_too_long, too_long
 from rspo.policies.qwen2 import Qwen2, response_logits
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.rewards import is_correct, length_discounted
+from rspo.rewards import length_discounted
+from rspo.rewards.configured import Verify, verifier_of
 from rspo.seeds import generator_of
 from rspo.tables import PROBLEMS, read_table
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
@@ -50,9 +51,10 @@ CHUNK = 128
 
 @dataclass(frozen=True)
 class Prompts:
-    """The training set: tokens, accepted answers and family of each prompt."""
+    """The training set: tokens, question, accepted answers and family of each prompt."""
 
     tokens: list[list[int]]
+    questions: list[str]
     answers: list[list[str]]
     families: list[str]
 
@@ -76,15 +78,19 @@ def train(experiment: Experiment, name: str) -> None:
     Raises: InputError for missing or bad inputs, when another process trains the same cell, and
         when the gradient is no longer finite.
     """
-    cell = experiment.cell(name)
-    with alone(experiment.folder(name)):
+    cell, verifier = experiment.cell(name), experiment.config.verifier
+    verdicts = experiment.verdicts(name, "train")
+    with (
+        alone(experiment.folder(name)),
+        verifier_of(experiment, verifier, verdicts) as verify,
+    ):
         base = experiment.existing_policy(base_name(cell.model))
         data = experiment.problems("train")
         tokenizer = ChatTokenizer(base)
         sampling = experiment.config.sampling
         prompts, left_out = read_prompts(data, tokenizer, sampling)
         notes = report_too_long(left_out, sampling, "left out of training")
-        learner = Learner(experiment, cell, qwen2.load(base))
+        learner = Learner(experiment, cell, qwen2.load(base), verify)
         # What a checkpoint must have been made with to be gone on from.
         origin = {
             "settings": experiment.settings("train", name),
@@ -113,6 +119,7 @@ def read_prompts(
     kept = [place for place in range(len(problems)) if place not in left_out]
     prompts = Prompts(
         [tokens[place] for place in kept],
+        [problems[place]["prompt"][-1]["content"] for place in kept],
         [problems[place]["answers"] for place in kept],
         [problems[place]["benchmark"] for place in kept],
     )
@@ -141,8 +148,8 @@ def _run(
 class Learner:
     """A policy, its optimizer, and one step of training."""
 
-    def __init__(self, experiment: Experiment, cell: Cell, model: Qwen2) -> None:
-        self.config, self.cell, self.model = experiment.config, cell, model
+    def __init__(self, experiment: Experiment, cell: Cell, model: Qwen2, verify: Verify) -> None:
+        self.config, self.cell, self.model, self.verify = experiment.config, cell, model, verify
         self.training: Training = experiment.config.training
         optimizer = self.training.optimizer
         self.peak_rate = experiment.config.models[cell.model].learning_rate
@@ -208,7 +215,9 @@ class Learner:
         texts = tokenizer.decode([ids[:length] for ids, length in tokens])
         texts = [text.removesuffix(tokenizer.end_text) for text in texts]
         answers = [prompts.answers[row] for row in rows for _ in range(n)]
-        correct = np.array(is_correct(texts, answers, self.config.verifier))
+        questions = [prompts.questions[row] for row in rows for _ in range(n)]
+        verdicts = self.verify(texts, answers, questions=questions)
+        correct = np.array([verdict.correct for verdict in verdicts])
         rewards = correct.astype(np.float64)
         if self.cell.reward == "length":
             limit = self.config.sampling.max_response_tokens
