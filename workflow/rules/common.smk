@@ -66,6 +66,12 @@ def judge_prompt(verifier):
     return [str(experiment.judge_prompt)] if verifier in NEED_JUDGE else []
 
 
+def judge_servers(verifier):
+    """How many servers a job starts; the profile says how many there may be at a time."""
+    settings = experiment.config.xverify
+    return int(verifier in NEED_JUDGE and settings is not None and settings.url is None)
+
+
 def follow_progress(dag):
     """Print where the policies of this run stand, as long as this Snakemake lives."""
     wildcards = [job.wildcards_dict for job in dag.jobs]

@@ -34,6 +34,8 @@ rule score:
         f"{RESULTS}/logs/score/{{policy}}/{{benchmark}}.log",
     params:
         settings=settings("score"),
+    resources:
+        judge_server=judge_servers(experiment.config.verifier),
     shell:
         "rspo score {wildcards.policy} {wildcards.benchmark} {OPTIONS} 2>&1 | tee -i {log}"
 
@@ -54,6 +56,8 @@ rule agreement:
         f"{RESULTS}/logs/agreement.log",
     params:
         settings=settings("agreement"),
+    resources:
+        judge_server=judge_servers(experiment.config.agreement.against),
     shell:
         "rspo agreement {OPTIONS} 2>&1 | tee -i {log}"
 

@@ -4,6 +4,7 @@ rule train:
     input:
         base=lambda wildcards: f"{RESULTS}/cells/{experiment.cell(wildcards.cell).model}--base/policy",
         problems=f"{RESULTS}/problems/train.parquet",
+        prompt=judge_prompt(experiment.config.verifier),
     output:
         policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),
         records=f"{RESULTS}/cells/{{cell}}/training.jsonl",
@@ -12,5 +13,7 @@ rule train:
     priority: 1
     params:
         settings=settings("train", "cell"),
+    resources:
+        judge_server=judge_servers(experiment.config.verifier),
     shell:
         "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -i {log}"
