@@ -6,7 +6,7 @@ for cell in experiment.cells:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from rspo.config import Comparison, Config, DataSet, load_config
 from rspo.errors import InputError
 from rspo.files import fingerprint
-from rspo.rewards import NEED_JUDGE
+from rspo.settings import settings
 
 BASE = "base"
 
@@ -171,61 +171,8 @@ class Experiment:
     # --- what each file depends on -------------------------------------------------------------
 
     def settings(self, step: str, name: str = "") -> dict[str, Any]:
-        """The part of the config that decides what one file holds, as plain data.
-
-        A change of it remakes the file; a change of anything else does not.
-
-        Args:
-            step: a command of `rspo` that makes files of the config.
-            name: the data set, model, or cell that the step is about.
-        """
-        config = self.config.model_dump(mode="json")
-        verifier = self.verifier_settings(self.config.verifier)
-        if step == "prepare":
-            data_set = self.data_set(name)
-            settings = data_set.model_dump(mode="json", exclude={"label"})
-            if data_set.hub is not None and data_set.hub.exclude is not None:
-                settings["excluded"] = self.settings("prepare", data_set.hub.exclude)
-            return settings
-        if step == "contamination":
-            return {"sets": list(self.data_sets)}
-        if step == "pretrain":
-            keep = ("max_prompt_tokens", "max_response_tokens")
-            model = {key: config["models"][name][key] for key in ("scratch", "hub")}
-            return model | {key: config["sampling"][key] for key in keep}
-        if step == "train":
-            cell = self.cell(name)
-            keys = ("engine", "sampling", "training")
-            settings = asdict(cell) | verifier | {key: config[key] for key in keys}
-            del settings["training"]["checkpoint_every"]  # decides nothing about the result
-            settings["learning_rate"] = config["models"][cell.model]["learning_rate"]
-            if cell.reward == "length":
-                settings["rewards"] = config["rewards"]
-            return settings
-        if step == "sample":
-            evaluation = config["evaluation"]
-            return {"samples": evaluation["samples"], "seed": evaluation["seed"]} | config[
-                "sampling"
-            ]
-        if step == "score":
-            limit = config["sampling"]["max_response_tokens"]
-            return verifier | {"max_response_tokens": limit} | config["rewards"]
-        if step == "fetch-prompt":
-            return dict((config["xverify"] or {}).get("prompt", {}))
-        if step == "agreement":
-            against = self.verifier_settings(config["agreement"]["against"])
-            return verifier | {"against": against, "samples": config["agreement"]["samples"]}
-        if step == "curves":
-            return {key: config["evaluation"][key] for key in ("k", "resamples", "seed")}
-        raise ValueError(f"unknown step {step!r}")
-
-    def verifier_settings(self, verifier: str) -> dict[str, Any]:
-        """What decides a verdict: how a judge is reached and waited for does not."""
-        settings: dict[str, Any] = {"verifier": verifier}
-        if verifier in NEED_JUDGE and self.config.xverify is not None:
-            keys = {"prompt", "model", "revision"}
-            settings["xverify"] = self.config.xverify.model_dump(mode="json", include=keys)
-        return settings
+        """The part of the config that decides what one file holds (`rspo.settings`)."""
+        return settings(self, step, name)
 
     def settings_hash(self, step: str, name: str = "") -> str:
         """Fingerprint of `settings`: tells Snakemake whether a file is out of date."""

@@ -16,6 +16,7 @@ from rspo.files import code_version, fingerprint, read_json_lines, write_provena
 from rspo.rewards import Verdict, length_discounted
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.verdict import INVALID_REPLY
+from rspo.settings import verifier_settings
 from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 
 Rows = Sequence[Mapping[str, Any]]
@@ -143,7 +144,7 @@ def _judged(
     Args:
         verdicts: where a judge model's verdicts are kept.
     """
-    settings = experiment.verifier_settings(verifier) if experiment else verifier
+    settings = verifier_settings(experiment, verifier) if experiment else verifier
     origin = [settings, code_version(), fingerprint(astuple(responses))]
     with (
         verifier_of(experiment, verifier, verdicts) as verify,

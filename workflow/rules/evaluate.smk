@@ -32,10 +32,10 @@ rule score:
         f"{RESULTS}/cells/{{policy}}/scores/{{benchmark}}.parquet",
     log:
         f"{RESULTS}/logs/score/{{policy}}/{{benchmark}}.log",
-    params:
-        settings=settings("score"),
     resources:
         judge_server=judge_servers(experiment.config.verifier),
+    params:
+        settings=settings("score"),
     shell:
         "rspo score {wildcards.policy} {wildcards.benchmark} {OPTIONS} 2>&1 | tee -i {log}"
 
@@ -54,10 +54,10 @@ rule agreement:
         multiext(f"{RESULTS}/tables/", "agreement.csv", "disagreements.csv"),
     log:
         f"{RESULTS}/logs/agreement.log",
-    params:
-        settings=settings("agreement"),
     resources:
         judge_server=judge_servers(experiment.config.agreement.against),
+    params:
+        settings=settings("agreement"),
     shell:
         "rspo agreement {OPTIONS} 2>&1 | tee -i {log}"
 

@@ -11,9 +11,9 @@ rule train:
     log:
         f"{RESULTS}/logs/train/{{cell}}.log",
     priority: 1
-    params:
-        settings=settings("train", "cell"),
     resources:
         judge_server=judge_servers(experiment.config.verifier),
+    params:
+        settings=settings("train", "cell"),
     shell:
         "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -i {log}"

@@ -1,0 +1,106 @@
+"""The part of a config that decides what one file holds, as plain data, step by step.
+
+A change of it remakes the file; a change of anything else does not.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rspo.rewards import NEED_JUDGE
+
+if TYPE_CHECKING:
+    from rspo.experiment import Experiment
+
+Settings = dict[str, Any]
+
+
+def settings(experiment: "Experiment", step: str, name: str = "") -> Settings:
+    """Settings of a step: a command of `rspo` that makes files.
+
+    Args:
+        name: the data set, model, or cell that the step is about.
+    """
+    return _OF_STEP[step](experiment, name)
+
+
+def verifier_settings(experiment: "Experiment", verifier: str) -> Settings:
+    """What decides a verdict; how a judge is reached and waited for does not."""
+    found: Settings = {"verifier": verifier}
+    xverify = experiment.config.xverify
+    if verifier in NEED_JUDGE and xverify is not None:
+        keys = {"prompt", "model", "revision"}
+        found["xverify"] = xverify.model_dump(mode="json", include=keys)
+    return found
+
+
+def _prepare(experiment: "Experiment", name: str) -> Settings:
+    data_set = experiment.data_set(name)
+    found = data_set.model_dump(mode="json", exclude={"label"})
+    if data_set.hub is not None and data_set.hub.exclude is not None:
+        found["excluded"] = _prepare(experiment, data_set.hub.exclude)
+    return found
+
+
+def _contamination(experiment: "Experiment", _: str) -> Settings:
+    return {"sets": list(experiment.data_sets)}
+
+
+def _pretrain(experiment: "Experiment", name: str) -> Settings:
+    config = experiment.config
+    model = config.models[name].model_dump(mode="json", include={"scratch", "hub"})
+    limits = {"max_prompt_tokens", "max_response_tokens"}
+    return model | config.sampling.model_dump(mode="json", include=limits)
+
+
+def _train(experiment: "Experiment", name: str) -> Settings:
+    cell, config = experiment.cell(name), experiment.config
+    found = asdict(cell) | verifier_settings(experiment, config.verifier)
+    found["learning_rate"] = config.models[cell.model].learning_rate
+    found |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
+    del found["training"]["checkpoint_every"]  # decides nothing about the result
+    if cell.reward == "length":
+        found["rewards"] = config.rewards.model_dump(mode="json")
+    return found
+
+
+def _sample(experiment: "Experiment", _: str) -> Settings:
+    config = experiment.config
+    found = config.evaluation.model_dump(mode="json", include={"samples", "seed"})
+    return found | config.sampling.model_dump(mode="json")
+
+
+def _fetch_prompt(experiment: "Experiment", _: str) -> Settings:
+    xverify = experiment.config.xverify
+    return {} if xverify is None else xverify.prompt.model_dump(mode="json")
+
+
+def _score(experiment: "Experiment", _: str) -> Settings:
+    config = experiment.config
+    limit = {"max_response_tokens": config.sampling.max_response_tokens}
+    found = verifier_settings(experiment, config.verifier) | limit
+    return found | config.rewards.model_dump(mode="json")
+
+
+def _agreement(experiment: "Experiment", _: str) -> Settings:
+    config = experiment.config
+    against = verifier_settings(experiment, config.agreement.against)
+    found = verifier_settings(experiment, config.verifier)
+    return found | {"against": against, "samples": config.agreement.samples}
+
+
+def _curves(experiment: "Experiment", _: str) -> Settings:
+    return experiment.config.evaluation.model_dump(mode="json", include={"k", "resamples", "seed"})
+
+
+_OF_STEP: dict[str, Callable[["Experiment", str], Settings]] = {
+    "prepare": _prepare,
+    "contamination": _contamination,
+    "pretrain": _pretrain,
+    "train": _train,
+    "sample": _sample,
+    "fetch-prompt": _fetch_prompt,
+    "score": _score,
+    "agreement": _agreement,
+    "curves": _curves,
+}
