@@ -3,13 +3,15 @@
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from rspo.config import VerifierName
 from rspo.errors import InputError
 from rspo.experiment import Cell, Experiment
 from rspo.objectives import OBJECTIVES
+from rspo.rewards import VERIFIERS
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -22,6 +24,8 @@ def cell(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("overrides", "parts"),
     [
+        ({"verifier": "xverify"}, ["verifier = 'xverify' needs the section xverify"]),
+        ({"verifier": "magic"}, ["verifier = 'magic'", "'exact', 'math_verify', 'xverify'"]),
         ({"sedes": 3}, ["sedes = 3", "did you mean 'seeds'?", "allowed: seeds, engine"]),
         ({"training": {"stepz": 9}}, ["training.stepz = 9", "did you mean 'steps'?"]),
         ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
@@ -205,3 +209,7 @@ def test_a_change_remakes_what_depends_on_it_and_nothing_else(
         if before.settings_hash(step, name) != after.settings_hash(step, name)
     ]
     assert changed == remade
+
+
+def test_a_config_names_every_verifier_there_is() -> None:
+    assert get_args(VerifierName) == VERIFIERS
