@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from rspo.datasets.generated import generate
 from rspo.errors import InputError
 from rspo.rewards import is_correct, verify
 from rspo.rewards.exact import solves_countdown
@@ -97,18 +96,6 @@ def test_the_attacks_earn_nothing_at_once() -> None:
     assert not any(is_correct(list(ATTACKS.values()), ["7"] * len(ATTACKS), "exact"))
     assert not any(is_correct(list(ATTACKS.values()), ["4,5,8=37"] * len(ATTACKS), "exact"))
     assert time.perf_counter() - started < 10
-
-
-def test_a_training_batch_takes_milliseconds() -> None:
-    problems = [row["answers"][0] for row in generate("countdown", "train", 512)]
-    responses = [boxed("({}+{})*{}".format(*p.split("=")[0].split(","))) for p in problems] * 2
-    seconds = []
-    for _ in range(20):
-        started = time.process_time()  # nothing here waits, so a busy machine does not matter
-        verdicts = is_correct(responses, problems * 2, "exact")
-        seconds.append(time.process_time() - started)
-    assert 0 < sum(verdicts) < 1024
-    assert min(seconds) < 0.020
 
 
 def test_exact_starts_no_process_and_loads_neither_torch_nor_sympy() -> None:

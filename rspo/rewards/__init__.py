@@ -12,7 +12,6 @@ cascade      what the rules accept is correct, and the judge model decides on th
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rspo.errors import InputError
@@ -98,7 +97,7 @@ def _cascade(
 
 
 def _by(verifier: str, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    return [replace(verdict, verifier=verifier) for verdict in verdicts]
+    return [Verdict(verdict.reason, verifier) for verdict in verdicts]
 
 
 def is_correct(
