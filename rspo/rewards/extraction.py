@@ -1,9 +1,19 @@
 """The final answer of a text: what stands in its last box."""
 
 import re
+from collections import deque
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped brace, \{ or \}, is no brace
+# A sign of percent behind a number, or escaped, begins no comment.
+_COMMENT = re.compile(r"(?:^|(?<=[^\s\d\\$%])[ \t]{1,9})[ \t]*%.*", re.MULTILINE)
+# What joins boxes to one answer: \boxed{1}, \boxed{2} \text{ and } y = \boxed{3}.
+_JOINT = re.compile(
+    r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad|\\text\{[ ]*(?:and|or)[ ]*\}|\b(?:and|or)\b"
+    r"|\b[a-zA-Z](?:_(?:[0-9]|\{[0-9]\}))?[ ]?=)*"
+)
+_LONGEST_JOINT = 40
+_MOST_JOINED = 20
 _WITHOUT_BRACES = re.compile(r"[^\s$\\]*(?:\\[a-zA-Z{},;!%][^\s$\\]*)*")
 
 
@@ -16,22 +26,55 @@ def last_box(text: str) -> str | None:
     Returns: None if there is no box, if it is empty, or if the last one never closes (the
         response was cut). Time is linear in the length of the text.
     """
-    opening = None
-    for box in _BOX.finditer(text):  # not rfind: it is quadratic in a run of \boxedx\boxedx...
-        opening = box
-    return (_argument(text, opening.end()) or None) if opening else None
+    boxes = _boxes(text)
+    return boxes[-1] if boxes else None
 
 
-def _argument(text: str, start: int) -> str:
-    """The argument of the command that ends at `start`; empty if it has none or never closes."""
+def final_answer(text: str) -> str | None:
+    r"""The last box, with those before it that only a comma, `and` or `or` parts from it.
+
+    `\boxed{1} and \boxed{2}` is the answer `1, 2`; `\boxed{1}. No, \boxed{2}` is `2`. Otherwise as
+    `last_box`.
+    """
+    boxes = _boxes(text)
+    return ", ".join(dict.fromkeys(boxes)) if boxes else None
+
+
+def _boxes(text: str) -> list[str]:
+    """Contents of the last box and of those joined to it, in order; empty if it has none."""
+    text = _COMMENT.sub("", text) if "%" in text else text
+    # Not rfind: it is quadratic in a run of \boxedx\boxedx...
+    openings = deque(_BOX.finditer(text), maxlen=_MOST_JOINED)
+    boxes: list[str] = []
+    following = None
+    for opening in reversed(openings):
+        content, end = _argument(text[: following], opening.end())
+        if not content or (following is not None and not _joined(text[end:following])):
+            break
+        boxes.insert(0, content)
+        following = opening.start()
+    return boxes
+
+
+def _joined(between: str) -> bool:
+    if len(between) > _LONGEST_JOINT or not _JOINT.fullmatch(between):
+        return False
+    return re.search(r",|;|and|or", between) is not None
+
+
+def _argument(text: str, start: int) -> tuple[str, int]:
+    """The argument of the command that ends at `start`, and where it ends.
+
+    The argument is empty if there is none or it never closes.
+    """
     while start < len(text) and text[start].isspace():
         start += 1
     if not text.startswith("{", start):
         bare = _WITHOUT_BRACES.match(text, start)
-        return bare.group().rstrip(".,;:") if bare else ""
+        return (bare.group().rstrip(".,;:"), bare.end()) if bare else ("", start)
     depth = 0
     for brace in _BRACE.finditer(text, start):
         depth += {"{": 1, "}": -1}.get(brace.group(), 0)
         if depth == 0:
-            return text[start + 1 : brace.start()].strip()
-    return ""
+            return text[start + 1 : brace.start()].strip(), brace.end()
+    return "", start

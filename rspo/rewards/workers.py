@@ -21,7 +21,7 @@ from pathlib import Path
 
 import rspo
 from rspo.errors import InputError
-from rspo.rewards.extraction import last_box
+from rspo.rewards.extraction import final_answer
 from rspo.rewards.judge import READY
 from rspo.rewards.verdict import (
     CORRECT,
@@ -60,7 +60,7 @@ def judge(
 def _judge_one(
     response: str, accepted: tuple[str, ...], time_limit: float, stop: threading.Event
 ) -> Verdict:
-    prediction = last_box(response)
+    prediction = final_answer(response)
     if prediction is None:
         return Verdict(NO_ANSWER)
     if prediction in (form.strip() for form in accepted):

@@ -1,0 +1,244 @@
+r"""The shape of an answer: tokens -> lists, tuples, sets, intervals, matrices, relations, formulas.
+
+Only shape is settled here. Whether two shapes mean the same, as `x < 5` and `(-\infty, 5)` do, and
+what a formula is worth, is for `rspo.rewards.rules` to say.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rspo.rewards.notation import Tokens, trimmed
+
+INEQUALITIES = {"<", ">", r"\leq", r"\geq"}
+_RELATIONS = INEQUALITIES | {"=", r"\neq", r"\approx", r"\in"}
+_OPENING = {"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil"}
+_CLOSING = {")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil"}
+_MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
+_DEEPEST = 20
+
+INFINITY: Tokens = (r"\infty",)
+MINUS_INFINITY: Tokens = ("-", r"\infty")
+
+
+@dataclass(frozen=True)
+class Formula:
+    """Anything without a shape of its own: a number, an expression, words."""
+
+    tokens: Tokens
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Answers side by side without brackets: 1, 2 or 3."""
+
+    items: tuple["Answer", ...]
+    by_or: bool = False
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """(a, b, ...): a point or vector, and with two entries perhaps an open interval."""
+
+    items: tuple["Answer", ...]
+
+
+@dataclass(frozen=True)
+class Collected:
+    r"""\{a, b, ...\}"""
+
+    items: tuple["Answer", ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    rows: tuple[tuple["Answer", ...], ...]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """At least one end closed, or at infinity: what cannot be a point."""
+
+    left: Tokens
+    right: Tokens
+    left_open: bool
+    right_open: bool
+
+
+@dataclass(frozen=True)
+class Union:
+    parts: tuple["Answer", ...]
+
+
+@dataclass(frozen=True)
+class Without:
+    r"""left \\setminus right"""
+
+    left: "Answer"
+    right: "Answer"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Members with the signs between them: x = 5, -1 < x <= 3, x in S."""
+
+    members: tuple[Tokens, ...]
+    signs: tuple[str, ...]
+
+
+Answer = Formula | Listed | Ordered | Collected | Matrix | Interval | Union | Without | Relation
+
+EVERYTHING = Interval(MINUS_INFINITY, INFINITY, True, True)
+
+
+def read(tokens: Tokens, depth: int = 0) -> Answer:
+    """The shape of an answer; what has none that is known is a formula."""
+    tokens = trimmed(tokens)
+    if depth > _DEEPEST:
+        return Formula(tokens)
+    for attempt in (_list, _relation, _union, _brackets, _matrix, _plus_minus):
+        shape = attempt(tokens, depth + 1)
+        if shape is not None:
+            return shape
+    return Formula(tokens)
+
+
+def split(tokens: Tokens, separators: Iterable[str]) -> list[Tokens]:
+    """The parts between separators that stand outside of all brackets."""
+    separators = frozenset(separators)
+    parts, start, depth = [], 0, 0
+    for place, token in enumerate(tokens):
+        if token in _OPENING or token.startswith(r"\begin{"):
+            depth += 1
+        elif token in _CLOSING or token.startswith(r"\end{"):
+            depth -= 1
+        elif depth == 0 and token in separators:
+            parts.append(tokens[start:place])
+            start = place + 1
+    parts.append(tokens[start:])
+    return parts
+
+
+def enclosed(tokens: Tokens) -> bool:
+    """Whether the first token opens a bracket that the last one closes."""
+    if len(tokens) < 2 or tokens[0] not in _OPENING or tokens[-1] not in _CLOSING:
+        return False
+    depth = 0
+    for place, token in enumerate(tokens):
+        depth += (token in _OPENING) - (token in _CLOSING)
+        if depth == 0:
+            return place == len(tokens) - 1
+    return False
+
+
+def _list(tokens: Tokens, depth: int) -> Answer | None:
+    groups = [part for part in split(tokens, (";", "and", "or")) if trimmed(part)]
+    parts = [[item for item in split(group, ",") if trimmed(item)] for group in groups]
+    if sum(len(group) for group in parts) < 2:
+        return None
+    items = [[read(item, depth) for item in group] for group in parts]
+    by_or = len(split(tokens, ("or",))) > 1
+    if len(items) > 1 and all(_is_system(group) for group in items):
+        return Listed(tuple(Listed(tuple(group)) for group in items), by_or)
+    flat = [item for group in items for item in _flat(group)]
+    return _with_shared_label(flat, by_or)
+
+
+def _is_system(items: list[Answer]) -> bool:
+    """Several unknowns with one value each: p = 5, q = 2."""
+    labels = [item.members[0] for item in items if isinstance(item, Relation)]
+    return len(items) > 1 and len(set(labels)) == len(items)
+
+
+def _flat(items: Iterable[Answer]) -> list[Answer]:
+    flat: list[Answer] = []
+    for item in items:
+        flat += item.items if isinstance(item, Listed) else (item,)
+    return flat
+
+
+def _with_shared_label(items: list[Answer], by_or: bool) -> Answer:
+    """x = 1, 2, 3 is x = 1, x = 2, x = 3."""
+    first = items[0]
+    labelled = isinstance(first, Relation) and set(first.signs) == {"="}
+    if labelled and not any(isinstance(item, Relation) for item in items[1:]):
+        assert isinstance(first, Relation)
+        return Listed((read(first.members[-1]), *items[1:]), by_or)
+    return Listed(tuple(items), by_or)
+
+
+def _relation(tokens: Tokens, depth: int) -> Answer | None:
+    members = split(tokens, _RELATIONS)
+    if len(members) < 2:
+        return None
+    signs, place = [], -1
+    for member in members[:-1]:
+        place += len(member) + 1
+        signs.append(tokens[place])
+    if not members[0]:  # "= 5" is 5
+        return read(tokens[1:], depth)
+    return Relation(tuple(trimmed(member) for member in members), tuple(signs))
+
+
+def _union(tokens: Tokens, depth: int) -> Answer | None:
+    parts = split(tokens, (r"\cup",))
+    if len(parts) > 1:
+        return Union(tuple(read(part, depth) for part in parts))
+    left_and_right = split(tokens, (r"\setminus", "-"))
+    if len(left_and_right) == 2 and enclosed(left_and_right[1]) and left_and_right[1][0] == r"\{":
+        left, right = left_and_right
+        return Without(read(left, depth), read(right, depth))
+    if tokens in ((r"\mathbb", "{", "R", "}"), (r"\mathbb", "R")):
+        return EVERYTHING
+    return None
+
+
+def _brackets(tokens: Tokens, depth: int) -> Answer | None:
+    if not enclosed(tokens):
+        return None
+    opening, inside, closing = tokens[0], tokens[1:-1], tokens[-1]
+    if opening == r"\{":
+        return _set(inside, depth)
+    if opening in ("{", r"\lfloor", r"\lceil"):
+        return read(inside, depth) if opening == "{" else None
+    items = [item for item in split(inside, (",", ";"))]
+    if len(items) == 1:
+        return read(inside, depth) if (opening, closing) == ("(", ")") else None
+    infinite = trimmed(items[0])[-1:] == INFINITY or trimmed(items[-1])[-1:] == INFINITY
+    if len(items) == 2 and (infinite or "[" in opening or "]" in closing):
+        left, right = (trimmed(item) for item in items)
+        if right == ("+", *INFINITY):
+            right = INFINITY
+        return Interval(left, right, opening == "(", closing == ")")
+    return Ordered(tuple(_flat(read(item, depth) for item in items)))
+
+
+def _set(inside: Tokens, depth: int) -> Answer:
+    builder = split(inside, ("|", ":"))
+    if len(builder) == 2 and builder[0]:
+        return read(builder[1], depth)
+    shape = read(inside, depth)
+    if not inside:
+        return Collected(())
+    return Collected(shape.items if isinstance(shape, Listed) else (shape,))
+
+
+def _matrix(tokens: Tokens, depth: int) -> Answer | None:
+    if len(tokens) < 3 or not tokens[0].startswith(r"\begin{"):
+        return None
+    name = tokens[0].removeprefix(r"\begin{").rstrip("*}")
+    if name not in _MATRICES or not tokens[-1].startswith(r"\end{"):
+        return None
+    inside = tokens[1:-1]
+    if name == "array" and inside[:1] == ("{",) and "}" in inside:
+        inside = inside[inside.index("}") + 1 :]
+    rows = [row for row in split(inside, (r"\\",)) if trimmed(row)]
+    return Matrix(tuple(tuple(read(cell, depth) for cell in split(row, ("&",))) for row in rows))
+
+
+def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
+    r"""a \pm b as the two values that it stands for."""
+    if r"\pm" not in tokens or len(tokens) > 200:
+        return None
+    upper = tuple({r"\pm": "+", r"\mp": "-"}.get(token, token) for token in tokens)
+    lower = tuple({r"\pm": "-", r"\mp": "+"}.get(token, token) for token in tokens)
+    return Listed((read(upper, depth), read(lower, depth)))
