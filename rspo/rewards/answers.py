@@ -5,9 +5,9 @@ what a formula is worth, is for `rspo.rewards.rules` to say.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from rspo.rewards.notation import Tokens, trimmed
+from rspo.rewards.notation import TEXT, Tokens, trimmed
 
 INEQUALITIES = {"<", ">", r"\leq", r"\geq"}
 _RELATIONS = INEQUALITIES | {"=", r"\neq", r"\approx", r"\in"}
@@ -15,6 +15,10 @@ _OPENING = {"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil"}
 _CLOSING = {")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil"}
 _MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
 _DEEPEST = 20
+_DOMAIN_WORDS = (
+    "for all any every each some real integer integers number numbers natural positive whole "
+    "values where with is are an arbitrary constant constants being"
+)
 
 INFINITY: Tokens = (r"\infty",)
 MINUS_INFINITY: Tokens = ("-", r"\infty")
@@ -52,6 +56,7 @@ class Collected:
 @dataclass(frozen=True)
 class Matrix:
     rows: tuple[tuple["Answer", ...], ...]
+    tokens: Tokens = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ EVERYTHING = Interval(MINUS_INFINITY, INFINITY, True, True)
 
 def read(tokens: Tokens, depth: int = 0) -> Answer:
     """The shape of an answer; what has none that is known is a formula."""
-    tokens = trimmed(tokens)
+    tokens = _without_quantifiers(trimmed(tokens))
     if depth > _DEEPEST:
         return Formula(tokens)
     for attempt in (_list, _relation, _union, _brackets, _matrix, _plus_minus):
@@ -128,6 +133,30 @@ def enclosed(tokens: Tokens) -> bool:
         if depth == 0:
             return place == len(tokens) - 1
     return False
+
+
+def _without_quantifiers(tokens: Tokens) -> Tokens:
+    """Without `for all real x` and `where k is an integer`, which bound nothing.
+
+    Anything with a number or an inequality in it does bound something, and stays.
+    """
+    for place, token in enumerate(tokens):
+        if place and token in _QUANTIFIERS:
+            end = place + 1
+            while end < len(tokens) and _quantifies(tokens[end]):
+                end += 1
+            behind = tokens[end:]
+            if len(tokens[place:end]) > 1 and behind[:1] in ((), (",",), (";",), ("and",), ("or",)):
+                return trimmed(_without_quantifiers(trimmed(tokens[:place])) + behind)
+    return tokens
+
+
+_QUANTIFIERS = {TEXT + "for", TEXT + "where", TEXT + "with", r"\forall"}
+_DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb", "{", "}", "(", ")"}
+
+
+def _quantifies(token: str) -> bool:
+    return token in _DOMAIN or (token.removeprefix(TEXT).isalpha() and len(token.removeprefix(TEXT)) == 1)
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:
@@ -176,7 +205,21 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
         signs.append(tokens[place])
     if not members[0]:  # "= 5" is 5
         return read(tokens[1:], depth)
-    return Relation(tuple(trimmed(member) for member in members), tuple(signs))
+    if r"\approx" in signs[1:]:  # x = 1/3 = 0.33, roughly
+        exact = signs.index(r"\approx", 1)
+        members, signs = members[: exact + 1], signs[:exact]
+    return _by_entry(Relation(tuple(trimmed(member) for member in members), tuple(signs)), depth)
+
+
+def _by_entry(relation: Relation, depth: int) -> Answer:
+    """(f(x), g(x)) = (x, 1) entry by entry; (x, y) = (1, 2) stays a point."""
+    label, value = relation.members[0], relation.members[-1]
+    if relation.signs != ("=",) or not (enclosed(label) and enclosed(value)) or "(" not in label[1:]:
+        return relation
+    labels, values = split(label[1:-1], ","), split(value[1:-1], ",")
+    if len(labels) < 2 or len(labels) != len(values):
+        return relation
+    return Listed(tuple(read((*pair[0], "=", *pair[1]), depth) for pair in zip(labels, values, strict=True)))
 
 
 def _union(tokens: Tokens, depth: int) -> Answer | None:
@@ -226,13 +269,15 @@ def _matrix(tokens: Tokens, depth: int) -> Answer | None:
     if len(tokens) < 3 or not tokens[0].startswith(r"\begin{"):
         return None
     name = tokens[0].removeprefix(r"\begin{").rstrip("*}")
-    if name not in _MATRICES or not tokens[-1].startswith(r"\end{"):
+    ends = [place for place, token in enumerate(tokens) if token.startswith(r"\end{")]
+    if name not in _MATRICES or ends != [len(tokens) - 1]:
         return None
     inside = tokens[1:-1]
     if name == "array" and inside[:1] == ("{",) and "}" in inside:
         inside = inside[inside.index("}") + 1 :]
     rows = [row for row in split(inside, (r"\\",)) if trimmed(row)]
-    return Matrix(tuple(tuple(read(cell, depth) for cell in split(row, ("&",))) for row in rows))
+    cells = tuple(tuple(read(cell, depth) for cell in split(row, ("&",))) for row in rows)
+    return Matrix(cells, tokens)
 
 
 def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:

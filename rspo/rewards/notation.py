@@ -72,6 +72,20 @@ _SIGNS = {
     "’": "'",
     "′": "'",
     "…": r" \ldots ",
+    "∀": r" \forall ",
+    "＞": ">",
+    "＜": "<",
+    "＝": "=",
+    "，": ",",
+    "（": "(",
+    "）": ")",
+    "：": ":",
+    **{chr(0x2460 + place): f" {place + 1}, " for place in range(9)},  # ① to ⑨
+    # Commands whose backslash and first letter were read as one escaped character.
+    "\f": r"\f",
+    "\b": r"\b",
+    "\v": r"\v",
+    "\a": r"\a",
     "\u00a0": " ",
     "\u2009": " ",
     "\u202f": " ",
@@ -145,6 +159,7 @@ _RENAMED = {
     r"\ast": "*",
     r"\div": "/",
     r"\infin": r"\infty",
+    r"\textcirc": r"\circ",
     r"\cupdot": r"\cup",
     r"\sqcup": r"\cup",
     r"\backslash": r"\setminus",
@@ -189,13 +204,29 @@ _WORDS = {
 }
 
 
+_REPAIRS = [
+    (re.compile(r"\t(?=ext|imes|heta|an|frac|riangle)"), r"\\t"),
+    (re.compile(r"\r(?=ight|ho)"), r"\\r"),
+    (re.compile(r"<sup>([^<>]*)</sup>"), r"^{\1}"),
+    (re.compile(r"<sub>([^<>]*)</sub>"), r"_{\1}"),
+]
+
+
+def repaired(text: str) -> str:
+    """Signs beyond ASCII, HTML and half-eaten escapes as LaTeX."""
+    text = text.translate(_SIGNS_TABLE)
+    for pattern, latex in _REPAIRS:
+        text = pattern.sub(latex, text)
+    return text
+
+
 def spellings(text: str) -> list[Tokens]:
     """The token sequences that a text may stand for.
 
     More than one only where digits and commas can be read in two ways: 1,234 as one number or as
     two, and 2,74 as a decimal number or as two.
     """
-    text = _COMMA_WITHIN.sub("", text.translate(_SIGNS_TABLE))
+    text = _COMMA_WITHIN.sub("", text)
     text = _SPACED_THOUSANDS.sub(lambda number: re.sub(r"[^0-9]", "", number[0]), text)
     ways = [text]
     if _THOUSANDS.search(text):

@@ -8,7 +8,7 @@ nothing.
 import re
 
 _FORMULA = re.compile(
-    r"\$\$([^$]+)\$\$|\$((?:[^$\\\n]|\\.)+)\$|\\\[((?:[^\\]|\\[^\]])+)\\\]|\\\(((?:[^\\]|\\[^)])+)\\\)"
+    r"\$\$([^$]+)\$\$|\$((?:[^$\\\n]|\\.)+)\$|\\\[((?:[^\\]|\\[^\]])+)\\\]|\\\(((?:[^\\\n]|\\[^)\n])+)\\\)"
 )
 _NUMBER = re.compile(r"(?<![0-9A-Za-z.,_\\{^])-?[0-9]+(?:[.,][0-9]+)*(?:/[0-9]+)?(?:\s*(?:\\?%|percent\b))?")
 _CUE = re.compile(r"\b(?:answer|result|solution)(?: is|:| =)[ :]*", re.IGNORECASE)
@@ -35,7 +35,11 @@ def formula_in(text: str) -> str:
     text = _AFTERWORD.sub(" ", text)
     places = [(match.start(), match.end(), match[0]) for match in _FORMULA.finditer(text)]
     blank = _FORMULA.sub(lambda match: " " * len(match[0]), text)
-    places += [(match.start(), match.end(), match[0]) for match in _NUMBER.finditer(blank)]
+    places += [
+        (match.start(), match.end(), match[0])
+        for match in _NUMBER.finditer(blank)
+        if _has_word(_line(blank, match.start()))
+    ]
     places.sort()
     if not places or not (found or _WORD.search(blank, 0, places[-1][0])):
         return text
@@ -45,6 +49,16 @@ def formula_in(text: str) -> str:
     if _HEDGES.search(_sentence(blank, start, end)):
         return text
     return stated
+
+
+def _line(text: str, place: int) -> str:
+    start = text.rfind("\n", 0, place) + 1
+    end = text.find("\n", place)
+    return text[start : end if end >= 0 else len(text)]
+
+
+def _has_word(text: str) -> bool:
+    return _WORD.search(text) is not None
 
 
 def _sentence(text: str, start: int, end: int) -> str:

@@ -119,6 +119,7 @@ _UNITS = {
 }
 _CANONICAL = {name: unit for unit, names in _UNITS.items() for name in (unit, *names.split())}
 _BARE = {name for name in _CANONICAL if len(name) > 1 and name.isalpha()}
+_ORDINALS = ("th", "st", "nd", "rd")
 # Words that change what is said, so that they are no unit and no remark.
 _MEANINGFUL = set(
     "or and not no nor neither either if unless when except but then else than to from between "
@@ -139,10 +140,14 @@ _SCALES = {
 
 def split_unit(tokens: Tokens) -> tuple[Tokens, Tokens]:
     """The value and the unit, canonical, of a quantity; either may be everything."""
+    if not tokens:
+        return (), ()
     if len(tokens) > 1 and tokens[0] in (TEXT + "dollar", TEXT + "euro", TEXT + "pound"):
         return tokens[1:], (tokens[0][1:],)
     if len(tokens) > 2 and tokens[0] == "-" and tokens[1] == TEXT + "dollar":
         return ("-", *tokens[2:]), ("dollar",)
+    if tokens[0].isdigit() and tokens[1:2] and tokens[1].removeprefix(TEXT) in _ORDINALS:
+        return tokens[:1], ()
     for start in range(1, len(tokens)):
         if _starts_unit(tokens[start]) and _is_unit(tokens[start:]):
             body = tokens[:start]

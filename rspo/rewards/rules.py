@@ -7,10 +7,10 @@ by the worker processes of `rspo.rewards.workers`.
 """
 
 from collections.abc import Callable, Sequence
+from math import inf
 
-from rspo.rewards import answers, expressions, prose, quantities
+from rspo.rewards import answers, expressions, prose, quantities, symbolic
 from rspo.rewards.answers import (
-    EVERYTHING,
     INEQUALITIES,
     INFINITY,
     MINUS_INFINITY,
@@ -27,7 +27,7 @@ from rspo.rewards.answers import (
 )
 from rspo.rewards.expressions import Apply, Undefined, Unreadable
 from rspo.rewards.extraction import final_answer
-from rspo.rewards.notation import TEXT, Tokens, spellings
+from rspo.rewards.notation import TEXT, Tokens, repaired, spellings
 
 _LONGEST_LIST = 200
 _SETS = (Interval, Union, Without)
@@ -43,7 +43,7 @@ def equivalent(accepted: Sequence[str], prediction: str) -> bool:
 
 
 def _equivalent(form: str, prediction: str) -> bool:
-    form = final_answer(form) or form
+    form, prediction = repaired(final_answer(form) or form), repaired(prediction)
     if (choice := prose.choice_in(form)) and prose.choice_in(prediction) is not None:
         return choice == prose.choice_in(prediction)
     golds = [answers.read(way) for way in spellings(prose.formula_in(form))]
@@ -63,6 +63,8 @@ def same(gold: Answer, prediction: Answer) -> bool:
         return _same_matrices(gold, prediction)
     if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
         return _same_sets(gold, prediction)
+    if isinstance(gold, Matrix) and isinstance(prediction, Formula):
+        return r"\begin{" in "".join(prediction.tokens) and symbolic.same(gold.tokens, prediction.tokens)
     return _same_collections(gold, prediction)
 
 
@@ -159,6 +161,8 @@ def _value(relation: Relation, is_label: Callable[[Tokens], bool]) -> Answer | N
     first, last = relation.members[0], relation.members[-1]
     if is_label(first) or _equal_numbers(first, last):
         return answers.read(last)
+    if relation.signs == (r"\approx",):
+        return answers.read(first)
     return None
 
 
@@ -170,9 +174,12 @@ def _equal_numbers(one: Tokens, other: Tokens) -> bool:
     return not expressions.symbols(left) and expressions.same(left, right)
 
 
+_NAME_SIGNS = {"(", ")", ",", "{", "}", "'", "_", "|", ":", "/"}
+
+
 def _is_name(tokens: Tokens) -> bool:
     """One symbol, also with index or argument: x, x_1, f(x), (x, y), \\angle ABC."""
-    plain = [token for token in tokens if token not in ("(", ")", ",", "{", "}", "'", "_", "|")]
+    plain = [token for token in tokens if token not in _NAME_SIGNS]
     names = [token for token in plain if not token.isdigit()]
     return bool(names) and all(
         token.isalpha() or token.startswith(("\\", TEXT)) for token in names
@@ -318,6 +325,8 @@ def _pieces(answer: Answer) -> list[Answer] | None:
         return [piece for pieces in found for piece in pieces or []] if all(found) else None
     if isinstance(answer, Without):
         return _cut(answer)
+    if isinstance(answer, Relation):
+        return None if (solutions := _as_set(answer)) is None else _pieces(solutions)
     return _joined(answer) if isinstance(answer, Listed) else None
 
 
@@ -338,16 +347,35 @@ def _joined(answer: Listed) -> list[Answer] | None:
 
 
 def _cut(answer: Without) -> list[Answer] | None:
-    """All numbers but a few, as the intervals between them."""
-    if answer.left != EVERYTHING or not isinstance(answer.right, Collected):
+    """A union of intervals without a few points, as the intervals between them."""
+    pieces, points = _pieces(answer.left), answer.right
+    if pieces is None or not isinstance(points, Collected):
         return None
+    for point in points.items:
+        if not isinstance(point, Formula):
+            return None
+        pieces = [part for piece in pieces for part in _cut_at(piece, point.tokens)]
+    return pieces
+
+
+def _cut_at(piece: Answer, point: Tokens) -> list[Answer]:
+    interval, place = _as_interval(piece), _number(point)
+    if interval is None or place is None:
+        return [piece]
+    left, right = _number(interval.left), _number(interval.right)
+    if left is None or right is None or not left < place < right:
+        return [piece]
+    return [
+        Interval(interval.left, point, interval.left_open, True),
+        Interval(point, interval.right, True, interval.right_open),
+    ]
+
+
+def _number(tokens: Tokens) -> float | None:
+    """Where a constant stands on the line; close enough to put points in order."""
+    if tokens in (INFINITY, MINUS_INFINITY):
+        return inf if tokens == INFINITY else -inf
     try:
-        ends = sorted(
-            (float(expressions.evaluate(expressions.read(point.tokens), {})), point.tokens)
-            for point in answer.right.items
-            if isinstance(point, Formula)
-        )
+        return float(expressions.evaluate(expressions.read(tokens), {}))
     except (Unreadable, Undefined, KeyError, TypeError, OverflowError):
         return None
-    borders = [MINUS_INFINITY, *(tokens for _, tokens in ends), INFINITY]
-    return [Interval(*pair, True, True) for pair in zip(borders, borders[1:], strict=False)]

@@ -38,7 +38,7 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
         return False
     real = not any(token in ("i", r"\imath") for token in gold + prediction)
     try:
-        read = [_read(tokens, real) for tokens in (gold, prediction)]
+        read = [_in_order(_read(tokens, real)) for tokens in (gold, prediction)]
     except Exception:  # the parser's own errors, recursion, SymPy's refusals
         return False
     # No time limit of math-verify's own: it would replace the worker's.
@@ -58,3 +58,10 @@ def _read(tokens: Tokens, real: bool) -> Any:
     config = ConversionConfig(lowercase_symbols=False)
     latex = " ".join(token.removeprefix(TEXT) for token in tokens)
     return _Reader(is_real=real, config=config).parse(latex.replace(r"\degree", r"^{\circ}"))
+
+
+def _in_order(expression: Any) -> Any:
+    """The factors and terms in SymPy's order, which the reader leaves as they were written."""
+    if not isinstance(expression, sympy.Basic) or not expression.args:
+        return expression
+    return expression.func(*map(_in_order, expression.args))
