@@ -23,6 +23,7 @@ _CLOSE = mpmath.mpf(10) ** -45
 _DEEPEST = 60  # brackets within brackets; no answer nests half as deep
 _LARGEST_EXPONENT = 10**6  # of 2; beyond, only identical writing is equal
 _LARGEST_EXACT = 20_000  # bits
+_LARGEST_FACTORIAL = 2000
 
 Value = Fraction | mpmath.mpf | mpmath.mpc
 
@@ -444,17 +445,15 @@ def _root_of(radicand: Value, index: Value) -> Value:
 
 
 def _factorial(number: Value) -> Value:
-    if not isinstance(number, Fraction) or number.denominator != 1 or not 0 <= number <= 2000:
+    if not -_LARGEST_FACTORIAL < mpmath.re(_mpmath(number)) < _LARGEST_FACTORIAL:
         raise Undefined
-    return Fraction(factorial(int(number)))
+    if isinstance(number, Fraction) and number.denominator == 1 and number >= 0:
+        return Fraction(factorial(int(number)))
+    return mpmath.gamma(_mpmath(number) + 1)
 
 
 def _binomial(upper: Value, lower: Value) -> Value:
-    if not isinstance(lower, Fraction) or lower.denominator != 1 or not 0 <= lower <= 2000:
-        raise Undefined
-    if isinstance(upper, Fraction) and not -(10**9) < upper < 10**9:
-        raise Undefined
-    return mpmath.binomial(_mpmath(upper), _mpmath(lower))
+    return _factorial(upper) / _mpmath(_factorial(lower)) / _mpmath(_factorial(upper - lower))
 
 
 def _rounded(towards: Callable[[mpmath.mpf], mpmath.mpf]) -> Callable[[Value], Value]:

@@ -30,14 +30,15 @@ def last_box(text: str) -> str | None:
     return boxes[-1] if boxes else None
 
 
-def final_answer(text: str) -> str | None:
-    r"""The last box, with those before it that only a comma, `and` or `or` parts from it.
+def final_answers(text: str) -> list[str]:
+    r"""What a text may be taken to answer: its last box, or several that are joined to a list.
 
-    `\boxed{1} and \boxed{2}` is the answer `1, 2`; `\boxed{1}. No, \boxed{2}` is `2`. Otherwise as
-    `last_box`.
+    The last box always counts. Where only a comma, `and` or `or` parts it from boxes before it, as
+    in `\boxed{1} and \boxed{2}`, all of them, `1, 2`, is a second reading and comes first.
     """
     boxes = _boxes(text)
-    return ", ".join(dict.fromkeys(boxes)) if boxes else None
+    joined = ", ".join(dict.fromkeys(boxes))
+    return list(dict.fromkeys([joined, *boxes[-1:]])) if boxes else []
 
 
 def _boxes(text: str) -> list[str]:

@@ -67,8 +67,6 @@ _SIGNS = {
     "²": "^{2}",
     "³": "^{3}",
     "⁻": "^-",
-    "€": r" \text{euro} ",
-    "£": r" \text{pound} ",
     "’": "'",
     "′": "'",
     "…": r" \ldots ",
@@ -177,6 +175,8 @@ _RENAMED = {
     r"\simeq": r"\approx",
     "%": r"\%",
     r"\$": TEXT + "dollar",
+    "€": TEXT + "euro",
+    "£": TEXT + "pound",
 }
 _DROPPED = {
     *(r"\left", r"\right", r"\middle", r"\big", r"\Big", r"\bigg", r"\Bigg"),

@@ -1,77 +1,98 @@
 r"""The answer in a sentence: `Therefore $x > 5$ is the solution.` -> `x > 5`.
 
-A sentence counts as its last formula or number, or as the one right behind "the answer is". A
-sentence that hedges (not, either, one of ...) has no answer: whoever lists everything says
-nothing.
+A text counts as its last formula or number, or as the one right behind "the answer is". A sentence
+that offers several, or takes its own back, has no answer: `one of 1, 2, 3`, `$7$ or $8$`, `it is
+not 7`.
 """
 
 import re
 
 _FORMULA = re.compile(
-    r"\$\$([^$]+)\$\$|\$((?:[^$\\\n]|\\.)+)\$|\\\[((?:[^\\]|\\[^\]])+)\\\]|\\\(((?:[^\\\n]|\\[^)\n])+)\\\)"
+    r"\$\$[^$]+\$\$"
+    r"|\$(?:[^$\\\n]|\\[^\n])+\$"
+    r"|\\\[(?:[^\\]|\\[^\]])+\\\]"
+    r"|\\\((?:[^\\\n]|\\[^)\n])+\\\)"
 )
-_NUMBER = re.compile(r"(?<![0-9A-Za-z.,_\\{^])-?[0-9]+(?:[.,][0-9]+)*(?:/[0-9]+)?(?:\s*(?:\\?%|percent\b))?")
-_CUE = re.compile(r"\b(?:answer|result|solution)(?: is|:| =)[ :]*", re.IGNORECASE)
+# A number that a word or a sign of money leads to and no sign of arithmetic goes on from.
+_NUMBER = re.compile(
+    r"(?:(?<=[A-Za-z:])|(?<=[€£])|^)[ ]*(?P<number>-?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)(?:/[0-9]+)?"
+    r"(?:[ ]?\\?%|[ ]percent\b)?)(?:(?:[ckm]?m|kg)(?:\^\{[23]\})?)?(?![ ]?[-+*/^=<>(\\_{0-9]|[A-Za-z]|[.,][0-9])",
+    re.MULTILINE,
+)
+# An amount of money opens no formula: "$10 a pound".
+_DOLLARS = re.compile(r"\$(?=[0-9][0-9,]*(?:\.[0-9]+)?(?:[ ][A-Za-z]{2}|[.,;]?(?:\s|$)))")
 _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}(?![A-Za-z}])")
-_NOT_PROSE = set(
+_OF_FORMULAS = set(
     "or and sqrt sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log lg exp pi "
     "infinity inf oo gcd lcm max min mod np asin acos atan theta alpha beta gamma lambda".split()
 )
-_HEDGES = re.compile(
-    r"\b(?:not|isn't|no|never|neither|nor|either|or|one of|any|anything|between|except|wrong|"
-    r"incorrect|maybe|perhaps|possibly|cannot|can't|all|every|everything|unless|other than)\b",
+_CUE = re.compile(r"\b(?:answer|result|solution)(?:[ ]is|:|[ ]=)[: ]*", re.IGNORECASE)
+_STATES = re.compile(r"\b(?:is|are|was|be|equals|it's|that's|of|get|gives)\b|[:=]", re.IGNORECASE)
+_OFFERS = re.compile(r"\b(?:either|neither|or|any|between|one of|not \w+ that|maybe|perhaps)\b", re.I)
+_DENIES = re.compile(
+    r"\b(?:not|no|never|nor|isn't|can't|cannot|except|unless|wrong|incorrect|false|other than)\b",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?]\s+(?=[A-Z])|\n\s*\n")
-_AFTERWORD = re.compile(r"<\|[^|]*\|>\w*|I hope it is correct\.?", re.IGNORECASE)
+_AFTERWORD = re.compile(r"<\|[^|\n]{0,40}\|>\w*|I hope it is correct\.?")
 
 
 def formula_in(text: str) -> str:
-    """The formula that a text states; the text itself if it is no sentence around a formula."""
-    found = _FORMULA.search(text)
-    words = {word.lower() for word in _WORD.findall(_FORMULA.sub(" ", text))} - _NOT_PROSE
-    if not words:
+    """The formula that a text states; the text itself if it is no sentence around one."""
+    sentence = _DOLLARS.sub(" ", _AFTERWORD.sub(" ", text))
+    plain = _FORMULA.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), sentence)
+    if not _has_words(plain):
         return text
-    text = _AFTERWORD.sub(" ", text)
-    places = [(match.start(), match.end(), match[0]) for match in _FORMULA.finditer(text)]
-    blank = _FORMULA.sub(lambda match: " " * len(match[0]), text)
-    places += [
-        (match.start(), match.end(), match[0])
-        for match in _NUMBER.finditer(blank)
-        if _has_word(_line(blank, match.start()))
-    ]
-    places.sort()
-    if not places or not (found or _WORD.search(blank, 0, places[-1][0])):
+    formulas = [match.span() for match in _FORMULA.finditer(sentence)]
+    if len(formulas) == 1 and not _has_words(plain[: formulas[0][0]]) and plain.count(" ") < 3:
+        return text  # a formula with its unit: "$5$ cm"
+    places = formulas + [match.span("number") for match in _NUMBER.finditer(plain)]
+    places = sorted(place for place in places if _has_words(_line(plain, place[0])))
+    if not formulas and not _begins_with_word(plain):
         return text
-    cues = [cue.end() for cue in _CUE.finditer(blank)]
-    behind = [place for place in places if cues and place[0] - cues[-1] in range(3)]
-    start, end, stated = behind[0] if behind else places[-1]
-    if _HEDGES.search(_sentence(blank, start, end)):
+    if not places:
         return text
-    return stated
+    start, end = _stated(plain, places)
+    return text if _takes_back(plain, start, end) else sentence[start:end]
+
+
+def _begins_with_word(plain: str) -> bool:
+    first = re.match(r"[^A-Za-z0-9]*([A-Za-z]{2,})(?![A-Za-z}])", plain)
+    return first is not None and first[1].lower() not in _OF_FORMULAS - {"and", "or"}
+
+
+def _has_words(text: str) -> bool:
+    return any(word.lower() not in _OF_FORMULAS for word in _WORD.findall(text))
 
 
 def _line(text: str, place: int) -> str:
-    start = text.rfind("\n", 0, place) + 1
     end = text.find("\n", place)
-    return text[start : end if end >= 0 else len(text)]
+    return text[text.rfind("\n", 0, place) + 1 : end if end >= 0 else len(text)]
 
 
-def _has_word(text: str) -> bool:
-    return _WORD.search(text) is not None
+def _stated(plain: str, places: list[tuple[int, int]]) -> tuple[int, int]:
+    """The place right behind the last "the answer is", or else the last one."""
+    cues = [cue.end() for cue in _CUE.finditer(plain)]
+    behind = [place for place in places if cues and 0 <= place[0] - cues[-1] < 3]
+    return behind[0] if behind else places[-1]
 
 
-def _sentence(text: str, start: int, end: int) -> str:
-    """The sentence around a place."""
-    before = [match.end() for match in _SENTENCE_END.finditer(text, 0, start)]
-    after = _SENTENCE_END.search(text, end)
-    return text[before[-1] if before else 0 : after.start() if after else len(text)]
+def _takes_back(plain: str, start: int, end: int) -> bool:
+    """Whether the sentence around a place offers a choice, or denies what stands there.
+
+    "It is not 10, it is 12" denies the 10 alone.
+    """
+    begin = max((match.end() for match in _SENTENCE_END.finditer(plain, 0, start)), default=0)
+    rest = _SENTENCE_END.search(plain, end)
+    before, after = plain[begin:start], plain[end : rest.start() if rest else len(plain)]
+    statement = max((match.end() for match in _STATES.finditer(before)), default=0)
+    return bool(_OFFERS.search(before + after) or _DENIES.search(before[statement:] + " " + after))
 
 
 # --- multiple choice ------------------------------------------------------------------------------
 
-_CHOICE = re.compile(
-    r"(?:\\text[a-z]*\s*\{\s*|\\mathr?[bf]*[m]?\s*\{|[$({*]|\s)*([A-J])\b(?![-+*/^=_'])"
+_LEADING_CHOICE = re.compile(
+    r"(?:\\text[a-z]*\s?\{|\\mathrm\s?\{|\\mathbf\s?\{|[$(*\s])*([A-J])(?![A-Za-z])[})$*]*"
 )
 _STATED_CHOICE = re.compile(
     r"\b(?:answer|choice|option)\b[^.\n]{0,60}?(?:\bis\b|:)[^.\n]{0,40}?[\s($*{]([A-J])(?![A-Za-z'])"
@@ -83,12 +104,10 @@ def choice_in(text: str) -> str | None:
     stated = [match[1] for match in _STATED_CHOICE.finditer(text)]
     if stated:
         return stated[-1]
-    leading = _CHOICE.match(text)
+    leading = _LEADING_CHOICE.match(text)
     if leading is None:
         return None
-    rest = text[leading.end() :].lstrip("}$)* ")
-    if not rest.strip(" .,:"):
-        return leading[1]
-    if re.match(r"[.:]|[a-zA-Z]{3,}", rest) or text[leading.end() :].startswith(")"):
+    bracketed, rest = leading[0].endswith(")"), text[leading.end() :]
+    if not rest.strip(" .$}") or bracketed or re.match(r"[.:]|\s+[A-Za-z]{3,}", rest):
         return leading[1]
     return None

@@ -28,8 +28,7 @@ class Decimal:
 
         An integer is never a rounding: 3 is not pi, and 86 not 600/7.
         """
-        places = self.unit.denominator
-        return self.unit < 1 and (self.digits >= 3 or (self.digits == 2 and places >= 100))
+        return self.digits >= 3 or (self.digits == 2 and self.unit <= Fraction(1, 100))
 
 
 def decimal(tokens: Tokens) -> Decimal | None:
@@ -75,7 +74,17 @@ def _is_rounding(rounded: Decimal, tokens: Tokens) -> bool:
         value = expressions.evaluate(expressions.read(tokens), {})
     except (Unreadable, Undefined, KeyError):
         return False
-    return expressions.within(value, rounded.value, rounded.unit / 2)
+    # From four digits on, 0.6666 may also be cut off instead of rounded.
+    tolerance = rounded.unit if rounded.digits >= 4 else rounded.unit / 2
+    return expressions.within(value, rounded.value, tolerance)
+
+
+def _agree(one: Decimal, other: Decimal) -> bool:
+    """Whether two decimals are equal, or the shorter one is the longer one, rounded."""
+    shorter, longer = sorted((one, other), key=lambda number: number.digits)
+    if shorter.digits < 4:
+        return one.value == other.value
+    return abs(one.value - other.value) <= (shorter.unit / 2 if longer.digits > shorter.digits else 0)
 
 
 # --- units ----------------------------------------------------------------------------------------
@@ -291,7 +300,7 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
         return bool(gold)
     one, other = decimal(gold), decimal(prediction)
     if one and other:
-        return one.value == other.value
+        return _agree(one, other)
     try:
         if expressions.same(expressions.read(gold), expressions.read(prediction)):
             return True

@@ -26,7 +26,7 @@ from rspo.rewards.answers import (
     Without,
 )
 from rspo.rewards.expressions import Apply, Undefined, Unreadable
-from rspo.rewards.extraction import final_answer
+from rspo.rewards.extraction import final_answers
 from rspo.rewards.notation import TEXT, Tokens, repaired, spellings
 
 _LONGEST_LIST = 200
@@ -34,16 +34,18 @@ _SETS = (Interval, Union, Without)
 _REVERSED = {"<": ">", ">": "<", r"\leq": r"\geq", r"\geq": r"\leq", "=": "=", r"\neq": r"\neq"}
 
 
-def equivalent(accepted: Sequence[str], prediction: str) -> bool:
-    """Whether a prediction means the same as any accepted form of the answer.
+def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
+    """Whether any reading of a response means the same as any accepted form of the answer.
 
-    The accepted forms may stand in a box or between dollars; a prediction is the content of one.
+    Args:
+        accepted: forms of the answer; each may stand in a box, between dollars or in a sentence.
+        predictions: contents of boxes, from `rspo.rewards.extraction.final_answers`.
     """
-    return any(_equivalent(form, prediction) for form in accepted)
+    return any(_equivalent(form, read) for form in accepted for read in predictions)
 
 
 def _equivalent(form: str, prediction: str) -> bool:
-    form, prediction = repaired(final_answer(form) or form), repaired(prediction)
+    form, prediction = repaired([*final_answers(form), form][0]), repaired(prediction)
     if (choice := prose.choice_in(form)) and prose.choice_in(prediction) is not None:
         return choice == prose.choice_in(prediction)
     golds = [answers.read(way) for way in spellings(prose.formula_in(form))]
@@ -159,7 +161,8 @@ def _value(relation: Relation, is_label: Callable[[Tokens], bool]) -> Answer | N
     if not set(relation.signs) <= {"=", r"\in", r"\approx"}:
         return None
     first, last = relation.members[0], relation.members[-1]
-    if is_label(first) or _equal_numbers(first, last):
+    chained = len(relation.members) > 2 and any(map(is_label, relation.members[1:-1]))
+    if is_label(first) or chained or _equal_numbers(first, last):
         return answers.read(last)
     if relation.signs == (r"\approx",):
         return answers.read(first)
