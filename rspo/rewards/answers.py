@@ -232,7 +232,7 @@ def _union(tokens: Tokens, depth: int) -> Answer | None:
         return Without(read(left, depth), read(right, depth))
     if tokens in ((r"\mathbb", "{", "R", "}"), (r"\mathbb", "R")):
         return EVERYTHING
-    return None
+    return Collected(()) if tokens == (r"\emptyset",) else None
 
 
 def _brackets(tokens: Tokens, depth: int) -> Answer | None:

@@ -61,11 +61,11 @@ _GREEK = {
     for name in (
         "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau "
         "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega "
-        "ell hbar pi infty mho imath jmath"
+        "ell hbar pi infty mho imath jmath parameter"
     ).split()
 }
 _ACCENTS = {"\\" + name for name in ("vec", "bar", "hat", "overline", "tilde", "dot", "ddot")}
-_NAMED = {
+FUNCTIONS = {
     "\\" + name
     for name in (
         "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp"
@@ -78,6 +78,7 @@ _PAIRS = {
     r"\lfloor": r"\rfloor",
     r"\lceil": r"\rceil",
 }
+_FUNCTION_NAMES = set("fghFGH")
 _FACTOR_ENDS = {"+", "-", "*", "/", ":", ")", "]", "}", "=", ",", "!", "^", "_"}
 
 
@@ -172,17 +173,11 @@ class _Reader:
         return operand
 
     def argument(self) -> Expression:
-        r"""An argument of a command: a group, or in TeX's way one digit or letter, \frac12."""
-        if self.next == "{":
-            self.take()
-            inside = self._inside("}")
-            return inside
-        token = self.take()
-        if token.isalnum() and len(token) > 1:
-            self._tokens.append(token[1:])
-            token = token[0]
-        self._tokens.append(token)
-        return self.atom()
+        """An argument of a command, in braces or a single atom."""
+        if self.next != "{":
+            return self.atom()
+        self.take()
+        return self._inside("}")
 
     def _inside(self, closing: str) -> Expression:
         bars, self._within_bars = self._within_bars, closing == "|"
@@ -204,14 +199,12 @@ class _Reader:
             return Apply(token, (self.argument(), self.argument()))
         if token == r"\sqrt":
             return self._root()
-        if token in _NAMED:
+        if token in FUNCTIONS:
             return self._function(token)
         return self._symbol(token)
 
     def _number(self, token: str) -> Expression:
         if not token.isascii():
-            raise Unreadable
-        if token.endswith("."):
             raise Unreadable
         value = decimal(token)
         if self.next == r"\overline" and "." in token:
@@ -235,24 +228,15 @@ class _Reader:
 
     def _fraction_of_mixed(self) -> Fraction | None:
         r"""The fraction right behind a whole number, as in 2\frac{1}{3} or 2 1/3."""
-        ahead = self._tokens[::-1][:7] if self.next in (r"\frac",) else self._tokens[-1:-4:-1]
-        shape = [token for token in ahead if not _is_digits(token)]
-        digits = [token for token in ahead if _is_digits(token)]
-        if ahead[:1] == [r"\frac"]:
-            if shape == [r"\frac", "{", "}", "{", "}"] and len(digits) == 2:
-                used = 7
-            elif _is_digits(ahead[1]) and len(ahead[1]) == 2:  # \frac12
-                used, digits = 2, list(ahead[1])
-            else:
-                return None
-        elif len(ahead) == 3 and shape == ["/"] and ahead[1] == "/":
-            used = 3
-        else:
-            return None
-        if int(digits[1]) == 0:
-            raise Unreadable
-        del self._tokens[-used:]
-        return Fraction(int(digits[0]), int(digits[1]))
+        for signs in ([r"\frac", "{", "", "}", "{", "", "}"], ["", "/", ""]):
+            ahead = self._tokens[-1 : -len(signs) - 1 : -1]
+            if [("" if _is_digits(token) else token) for token in ahead] == signs:
+                numerator, denominator = (int(token) for token in ahead if _is_digits(token))
+                del self._tokens[-len(signs) :]
+                if denominator == 0:
+                    raise Unreadable
+                return Fraction(numerator, denominator)
+        return None
 
     def _root(self) -> Expression:
         index: Expression = Number(Fraction(2))
@@ -293,7 +277,7 @@ class _Reader:
         if self.next in ("(", "{", "["):
             return self.postfix(self.atom())
         argument = self.signed()
-        while self._starts_factor() and self.next not in _NAMED:
+        while self._starts_factor() and self.next not in FUNCTIONS:
             argument = Apply("*", (argument, self.power()))
         return argument
 
@@ -315,6 +299,8 @@ class _Reader:
         if self.next == "_":
             self.take()
             token += "_" + "".join(self._group())
+        if token in _FUNCTION_NAMES and self.next == "(":
+            raise Unreadable  # f(2x) is no product
         return Symbol(token)
 
     def _group(self) -> Iterator[str]:
@@ -453,7 +439,8 @@ def _factorial(number: Value) -> Value:
 
 
 def _binomial(upper: Value, lower: Value) -> Value:
-    return _factorial(upper) / _mpmath(_factorial(lower)) / _mpmath(_factorial(upper - lower))
+    below = _mpmath(_factorial(lower)) * _mpmath(_factorial(_OPERATIONS["-"](upper, lower)))
+    return _mpmath(_factorial(upper)) / below
 
 
 def _rounded(towards: Callable[[mpmath.mpf], mpmath.mpf]) -> Callable[[Value], Value]:

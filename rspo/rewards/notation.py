@@ -120,7 +120,7 @@ _TOKEN = re.compile(
     r"|\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|sf)|mbox|hbox|operatorname)\*?\{[^{}]*\}"
     r"|\\[a-zA-Z]+"
     r"|\\[^a-zA-Z]"
-    r"|(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+    r"|(?:[0-9]+(?:\.[0-9]+|\.(?=\\overline))?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
     r"|[a-zA-Z]+"
     r"|\S"
 )
@@ -242,8 +242,8 @@ def tokens(text: str) -> Tokens:
         if canonical == "\\\\" and r"\begin" in text:
             continue
         text = pattern.sub(canonical, text)
-    found = _degrees(_undelimited(_canonical(text, in_text=False)))
-    return trimmed(tuple(found[:LONGEST]))
+    found = _degrees(_undelimited(_canonical(text, in_text=False)[:LONGEST]))
+    return trimmed(tuple(_braced(found)))
 
 
 def trimmed(found: Tokens) -> Tokens:
@@ -283,6 +283,38 @@ def _undelimited(found: list[str]) -> list[str]:
             kept.append(token)
         after_size = token in (r"\left", r"\right")
     return kept
+
+
+def _braced(found: list[str]) -> list[str]:
+    r"""\frac12, \frac1{2} and \frac ab with braces: a bare argument is one digit or letter."""
+    following: list[str] = []  # the tokens behind, in reverse
+    for token in reversed(found):
+        if token in (r"\frac", r"\binom"):
+            arguments = [_argument(following) for _ in range(2)]
+            for argument in reversed(arguments):
+                following += ["}", *reversed(argument), "{"]
+        following.append(token)
+    return following[::-1]
+
+
+def _argument(following: list[str]) -> list[str]:
+    """The next argument, its braces left out, taken off the tokens that follow."""
+    if not following:
+        return []
+    token = following.pop()
+    if token != "{":
+        if token.isalnum() and len(token) > 1:
+            following.append(token[1:])
+        return [token[0]] if token.isalnum() else [token]
+    argument: list[str] = []
+    depth = 1
+    while following:
+        token = following.pop()
+        depth += (token == "{") - (token == "}")
+        if depth == 0:
+            break
+        argument.append(token)
+    return argument
 
 
 def _degrees(found: list[str]) -> list[str]:

@@ -48,7 +48,7 @@ def formula_in(text: str) -> str:
         return text  # a formula with its unit: "$5$ cm"
     places = formulas + [match.span("number") for match in _NUMBER.finditer(plain)]
     places = sorted(place for place in places if _has_words(_line(plain, place[0])))
-    if not formulas and not _begins_with_word(plain):
+    if not formulas and not _is_sentence(plain):
         return text
     if not places:
         return text
@@ -56,9 +56,12 @@ def formula_in(text: str) -> str:
     return text if _takes_back(plain, start, end) else sentence[start:end]
 
 
-def _begins_with_word(plain: str) -> bool:
+def _is_sentence(plain: str) -> bool:
+    """Words first, and three of them or a colon: `Answer: 7`, but not `October 30`."""
     first = re.match(r"[^A-Za-z0-9]*([A-Za-z]{2,})(?![A-Za-z}])", plain)
-    return first is not None and first[1].lower() not in _OF_FORMULAS - {"and", "or"}
+    if first is None or first[1].lower() in _OF_FORMULAS - {"and", "or"}:
+        return False
+    return len(_WORD.findall(plain)) >= 3 or re.match(r"[A-Za-z ]+:", plain) is not None
 
 
 def _has_words(text: str) -> bool:

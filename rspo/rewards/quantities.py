@@ -158,6 +158,8 @@ def split_unit(tokens: Tokens) -> tuple[Tokens, Tokens]:
     if tokens[0].isdigit() and tokens[1:2] and tokens[1].removeprefix(TEXT) in _ORDINALS:
         return tokens[:1], ()
     for start in range(1, len(tokens)):
+        if tokens[start] == r"\degree" and not expressions.FUNCTIONS.isdisjoint(tokens[:start]):
+            continue  # sin 30 degrees is no number of degrees
         if _starts_unit(tokens[start]) and _is_unit(tokens[start:]):
             body = tokens[:start]
             if body[-1:] == ("*",):
@@ -269,6 +271,8 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     """Whether two quantities are the same."""
     if gold == prediction:
         return True
+    if (digits := _in_base(gold)) is not None:
+        return digits[0] == prediction or digits == _in_base(prediction)
     gold, prediction = _without_number_words(gold), _without_number_words(prediction)
     (one, unit), (other, other_unit) = split_unit(gold), split_unit(prediction)
     one, other = _without_number_words(one), _without_number_words(other)
@@ -283,6 +287,14 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     if r"\degree" in unit + other_unit and r"\pi" in one + other:
         return same_value(_as_value(one, unit), _as_value(other, other_unit))
     return False
+
+
+def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
+    """204_5 as its digits and its base; the question may have named the base already."""
+    if len(tokens) < 3 or tokens[1] != "_" or not tokens[0].isalnum():
+        return None
+    base = tuple(token for token in tokens[2:] if token not in ("{", "}"))
+    return (tokens[:1], base) if len(base) == 1 and tokens[0][0].isdigit() else None
 
 
 def _as_value(tokens: Tokens, unit: Tokens) -> Tokens:

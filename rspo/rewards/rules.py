@@ -71,19 +71,17 @@ def same(gold: Answer, prediction: Answer) -> bool:
 
 
 def _same_formulas(gold: Tokens, prediction: Tokens) -> bool:
-    words, other = _words(gold), _words(prediction)
-    if words and other and words == other:
+    if gold and _words(gold) == _words(prediction):
         return True
     return quantities.same(gold, prediction)
 
 
-def _words(tokens: Tokens) -> str:
-    """Running text as its letters alone, empty if it is none."""
-    kept = [token.removeprefix(TEXT) for token in tokens if token not in ("-", "'", "(", ")", ".")]
-    if not kept or not all(word.isalpha() or word == "," for word in kept):
-        return ""
-    joined = "".join(kept)
-    return joined.lower() if len(joined) > 1 else joined
+def _words(tokens: Tokens) -> list[str]:
+    r"""What is written, whether in \text{} or not; capitals count only in single letters."""
+    kept = [token.removeprefix(TEXT) for token in tokens if token not in ("-", "(", ")", ".")]
+    if not any(word.isalpha() and len(word) > 2 for word in kept):
+        return list(tokens)
+    return [word.lower() if len(word) > 1 else word for word in kept]
 
 
 # --- collections ----------------------------------------------------------------------------------
@@ -181,20 +179,23 @@ _NAME_SIGNS = {"(", ")", ",", "{", "}", "'", "_", "|", ":", "/"}
 
 
 def _is_name(tokens: Tokens) -> bool:
-    """One symbol, also with index or argument: x, x_1, f(x), (x, y), \\angle ABC."""
+    r"""One symbol, also with index or argument: x, x_1, f(x), (x, y), |AB|, \angle ABC."""
     plain = [token for token in tokens if token not in _NAME_SIGNS]
     names = [token for token in plain if not token.isdigit()]
-    return bool(names) and all(
-        token.isalpha() or token.startswith(("\\", TEXT)) for token in names
-    ) and (tokens[0] in ("(", "|") or not tokens[0][0].isdigit()) and (
-        "_" in tokens or "(" in tokens or len(plain) == len(names)
-    )
+    if not names or tokens[0][0].isdigit():
+        return False
+    if "|" in tokens and not any(name.isupper() and len(name) > 1 for name in names):
+        return False  # |x| = 7 leaves the sign of x open; a length |AB| does not
+    if not all(token.isalpha() or token.startswith(("\\", TEXT)) for token in names):
+        return False
+    return "_" in tokens or "(" in tokens or len(plain) == len(names)
 
 
 def _is_label(tokens: Tokens) -> bool:
     """What may stand on the left of a value: anything with a symbol and no number of its own."""
     return _is_name(tokens) or (
-        any(token.isalpha() or token.startswith("\\") for token in tokens)
+        "|" not in tokens
+        and any(token.isalpha() or token.startswith("\\") for token in tokens)
         and not any(token[0].isdigit() for token in tokens)
     )
 
@@ -203,6 +204,9 @@ def _same_relations(gold: Relation, prediction: Relation) -> bool:
     if set(gold.signs) | set(prediction.signs) <= {"=", r"\in", r"\approx"}:
         if _same_names(gold, prediction):
             return True
+    one, other = _solutions(gold), _solutions(prediction)
+    if one is not None and other is not None and one[0] == other[0] and same(one[1], other[1]):
+        return True
     if len(gold.signs) == len(prediction.signs) == 1:
         return _proportional(gold, prediction)
     if gold.signs == prediction.signs and all(
@@ -214,6 +218,15 @@ def _same_relations(gold: Relation, prediction: Relation) -> bool:
         quantities.same(*pair)
         for pair in zip(reversed(gold.members), prediction.members, strict=True)
     )
+
+
+def _solutions(relation: Relation) -> tuple[Tokens, Answer] | None:
+    """The unknown of an inequality or of x in S, and the set that it lies in."""
+    names = [member for member in relation.members if _is_name(member)]
+    if len(names) != 1 or "=" in relation.signs:
+        return None
+    solutions = _as_set(relation) or _value(relation, _is_name)
+    return None if solutions is None else (names[0], solutions)
 
 
 def _same_names(gold: Relation, prediction: Relation) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import math_verify
 import sympy
+import sympy.physics.units  # parses names of its own at import, which the lock below would refuse
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from sympy.parsing import sympy_parser
 
@@ -38,7 +39,7 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
         return False
     real = not any(token in ("i", r"\imath") for token in gold + prediction)
     try:
-        read = [_in_order(_read(tokens, real)) for tokens in (gold, prediction)]
+        read = [_carried_out(_read(tokens, real)) for tokens in (gold, prediction)]
     except Exception:  # the parser's own errors, recursion, SymPy's refusals
         return False
     # No time limit of math-verify's own: it would replace the worker's.
@@ -60,8 +61,6 @@ def _read(tokens: Tokens, real: bool) -> Any:
     return _Reader(is_real=real, config=config).parse(latex.replace(r"\degree", r"^{\circ}"))
 
 
-def _in_order(expression: Any) -> Any:
-    """The factors and terms in SymPy's order, which the reader leaves as they were written."""
-    if not isinstance(expression, sympy.Basic) or not expression.args:
-        return expression
-    return expression.func(*map(_in_order, expression.args))
+def _carried_out(expression: Any) -> Any:
+    """Sums and integrals carried out; factors in SymPy's order, not as they were written."""
+    return expression.doit() if isinstance(expression, sympy.Basic) else expression
