@@ -135,20 +135,45 @@ def enclosed(tokens: Tokens) -> bool:
     return False
 
 
-def _without_quantifiers(tokens: Tokens) -> Tokens:
-    """Without `for all real x` and `where k is an integer`, which bound nothing.
+def parameter(tokens: Tokens) -> str | None:
+    r"""The letter that stands for any whole number: k in `k \in \mathbb{Z}`, `for integers k`."""
+    for place, token in enumerate(tokens):
+        if not (token.removeprefix(TEXT).isalpha() and len(token.removeprefix(TEXT)) == 1):
+            continue
+        behind, before = tokens[place + 1 : place + 5], tokens[max(0, place - 1) : place]
+        whole = behind[:2] == (r"\in", r"\mathbb") and ("Z" in behind or "N" in behind)
+        said = before in ((TEXT + "integer",), (TEXT + "integers",))
+        if whole or said or behind[:3] == (TEXT + "is", TEXT + "an", TEXT + "integer"):
+            return token.removeprefix(TEXT)
+    return None
 
-    Anything with a number or an inequality in it does bound something, and stays.
+
+def _without_quantifiers(tokens: Tokens) -> Tokens:
+    r"""Without `for all real x`, `where k is an integer` and `, k \in \mathbb{Z}`.
+
+    They bound nothing; anything with a number or an inequality in it does, and stays.
     """
     for place, token in enumerate(tokens):
-        if place and token in _QUANTIFIERS:
+        if place and (token in _QUANTIFIERS or _declares(tokens[place - 1 : place + 3])):
             end = place + 1
             while end < len(tokens) and _quantifies(tokens[end]):
                 end += 1
             behind = tokens[end:]
-            if len(tokens[place:end]) > 1 and behind[:1] in ((), (",",), (";",), ("and",), ("or",)):
-                return trimmed(_without_quantifiers(trimmed(tokens[:place])) + behind)
+            if end > place + 1 and behind[:1] in ((), (",",), (";",), ("and",), ("or",)):
+                before = tokens[:place]
+                if before[-1:] == ("(",) and tokens[end - 1] == ")":
+                    before = before[:-1]
+                return trimmed(_without_quantifiers(trimmed(before)) + behind)
     return tokens
+
+
+def _declares(tokens: Tokens) -> bool:
+    return (
+        tokens[0] in (",", ";", "(")
+        and len(tokens[1]) == 1
+        and tokens[2:] == (r"\in", r"\mathbb")
+        and tokens[1].isalpha()
+    )
 
 
 _QUANTIFIERS = {TEXT + "for", TEXT + "where", TEXT + "with", r"\forall"}

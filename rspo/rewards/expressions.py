@@ -101,6 +101,7 @@ class _Reader:
         self._tokens = list(reversed(tokens))
         self._depth = 0
         self._within_bars = False
+        self._last = ""
 
     @property
     def next(self) -> str | None:
@@ -109,7 +110,8 @@ class _Reader:
     def take(self) -> str:
         if not self._tokens:
             raise Unreadable
-        return self._tokens.pop()
+        self._last = self._tokens.pop()
+        return self._last
 
     def expect(self, token: str) -> None:
         if self.take() != token:
@@ -138,13 +140,13 @@ class _Reader:
                 return product
 
     def _starts_factor(self) -> bool:
-        """Whether another factor follows without a sign; two numbers side by side are none."""
+        """Whether another factor follows without a sign; a number does so only behind brackets."""
         following = self.next
         if following is None or following in _FACTOR_ENDS or following in _PAIRS.values():
             return False
         if following == "|":
             return not self._within_bars
-        return not following[0].isdigit() and following[0] != "."
+        return self._last in (")", "}") or not (following[0].isdigit() or following[0] == ".")
 
     def signed(self) -> Expression:
         minus = False

@@ -117,14 +117,14 @@ _DECIMAL_COMMA = re.compile(r"(?<![0-9.,])(?:0,[0-9]+|[0-9]+,[0-9]{2})(?![0-9.,]
 
 _TOKEN = re.compile(
     r"\\(?:begin|end)\{[a-z]+\*?\}"
-    r"|\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|sf)|mbox|hbox|operatorname)\*?\{[^{}]*\}"
+    r"|\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|sf)|mbox|hbox|operatorname)\*?[ ]?\{[^{}]*\}"
     r"|\\[a-zA-Z]+"
     r"|\\[^a-zA-Z]"
-    r"|(?:[0-9]+(?:\.[0-9]+|\.(?=\\overline))?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+    r"|(?:[0-9]+(?:\.[0-9]+|\.(?=\\overline|/))?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
     r"|[a-zA-Z]+"
     r"|\S"
 )
-_OF_TEXT = re.compile(r"\\(?:text|math|mbox|hbox|operatorname)[a-z]*\*?\{")
+_OF_TEXT = re.compile(r"\\(?:text|math|mbox|hbox|operatorname)[a-z]*\*?[ ]?\{")
 
 _RENAMED = {
     r"\dfrac": r"\frac",
@@ -158,6 +158,7 @@ _RENAMED = {
     r"\div": "/",
     r"\infin": r"\infty",
     r"\textcirc": r"\circ",
+    r"\prime": "'",
     r"\cupdot": r"\cup",
     r"\sqcup": r"\cup",
     r"\backslash": r"\setminus",
@@ -242,7 +243,7 @@ def tokens(text: str) -> Tokens:
         if canonical == "\\\\" and r"\begin" in text:
             continue
         text = pattern.sub(canonical, text)
-    found = _degrees(_undelimited(_canonical(text, in_text=False)[:LONGEST]))
+    found = _raised(_undelimited(_canonical(text, in_text=False)[:LONGEST]))
     return trimmed(tuple(_braced(found)))
 
 
@@ -317,13 +318,15 @@ def _argument(following: list[str]) -> list[str]:
     return argument
 
 
-def _degrees(found: list[str]) -> list[str]:
-    r"""^\circ and ^{\circ} as \degree."""
+def _raised(found: list[str]) -> list[str]:
+    r"""^\circ and ^{\circ} as \degree, ^\prime as a prime."""
+    marks = {r"\circ": r"\degree", r"\degree": r"\degree", "'": "'"}
     text: list[str] = []
     for token in found:
         text.append(token)
-        if text[-2:] in (["^", r"\circ"], ["^", r"\degree"]):
-            text[-2:] = [r"\degree"]
-        elif text[-4:] in (["^", "{", r"\circ", "}"], ["^", "{", r"\degree", "}"]):
-            text[-4:] = [r"\degree"]
+        bare, braced = text[-2:-1] == ["^"], text[-4:-2] == ["^", "{"] and token == "}"
+        if bare and token in marks:
+            text[-2:] = [marks[token]]
+        elif braced and text[-2] in marks:
+            text[-4:] = [marks[text[-2]]]
     return text

@@ -291,10 +291,12 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
 
 def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
     """204_5 as its digits and its base; the question may have named the base already."""
-    if len(tokens) < 3 or tokens[1] != "_" or not tokens[0].isalnum():
+    if "_" not in tokens[1:3]:
         return None
-    base = tuple(token for token in tokens[2:] if token not in ("{", "}"))
-    return (tokens[:1], base) if len(base) == 1 and tokens[0][0].isdigit() else None
+    digits, base = tokens[: tokens.index("_")], tokens[tokens.index("_") + 1 :]
+    base = tuple(token for token in base if token not in ("{", "}"))
+    numeric = digits[-1][0].isdigit() and digits[:-1] in ((), ("-",))
+    return (digits, base) if len(base) == 1 and numeric else None
 
 
 def _as_value(tokens: Tokens, unit: Tokens) -> Tokens:

@@ -6,7 +6,7 @@ what is accepted. Comparing can take for ever or all memory, so this module is o
 by the worker processes of `rspo.rewards.workers`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 from rspo.rewards import answers, expressions, prose, quantities, symbolic
@@ -48,9 +48,15 @@ def _equivalent(form: str, prediction: str) -> bool:
     form, prediction = repaired([*final_answers(form), form][0]), repaired(prediction)
     if (choice := prose.choice_in(form)) and prose.choice_in(prediction) is not None:
         return choice == prose.choice_in(prediction)
-    golds = [answers.read(way) for way in spellings(prose.formula_in(form))]
-    read = [answers.read(way) for way in spellings(prose.formula_in(prediction))]
-    return any(same(gold, answer) for gold in golds for answer in read)
+    return any(same(gold, read) for gold in _readings(form) for read in _readings(prediction))
+
+
+def _readings(text: str) -> Iterator[Answer]:
+    """What a text may mean; a letter for any whole number may also be called otherwise."""
+    for way in spellings(prose.formula_in(text)):
+        yield answers.read(way)
+        if (letter := answers.parameter(way)) is not None:
+            yield answers.read(tuple(r"\parameter" if t == letter else t for t in way))
 
 
 def same(gold: Answer, prediction: Answer) -> bool:

@@ -47,8 +47,8 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _may_be_read(tokens: Tokens) -> bool:
-    """Words are no product of letters, and a number's base no index that may be left out."""
-    if any(token.startswith(TEXT) and len(token) > 2 for token in tokens):
+    """Words are no product of letters, 7' is no transpose, and no base may be left out."""
+    if any(token.startswith(TEXT) and len(token) > 2 or token == "'" for token in tokens):
         return False
     return not any(
         one[0].isdigit() and other == "_" for one, other in zip(tokens, tokens[1:], strict=False)
