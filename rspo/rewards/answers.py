@@ -112,11 +112,8 @@ def split(tokens: Tokens, separators: Iterable[str]) -> list[Tokens]:
     separators = frozenset(separators)
     parts, start, depth = [], 0, 0
     for place, token in enumerate(tokens):
-        if token in _OPENING or token.startswith(r"\begin{"):
-            depth += 1
-        elif token in _CLOSING or token.startswith(r"\end{"):
-            depth -= 1
-        elif depth == 0 and token in separators:
+        depth += _opens(token) - _closes(token)
+        if depth == 0 and token in separators:
             parts.append(tokens[start:place])
             start = place + 1
     parts.append(tokens[start:])
@@ -146,6 +143,23 @@ def parameter(tokens: Tokens) -> str | None:
         if whole or said or behind[:3] == (TEXT + "is", TEXT + "an", TEXT + "integer"):
             return token.removeprefix(TEXT)
     return None
+
+
+def nesting(tokens: Tokens) -> int:
+    """How many brackets stand open at most."""
+    depth = deepest = 0
+    for token in tokens:
+        depth += _opens(token) - _closes(token)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _opens(token: str) -> bool:
+    return token in _OPENING or token.startswith(r"\begin{")
+
+
+def _closes(token: str) -> bool:
+    return token in _CLOSING or token.startswith(r"\end{")
 
 
 def _without_quantifiers(tokens: Tokens) -> Tokens:
@@ -181,7 +195,9 @@ _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb",
 
 
 def _quantifies(token: str) -> bool:
-    return token in _DOMAIN or (token.removeprefix(TEXT).isalpha() and len(token.removeprefix(TEXT)) == 1)
+    return token in _DOMAIN or (
+        token.removeprefix(TEXT).isalpha() and len(token.removeprefix(TEXT)) == 1
+    )
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:
@@ -239,12 +255,18 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
 def _by_entry(relation: Relation, depth: int) -> Answer:
     """(f(x), g(x)) = (x, 1) entry by entry; (x, y) = (1, 2) stays a point."""
     label, value = relation.members[0], relation.members[-1]
-    if relation.signs != ("=",) or not (enclosed(label) and enclosed(value)) or "(" not in label[1:]:
+    if (
+        relation.signs != ("=",)
+        or not (enclosed(label) and enclosed(value))
+        or "(" not in label[1:]
+    ):
         return relation
     labels, values = split(label[1:-1], ","), split(value[1:-1], ",")
     if len(labels) < 2 or len(labels) != len(values):
         return relation
-    return Listed(tuple(read((*pair[0], "=", *pair[1]), depth) for pair in zip(labels, values, strict=True)))
+    return Listed(
+        tuple(read((*pair[0], "=", *pair[1]), depth) for pair in zip(labels, values, strict=True))
+    )
 
 
 def _union(tokens: Tokens, depth: int) -> Answer | None:

@@ -85,8 +85,10 @@ _FACTOR_ENDS = {"+", "-", "*", "/", ":", ")", "]", "}", "=", ",", "!", "^", "_"}
 def read(tokens: Tokens) -> Expression:
     """The tree of a whole token sequence.
 
-    Raises: Unreadable if any of it is not understood.
+    Raises: Unreadable if any of it is not understood, Undefined if it is deeper than any answer.
     """
+    if r"\infty" in tokens and len(tokens) > 2:
+        raise Unreadable  # infinity is an end of an interval, but no number to calculate with
     reader = _Reader(tokens)
     expression = reader.sum()
     if reader.next is not None:
@@ -120,7 +122,7 @@ class _Reader:
     def sum(self) -> Expression:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise Unreadable
+            raise Undefined
         total = self.product()
         while self.next in ("+", "-"):
             sign = self.take()

@@ -6,7 +6,7 @@ from collections import deque
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped brace, \{ or \}, is no brace
 # A sign of percent behind a number, or escaped, begins no comment.
-_COMMENT = re.compile(r"(?:^|(?<=[^\s\d\\$%])[ \t]{1,9})[ \t]*%.*", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|(?<=[^\s\d\\$%])[ \t])[ \t]*%.*", re.MULTILINE)
 # What joins boxes to one answer: \boxed{1}, \boxed{2} \text{ and } y = \boxed{3}.
 _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad|\\text\{[^{}]*(?:and|or)[ ]*\}|(?:[a-z]{3,12}[ ])?\b(?:and|or)\b"
@@ -49,7 +49,7 @@ def _boxes(text: str) -> list[str]:
     boxes: list[str] = []
     following = None
     for opening in reversed(openings):
-        content, end = _argument(text[: following], opening.end())
+        content, end = _argument(text[:following], opening.end())
         if not content or (following is not None and not _joined(text[end:following])):
             break
         boxes.insert(0, content)

@@ -10,8 +10,8 @@ import re
 _FORMULA = re.compile(
     r"\$\$[^$]+\$\$"
     r"|\$(?:[^$\\\n]|\\[^\n])+\$"
-    r"|\\\[(?:[^\\]|\\[^\]])+\\\]"
-    r"|\\\((?:[^\\\n]|\\[^)\n])+\\\)"
+    r"|\\\[(?:[^\\]|\\[^][])+\\\]"
+    r"|\\\((?:[^\\\n]|\\[^()\n])+\\\)"
 )
 # A number that a word or a sign of money leads to and no sign of arithmetic goes on from.
 _NUMBER = re.compile(
@@ -28,7 +28,9 @@ _OF_FORMULAS = set(
 )
 _CUE = re.compile(r"\b(?:answer|result|solution)(?:[ ]is|:|[ ]=)[: ]*", re.IGNORECASE)
 _STATES = re.compile(r"\b(?:is|are|was|be|equals|it's|that's|of|get|gives)\b|[:=]", re.IGNORECASE)
-_OFFERS = re.compile(r"\b(?:either|neither|or|any|between|one of|not \w+ that|maybe|perhaps)\b", re.I)
+_OFFERS = re.compile(
+    r"\b(?:either|neither|or|any|between|one of|not \w+ that|maybe|perhaps)\b", re.I
+)
 _DENIES = re.compile(
     r"\b(?:not|no|never|nor|isn't|can't|cannot|except|unless|wrong|incorrect|false|other than)\b",
     re.IGNORECASE,
@@ -46,8 +48,7 @@ def formula_in(text: str) -> str:
     formulas = [match.span() for match in _FORMULA.finditer(sentence)]
     if len(formulas) == 1 and not _has_words(plain[: formulas[0][0]]) and plain.count(" ") < 3:
         return text  # a formula with its unit: "$5$ cm"
-    places = formulas + [match.span("number") for match in _NUMBER.finditer(plain)]
-    places = sorted(place for place in places if _has_words(_line(plain, place[0])))
+    places = sorted(formulas + _numbers(plain))
     if not formulas and not _is_sentence(plain):
         return text
     if not places:
@@ -68,9 +69,15 @@ def _has_words(text: str) -> bool:
     return any(word.lower() not in _OF_FORMULAS for word in _WORD.findall(text))
 
 
-def _line(text: str, place: int) -> str:
-    end = text.find("\n", place)
-    return text[text.rfind("\n", 0, place) + 1 : end if end >= 0 else len(text)]
+def _numbers(plain: str) -> list[tuple[int, int]]:
+    """Where numbers stand, in lines that have words."""
+    found, start = [], 0
+    for line in plain.splitlines(keepends=True):
+        if _has_words(line):
+            places = (match.span("number") for match in _NUMBER.finditer(line))
+            found += [(start + first, start + last) for first, last in places]
+        start += len(line)
+    return found
 
 
 def _stated(plain: str, places: list[tuple[int, int]]) -> tuple[int, int]:

@@ -84,7 +84,9 @@ def _agree(one: Decimal, other: Decimal) -> bool:
     shorter, longer = sorted((one, other), key=lambda number: number.digits)
     if shorter.digits < 4:
         return one.value == other.value
-    return abs(one.value - other.value) <= (shorter.unit / 2 if longer.digits > shorter.digits else 0)
+    return abs(one.value - other.value) <= (
+        shorter.unit / 2 if longer.digits > shorter.digits else 0
+    )
 
 
 # --- units ----------------------------------------------------------------------------------------
@@ -186,6 +188,8 @@ def _looks_like_a_word(token: str) -> bool:
 
 
 def _is_unit(tokens: Tokens) -> bool:
+    if sum(token in (r"\%", r"\degree") for token in tokens) > 1:
+        return False
     in_exponent = False
     for token in tokens:
         word = token.removeprefix(TEXT).lower()
@@ -230,9 +234,7 @@ _NUMBER_WORDS = {
 }
 _TENS = {
     word: 10 * value
-    for value, word in enumerate(
-        "thirty forty fifty sixty seventy eighty ninety".split(), start=3
-    )
+    for value, word in enumerate("thirty forty fifty sixty seventy eighty ninety".split(), start=3)
 }
 
 
@@ -302,7 +304,9 @@ def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
 def _as_value(tokens: Tokens, unit: Tokens) -> Tokens:
     """A percentage or a number of degrees as the number that it is."""
     if unit == (r"\%",):
-        return (*tokens, "*", "10", "^", "-", "2") if decimal(tokens) else ("(", *tokens, ")", r"\%")
+        return (
+            (*tokens, "*", "10", "^", "-", "2") if decimal(tokens) else ("(", *tokens, ")", r"\%")
+        )
     if unit == (r"\degree",):
         return ("(", *tokens, ")", r"\degree")
     return tokens

@@ -7,7 +7,7 @@ by the worker processes of `rspo.rewards.workers`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from math import inf
+from math import inf, isclose
 
 from rspo.rewards import answers, expressions, prose, quantities, symbolic
 from rspo.rewards.answers import (
@@ -41,7 +41,10 @@ def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
         accepted: forms of the answer; each may stand in a box, between dollars or in a sentence.
         predictions: contents of boxes, from `rspo.rewards.extraction.final_answers`.
     """
-    return any(_equivalent(form, read) for form in accepted for read in predictions)
+    try:
+        return any(_equivalent(form, read) for form in accepted for read in predictions)
+    except RecursionError:  # longer or deeper than any answer
+        return False
 
 
 def _equivalent(form: str, prediction: str) -> bool:
@@ -72,7 +75,9 @@ def same(gold: Answer, prediction: Answer) -> bool:
     if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
         return _same_sets(gold, prediction)
     if isinstance(gold, Matrix) and isinstance(prediction, Formula):
-        return r"\begin{" in "".join(prediction.tokens) and symbolic.same(gold.tokens, prediction.tokens)
+        return r"\begin{" in "".join(prediction.tokens) and symbolic.same(
+            gold.tokens, prediction.tokens
+        )
     return _same_collections(gold, prediction)
 
 
@@ -110,7 +115,11 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
         return _same_in_order(one, other)
     if ordered:
         return False
-    if isinstance(gold, Listed) and isinstance(prediction, Listed) and _labels_decide(gold, prediction):
+    if (
+        isinstance(gold, Listed)
+        and isinstance(prediction, Listed)
+        and _labels_decide(gold, prediction)
+    ):
         return _same_in_order(one, other)
     return _same_in_any_order(one, other)
 
@@ -118,7 +127,9 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
 def _items(answer: Answer) -> tuple[Answer, ...] | None:
     if isinstance(answer, Listed | Ordered | Collected):
         return answer.items
-    if isinstance(answer, Matrix) and (len(answer.rows) == 1 or all(len(r) == 1 for r in answer.rows)):
+    if isinstance(answer, Matrix) and (
+        len(answer.rows) == 1 or all(len(r) == 1 for r in answer.rows)
+    ):
         return tuple(cell for row in answer.rows for cell in row)
     return (answer,) if isinstance(answer, Formula) else None
 
@@ -168,9 +179,13 @@ def _value(relation: Relation, is_label: Callable[[Tokens], bool]) -> Answer | N
     chained = len(relation.members) > 2 and any(map(is_label, relation.members[1:-1]))
     if is_label(first) or chained or _equal_numbers(first, last):
         return answers.read(last)
-    if relation.signs == (r"\approx",):
+    if relation.signs == (r"\approx",) and _close(_number(first), _number(last)):
         return answers.read(first)
     return None
+
+
+def _close(one: float | None, other: float | None) -> bool:
+    return one is not None and other is not None and isclose(one, other, rel_tol=0.05)
 
 
 def _equal_numbers(one: Tokens, other: Tokens) -> bool:

@@ -15,6 +15,7 @@ import sympy.physics.units  # parses names of its own at import, which the lock 
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from sympy.parsing import sympy_parser
 
+from rspo.rewards.answers import nesting
 from rspo.rewards.notation import TEXT, Tokens
 
 # Its warnings are about time limits, which the worker process sets itself.
@@ -26,6 +27,9 @@ def _refuse(*_: object) -> NoReturn:
 
 
 sympy_parser.eval_expr = _refuse
+
+_LONGEST = 300  # tokens
+_DEEPEST = 12
 
 
 class _Reader(_Latex2Sympy):  # type: ignore[misc]
@@ -47,8 +51,14 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _may_be_read(tokens: Tokens) -> bool:
-    """Words are no product of letters, 7' is no transpose, and no base may be left out."""
-    if any(token.startswith(TEXT) and len(token) > 2 or token == "'" for token in tokens):
+    """Neither words, which are no product of letters, nor what it would misread, nor mazes.
+
+    It takes 7' for a transpose and leaves the 5 of 204_5 out; its parser takes minutes for deep
+    brackets.
+    """
+    if len(tokens) > _LONGEST or nesting(tokens) > _DEEPEST or "'" in tokens:
+        return False
+    if any(token.startswith(TEXT) and len(token) > 2 for token in tokens):
         return False
     return not any(
         one[0].isdigit() and other == "_" for one, other in zip(tokens, tokens[1:], strict=False)
