@@ -290,7 +290,7 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
         return _set(inside, depth)
     if opening in ("{", r"\lfloor", r"\lceil"):
         return read(inside, depth) if opening == "{" else None
-    items = [item for item in split(inside, (",", ";"))]
+    items = split(inside, (",", ";"))
     if len(items) == 1:
         return read(inside, depth) if (opening, closing) == ("(", ")") else None
     infinite = trimmed(items[0])[-1:] == INFINITY or trimmed(items[-1])[-1:] == INFINITY

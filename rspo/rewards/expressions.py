@@ -1,39 +1,26 @@
-r"""Formulas for one value: tokens -> tree -> value, and when two of them are equal.
+r"""Formulas for one value: tokens -> tree.
 
 The reader knows the arithmetic of school and of calculus answers: sums, products, quotients,
 powers, roots, logarithms, trigonometry, binomials, factorials, absolute values, floors, mixed
 numbers, repeating decimals. It refuses everything else (integrals, sums with a sign, unknown
 functions) rather than guess, and evaluates no text: a formula becomes a tree of known operations.
-
-Two formulas are equal if they agree in value; with variables, at rational points chosen once for
-all. Values stay exact fractions as far as they can, and have 60 digits where they cannot.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from math import factorial
-
-import mpmath
 
 from rspo.rewards.notation import TEXT, Tokens
 
-DIGITS = 60
-_CLOSE = mpmath.mpf(10) ** -45
 _DEEPEST = 60  # brackets within brackets; no answer nests half as deep
-_LARGEST_EXPONENT = 10**6  # of 2; beyond, only identical writing is equal
-_LARGEST_EXACT = 20_000  # bits
-_LARGEST_FACTORIAL = 2000
-
-Value = Fraction | mpmath.mpf | mpmath.mpc
 
 
 class Unreadable(Exception):
     """The tokens are no formula that this reader knows."""
 
 
-class Undefined(Exception):
-    """The formula has no value: it divides by zero, say, or is too large to have digits."""
+class TooDeep(Exception):
+    """Brackets stand in brackets more often than in any answer."""
 
 
 @dataclass(frozen=True)
@@ -56,21 +43,20 @@ Expression = Number | Symbol | Apply
 
 # --- reading --------------------------------------------------------------------------------------
 
-_GREEK = {
-    "\\" + name
-    for name in (
-        "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau "
-        "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega "
-        "ell hbar pi infty mho imath jmath parameter"
-    ).split()
-}
-_ACCENTS = {"\\" + name for name in ("vec", "bar", "hat", "overline", "tilde", "dot", "ddot")}
-FUNCTIONS = {
-    "\\" + name
-    for name in (
-        "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp"
-    ).split()
-}
+
+def _commands(names: str) -> frozenset[str]:
+    return frozenset("\\" + name for name in names.split())
+
+
+_GREEK = _commands(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi rho sigma tau "
+    "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega "
+    "ell hbar pi infty mho imath jmath parameter"
+)
+_ACCENTS = _commands("vec bar hat overline tilde dot ddot")
+FUNCTIONS = _commands(
+    "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp"
+)
 _PAIRS = {
     "(": ")",
     "[": "]",
@@ -85,7 +71,7 @@ _FACTOR_ENDS = {"+", "-", "*", "/", ":", ")", "]", "}", "=", ",", "!", "^", "_"}
 def read(tokens: Tokens) -> Expression:
     """The tree of a whole token sequence.
 
-    Raises: Unreadable if any of it is not understood, Undefined if it is deeper than any answer.
+    Raises: Unreadable if any of it is not understood, TooDeep.
     """
     if r"\infty" in tokens and len(tokens) > 2:
         raise Unreadable  # infinity is an end of an interval, but no number to calculate with
@@ -122,7 +108,7 @@ class _Reader:
     def sum(self) -> Expression:
         self._depth += 1
         if self._depth > _DEEPEST:
-            raise Undefined
+            raise TooDeep
         total = self.product()
         while self.next in ("+", "-"):
             sign = self.take()
@@ -329,11 +315,11 @@ def _is_digits(token: str) -> bool:
 def decimal(token: str) -> Fraction:
     """The exact value of a number token.
 
-    Raises: Undefined if its power of ten is absurd.
+    Raises: Unreadable if its power of ten is absurd.
     """
     _, _, exponent = token.lower().partition("e")
     if len(exponent.lstrip("+-0")) > 4:
-        raise Undefined
+        raise Unreadable
     return Fraction(token)
 
 
@@ -343,245 +329,3 @@ _INVERSES = {
     r"\tan": r"\arctan",
     r"\cot": r"\arccot",
 }
-
-# --- values ---------------------------------------------------------------------------------------
-
-
-def symbols(expression: Expression) -> set[str]:
-    """The variables of a formula; pi, e and i are none."""
-    if isinstance(expression, Symbol):
-        return set() if expression.name in _CONSTANTS else {expression.name}
-    if isinstance(expression, Apply):
-        return {name for argument in expression.arguments for name in symbols(argument)}
-    return set()
-
-
-def evaluate(expression: Expression, values: Mapping[str, Fraction]) -> Value:
-    """The value of a formula.
-
-    Args:
-        expression: the formula.
-        values: the value of each of its variables.
-
-    Raises: Undefined if there is none.
-    """
-    with mpmath.workdps(DIGITS):
-        try:
-            return _value(expression, values)
-        except (ArithmeticError, ValueError, TypeError) as error:
-            raise Undefined from error
-
-
-def _value(expression: Expression, values: Mapping[str, Fraction]) -> Value:
-    if isinstance(expression, Number):
-        return expression.value
-    if isinstance(expression, Symbol):
-        if expression.name in _CONSTANTS:
-            return _CONSTANTS[expression.name]()
-        return values[expression.name]
-    arguments = [_value(argument, values) for argument in expression.arguments]
-    value = _OPERATIONS[expression.operation](*arguments)
-    if not isinstance(value, Fraction) and not mpmath.isfinite(value):
-        raise Undefined
-    return value
-
-
-def _exact_if_small(value: Fraction) -> Value:
-    bits = max(value.numerator.bit_length(), value.denominator.bit_length())
-    return value if bits < _LARGEST_EXACT else mpmath.mpf(value.numerator) / value.denominator
-
-
-def _arithmetic(operation: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    """Exact on fractions that are not too long, approximate on everything else."""
-
-    def apply(left: Value, right: Value) -> Value:
-        if isinstance(left, Fraction) and isinstance(right, Fraction):
-            return _exact_if_small(operation(left, right))
-        return operation(_mpmath(left), _mpmath(right))
-
-    return apply
-
-
-def _mpmath(value: Value) -> mpmath.mpf | mpmath.mpc:
-    if isinstance(value, Fraction):
-        return mpmath.mpf(value.numerator) / value.denominator
-    return value
-
-
-def _power(base: Value, exponent: Value) -> Value:
-    if exponent == 0:
-        return Fraction(1)
-    if base == 0:
-        if mpmath.re(_mpmath(exponent)) < 0:
-            raise Undefined
-        return Fraction(0)
-    size = abs(mpmath.log(abs(_mpmath(base)), 2)) * abs(_mpmath(exponent))
-    if size > _LARGEST_EXPONENT:
-        raise Undefined
-    if isinstance(base, Fraction) and isinstance(exponent, Fraction):
-        small = size + base.denominator.bit_length() < _LARGEST_EXACT
-        if exponent.denominator == 1 and small and abs(exponent) < _LARGEST_EXACT:
-            return base ** int(exponent)
-    return mpmath.power(_mpmath(base), _mpmath(exponent))
-
-
-def _root_of(radicand: Value, index: Value) -> Value:
-    """The root that is written with a radical sign: real where there is a real one."""
-    odd = isinstance(index, Fraction) and index.denominator == 1 and index.numerator % 2 == 1
-    number = _mpmath(radicand)
-    if odd and mpmath.im(number) == 0 and mpmath.re(number) < 0:
-        return -_power(-number, 1 / _mpmath(index))
-    return _power(number, 1 / _mpmath(index))
-
-
-def _factorial(number: Value) -> Value:
-    if not -_LARGEST_FACTORIAL < mpmath.re(_mpmath(number)) < _LARGEST_FACTORIAL:
-        raise Undefined
-    if isinstance(number, Fraction) and number.denominator == 1 and number >= 0:
-        return Fraction(factorial(int(number)))
-    return mpmath.gamma(_mpmath(number) + 1)
-
-
-def _binomial(upper: Value, lower: Value) -> Value:
-    below = _mpmath(_factorial(lower)) * _mpmath(_factorial(_OPERATIONS["-"](upper, lower)))
-    return _mpmath(_factorial(upper)) / below
-
-
-def _rounded(towards: Callable[[mpmath.mpf], mpmath.mpf]) -> Callable[[Value], Value]:
-    def apply(number: Value) -> Value:
-        if mpmath.im(_mpmath(number)) != 0:
-            raise Undefined
-        return Fraction(int(towards(mpmath.re(_mpmath(number)))))
-
-    return apply
-
-
-def _logarithm(number: Value, base: Value = Fraction(10)) -> Value:
-    return mpmath.log(_mpmath(number)) / mpmath.log(_mpmath(base))
-
-
-def _exponential(exponent: Value) -> Value:
-    return _power(mpmath.e(), exponent)
-
-
-_CONSTANTS: dict[str, Callable[[], Value]] = {
-    r"\pi": lambda: +mpmath.pi,
-    "e": lambda: +mpmath.e,
-    "i": lambda: mpmath.mpc(0, 1),
-}
-_OPERATIONS: dict[str, Callable[..., Value]] = {
-    "+": _arithmetic(lambda left, right: left + right),
-    "-": _arithmetic(lambda left, right: left - right),
-    "*": _arithmetic(lambda left, right: left * right),
-    "/": _arithmetic(lambda left, right: left / right),
-    r"\frac": _arithmetic(lambda left, right: left / right),
-    "negate": lambda number: -number,
-    "^": _power,
-    "root": _root_of,
-    "!": _factorial,
-    "abs": lambda number: abs(number),
-    r"\binom": _binomial,
-    r"\lfloor": _rounded(mpmath.floor),
-    r"\lceil": _rounded(mpmath.ceil),
-    r"\degree": lambda number: _mpmath(number) * mpmath.pi / 180,
-    r"\%": lambda number: number / 100,
-    r"\log": _logarithm,
-    r"\lg": _logarithm,
-    r"\ln": lambda number: mpmath.log(_mpmath(number)),
-    r"\exp": _exponential,
-}
-for _name, _function in {
-    "sin": mpmath.sin,
-    "cos": mpmath.cos,
-    "tan": mpmath.tan,
-    "cot": mpmath.cot,
-    "sec": mpmath.sec,
-    "csc": mpmath.csc,
-    "arcsin": mpmath.asin,
-    "arccos": mpmath.acos,
-    "arctan": mpmath.atan,
-    "arccot": mpmath.acot,
-    "sinh": mpmath.sinh,
-    "cosh": mpmath.cosh,
-    "tanh": mpmath.tanh,
-}.items():
-    _OPERATIONS["\\" + _name] = lambda number, function=_function: function(_mpmath(number))
-
-# --- equality -------------------------------------------------------------------------------------
-
-
-def equal(left: Value, right: Value) -> bool:
-    """Whether two values are the same: exactly, or to 45 digits where they are not exact."""
-    if isinstance(left, Fraction) and isinstance(right, Fraction):
-        return left == right
-    with mpmath.workdps(DIGITS):
-        one, other = _mpmath(left), _mpmath(right)
-        size = max(abs(one), abs(other))
-        return bool(size < _CLOSE or abs(one - other) < _CLOSE * size)
-
-
-def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
-    """Whether a value is real and no further from a fraction than a distance."""
-    if isinstance(value, Fraction):
-        return abs(value - centre) <= distance
-    with mpmath.workdps(DIGITS):
-        return bool(abs(value - _mpmath(centre)) <= _mpmath(distance))
-
-
-def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
-    """Values for variables: three points where all are positive, then each one negative."""
-    ordered = sorted(names)
-    for shift in range(3 if names else 1):
-        yield {
-            name: Fraction(_PRIMES[(3 * place + shift) % len(_PRIMES)], 7 + 4 * shift)
-            for place, name in enumerate(ordered)
-        }
-    for negative in ordered[:3]:
-        yield {
-            name: Fraction(_PRIMES[(3 * place + 1) % len(_PRIMES)], -13 if name == negative else 13)
-            for place, name in enumerate(ordered)
-        }
-
-
-_PRIMES = [
-    *(5, 11, 17, 23, 31, 41, 47, 59, 67, 73, 83, 97, 103, 109, 127, 137, 149, 157),
-    *(167, 179, 191, 197, 211, 227, 233, 241, 257, 269, 277, 283),
-]
-
-
-def same(left: Expression, right: Expression) -> bool:
-    """Whether two formulas agree wherever both can be compared."""
-    compared = 0
-    for point in points(symbols(left) | symbols(right)):
-        try:
-            one, other = evaluate(left, point), evaluate(right, point)
-        except Undefined:
-            continue
-        if equal(one, other):
-            compared += 1
-        elif all(value >= 0 for value in point.values()) or _real(one) and _real(other):
-            return False  # away from positive numbers, complex branches may differ
-    return compared > 0
-
-
-def _real(value: Value) -> bool:
-    return isinstance(value, Fraction) or mpmath.im(value) == 0
-
-
-def constant_ratio(left: Expression, right: Expression) -> Value | None:
-    """The number by which the right formula is multiplied in the left one, if there is one."""
-    names = symbols(left) | symbols(right)
-    ratio: Value | None = None
-    for point in points(names) if names else ():
-        try:
-            quotient = evaluate(Apply("/", (left, right)), point)
-        except Undefined:
-            continue
-        if ratio is not None and not equal(ratio, quotient):
-            return None
-        ratio = quotient
-    return ratio
-
-
-def is_positive(value: Value) -> bool:
-    return _real(value) and mpmath.re(_mpmath(value)) > 0

@@ -9,7 +9,8 @@ _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped brace, \{ or \}, is no
 _COMMENT = re.compile(r"(?:^|(?<=[^\s\d\\$%])[ \t])[ \t]*%.*", re.MULTILINE)
 # What joins boxes to one answer: \boxed{1}, \boxed{2} \text{ and } y = \boxed{3}.
 _JOINT = re.compile(
-    r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad|\\text\{[^{}]*(?:and|or)[ ]*\}|(?:[a-z]{3,12}[ ])?\b(?:and|or)\b"
+    r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad"
+    r"|\\text\{[^{}]*(?:and|or)[ ]*\}|(?:[a-z]{3,12}[ ])?\b(?:and|or)\b"
     r"|\b[a-zA-Z](?:_(?:[0-9]|\{[0-9]\}))?[ ]?=)*"
 )
 _LONGEST_JOINT = 40

@@ -117,7 +117,8 @@ _DECIMAL_COMMA = re.compile(r"(?<![0-9.,])(?:0,[0-9]+|[0-9]+,[0-9]{2})(?![0-9.,]
 
 _TOKEN = re.compile(
     r"\\(?:begin|end)\{[a-z]+\*?\}"
-    r"|\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|sf)|mbox|hbox|operatorname)\*?[ ]?\{[^{}]*\}"
+    r"|\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|sf)|mbox|hbox|operatorname)\*?"
+    r"[ ]?\{[^{}]*\}"
     r"|\\[a-zA-Z]+"
     r"|\\[^a-zA-Z]"
     r"|(?:[0-9]+(?:\.[0-9]+|\.(?=\\overline|/))?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"

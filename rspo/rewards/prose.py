@@ -15,17 +15,19 @@ _FORMULA = re.compile(
 )
 # A number that a word or a sign of money leads to and no sign of arithmetic goes on from.
 _NUMBER = re.compile(
-    r"(?:(?<=[A-Za-z:])|(?<=[€£])|^)[ ]*(?P<number>-?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)(?:/[0-9]+)?"
-    r"(?:[ ]?\\?%|[ ]percent\b)?)(?:(?:[ckm]?m|kg)(?:\^\{[23]\})?)?(?![ ]?[-+*/^=<>(\\_{0-9]|[A-Za-z]|[.,][0-9])",
+    r"(?:(?<=[A-Za-z:])|(?<=[€£])|^)[ ]*"
+    r"(?P<number>-?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)(?:/[0-9]+)?(?:[ ]?\\?%|[ ]percent\b)?)"
+    r"(?:(?:[ckm]?m|kg)(?:\^\{[23]\})?)?(?![ ]?[-+*/^=<>(\\_{0-9]|[A-Za-z]|[.,][0-9])",
     re.MULTILINE,
 )
 # An amount of money opens no formula: "$10 a pound".
 _DOLLARS = re.compile(r"\$(?=[0-9][0-9,]*(?:\.[0-9]+)?(?:[ ][A-Za-z]{2}|[.,;]?(?:\s|$)))")
 _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}(?![A-Za-z}])")
-_OF_FORMULAS = set(
+_FORMULA_WORDS = (
     "or and sqrt sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log lg exp pi "
-    "infinity inf oo gcd lcm max min mod np asin acos atan theta alpha beta gamma lambda".split()
+    "infinity inf oo gcd lcm max min mod np asin acos atan theta alpha beta gamma lambda"
 )
+_OF_FORMULAS = frozenset(_FORMULA_WORDS.split())
 _CUE = re.compile(r"\b(?:answer|result|solution)(?:[ ]is|:|[ ]=)[: ]*", re.IGNORECASE)
 _STATES = re.compile(r"\b(?:is|are|was|be|equals|it's|that's|of|get|gives)\b|[:=]", re.IGNORECASE)
 _OFFERS = re.compile(

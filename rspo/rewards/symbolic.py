@@ -7,6 +7,7 @@ the door is locked besides: what reaches SymPy's evaluator all the same raises a
 
 import logging
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NoReturn
 
 import math_verify
@@ -32,7 +33,7 @@ _LONGEST = 300  # tokens
 _DEEPEST = 12
 
 
-class _Reader(_Latex2Sympy):  # type: ignore[misc]
+class _Reader(_Latex2Sympy):
     def parse_number(self, text: str) -> sympy.Rational:
         return sympy.Rational(Fraction(text.replace(",", "")))
 
@@ -60,9 +61,7 @@ def _may_be_read(tokens: Tokens) -> bool:
         return False
     if any(token.startswith(TEXT) and len(token) > 2 for token in tokens):
         return False
-    return not any(
-        one[0].isdigit() and other == "_" for one, other in zip(tokens, tokens[1:], strict=False)
-    )
+    return not any(one[0].isdigit() and other == "_" for one, other in pairwise(tokens))
 
 
 def _read(tokens: Tokens, real: bool) -> Any:
