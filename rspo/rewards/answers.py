@@ -15,6 +15,7 @@ _OPENING = {"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil"}
 _CLOSING = {")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil"}
 _MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
 _DEEPEST = 20
+PARAMETER = r"\parameter"  # stands for a letter that stands for any whole number
 _DOMAIN_WORDS = (
     "for all any every each some real integer integers number numbers natural positive whole "
     "values where with is are an arbitrary constant constants being"
@@ -135,7 +136,7 @@ def enclosed(tokens: Tokens) -> bool:
 def parameter(tokens: Tokens) -> str | None:
     r"""The letter that stands for any whole number: k in `k \in \mathbb{Z}`, `for integers k`."""
     for place, token in enumerate(tokens):
-        if not (token.removeprefix(TEXT).isalpha() and len(token.removeprefix(TEXT)) == 1):
+        if not _is_letter(token):
             continue
         behind, before = tokens[place + 1 : place + 5], tokens[max(0, place - 1) : place]
         whole = behind[:2] == (r"\in", r"\mathbb") and ("Z" in behind or "N" in behind)
@@ -182,12 +183,13 @@ def _without_quantifiers(tokens: Tokens) -> Tokens:
 
 
 def _declares(tokens: Tokens) -> bool:
-    return (
-        tokens[0] in (",", ";", "(")
-        and len(tokens[1]) == 1
-        and tokens[2:] == (r"\in", r"\mathbb")
-        and tokens[1].isalpha()
-    )
+    opening, letter, *rest = (*tokens, "", "")[:4]
+    return opening in (",", ";", "(") and _is_letter(letter) and rest == [r"\in", r"\mathbb"]
+
+
+def _is_letter(token: str) -> bool:
+    bare = token.removeprefix(TEXT)
+    return (len(bare) == 1 and bare.isalpha()) or token == PARAMETER
 
 
 _QUANTIFIERS = {TEXT + "for", TEXT + "where", TEXT + "with", r"\forall"}
@@ -195,9 +197,7 @@ _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb",
 
 
 def _quantifies(token: str) -> bool:
-    return token in _DOMAIN or (
-        token.removeprefix(TEXT).isalpha() and len(token.removeprefix(TEXT)) == 1
-    )
+    return token in _DOMAIN or _is_letter(token)
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from rspo.rewards import answers, prose, quantities, relations, sets, symbolic, values
 from rspo.rewards.answers import (
     INEQUALITIES,
+    PARAMETER,
     Answer,
     Collected,
     Formula,
@@ -55,7 +56,7 @@ def _readings(text: str) -> Iterator[Answer]:
     for way in spellings(prose.formula_in(text)):
         yield answers.read(way)
         if (letter := answers.parameter(way)) is not None:
-            yield answers.read(tuple(r"\parameter" if t == letter else t for t in way))
+            yield answers.read(tuple(PARAMETER if token == letter else token for token in way))
 
 
 def same(gold: Answer, prediction: Answer) -> bool:
@@ -70,10 +71,8 @@ def same(gold: Answer, prediction: Answer) -> bool:
         return _same_matrices(gold, prediction)
     if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
         return _same_sets(gold, prediction)
-    if isinstance(gold, Matrix) and isinstance(prediction, Formula):
-        return r"\begin{" in "".join(prediction.tokens) and symbolic.same(
-            gold.tokens, prediction.tokens
-        )
+    if isinstance(gold, Matrix | Formula) and isinstance(prediction, Matrix | Formula):
+        return _same_as_matrices(gold.tokens, prediction.tokens)
     return _same_collections(gold, prediction)
 
 
@@ -100,6 +99,12 @@ def _same_matrices(gold: Matrix, prediction: Matrix) -> bool:
     return all(
         _same_in_order(row, other) for row, other in zip(gold.rows, prediction.rows, strict=True)
     )
+
+
+def _same_as_matrices(gold: Tokens, prediction: Tokens) -> bool:
+    r"""Arithmetic of matrices, which is math-verify's."""
+    both = all(any(token.startswith(r"\begin") for token in side) for side in (gold, prediction))
+    return both and symbolic.same(gold, prediction)
 
 
 def _same_collections(gold: Answer, prediction: Answer) -> bool:

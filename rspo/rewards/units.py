@@ -45,6 +45,7 @@ _UNITS = {
 }
 _CANONICAL = {name: unit for unit, names in _UNITS.items() for name in (unit, *names.split())}
 _BARE = {name for name in _CANONICAL if len(name) > 1 and name.isalpha()}
+_ALSO_WRITTEN = {r"\min": ("min",), "mph": ("mi", "per", "h"), "/": ("per",)}
 _ORDINALS = ("th", "st", "nd", "rd")
 # Words that change what is said, so that they are no unit and no remark.
 _WORDS_WITH_MEANING = (
@@ -118,15 +119,19 @@ def _is_unit(tokens: Tokens) -> bool:
 
 def _canonical_unit(tokens: Tokens) -> Tokens:
     words = [token.removeprefix(TEXT) for token in tokens if token not in ("{", "}", ".", "*")]
-    words = ["min" if word == r"\min" else word for word in words]
+    words = [part for word in words for part in _ALSO_WRITTEN.get(word, (word,))]
     if words[:1] in (["square"], ["sq"]):
         words = [*words[1:], "^", "2"]
     elif words[:1] in (["cubic"], ["cu"]):
         words = [*words[1:], "^", "3"]
-    return tuple(_CANONICAL.get(word, word) for word in words if word not in ("(", ")"))
+    return tuple(
+        _CANONICAL.get(word, word.removesuffix("s")) for word in words if word not in ("(", ")")
+    )
 
 
 def differ(one: Tokens, other: Tokens) -> bool:
-    """Two known units that are not the same; a remark instead of a unit is no difference."""
-    known = all(word in _UNITS or not word.isalpha() for word in one + other)
-    return bool(one and other) and known and one != other
+    """Two units that are not the same, although `ways` and `different ways` are."""
+    longer, shorter = sorted((one, other), key=len, reverse=True)
+    if not shorter or one == other:
+        return False
+    return not "".join(longer).isalpha() or longer[-len(shorter) :] != shorter
