@@ -12,6 +12,7 @@ from fractions import Fraction
 
 from rspo.rewards.notation import TEXT, Tokens
 
+_LONGEST_PRODUCT = 20  # letters side by side
 _DEEPEST = 60  # brackets within brackets; no answer nests half as deep
 
 
@@ -279,6 +280,8 @@ class _Reader:
             if len(token) > 1:
                 raise Unreadable
         elif token.isalpha() and token.isascii():
+            if len(token) > _LONGEST_PRODUCT:
+                raise Unreadable
             if len(token) > 1:
                 self._tokens.append(token[1:])
                 token = token[0]

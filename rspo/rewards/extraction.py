@@ -27,8 +27,11 @@ def last_box(text: str) -> str | None:
     Returns: None if there is no box, if it is empty, or if the last one never closes (the
         response was cut). Time is linear in the length of the text.
     """
-    boxes = _boxes(text)
-    return boxes[-1] if boxes else None
+    text = _without_comments(text)
+    opening = None
+    for box in _BOX.finditer(text):  # not rfind: it is quadratic in a run of \boxedx\boxedx...
+        opening = box
+    return (_argument(text, opening.end())[0] or None) if opening else None
 
 
 def final_answers(text: str) -> list[str]:
@@ -44,18 +47,20 @@ def final_answers(text: str) -> list[str]:
 
 def _boxes(text: str) -> list[str]:
     """Contents of the last box and of those joined to it, in order; empty if it has none."""
-    text = _COMMENT.sub("", text) if "%" in text else text
-    # Not rfind: it is quadratic in a run of \boxedx\boxedx...
-    openings = deque(_BOX.finditer(text), maxlen=_MOST_JOINED)
+    text = _without_comments(text)
     boxes: list[str] = []
     following = None
-    for opening in reversed(openings):
+    for opening in reversed(deque(_BOX.finditer(text), maxlen=_MOST_JOINED)):
         content, end = _argument(text[:following], opening.end())
         if not content or (following is not None and not _joined(text[end:following])):
             break
         boxes.insert(0, content)
         following = opening.start()
     return boxes
+
+
+def _without_comments(text: str) -> str:
+    return _COMMENT.sub("", text) if "%" in text else text
 
 
 def _joined(between: str) -> bool:

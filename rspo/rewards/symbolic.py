@@ -29,7 +29,7 @@ def _refuse(*_: object) -> NoReturn:
 
 sympy_parser.eval_expr = _refuse
 
-_LONGEST = 300  # tokens
+_LONGEST = 500  # characters
 _DEEPEST = 12
 
 
@@ -57,7 +57,7 @@ def _may_be_read(tokens: Tokens) -> bool:
     It takes 7' for a transpose and leaves the 5 of 204_5 out; its parser takes minutes for deep
     brackets.
     """
-    if len(tokens) > _LONGEST or nesting(tokens) > _DEEPEST or "'" in tokens:
+    if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST or "'" in tokens:
         return False
     if any(token.startswith(TEXT) and len(token) > 2 for token in tokens):
         return False
