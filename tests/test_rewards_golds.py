@@ -92,7 +92,7 @@ def test_the_rules_read_every_answer_of_a_benchmark(
 
 BESIDE_THE_VALUE = re.compile(
     r"\\(?:text|mbox)\s*\{[^{}]*[a-z]{2}[^{}]*\}(?:\^2|\^3)?|\^\{?\\circ\}?|\\%|\\\$|\\[!,;:]|\s|[.,]$"
-    r"|_\{?[0-9]+\}?$|\\left|\\right|^[a-zA-Z]=|\.?0+$(?<=\.[0-9]0)"
+    r"|_\{?[0-9]+\}?$|\\left|\\right|^[a-zA-Z]="
 )
 # Equal in value, though not in writing.
 EQUAL = [

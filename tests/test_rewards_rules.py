@@ -99,7 +99,7 @@ sqrt(2)/2  ~~  \frac{\sqrt{2}}{2}
 \frac{n(n+1)}{2}  ~~  \sum_{k=1}^{n} k
 \frac12  ~~  \int_0^1 x dx
 1  ~~  \lim_{x \to 0} \frac{\sin x}{x}
-\begin{pmatrix}6 \\ 8\end{pmatrix}  ~~  \begin{pmatrix}1\\2\end{pmatrix}+\begin{pmatrix}5\\6\end{pmatrix}
+\begin{pmatrix}2 \\ 4\end{pmatrix}  ~~  2\begin{pmatrix}1 \\ 2\end{pmatrix}
 """,
     "names": r"""
 5  ~~  x=5
