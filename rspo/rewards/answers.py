@@ -139,7 +139,7 @@ def parameter(tokens: Tokens) -> str | None:
         if not _is_letter(token):
             continue
         behind, before = tokens[place + 1 : place + 5], tokens[max(0, place - 1) : place]
-        whole = behind[:2] == (r"\in", r"\mathbb") and ("Z" in behind or "N" in behind)
+        whole = behind[:1] == (r"\in",) and ("Z" in behind[:4] or "N" in behind[:4])
         said = before in ((TEXT + "integer",), (TEXT + "integers",))
         if whole or said or behind[:3] == (TEXT + "is", TEXT + "an", TEXT + "integer"):
             return token.removeprefix(TEXT)
@@ -184,7 +184,12 @@ def _without_quantifiers(tokens: Tokens) -> Tokens:
 
 def _declares(tokens: Tokens) -> bool:
     opening, letter, *rest = (*tokens, "", "")[:4]
-    return opening in (",", ";", "(") and _is_letter(letter) and rest == [r"\in", r"\mathbb"]
+    return (
+        opening in (",", ";", "(")
+        and _is_letter(letter)
+        and rest[0] == r"\in"
+        and rest[1] in _ALL_NUMBERS
+    )
 
 
 def _is_letter(token: str) -> bool:
@@ -192,6 +197,7 @@ def _is_letter(token: str) -> bool:
     return (len(bare) == 1 and bare.isalpha()) or token == PARAMETER
 
 
+_ALL_NUMBERS = (r"\mathbb", "Z", "N", "R")
 _QUANTIFIERS = {TEXT + "for", TEXT + "where", TEXT + "with", r"\forall"}
 _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb", "{", "}", "(", ")"}
 
@@ -284,7 +290,7 @@ def _union(tokens: Tokens, depth: int) -> Answer | None:
 
 def _brackets(tokens: Tokens, depth: int) -> Answer | None:
     if not enclosed(tokens):
-        return None
+        return _turned_interval(tokens)
     opening, inside, closing = tokens[0], tokens[1:-1], tokens[-1]
     if opening == r"\{":
         return _set(inside, depth)
@@ -292,7 +298,8 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
         return read(inside, depth) if opening == "{" else None
     items = split(inside, (",", ";"))
     if len(items) == 1:
-        return read(inside, depth) if (opening, closing) == ("(", ")") else None
+        bare = (opening, closing) == ("(", ")") or "".join(inside[:1]).startswith(r"\begin")
+        return read(inside, depth) if bare else None
     infinite = trimmed(items[0])[-1:] == INFINITY or trimmed(items[-1])[-1:] == INFINITY
     if len(items) == 2 and (infinite or "[" in opening or "]" in closing):
         left, right = (trimmed(item) for item in items)
@@ -300,6 +307,17 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
             right = INFINITY
         return Interval(left, right, opening == "(", closing == ")")
     return Ordered(tuple(_flat(read(item, depth) for item in items)))
+
+
+def _turned_interval(tokens: Tokens) -> Answer | None:
+    """]a, b[, as some countries write the open interval."""
+    if len(tokens) < 5 or tokens[0] not in "]([" or tokens[-1] not in "[])":
+        return None
+    ends = split(tokens[1:-1], (",", ";"))
+    if len(ends) != 2 or (tokens[0] != "]" and tokens[-1] != "["):
+        return None
+    left, right = (trimmed(end) for end in ends)
+    return Interval(left, right, tokens[0] != "[", tokens[-1] != "]")
 
 
 def _set(inside: Tokens, depth: int) -> Answer:

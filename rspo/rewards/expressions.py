@@ -179,7 +179,7 @@ class _Reader:
 
     def atom(self) -> Expression:
         token = self.take()
-        if token[0].isdigit() or token[0] == ".":
+        if token[0].isdigit() or (token[0] == "." and token != "."):
             return self._number(token)
         if token == "|":
             return Apply("abs", (self._inside("|"),))

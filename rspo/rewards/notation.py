@@ -113,6 +113,7 @@ _COMMA_WITHIN = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)[ ]?(?=[0-9]{3}(?![0-9]))")
 _SPACED_THOUSANDS = re.compile(r"(?<![0-9.,^_{])[1-9][0-9]{0,2}(?:(?:\\,|[ ])[0-9]{3})+(?![0-9/])")
 # With bare commas it may also be a list.
 _THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
+_POINTED_THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+(?![0-9.,])")
 _DECIMAL_COMMA = re.compile(r"(?<![0-9.,])(?:0,[0-9]+|[0-9]+,[0-9]{2})(?![0-9.,])")
 
 _TOKEN = re.compile(
@@ -175,6 +176,7 @@ _RENAMED = {
     r"\land": "and",
     r"\wedge": "and",
     r"\simeq": r"\approx",
+    r"\sim": r"\approx",
     "%": r"\%",
     r"\$": TEXT + "dollar",
     "€": TEXT + "euro",
@@ -198,6 +200,7 @@ _WORDS = {
     **dict.fromkeys(("percent", "percentage", "pct"), r"\%"),
     **dict.fromkeys(("degree", "degrees", "deg"), r"\degree"),
     **{name: "\\" + name for name in ("pi", "theta", "alpha", "beta", "gamma", "lambda")},
+    "approximately": r"\approx",
     "asin": r"\arcsin",
     "acos": r"\arccos",
     "atan": r"\arctan",
@@ -230,6 +233,7 @@ def spellings(text: str) -> list[Tokens]:
     """
     text = _COMMA_WITHIN.sub("", text)
     text = _SPACED_THOUSANDS.sub(lambda number: re.sub(r"[^0-9]", "", number[0]), text)
+    text = _POINTED_THOUSANDS.sub(lambda number: number[0].replace(".", "").replace(",", "."), text)
     ways = [text]
     if _THOUSANDS.search(text):
         ways.insert(0, _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text))
@@ -244,8 +248,8 @@ def tokens(text: str) -> Tokens:
         if canonical == "\\\\" and r"\begin" in text:
             continue
         text = pattern.sub(canonical, text)
-    found = _raised(_undelimited(_canonical(text, in_text=False)[:LONGEST]))
-    return trimmed(tuple(_braced(found)))
+    found = _undelimited(_canonical(text, in_text=False)[:LONGEST])
+    return trimmed(tuple(_braced(_lowered(_raised(found)))))
 
 
 def trimmed(found: Tokens) -> Tokens:
@@ -317,6 +321,16 @@ def _argument(following: list[str]) -> list[str]:
             break
         argument.append(token)
     return argument
+
+
+def _lowered(found: list[str]) -> list[str]:
+    r"""a_{n} as a_n, \pmod{3} as \pmod 3."""
+    text: list[str] = []
+    for token in found:
+        text.append(token)
+        if token == "}" and text[-3:-2] == ["{"] and text[-4:-3] in (["_"], [r"\pmod"]):
+            text[-3:] = [text[-2]]
+    return text
 
 
 def _raised(found: list[str]) -> list[str]:

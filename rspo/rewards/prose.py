@@ -107,19 +107,34 @@ _LEADING_CHOICE = re.compile(
     r"(?:\\text[a-z]*\s?\{|\\mathrm\s?\{|\\mathbf\s?\{|[$(*\s])*([A-J])(?![A-Za-z])[})$*]*"
 )
 _STATED_CHOICE = re.compile(
-    r"\b(?:answer|choice|option)\b[^.\n]{0,60}?(?:\bis\b|:)[^.\n]{0,40}?[\s($*{]([A-J])(?![A-Za-z'])"
+    r"\b(?i:answer|choice|option)\b(?P<before>[^.\n]{0,60}?(?:\b(?:is|be)\b|:)[^.\n]{0,40}?|[ ])"
+    r"[\s($*{]*\b(?P<letter>[A-J])\b(?!')(?P<after>[^.\n]{0,20})"
 )
+_ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
+_ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/)[\s($*{]*[A-J]\b")
 
 
 def choice_in(text: str) -> str | None:
     """The letter that a text chooses: `C`, `(C)`, `C. Paris`, `the answer is C`."""
-    stated = [match[1] for match in _STATED_CHOICE.finditer(text)]
+    stated = list(_STATED_CHOICE.finditer(text))
     if stated:
-        return stated[-1]
+        before, letter, after = stated[-1].group("before", "letter", "after")
+        hedged = _DENIES.search(before) or _OFFERS.search(before) or _ANOTHER.match(after)
+        return None if hedged else letter
     leading = _LEADING_CHOICE.match(text)
     if leading is None:
-        return None
+        return _only_letter(text)
     bracketed, rest = leading[0].endswith(")"), text[leading.end() :]
-    if not rest.strip(" .$}") or bracketed or re.match(r"[.:]|\s+[A-Za-z]{3,}", rest):
-        return leading[1]
-    return None
+    # "A cat" and "I think" choose nothing, "A Peter" does.
+    named = re.match(r"\s+[A-Z][a-z]{2}" if leading[1] in "AI" else r"\s+[A-Za-z]{3}", rest)
+    if not rest.strip(" .$}") or bracketed or rest[0] in ".:" or named:
+        return None if _ANOTHER.match(rest) else leading[1]
+    return _only_letter(text)
+
+
+def _only_letter(text: str) -> str | None:
+    """The one capital letter that stands alone in a sentence: `I would go for C`."""
+    letters = set(_ALONE.findall(text))
+    if len(letters) != 1 or len(_WORD.findall(text)) < 3 or _DENIES.search(text):
+        return None
+    return letters.pop()

@@ -17,7 +17,8 @@ def is_name(tokens: Tokens) -> bool:
     names = [token for token in plain if not token.isdigit()]
     if not names or tokens[0][0].isdigit():
         return False
-    if "|" in tokens and not any(name.isupper() and len(name) > 1 for name in names):
+    length = any(name.isupper() and len(name) > 1 for name in names) or "\\vec" in names
+    if "|" in tokens and not length:
         return False  # |x| = 7 leaves the sign of x open; a length |AB| does not
     if not all(token.isalpha() or token.startswith(("\\", TEXT)) for token in names):
         return False

@@ -71,6 +71,9 @@ def same(gold: Answer, prediction: Answer) -> bool:
         return _same_matrices(gold, prediction)
     if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
         return _same_sets(gold, prediction)
+    for one, other in ((gold, prediction), (prediction, gold)):
+        if isinstance(one, Collected) and len(one.items) == 1 and isinstance(other, Ordered):
+            return one.items[0] == other or same(one.items[0], other)
     if isinstance(gold, Matrix | Formula) and isinstance(prediction, Matrix | Formula):
         return _same_as_matrices(gold.tokens, prediction.tokens)
     return _same_collections(gold, prediction)

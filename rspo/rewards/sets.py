@@ -31,12 +31,25 @@ def as_set(answer: Answer) -> Answer | None:
         members, signs = members[::-1], (REVERSED[signs[0]],)
     if len(members) == 2 and relations.is_name(members[0]):
         return _ray(signs[0], members[1])
+    if len(members) == 2 and members[0][:1] == members[0][-1:] == ("|",) and len(members[1]) == 1:
+        return _around_nought(signs[0], members[0][1:-1], members[1])
     if len(members) == 3 and relations.is_name(members[1]) and set(signs) <= INEQUALITIES:
         if all(sign in (">", r"\geq") for sign in signs):
             members, signs = members[::-1], (REVERSED[signs[1]], REVERSED[signs[0]])
         if all(sign in ("<", r"\leq") for sign in signs):
             return Interval(members[0], members[2], signs[0] == "<", signs[1] == "<")
     return None
+
+
+def _around_nought(sign: str, name: Tokens, end: Tokens) -> Answer | None:
+    """|x| < 5 -> (-5, 5)."""
+    other = ("-", *end)
+    if not relations.is_name(name) or sign not in INEQUALITIES:
+        return None
+    if sign in ("<", r"\leq"):
+        return Interval(other, end, sign == "<", sign == "<")
+    below, above = _ray(REVERSED[sign], other), _ray(sign, end)
+    return None if below is None or above is None else Union((below, above))
 
 
 def _ray(sign: str, end: Tokens) -> Answer | None:
