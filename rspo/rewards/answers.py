@@ -250,7 +250,7 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
     for member in members[:-1]:
         place += len(member) + 1
         signs.append(tokens[place])
-    if not members[0]:  # "= 5" is 5
+    if not members[0] and signs[0] in ("=", r"\approx"):  # "= 5" is 5
         return read(tokens[1:], depth)
     if r"\approx" in signs[1:]:  # x = 1/3 = 0.33, roughly
         exact = signs.index(r"\approx", 1)

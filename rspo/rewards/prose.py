@@ -111,6 +111,7 @@ _STATED_CHOICE = re.compile(
     r"[\s($*{]*\b(?P<letter>[A-J])\b(?!')(?P<after>[^.\n]{0,20})"
 )
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
+_SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")
 _ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/)[\s($*{]*[A-J]\b")
 
 
@@ -135,6 +136,11 @@ def choice_in(text: str) -> str | None:
 def _only_letter(text: str) -> str | None:
     """The one capital letter that stands alone in a sentence: `I would go for C`."""
     letters = set(_ALONE.findall(text))
-    if len(letters) != 1 or len(_WORD.findall(text)) < 3 or _DENIES.search(text):
+    if (
+        len(letters) != 1
+        or len(_WORD.findall(text)) < 3
+        or _DENIES.search(text)
+        or _SEVERAL.search(text)
+    ):
         return None
     return letters.pop()

@@ -27,12 +27,12 @@ def as_set(answer: Answer) -> Answer | None:
     if not isinstance(answer, Relation):
         return None
     members, signs = answer.members, answer.signs
+    if len(members) == 2 and members[0][:1] == members[0][-1:] == ("|",) and len(members[1]) == 1:
+        return _around_nought(signs[0], members[0][1:-1], members[1])
     if len(members) == 2 and not relations.is_name(members[0]) and signs[0] in REVERSED:
         members, signs = members[::-1], (REVERSED[signs[0]],)
     if len(members) == 2 and relations.is_name(members[0]):
         return _ray(signs[0], members[1])
-    if len(members) == 2 and members[0][:1] == members[0][-1:] == ("|",) and len(members[1]) == 1:
-        return _around_nought(signs[0], members[0][1:-1], members[1])
     if len(members) == 3 and relations.is_name(members[1]) and set(signs) <= INEQUALITIES:
         if all(sign in (">", r"\geq") for sign in signs):
             members, signs = members[::-1], (REVERSED[signs[1]], REVERSED[signs[0]])

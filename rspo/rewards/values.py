@@ -219,30 +219,33 @@ def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
 
 
 def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
-    """Values for variables: three points where all are positive, then each one negative."""
+    """Values for variables: three points where all are positive, then each one negative.
+
+    No value is 0, 1 or another's, where formulas that differ would agree.
+    """
     ordered = sorted(names)
-    for shift in range(3 if names else 1):
+    for shift, denominator in enumerate((3, 7, 13) if names else (1,)):
         yield {
-            name: Fraction(_PRIMES[(3 * place + shift) % len(_PRIMES)], 7 + 4 * shift)
+            name: Fraction(_numerator(3 * place + shift), denominator)
             for place, name in enumerate(ordered)
         }
     for negative in ordered[:3]:
         yield {
-            name: Fraction(_PRIMES[(3 * place + 1) % len(_PRIMES)], -13 if name == negative else 13)
+            name: Fraction(_numerator(3 * place + 1), -19 if name == negative else 19)
             for place, name in enumerate(ordered)
         }
 
 
-_PRIMES = [
-    *(5, 11, 17, 23, 31, 41, 47, 59, 67, 73, 83, 97, 103, 109, 127, 137, 149, 157),
-    *(167, 179, 191, 197, 211, 227, 233, 241, 257, 269, 277, 283),
-]
+def _numerator(index: int) -> int:
+    """5, 12, 25, 50, ...: no sum or difference of a few is that of a few others."""
+    return 5 + 6 * index + index**3
 
 
 def same(left: Expression, right: Expression) -> bool:
     """Whether two formulas agree wherever both can be compared."""
+    names = symbols(left) | symbols(right)
     compared = 0
-    for point in points(symbols(left) | symbols(right)):
+    for point in points(names):
         try:
             one, other = evaluate(left, point), evaluate(right, point)
         except Undefined:
@@ -251,7 +254,7 @@ def same(left: Expression, right: Expression) -> bool:
             compared += 1
         elif all(value >= 0 for value in point.values()) or (_real(one) and _real(other)):
             return False  # away from positive numbers, complex branches may differ
-    return compared > 0
+    return compared >= (2 if names else 1)
 
 
 def _real(value: Value) -> bool:
