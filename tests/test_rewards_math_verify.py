@@ -1,6 +1,5 @@
-"""`math_verify`: rules for real mathematics, in workers that no response can hold up or survive."""
+"""`math_verify`: worker processes that no response can hold up or survive."""
 
-import json
 import os
 import signal
 import subprocess
@@ -16,40 +15,10 @@ import pytest
 from rspo.rewards import is_correct, verify, workers
 from rspo.rewards.workers import MEMORY_LIMIT
 
-from .attacks import ATTACKS, boxed
+from .attacks import ENDLESS, boxed
 
 ROOT = Path(__file__).resolve().parent.parent
-HANGS = ATTACKS["tower of powers"]
-
-
-# --- what counts as equal -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("answer", "prediction", "equal"),
-    [
-        (r"\frac{1}{2}", "0.5", True),
-        (r"\frac12", r"\dfrac{1}{2}", True),
-        ("2", "x=2", True),
-        ("10000", "10{,}000", True),
-        (r"\left( 3, \frac{\pi}{2} \right)", r"(3, \pi/2)", True),
-        ("$69$,$84$", "84, 69", True),
-        # AIME: leading zeros and one degree sign; AMC after its floats became integers
-        ("025", "25", True),
-        ("025", "025", True),
-        ("25", "025", True),
-        (r"336^\circ", "336", True),
-        ("142", "142.0", True),
-        ("$2$", "2", True),
-        ("1", "2", False),
-        ("(1,2)", "(2,1)", False),
-        ("x+1", "x", False),
-        # An answer that cannot be read is not the number that stands somewhere in it.
-        ("3", r"\forall x: 3^x \geq x", False),
-    ],
-)
-def test_equal_answers(answer: str, prediction: str, equal: bool) -> None:
-    assert is_correct([f"Hence {boxed(prediction)}."], [answer]) == [equal]
+HANGS = ENDLESS["endless product"]
 
 
 def test_any_accepted_form_will_do() -> None:
@@ -58,51 +27,10 @@ def test_any_accepted_form_will_do() -> None:
     assert is_correct(responses, [accepted] * 3) == [True, True, False]
 
 
-def test_real_responses_get_the_verdicts_of_their_labels(shared: Path) -> None:
-    lines = (shared / "verification" / "qwen_math_cot_100.jsonl").read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    found = is_correct([row["output"] for row in rows], [row["gold"] for row in rows])
-    assert len(rows) == 400
-    differ = [
-        row["id"] for row, verdict in zip(rows, found, strict=True) if verdict != row["expected"]
-    ]
-    assert len(differ) <= 4, differ
-
-
-def test_look_alikes_are_not_accepted(shared: Path) -> None:
-    """Adversarial pairs, half of them wrong: false rejects lower a curve, false accepts are
-    what training would learn to exploit."""
-    lines = (shared / "verification" / "hardverify_math.jsonl").read_text().splitlines()
-    wrong = [row for row in map(json.loads, lines) if not row["expected"]]
-    assert len(wrong) == 124
-    half = wrong[::2]  # the other half only takes time
-    found = is_correct(
-        [boxed(row["prediction"]) for row in half], [row["gold"] for row in half], time_limit=2
-    )
-    assert sum(found) <= 1
-
-
-# --- limits ---------------------------------------------------------------------------------------
-
-
-def test_an_attack_costs_its_own_row_and_no_other() -> None:
-    """An honest response behind each attack is judged as ever, and all ends in bounded time."""
-    limit = 1.5
-    honest = boxed(r"\frac{14}{2}")
-    responses = [text for attack in ATTACKS.values() for text in (attack, honest)]
-    started = time.monotonic()
-    verdicts = verify(responses, ["7"] * len(responses), time_limit=limit)
-    seconds = time.monotonic() - started
-    reasons = {name: verdict.reason for name, verdict in zip(ATTACKS, verdicts[::2], strict=True)}
-    assert "correct" not in reasons.values(), reasons
-    assert {verdict.reason for verdict in verdicts[1::2]} == {"correct"}
-    for name in ("tower of powers", "huge power", "factorial", "endless product"):
-        assert reasons[name] in ("timeout", "worker died"), reasons
-    assert reasons["megabyte of digits"] == reasons["megabyte of braces"] == "too long"
-    for name in ("megabyte of boxes", "cut in the box", "empty", "empty box"):
-        assert reasons[name] == "no answer"
-    # The limit, and a new worker, for each attack one after the other on a busy machine.
-    assert seconds < len(ATTACKS) * (limit + 2)
+def test_a_whole_response_counts_by_its_box() -> None:
+    responses = [f"Hence {boxed('0.5')}.", "Hence 0.5.", f"{boxed('0.5')} or {boxed('')}"]
+    verdicts = verify(responses, [r"\frac{1}{2}"] * 3)
+    assert [verdict.reason for verdict in verdicts] == ["correct", "no answer", "no answer"]
 
 
 def judges_of(parent: int) -> list[int]:

@@ -34,7 +34,7 @@ def main(memory_limit: int) -> None:
     for line in sys.stdin:
         row = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, row["seconds"])
-        same = equivalent(row["accepted"], row["prediction"])
+        same = equivalent(row["accepted"], row["predictions"])
         signal.setitimer(signal.ITIMER_REAL, 0)
         verdicts.write(json.dumps(same) + "\n")
         verdicts.flush()

@@ -1,36 +1,270 @@
-r"""When two written answers are the same: math-verify's rules.
+r"""When two written answers are the same.
 
-math-verify builds and compares SymPy expressions, which can take for ever or all memory, so this
-module is only ever imported by the worker processes of `rspo.rewards.workers`.
+`rspo.rewards.notation` settles the spelling and `rspo.rewards.answers` the shape; here shapes are
+compared, and `rspo.rewards.quantities` compares the formulas in them. docs/verification.md says
+what is accepted. Comparing can take for ever or all memory, so this module is only ever imported
+by the worker processes of `rspo.rewards.workers`.
 """
 
-import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import math_verify
+from rspo.rewards import answers, prose, quantities, relations, sets, symbolic, values
+from rspo.rewards.answers import (
+    INEQUALITIES,
+    PARAMETER,
+    Answer,
+    Collected,
+    Formula,
+    Interval,
+    Listed,
+    Matrix,
+    Ordered,
+    Relation,
+    Union,
+    Without,
+)
+from rspo.rewards.expressions import Apply, TooDeep, Unreadable, read
+from rspo.rewards.extraction import final_answers
+from rspo.rewards.notation import TEXT, Tokens, repaired, spellings
 
-# Its warnings are about time limits, which the worker process sets itself.
-logging.getLogger("math_verify").setLevel(logging.ERROR)
-
-# math-verify's other reader, for plain expressions, hands text to SymPy's `parse_expr`, which
-# evaluates it as Python. It also takes a stray number out of a box that it cannot read, and so
-# calls \boxed{3^x \geq x} the same as \boxed{3}.
-_READERS = [math_verify.LatexExtractionConfig()]
+_LONGEST_LIST = 200
+_SETS = (Interval, Union, Without)
 
 
-def equivalent(accepted: Sequence[str], prediction: str) -> bool:
-    r"""Whether a prediction means the same as any accepted form of the answer.
+def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
+    """Whether any reading of a response means the same as any accepted form of the answer.
 
-    Both are contents of a box. They are handed over inside one, because outside of it math-verify
-    reads bare LaTeX such as `\frac12` as text.
+    Args:
+        accepted: forms of the answer; each may stand in a box, between dollars or in a sentence.
+        predictions: contents of boxes, from `rspo.rewards.extraction.final_answers`.
     """
-    read = _read(prediction)
-    return any(math_verify.verify(_read(form), read, timeout_seconds=None) for form in accepted)
+    try:
+        return any(_equivalent(form, prediction) for form in accepted for prediction in predictions)
+    except RecursionError:  # longer or deeper than any answer
+        return False
 
 
-def _read(answer: str) -> list[Any]:
-    # No time limit of math-verify's own: it would replace the worker's.
-    boxed = f"\\boxed{{{answer}}}"
-    found: list[Any] = math_verify.parse(boxed, _READERS, parsing_timeout=None)
-    return found
+def _equivalent(form: str, prediction: str) -> bool:
+    form, prediction = repaired([*final_answers(form), form][0]), repaired(prediction)
+    if (choice := prose.choice_in(form)) and prose.choice_in(prediction) is not None:
+        return choice == prose.choice_in(prediction)
+    return any(same(gold, guess) for gold in _readings(form) for guess in _readings(prediction))
+
+
+def _readings(text: str) -> Iterator[Answer]:
+    """What a text may mean; a letter for any whole number may also be called otherwise."""
+    for way in spellings(prose.formula_in(text)):
+        yield answers.read(way)
+        if (letter := answers.parameter(way)) is not None:
+            yield answers.read(tuple(PARAMETER if token == letter else token for token in way))
+
+
+def same(gold: Answer, prediction: Answer) -> bool:
+    """Whether two answers mean the same."""
+    if gold == prediction:
+        return gold != Formula(())
+    if isinstance(gold, Formula) and isinstance(prediction, Formula):
+        return _same_formulas(gold.tokens, prediction.tokens)
+    if isinstance(gold, Relation) or isinstance(prediction, Relation):
+        return _same_with_relations(gold, prediction)
+    if isinstance(gold, Matrix) and isinstance(prediction, Matrix):
+        return _same_matrices(gold, prediction)
+    if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
+        return _same_sets(gold, prediction)
+    for one, other in ((gold, prediction), (prediction, gold)):
+        if isinstance(one, Collected) and len(one.items) == 1 and isinstance(other, Ordered):
+            return one.items[0] == other or same(one.items[0], other)
+    if isinstance(gold, Matrix | Formula) and isinstance(prediction, Matrix | Formula):
+        return _same_as_matrices(gold.tokens, prediction.tokens)
+    return _same_collections(gold, prediction)
+
+
+def _same_formulas(gold: Tokens, prediction: Tokens) -> bool:
+    if gold and _words(gold) == _words(prediction):
+        return True
+    return quantities.same(gold, prediction)
+
+
+def _words(tokens: Tokens) -> list[str]:
+    r"""What is written, whether in \text{} or not; capitals count only in single letters."""
+    kept = [token.removeprefix(TEXT) for token in tokens if token not in ("-", "(", ")", ".")]
+    if not any(word.isalpha() and len(word) > 2 for word in kept):
+        return list(tokens)
+    return [word.lower() if len(word) > 1 else word for word in kept]
+
+
+# --- collections ----------------------------------------------------------------------------------
+
+
+def _same_matrices(gold: Matrix, prediction: Matrix) -> bool:
+    if [len(row) for row in gold.rows] != [len(row) for row in prediction.rows]:
+        return False
+    return all(
+        _same_in_order(row, other) for row, other in zip(gold.rows, prediction.rows, strict=True)
+    )
+
+
+def _same_as_matrices(gold: Tokens, prediction: Tokens) -> bool:
+    r"""Arithmetic of matrices, which is math-verify's."""
+    both = all(any(token.startswith(r"\begin") for token in side) for side in (gold, prediction))
+    return both and symbolic.same(gold, prediction)
+
+
+def _same_collections(gold: Answer, prediction: Answer) -> bool:
+    one, other = _items(gold), _items(prediction)
+    if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
+        return False
+    ordered = isinstance(gold, Ordered | Matrix) or isinstance(prediction, Ordered | Matrix)
+    if ordered and not (isinstance(gold, Collected) or isinstance(prediction, Collected)):
+        return _same_in_order(one, other)
+    if ordered:
+        return False
+    if (
+        isinstance(gold, Listed)
+        and isinstance(prediction, Listed)
+        and _labels_decide(gold, prediction)
+    ):
+        return _same_in_order(one, other)
+    return _same_in_any_order(one, other)
+
+
+def _items(answer: Answer) -> tuple[Answer, ...] | None:
+    if isinstance(answer, Listed | Ordered | Collected):
+        return answer.items
+    if isinstance(answer, Matrix) and (
+        len(answer.rows) == 1 or all(len(r) == 1 for r in answer.rows)
+    ):
+        return tuple(cell for row in answer.rows for cell in row)
+    return (answer,) if isinstance(answer, Formula) else None
+
+
+def _labels_decide(gold: Listed, prediction: Listed) -> bool:
+    """Whether one side names different unknowns and the other only their values: b=-3, c=0."""
+    labels = [
+        {item.members[0][:1] for item in side.items if isinstance(item, Relation)}
+        for side in (gold, prediction)
+    ]
+    return min(map(len, labels)) == 0 and max(map(len, labels)) == len(gold.items) > 1
+
+
+def _same_in_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool:
+    return len(gold) == len(prediction) and all(map(same, gold, prediction))
+
+
+def _same_in_any_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool:
+    left = list(prediction)
+    for item in gold:
+        partner = next((place for place, other in enumerate(left) if same(item, other)), None)
+        if partner is None:
+            return False
+        del left[partner]
+    return not left
+
+
+# --- relations ------------------------------------------------------------------------------------
+
+
+def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
+    if isinstance(gold, Relation) and isinstance(prediction, Relation):
+        return _same_relations(gold, prediction)
+    if isinstance(gold, Relation):
+        said = [relations.value(gold, relations.is_name), sets.as_set(gold)]
+        return any(value is not None and same(value, prediction) for value in said)
+    assert isinstance(prediction, Relation)
+    said = [relations.value(prediction, relations.is_label), sets.as_set(prediction)]
+    return any(value is not None and same(gold, value) for value in said)
+
+
+def _same_relations(gold: Relation, prediction: Relation) -> bool:
+    if _same_names(gold, prediction):
+        return True
+    one, other = _solutions(gold), _solutions(prediction)
+    if one is not None and other is not None and one[0] == other[0] and same(one[1], other[1]):
+        return True
+    if len(gold.signs) == len(prediction.signs) == 1:
+        return _proportional(gold, prediction)
+    if gold.signs == prediction.signs and all(
+        quantities.same(*pair) for pair in zip(gold.members, prediction.members, strict=True)
+    ):
+        return True
+    turned = tuple(sets.REVERSED.get(sign, "") for sign in reversed(gold.signs))
+    return turned == prediction.signs and all(
+        quantities.same(*pair)
+        for pair in zip(reversed(gold.members), prediction.members, strict=True)
+    )
+
+
+def _solutions(relation: Relation) -> tuple[Tokens, Answer] | None:
+    """The unknown of an inequality or of x in S, and the set that it lies in."""
+    name = sets.name_of(relation)
+    if name is None or "=" in relation.signs:
+        return None
+    solutions = sets.as_set(relation) or relations.value(relation, relations.is_name)
+    return None if solutions is None else (name, solutions)
+
+
+def _same_names(gold: Relation, prediction: Relation) -> bool:
+    """The same name with the same value; of functions, only the name of the argument may differ."""
+    one, other = gold.members[0], prediction.members[0]
+    if not set(gold.signs) | set(prediction.signs) <= relations.STATING:
+        return False
+    if not (relations.is_name(one) and relations.is_name(other)):
+        return False
+    value, guess = gold.members[-1], prediction.members[-1]
+    if one != other:
+        renamed = _renamed_argument(one, other, guess)
+        if renamed is None:
+            return False
+        guess = renamed
+    return same(answers.read(value), answers.read(guess))
+
+
+def _renamed_argument(gold: Tokens, prediction: Tokens, value: Tokens) -> Tokens | None:
+    """The value of f(n) with the argument named as in f(x)."""
+    function = len(gold) == len(prediction) == 4 and gold[1] == prediction[1] == "("
+    if not function or gold[0] != prediction[0] or gold[2] in value:
+        return None
+    return tuple(gold[2] if token == prediction[2] else token for token in value)
+
+
+def _proportional(gold: Relation, prediction: Relation) -> bool:
+    """Whether two (in)equations differ by a constant factor: 2x = 4y and x - 2y = 0."""
+    sign, other_sign = gold.signs[0], prediction.signs[0]
+    if sign not in sets.REVERSED or other_sign not in sets.REVERSED:
+        return False
+    if other_sign not in (sign, sets.REVERSED[sign]):
+        return False
+    try:
+        left, right = (
+            Apply("-", (read(side.members[0]), read(side.members[1])))
+            for side in (gold, prediction)
+        )
+    except (Unreadable, TooDeep):
+        return gold.members == prediction.members and sign == other_sign
+    factor = values.constant_ratio(left, right)
+    if factor is None or factor == 0:
+        return False
+    if sign in INEQUALITIES:
+        return values.is_positive(factor) == (sign == other_sign)
+    return True
+
+
+# --- sets of numbers ------------------------------------------------------------------------------
+
+
+def _same_sets(gold: Answer, prediction: Answer) -> bool:
+    one, other = sets.pieces_of(gold), sets.pieces_of(prediction)
+    if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
+        return False
+    if len(one) > 1:
+        return _same_in_any_order(one, other)
+    return _same_intervals(one[0], other[0])
+
+
+def _same_intervals(gold: Answer, prediction: Answer) -> bool:
+    one, other = sets.as_interval(gold), sets.as_interval(prediction)
+    if one is None or other is None:
+        return False
+    if (one.left_open, one.right_open) != (other.left_open, other.right_open):
+        return False
+    return quantities.same(one.left, other.left) and quantities.same(one.right, other.right)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import rspo
 from rspo.errors import InputError
-from rspo.rewards.extraction import last_box
+from rspo.rewards.extraction import final_answers
 from rspo.rewards.judge import READY
 from rspo.rewards.verdict import (
     CORRECT,
@@ -34,8 +34,8 @@ from rspo.rewards.verdict import (
 )
 
 MEMORY_LIMIT = 2 * 2**30  # bytes of address space of one worker
-# The longest answer of the eight benchmarks has 210 characters.
-LONGEST_ANSWER = 2000
+# The longest answer of the eight benchmarks has 210 characters; a box may hold a whole sentence.
+LONGEST_ANSWER = 10_000
 
 
 def judge(
@@ -60,12 +60,12 @@ def judge(
 def _judge_one(
     response: str, accepted: tuple[str, ...], time_limit: float, stop: threading.Event
 ) -> Verdict:
-    prediction = last_box(response)
-    if prediction is None:
+    predictions = final_answers(response)
+    if not predictions:
         return Verdict(NO_ANSWER)
-    if prediction in (form.strip() for form in accepted):
+    if not {form.strip() for form in accepted}.isdisjoint(predictions):
         return Verdict(CORRECT)
-    if len(prediction) > LONGEST_ANSWER:
+    if max(map(len, predictions)) > LONGEST_ANSWER:
         return Verdict(TOO_LONG)
     with _lock:
         if not _idle:
@@ -73,7 +73,7 @@ def _judge_one(
             _all.append(_idle[-1])
         worker = _idle.pop()
     try:
-        return worker.judge(accepted, prediction, time_limit, stop)
+        return worker.judge(accepted, predictions, time_limit, stop)
     finally:
         with _lock:
             _idle.append(worker)
@@ -86,10 +86,14 @@ class _Worker:
         self._process: subprocess.Popen[str] | None = None
 
     def judge(
-        self, accepted: Sequence[str], prediction: str, time_limit: float, stop: threading.Event
+        self,
+        accepted: Sequence[str],
+        predictions: Sequence[str],
+        time_limit: float,
+        stop: threading.Event,
     ) -> Verdict:
         process = self._running(stop)
-        row = {"accepted": accepted, "prediction": prediction, "seconds": time_limit}
+        row = {"accepted": accepted, "predictions": predictions, "seconds": time_limit}
         try:
             process.stdin.write(json.dumps(row) + "\n")  # type: ignore[union-attr]
             process.stdin.flush()  # type: ignore[union-attr]

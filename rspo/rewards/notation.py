@@ -1,0 +1,347 @@
+r"""One canonical spelling for what can be written in many ways: text -> tokens.
+
+Only spelling is settled here, never meaning: `\dfrac`, `\left(`, `≤`, `<=` and `\leqslant`, thin
+spaces, fonts, `\text{...}`. What a reader would miss stays: signs, brackets, units, words, case.
+
+A token is one of
+
+    \name       a command; fonts, spaces and sizes are gone
+    "word       a word of running text, as in \text{cm}
+    abc         letters as they stand in a formula; whoever reads the formula splits them
+    12.5        a decimal number without sign, e-notation included
+    \{  (  +    a single sign
+
+Nothing here evaluates anything, and every pattern takes time linear in the length of the text.
+"""
+
+import re
+
+Tokens = tuple[str, ...]
+
+TEXT = '"'  # what a token of running text begins with
+LONGEST = 2000  # tokens; no answer needs as many
+
+_SIGNS = {
+    "−": "-",
+    "–": "-",
+    "—": "-",
+    "×": r" \times ",
+    "⋅": r" \cdot ",
+    "·": r" \cdot ",
+    "∙": r" \cdot ",
+    "÷": "/",
+    "∕": "/",
+    "≤": r" \leq ",
+    "⩽": r" \leq ",
+    "≥": r" \geq ",
+    "⩾": r" \geq ",
+    "≠": r" \neq ",
+    "≈": r" \approx ",
+    "∈": r" \in ",
+    "∪": r" \cup ",
+    "∩": r" \cap ",
+    "∅": r" \emptyset ",
+    "∞": r" \infty ",
+    "±": r" \pm ",
+    "∓": r" \mp ",
+    "√": r" \sqrt ",
+    "°": r" \degree ",
+    "º": r" \degree ",
+    "π": r" \pi ",
+    "θ": r" \theta ",
+    "α": r" \alpha ",
+    "β": r" \beta ",
+    "γ": r" \gamma ",
+    "λ": r" \lambda ",
+    "μ": r" \mu ",
+    "φ": r" \phi ",
+    "ω": r" \omega ",
+    "ℝ": r" \mathbb{R} ",
+    "ℤ": r" \mathbb{Z} ",
+    "ℕ": r" \mathbb{N} ",
+    "½": r" \frac{1}{2} ",
+    "⅓": r" \frac{1}{3} ",
+    "⅔": r" \frac{2}{3} ",
+    "¼": r" \frac{1}{4} ",
+    "¾": r" \frac{3}{4} ",
+    "²": "^{2}",
+    "³": "^{3}",
+    "⁻": "^-",
+    "’": "'",
+    "′": "'",
+    "…": r" \ldots ",
+    "∀": r" \forall ",
+    "＞": ">",
+    "＜": "<",
+    "＝": "=",
+    "，": ",",
+    "（": "(",
+    "）": ")",
+    "：": ":",
+    **{chr(0x2460 + place): f" {place + 1}, " for place in range(9)},  # ① to ⑨
+    # Commands whose backslash and first letter were read as one escaped character.
+    "\f": r"\f",
+    "\b": r"\b",
+    "\v": r"\v",
+    "\a": r"\a",
+    "\u00a0": " ",
+    "\u2009": " ",
+    "\u202f": " ",
+    "\u2061": "",
+    "\u200b": "",
+}
+_SIGNS_TABLE = str.maketrans(_SIGNS)
+
+_SPELLINGS = [
+    # A command whose backslash was escaped once more; in a matrix, though, \\ ends a row.
+    (re.compile(r"\\\\(?=[a-zA-Z])(?!begin|end)"), "\\\\"),
+    (re.compile(r"\\n(?![a-zA-Z])"), " "),
+    (re.compile(r"(?<![0-9)!}])!="), r"\\neq "),
+    (re.compile(r"<="), r"\\leq "),
+    (re.compile(r">="), r"\\geq "),
+    (re.compile(r"=="), "="),
+    (re.compile(r"\*\*"), "^"),
+    (re.compile(r"\bnp\."), ""),
+    (re.compile(r"\\q?quad"), r" "),
+    (re.compile(r"(?<!\\)\\[,;:! ]|~"), " "),
+    (re.compile(r"\\not\s*="), r"\\neq "),
+    (re.compile(r"\\not\s*\\in(?![a-zA-Z])"), r"\\notin "),
+]
+
+# Groups of three digits: 12{,}000, 12,\!000 and 12 000 are one number whatever stands around.
+_COMMA_WITHIN = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)[ ]?(?=[0-9]{3}(?![0-9]))")
+_SPACED_THOUSANDS = re.compile(r"(?<![0-9.,^_{])[1-9][0-9]{0,2}(?:(?:\\,|[ ])[0-9]{3})+(?![0-9/])")
+# With bare commas it may also be a list.
+_THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
+_POINTED_THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+(?![0-9.,])")
+_DECIMAL_COMMA = re.compile(r"(?<![0-9.,])(?:0,[0-9]+|[0-9]+,[0-9]{2})(?![0-9.,])")
+
+_TOKEN = re.compile(
+    r"\\(?:begin|end)\{[a-z]+\*?\}"
+    r"|\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|sf)|mbox|hbox|operatorname)\*?"
+    r"[ ]?\{[^{}]*\}"
+    r"|\\[a-zA-Z]+"
+    r"|\\[^a-zA-Z]"
+    r"|(?:[0-9]+(?:\.[0-9]+|\.(?=\\overline|/))?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
+    r"|[a-zA-Z]+"
+    r"|\S"
+)
+_OF_TEXT = re.compile(r"\\(?:text|math|mbox|hbox|operatorname)[a-z]*\*?[ ]?\{")
+
+_RENAMED = {
+    r"\dfrac": r"\frac",
+    r"\tfrac": r"\frac",
+    r"\cfrac": r"\frac",
+    r"\rac": r"\frac",
+    r"\dbinom": r"\binom",
+    r"\tbinom": r"\binom",
+    r"\choose": r"\binom",
+    r"\le": r"\leq",
+    r"\leqslant": r"\leq",
+    r"\ge": r"\geq",
+    r"\geqslant": r"\geq",
+    r"\lt": "<",
+    r"\gt": ">",
+    r"\ne": r"\neq",
+    r"\lbrace": r"\{",
+    r"\rbrace": r"\}",
+    r"\lbrack": "[",
+    r"\rbrack": "]",
+    r"\lparen": "(",
+    r"\rparen": ")",
+    r"\mid": "|",
+    r"\vert": "|",
+    r"\lvert": "|",
+    r"\rvert": "|",
+    r"\colon": ":",
+    r"\times": "*",
+    r"\cdot": "*",
+    r"\ast": "*",
+    r"\div": "/",
+    r"\infin": r"\infty",
+    r"\textcirc": r"\circ",
+    r"\prime": "'",
+    r"\cupdot": r"\cup",
+    r"\sqcup": r"\cup",
+    r"\backslash": r"\setminus",
+    r"\varnothing": r"\emptyset",
+    r"\degrees": r"\degree",
+    r"\varepsilon": r"\epsilon",
+    r"\varphi": r"\phi",
+    r"\exponentialE": "e",
+    r"\dots": r"\ldots",
+    r"\cdots": r"\ldots",
+    r"\lor": "or",
+    r"\vee": "or",
+    r"\land": "and",
+    r"\wedge": "and",
+    r"\simeq": r"\approx",
+    r"\sim": r"\approx",
+    "%": r"\%",
+    r"\$": TEXT + "dollar",
+    "€": TEXT + "euro",
+    "£": TEXT + "pound",
+}
+_DROPPED = {
+    *(r"\left", r"\right", r"\middle", r"\big", r"\Big", r"\bigg", r"\Bigg"),
+    *(r"\bigl", r"\bigr", r"\Bigl", r"\Bigr", r"\biggl", r"\biggr", r"\Biggl", r"\Biggr"),
+    *(r"\displaystyle", r"\textstyle", r"\scriptstyle", r"\limits", r"\nolimits", r"\hfill"),
+    *(r"\mathbf", r"\mathit", r"\boldsymbol", r"\bm", r"\mathcal", r"\boxed", r"\fbox", r"\rm"),
+    *(r"\bf", r"\it", r"\text", r"\mathrm", r"\mbox", r"\(", r"\)", r"\[", r"\]", "$", "`", "\\"),
+    *(r"\phantom", r"\nonumber", r"\hline", r"\operatorname", r"\therefore", r"\implies", r"\/"),
+}
+_FUNCTIONS = {
+    *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot"),
+    *("sinh", "cosh", "tanh", "ln", "log", "lg", "exp", "sqrt", "gcd", "lcm", "max", "min"),
+}
+_WORDS = {
+    **{name: "\\" + name for name in _FUNCTIONS},
+    **dict.fromkeys(("infinity", "infty", "inf", "oo"), r"\infty"),
+    **dict.fromkeys(("percent", "percentage", "pct"), r"\%"),
+    **dict.fromkeys(("degree", "degrees", "deg"), r"\degree"),
+    **{name: "\\" + name for name in ("pi", "theta", "alpha", "beta", "gamma", "lambda")},
+    "approximately": r"\approx",
+    "asin": r"\arcsin",
+    "acos": r"\arccos",
+    "atan": r"\arctan",
+    "and": "and",
+    "or": "or",
+}
+
+
+_REPAIRS = [
+    (re.compile(r"\t(?=ext|imes|heta|an|frac|riangle)"), r"\\t"),
+    (re.compile(r"\r(?=ight|ho)"), r"\\r"),
+    (re.compile(r"<sup>([^<>]*)</sup>"), r"^{\1}"),
+    (re.compile(r"<sub>([^<>]*)</sub>"), r"_{\1}"),
+]
+
+
+def repaired(text: str) -> str:
+    """Signs beyond ASCII, HTML and half-eaten escapes as LaTeX."""
+    text = text.translate(_SIGNS_TABLE)
+    for pattern, latex in _REPAIRS:
+        text = pattern.sub(latex, text)
+    return text
+
+
+def spellings(text: str) -> list[Tokens]:
+    """The token sequences that a text may stand for.
+
+    More than one only where digits and commas can be read in two ways: 1,234 as one number or as
+    two, and 2,74 as a decimal number or as two.
+    """
+    text = _COMMA_WITHIN.sub("", text)
+    text = _SPACED_THOUSANDS.sub(lambda number: re.sub(r"[^0-9]", "", number[0]), text)
+    text = _POINTED_THOUSANDS.sub(lambda number: number[0].replace(".", "").replace(",", "."), text)
+    ways = [text]
+    if _THOUSANDS.search(text):
+        ways.insert(0, _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text))
+    if len(_DECIMAL_COMMA.findall(text)) == 1 == text.count(","):
+        ways.append(_DECIMAL_COMMA.sub(lambda number: number[0].replace(",", "."), text))
+    return [tokens(way) for way in ways]
+
+
+def tokens(text: str) -> Tokens:
+    """The canonical tokens of one text, punctuation around it left out."""
+    for pattern, canonical in _SPELLINGS:
+        if canonical == "\\\\" and r"\begin" in text:
+            continue
+        text = pattern.sub(canonical, text)
+    found = _undelimited(_canonical(text, in_text=False)[:LONGEST])
+    return trimmed(tuple(_braced(_lowered(_raised(found)))))
+
+
+def trimmed(found: Tokens) -> Tokens:
+    """Without the punctuation that ends or begins a sentence."""
+    start, end = 0, len(found)
+    while start < end and found[start] in _PUNCTUATION:
+        start += 1
+    while start < end and found[end - 1] in _PUNCTUATION | {"^"}:
+        end -= 1
+    return found[start:end]
+
+
+_PUNCTUATION = {".", ",", ";", ":", "\\\\", "&", "?"}
+
+
+def _canonical(text: str, in_text: bool) -> list[str]:
+    found = []
+    for token in _TOKEN.findall(text):
+        opening = _OF_TEXT.match(token)
+        if opening and not token.startswith((r"\mathbb", r"\mathbf")):
+            found += _canonical(token[opening.end() : -1], in_text=True)
+        elif token.isalpha():
+            found.append(_WORDS.get(token.lower(), TEXT + token if in_text else token))
+        elif token not in _DROPPED:
+            found.append(_RENAMED.get(token, token))
+        elif token in (r"\left", r"\right"):
+            found.append(token)  # for `_undelimited`, which then drops it
+    return found
+
+
+def _undelimited(found: list[str]) -> list[str]:
+    r"""Without \left and \right, and without the dot of \left. or \right."""
+    kept: list[str] = []
+    after_size = False
+    for token in found:
+        if not (after_size and token == ".") and token not in (r"\left", r"\right"):
+            kept.append(token)
+        after_size = token in (r"\left", r"\right")
+    return kept
+
+
+def _braced(found: list[str]) -> list[str]:
+    r"""\frac12, \frac1{2} and \frac ab with braces: a bare argument is one digit or letter."""
+    following: list[str] = []  # the tokens behind, in reverse
+    for token in reversed(found):
+        if token in (r"\frac", r"\binom"):
+            arguments = [_argument(following) for _ in range(2)]
+            for argument in reversed(arguments):
+                following += ["}", *reversed(argument), "{"]
+        following.append(token)
+    return following[::-1]
+
+
+def _argument(following: list[str]) -> list[str]:
+    """The next argument, its braces left out, taken off the tokens that follow."""
+    if not following:
+        return []
+    token = following.pop()
+    if token != "{":
+        if token.isalnum() and len(token) > 1:
+            following.append(token[1:])
+        return [token[0]] if token.isalnum() else [token]
+    argument: list[str] = []
+    depth = 1
+    while following:
+        token = following.pop()
+        depth += (token == "{") - (token == "}")
+        if depth == 0:
+            break
+        argument.append(token)
+    return argument
+
+
+def _lowered(found: list[str]) -> list[str]:
+    r"""a_{n} as a_n, \pmod{3} as \pmod 3."""
+    text: list[str] = []
+    for token in found:
+        text.append(token)
+        if token == "}" and text[-3:-2] == ["{"] and text[-4:-3] in (["_"], [r"\pmod"]):
+            text[-3:] = [text[-2]]
+    return text
+
+
+def _raised(found: list[str]) -> list[str]:
+    r"""^\circ and ^{\circ} as \degree, ^\prime as a prime."""
+    marks = {r"\circ": r"\degree", r"\degree": r"\degree", "'": "'"}
+    text: list[str] = []
+    for token in found:
+        text.append(token)
+        bare, braced = text[-2:-1] == ["^"], text[-4:-2] == ["^", "{"] and token == "}"
+        if bare and token in marks:
+            text[-2:] = [marks[token]]
+        elif braced and text[-2] in marks:
+            text[-4:] = [marks[text[-2]]]
+    return text

@@ -1,0 +1,132 @@
+"""`math_verify` on the answers of the real data sets: each is itself, and none is another."""
+
+import json
+import random
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rspo.datasets.prepare import prepare
+from rspo.experiment import Experiment
+from rspo.rewards import is_correct
+from rspo.rewards.extraction import last_box
+from rspo.tables import PROBLEMS, read_table
+
+from .attacks import boxed
+from .paper_scale import load
+
+BENCHMARKS = [
+    "aime2024",
+    "aime2025",
+    "amc",
+    "livemathbench",
+    "math500",
+    "minerva",
+    "olympiadbench",
+    "validation",
+]
+
+
+@pytest.fixture(scope="module")
+def solutions(shared: Path) -> list[str]:
+    """The solutions of MATH's training set that have an answer."""
+    path = shared / "mirror" / "DigitalLearningGmbH" / "MATH-lighteval" / "train.jsonl"
+    found = [json.loads(line)["solution"] for line in path.read_text().splitlines()]
+    return [solution for solution in found if last_box(solution) is not None]
+
+
+@pytest.fixture(scope="module")
+def golds(solutions: list[str]) -> list[str]:
+    return [last_box(solution) or "" for solution in solutions]
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return load(tmp_path_factory.mktemp("paper"))
+
+
+def rewritten(answer: str) -> str:
+    """The same answer with other spaces, brackets and names of commands."""
+    for old, new in (
+        (r"\left", ""),
+        (r"\right", ""),
+        ("(", r"\left( "),
+        (")", r" \right)"),
+        (r"\frac", r"\dfrac"),
+        (r"\cdot", r"\times"),
+        (r"\leq", r"\le "),
+        ("+", " + "),
+    ):
+        answer = answer.replace(old, new)
+    return rf"\displaystyle {answer} ."
+
+
+def test_math_solutions_are_correct(solutions: list[str], golds: list[str]) -> None:
+    found = is_correct(solutions, golds)
+    assert len(found) == 7498
+    assert sum(found) >= 0.999 * len(found)
+
+
+def test_the_rules_read_every_answer_of_math(golds: list[str]) -> None:
+    """Rewritten, so that identical text decides nothing."""
+    found = is_correct([boxed(rewritten(gold)) for gold in golds], golds)
+    refused = [gold for gold, verdict in zip(golds, found, strict=True) if not verdict]
+    assert len(refused) <= 0.001 * len(golds), refused
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_rules_read_every_answer_of_a_benchmark(
+    experiment: Experiment, shared: Path, name: str
+) -> None:
+    prepare(experiment, name, shared / "mirror")
+    rows = read_table(experiment.problems(name), PROBLEMS)
+    answers = [row["answers"] for row in rows]
+    found = is_correct([boxed(rewritten(accepted[0])) for accepted in answers], answers)
+    refused = [accepted for accepted, right in zip(answers, found, strict=True) if not right]
+    assert refused == []
+
+
+# --- other answers --------------------------------------------------------------------------------
+
+BESIDE_THE_VALUE = re.compile(
+    r"\\(?:text|mbox)\s*\{[^{}]*[a-z]{2}[^{}]*\}(?:\^2|\^3)?|\^\{?\\circ\}?|\\%|\\\$|\\[!,;:]|\s|[.,]$"
+    r"|_\{?[0-9]+\}?$|\\left|\\right|^[a-zA-Z]="
+)
+# Equal in value, though not in writing.
+EQUAL = [
+    {r"\frac{1}{\sqrt{3}}", r"\frac{\sqrt{3}}{3}"},
+    {r"\mbox{four}", "4"},
+]
+
+
+def bare(answer: str) -> str:
+    """Without units, remarks, bases, spaces and the names of unknowns."""
+    answer = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", answer.replace(r"\dfrac", r"\frac"))
+    answer = re.sub(r"\\text\{\(?([A-E])\)?\}", r"\1", answer)
+    answer = BESIDE_THE_VALUE.sub("", re.sub(r"(\d),(?:\\!)?(\d{3})", r"\1\2", answer))
+    return re.sub(r"(\.\d*?)0+$", r"\1", answer).rstrip(".")
+
+
+def assert_only_equal_ones_are_accepted(pairs: list[tuple[str, str]]) -> None:
+    found = is_correct([boxed(prediction) for _, prediction in pairs], [gold for gold, _ in pairs])
+    wrong = [
+        pair
+        for pair, verdict in zip(pairs, found, strict=True)
+        if verdict and bare(pair[0]) != bare(pair[1]) and set(pair) not in EQUAL
+    ]
+    assert wrong == []
+
+
+def test_another_problems_answer_is_wrong(golds: list[str]) -> None:
+    draw = random.Random(0)
+    pairs = [(draw.choice(golds), draw.choice(golds)) for _ in range(4000)]
+    different = [pair for pair in pairs if bare(pair[0]) != bare(pair[1])][:2000]
+    assert len(different) == 2000
+    assert_only_equal_ones_are_accepted(different)
+
+
+def test_the_answer_that_looks_most_alike_is_wrong(golds: list[str]) -> None:
+    """Neighbours in alphabetical order: 28 and 28_9, (3,4) and (3,5), x+1 and x-1."""
+    assert_only_equal_ones_are_accepted(list(pairwise(sorted(set(golds)))))

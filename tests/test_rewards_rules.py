@@ -1,0 +1,343 @@
+r"""What the rules of `math_verify` accept as the same answer, and what they do not.
+
+Each line is `answer  ~~  prediction`. docs/verification.md explains them.
+"""
+
+import pytest
+
+from rspo.rewards import is_correct
+
+from .attacks import boxed
+
+
+def pairs(lines: str) -> list[tuple[str, str]]:
+    split = [line.split("  ~~  ") for line in lines.strip().splitlines()]
+    return [(answer, prediction) for answer, prediction in split]
+
+
+ACCEPTED = {
+    "numbers": r"""
+1000  ~~  1,000
+12345678  ~~  12{,}345{,}678
+11111111100  ~~  11,\! 111,\! 111,\! 100
+12345  ~~  12\,345
+0.5  ~~  .5
+0.5  ~~  0,5
+2.74  ~~  2,74
+142  ~~  142.0
+025  ~~  25
+5  ~~  5.
+\frac12  ~~  \dfrac{1}{2}
+\frac{7}{2}  ~~  3\frac12
+\frac{7}{2}  ~~  3 1/2
+-\frac{7}{3}  ~~  -2\frac{1}{3}
+\frac13  ~~  0.\overline{3}
+\frac16  ~~  0.1\overline{6}
+""",
+    "powers of ten": r"""
+4.5e33  ~~  4.5\times10^{33}
+4.5e33  ~~  4.5 \cdot 10^33
+4.5e33  ~~  4.50E+33
+1.6e-19  ~~  1.6 \times 10^{-19}
+1e11  ~~  10^{11}
+3e8  ~~  300000000
+4.5e33  ~~  4.5 \times 10^{33} \mathrm{~erg} \mathrm{~s}^{-1}
+""",
+    "decimals as roundings of exact values": r"""
+\frac13  ~~  0.33
+\frac13  ~~  0.333
+\frac23  ~~  0.67
+\frac23  ~~  0.66666
+\frac{600}{7}  ~~  85.71
+\pi  ~~  3.14159
+21.93  ~~  21 \frac{13}{14}
+41.4\%  ~~  \sqrt{2}-1
+165.47  ~~  165.5
+""",
+    "number words": r"""
+4  ~~  \text{four}
+25  ~~  \text{twenty-five}
+\mbox{four}  ~~  4
+3000000  ~~  3 \text{ million}
+\infty  ~~  \text{infinitely many}
+""",
+    "units": r"""
+5  ~~  5\text{ cm}
+5\text{ cm}  ~~  5
+5\text{ cm}  ~~  5 \text{ centimeters}
+15\mbox{ cm}^2  ~~  15 \text{ square centimeters}
+12 \text{ mph}  ~~  12 \text{ miles per hour}
+120  ~~  120\text{ ways.}
+15  ~~  \text{15th day}
+\$32.50  ~~  32.5
+7  ~~  \$7
+336^\circ  ~~  336
+45^\circ  ~~  \frac{\pi}{4}
+50\%  ~~  50
+50\%  ~~  \frac12
+28\%  ~~  28 percent
+6.67  ~~  20:3
+204_5  ~~  204_{5}
+204_5  ~~  204
+""",
+    "algebra": r"""
+(x-1)(x+1)  ~~  x^2-1
+\frac{x+1}{2}  ~~  \frac12 x + \frac12
+\cos(2x)  ~~  2\cos^2 x - 1
+\frac{\log 2}{\log 2-\log 3}  ~~  -\frac{\ln 2}{\ln 3-\ln 2}
+\sqrt[3]{-8}  ~~  -2
+\frac{1}{\sqrt2}  ~~  \frac{\sqrt2}{2}
+\sin 30^\circ  ~~  \frac12
+\tan^{-1}(1)  ~~  \frac{\pi}{4}
+np.arcsin(10/13)  ~~  \sin^{-1}\left(\frac{10}{13}\right)
+\frac{100!}{2^{50}}  ~~  100!/2^{50}
+(n+1)!  ~~  (n+1) n!
+\binom{5}{2}  ~~  10
+3+4i  ~~  4i+3
+\lfloor 3.7 \rfloor  ~~  3
+sqrt(2)/2  ~~  \frac{\sqrt{2}}{2}
+\frac{n(n+1)}{2}  ~~  \sum_{k=1}^{n} k
+\frac12  ~~  \int_0^1 x dx
+1  ~~  \lim_{x \to 0} \frac{\sin x}{x}
+\begin{pmatrix}2 \\ 4\end{pmatrix}  ~~  2\begin{pmatrix}1 \\ 2\end{pmatrix}
+""",
+    "names": r"""
+5  ~~  x=5
+x=5  ~~  5
+5  ~~  x = 2 + 3 = 5
+m_{\max}=n^2-n-1  ~~  n^2-n-1
+f(x)=x-1  ~~  f(n) = n-1
+x^2  ~~  f(x)=x^2
+7:32  ~~  S_{MBCN}:S=7:32
+\frac13  ~~  x = \frac13 \approx 0.3
+(1,2)  ~~  (x,y)=(1,2)
+f(n)=n, g(n)=1  ~~  (f(n), g(n)) = (n, 1) \text{ for all positive integers } n
+\frac{\pi}{4}+k\pi, k\in\mathbb{Z}  ~~  x=\frac{\pi}{4}+n\pi \text{ for any integer } n
+""",
+    "equations and inequalities": r"""
+y=2x+3  ~~  2x - y + 3 = 0
+\frac{x^2}{4}+\frac{y^2}{3}=1  ~~  \frac{x^2}{16}+\frac{y^2}{12}=\frac14
+x \leq 1  ~~  -x >= -1
+x \leq 5  ~~  5 \geq x
+x \neq 5  ~~  x != 5
+f(2) < f(1) < f(4)  ~~  f(4) > f(1) > f(2)
+""",
+    "lists, sets and points": r"""
+-6,-8,-10  ~~  -10, -8, -6
+1,2  ~~  \{2, 1\}
+$69$,$84$  ~~  84 \text{ and } 69
+2,3  ~~  x=2 \text{ or } x=3
+2,3  ~~  x_1=3, x_2=2
+a=4,-8,-10  ~~  -10,-8,4
+p=5,q=2;p=7,q=2  ~~  (5,2),(7,2)
+b=-3, c=0  ~~  c=0, b=-3
+1 \pm \sqrt{19}  ~~  1-\sqrt{19}, 1+\sqrt{19}
+\{1\pm\sqrt5,-2\}  ~~  -2, 1+\sqrt5, 1-\sqrt5
+(3,2),(-3,2)  ~~  \{(-3, 2), (3, 2)\}
+\left( 3, \frac{\pi}{2} \right)  ~~  (3, \pi/2)
+(1, 4.5)  ~~  (1, \frac92)
+1,2,3  ~~  (x,y,z)=(1,2,3)
+\begin{pmatrix} -7 \\ 16 \end{pmatrix}  ~~  (-7, 16)
+\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}  ~~  \begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}
+\emptyset  ~~  \{\}
+""",
+    "intervals": r"""
+(-\infty,-5)  ~~  k < -5
+[\frac12, 8]  ~~  0.5 \leq x \leq 8
+(0,1)  ~~  0 < x < 1
+[2,3)  ~~  3 > x \ge 2
+[-2,7]  ~~  x \in [-2,7]
+k\in(-\infty,2)  ~~  k<2
+(-\infty,-2] \cup \{1\}  ~~  a \leqslant -2 \text{ or } a = 1
+(-\infty,1)\cup(1,\infty)  ~~  x \neq 1
+(-\infty,1)\cup(1,\infty)  ~~  \mathbb{R} \setminus \{1\}
+(-\infty,-6)\cup(-6,\frac32)  ~~  \{x | x < \frac32\} - \{-6\}
+(1,3)  ~~  \{x \in \mathbb{R} : 1 < x < 3\}
+(1,\infty)  ~~  (1, +∞)
+""",
+    "words and choices": r"""
+\text{Even}  ~~  even
+\text{no solution}  ~~  No solution
+\text{October 30}  ~~  October 30
+C  ~~  (C)
+\text{(C)}  ~~  C. Paris
+D  ~~  The answer: D, it doesn't make sense for it to be A
+""",
+    "sentences": r"""
+x > 5  ~~  Therefore $x \gt 5$ is the solution.
+12000023  ~~  Final Answer: The final answer is 12,000,023. I hope it is correct.
+7.78  ~~  So Anna pays approximately $7.78 for her fudge.
+""",
+    "wrappings": r"""
+$5$  ~~  5
+\[ \boxed{5} \]  ~~  5
+so \boxed{\frac12} it is  ~~  0.5
+\boxed{1} papers and \boxed{2} bins  ~~  1, 2
+\frac{1}{2}  ~~  \\frac{1}{2}
+\mathbf{5}  ~~  \textbf{5}
+""",
+}
+
+REFUSED = {
+    "numbers": r"""
+4.5e33  ~~  4.5\times10^{32}
+1e-7  ~~  2e-7
+3e-33  ~~  5e-33
+0.25  ~~  0.2499
+0.5  ~~  0.6
+7  ~~  7.0001
+7  ~~  7 + 10^{-40}
+7  ~~  7\frac12
+1234  ~~  1
+7  ~~  -7
+7  ~~  7i
+7  ~~  7!
+""",
+    "decimals that are no roundings": r"""
+\frac13  ~~  0.3
+\frac13  ~~  0.34
+\frac{600}{7}  ~~  86
+\frac{600}{7}  ~~  85.7\overline{2}
+\pi  ~~  3
+\pi  ~~  3.1
+10.25  ~~  10.3
+1.5  ~~  2
+1000  ~~  1.00 \times 10^{2}
+""",
+    "units": r"""
+5\text{ cm}  ~~  5\text{ m}
+5\text{ cm}^2  ~~  5\text{ cm}
+5\text{ hours}  ~~  5 \text{ minutes}
+\$5  ~~  5 \text{ euros}
+7  ~~  7\text{ million}
+7  ~~  7\text{ dozen}
+7  ~~  70\%
+45^\circ  ~~  45\%
+204_5  ~~  204_6
+204_5  ~~  54
+10  ~~  10_2
+""",
+    "algebra": r"""
+x+1  ~~  x-1
+x+1  ~~  y+1
+x  ~~  X
+x  ~~  \sqrt{x^2}
+\log x  ~~  \ln x
+f(2x)  ~~  2f(x)
+2^{10}  ~~  1023
+1\sqrt{19}  ~~  1
+x+2n+1  ~~  x+1
+\sum_{k=0}^{n-1} k^2  ~~  \sum_{k=0}^{n} k^2
+""",
+    "names": r"""
+7  ~~  7 = x
+7  ~~  x = x
+7  ~~  8 = 7
+7  ~~  x + 7 = 7
+7  ~~  |x| = 7
+7  ~~  x \neq 7
+x=5  ~~  y=5
+f(x)=x^2  ~~  g(x)=x^2
+2x+z=1  ~~  1
+x^2+y^2=4  ~~  4
+3\sqrt2  ~~  3\sqrt2 \approx 9
+""",
+    "equations and inequalities": r"""
+2x+3y=1  ~~  2x+3y=2
+x<1  ~~  x \le 1
+x>5  ~~  x<5
+x \neq 1  ~~  x = 1
+f(2) < f(1) < f(4)  ~~  f(1) < f(2) < f(4)
+""",
+    "lists, sets and points": r"""
+1,2  ~~  1,2,3
+7  ~~  7 \text{ or } 8
+7  ~~  \{7, 8\}
+7  ~~  7 \pm 100
+1 \pm \sqrt{19}  ~~  1 + \sqrt{19}
+(1,2)  ~~  (2,1)
+(3,1)  ~~  \{1,3\}
+b=-3, c=0  ~~  b=0, c=-3
+b=-3, c=0  ~~  0, -3
+p=5,q=2;p=7,q=3  ~~  p=5,q=3;p=7,q=2
+\begin{pmatrix} 1 & 2 \end{pmatrix}  ~~  \begin{pmatrix} 2 & 1 \end{pmatrix}
+""",
+    "intervals": r"""
+(1,2)  ~~  [1,2]
+[0,\infty)  ~~  x > 0
+(1,2]  ~~  1 < x < 2
+7  ~~  [7, 7.5]
+7  ~~  x \ge 0
+7  ~~  \mathbb{R}
+(-\infty,1)\cup(1,\infty)  ~~  x \neq 2
+x < 1 \text{ or } x > 2  ~~  x < 1 \text{ or } y > 2
+""",
+    "words and choices": r"""
+\text{even}  ~~  \text{odd}
+\text{god}  ~~  dog
+C  ~~  C \text{ or } D
+C  ~~  D
+12:00  ~~  1:00
+""",
+    "sentences": r"""
+7  ~~  The answer is not 7
+7  ~~  It is either 8 or 7
+7  ~~  the answer is one of 1, 2, 3, 4, 5, 6, 7
+7  ~~  7 \text{ is wrong}
+2  ~~  3x + 2 \text{ cm}
+x > 5  ~~  Therefore $x < 5$ is the solution.
+""",
+}
+
+
+@pytest.mark.parametrize("kind", ACCEPTED)
+def test_the_same_answer_in_another_writing(kind: str) -> None:
+    written = pairs(ACCEPTED[kind])
+    found = is_correct([boxed(prediction) for _, prediction in written], [a for a, _ in written])
+    assert [pair for pair, verdict in zip(written, found, strict=True) if not verdict] == []
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_another_answer_in_nearly_the_same_writing(kind: str) -> None:
+    written = pairs(REFUSED[kind])
+    found = is_correct([boxed(prediction) for _, prediction in written], [a for a, _ in written])
+    assert [pair for pair, verdict in zip(written, found, strict=True) if verdict] == []
+
+
+# The answer says what was asked for: only there does a name or a base count as given.
+ASYMMETRIC = {("204_5", "204"), ("10", "10_2")}
+
+
+def test_answer_and_prediction_may_change_places() -> None:
+    written = [
+        pair for kind in (ACCEPTED, REFUSED) for lines in kind.values() for pair in pairs(lines)
+    ]
+    written = [pair for pair in written if pair not in ASYMMETRIC and "box" not in pair[0]]
+    there = is_correct([boxed(prediction) for _, prediction in written], [a for a, _ in written])
+    back = is_correct([boxed(answer) for answer, _ in written], [p for _, p in written])
+    differ = [pair for pair, one, other in zip(written, there, back, strict=True) if one != other]
+    assert differ == []
+
+
+def test_a_verdict_depends_on_nothing_but_its_row() -> None:
+    written = [pair for lines in ACCEPTED.values() for pair in pairs(lines)]
+    responses, answers = [boxed(p) for _, p in written], [a for a, _ in written]
+    wrong = answers[1:] + answers[:1]
+    there = is_correct(responses * 2, answers + wrong)
+    back = is_correct(responses[::-1] * 2, wrong[::-1] + answers[::-1])
+    assert there == back[::-1]
+
+
+def test_several_boxes() -> None:
+    r"""The last one counts; those that it is joined to may belong to the answer."""
+    joined = r"$\boxed{1}$, $\boxed{2}$ and $x = \boxed{3}$"
+    rows = [
+        (joined, "1, 2, 3", True),
+        (joined, "3", True),
+        (joined, "1", False),
+        (r"\boxed{1}, or rather \boxed{2}", "2", True),
+        (r"\boxed{1}, or rather \boxed{2}", "1, 2", False),
+        (r"\boxed{7} no, \boxed{8}", "7", False),
+    ]
+    found = is_correct([response for response, _, _ in rows], [answer for _, answer, _ in rows])
+    assert found == [right for _, _, right in rows]
