@@ -208,6 +208,8 @@ REFUSED = {
 5\text{ cm}  ~~  5\text{ m}
 5\text{ cm}^2  ~~  5\text{ cm}
 5\text{ hours}  ~~  5 \text{ minutes}
+5\text{ feet}  ~~  -5\text{ feet}
+a-b\text{ feet}  ~~  ab\text{ feet}
 \$5  ~~  5 \text{ euros}
 7  ~~  7\text{ million}
 7  ~~  7\text{ dozen}
@@ -219,6 +221,9 @@ REFUSED = {
 """,
     "algebra": r"""
 x+1  ~~  x-1
+abc  ~~  -abc
+abc  ~~  ABC
+x^2  ~~  x^9
 x+1  ~~  y+1
 x  ~~  X
 x  ~~  \sqrt{x^2}
