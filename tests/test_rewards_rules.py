@@ -222,6 +222,10 @@ a-b\text{ feet}  ~~  ab\text{ feet}
     "algebra": r"""
 x+1  ~~  x-1
 abc  ~~  -abc
+\lceil n/2 \rceil + 1  ~~  \lceil n/9 \rceil + 1
+I(0) e^{-t}  ~~  -I(0) e^{-t}
+C_1 e^{t} + C_2 \cos t  ~~  C_1 e^{t} - C_2 \cos t
+3^{1010} + \sqrt2  ~~  3^{1010} + 1 + \sqrt2
 abc  ~~  ABC
 x^2  ~~  x^9
 x+1  ~~  y+1
@@ -262,6 +266,8 @@ f(2) < f(1) < f(4)  ~~  f(1) < f(2) < f(4)
 1 \pm \sqrt{19}  ~~  1 + \sqrt{19}
 (1,2)  ~~  (2,1)
 (3,1)  ~~  \{1,3\}
+(3,1,2)  ~~  (3,1,2]
+31,250  ~~  250,31
 b=-3, c=0  ~~  b=0, c=-3
 b=-3, c=0  ~~  0, -3
 p=5,q=2;p=7,q=3  ~~  p=5,q=3;p=7,q=2
@@ -290,6 +296,7 @@ C  ~~  D
 7  ~~  the answer is one of 1, 2, 3, 4, 5, 6, 7
 7  ~~  7 \text{ is wrong}
 2  ~~  3x + 2 \text{ cm}
+The bus drives 16 km/h, and the car 48 km/h.  ~~  48
 x > 5  ~~  Therefore $x < 5$ is the solution.
 """,
 }

@@ -48,12 +48,13 @@ def _equivalent(form: str, prediction: str) -> bool:
     form, prediction = repaired([*final_answers(form), form][0]), repaired(prediction)
     if (choice := prose.choice_in(form)) and prose.choice_in(prediction) is not None:
         return choice == prose.choice_in(prediction)
+    form, prediction = prose.formula_in(form, alone=True), prose.formula_in(prediction)
     return any(same(gold, guess) for gold in _readings(form) for guess in _readings(prediction))
 
 
 def _readings(text: str) -> Iterator[Answer]:
     """What a text may mean; a letter for any whole number may also be called otherwise."""
-    for way in spellings(prose.formula_in(text)):
+    for way in spellings(text):
         yield answers.read(way)
         if (letter := answers.parameter(way)) is not None:
             yield answers.read(tuple(PARAMETER if token == letter else token for token in way))
