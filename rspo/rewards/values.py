@@ -6,6 +6,7 @@ all. Values stay exact fractions as far as they can, and have 60 digits where th
 
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from itertools import chain
 from math import factorial
 from typing import Any
 
@@ -224,7 +225,7 @@ def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
 
 
 def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
-    """Values for variables: positive near 1, then each one negative, then large for \\lfloor n/2.
+    """Values for variables: positive near 1, then each one negative.
 
     No value is 0, 1 or another's, where formulas that differ would agree; most are small, so that
     no exponential hides the other terms.
@@ -240,11 +241,12 @@ def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
             name: Fraction(_numerator(3 * place + 1), -109 if name == negative else 109)
             for place, name in enumerate(ordered)
         }
-    for size in (1009, 2027) if names else ():
-        yield {
-            name: Fraction(size + 10 * _numerator(3 * place), 2)
-            for place, name in enumerate(ordered)
-        }
+
+
+def _whole_points(names: set[str]) -> Iterator[dict[str, Fraction]]:
+    r"""Whole numbers in a row, as \lfloor n/2 \rfloor and \lfloor n/3 \rfloor agree at many."""
+    for size in range(1, 40):
+        yield {name: Fraction(size + 5 * place) for place, name in enumerate(sorted(names))}
 
 
 def _numerator(index: int) -> int:
@@ -262,16 +264,26 @@ def same(left: Expression, right: Expression) -> bool:
     """Whether two formulas agree wherever both can be compared."""
     names = symbols(left) | symbols(right)
     compared = 0
-    for point in points(names):
+    stepwise = _rounds(left) or _rounds(right)
+    for point in chain(points(names), _whole_points(names) if stepwise and names else ()):
         try:
             one, other = evaluate(left, point), evaluate(right, point)
+            agree = equal(one, other) and _equal_to_the_unit(left, right, point, one)
         except Undefined:
             continue
-        if equal(one, other) and _equal_to_the_unit(left, right, point, one):
+        if agree:
             compared += 1
         elif all(value >= 0 for value in point.values()) or (_real(one) and _real(other)):
             return False  # away from positive numbers, complex branches may differ
     return compared >= (2 if names else 1)
+
+
+def _rounds(expression: Expression) -> bool:
+    if not isinstance(expression, Apply):
+        return False
+    return expression.operation in (r"\lfloor", r"\lceil") or any(
+        map(_rounds, expression.arguments)
+    )
 
 
 def _equal_to_the_unit(
