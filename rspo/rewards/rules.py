@@ -48,8 +48,10 @@ def _equivalent(form: str, prediction: str) -> bool:
     form, prediction = repaired([*final_answers(form), form][0]), repaired(prediction)
     if (choice := prose.choice_in(form)) and prose.choice_in(prediction) is not None:
         return choice == prose.choice_in(prediction)
-    form, prediction = prose.formula_in(form, alone=True), prose.formula_in(prediction)
-    return any(same(gold, guess) for gold in _readings(form) for guess in _readings(prediction))
+    stated = dict.fromkeys((prose.formula_in(prediction), prediction))
+    guesses = [guess for text in stated for guess in _readings(text)]
+    golds = _readings(prose.formula_in(form, alone=True))
+    return any(same(gold, guess) for gold in golds for guess in guesses)
 
 
 def _readings(text: str) -> Iterator[Answer]:
