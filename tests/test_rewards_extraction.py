@@ -2,7 +2,7 @@
 
 import pytest
 
-from rspo.rewards.extraction import last_box
+from rspo.rewards.extraction import final_answers, last_box
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,37 @@ def test_the_last_box_counts(text: str, answer: str) -> None:
 def test_no_answer(text: str) -> None:
     """An empty box or one that never closes is none, even if an earlier box was whole."""
     assert last_box(text) is None
+    assert final_answers(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        (r"\boxed{1}", ["1"]),
+        (r"$\boxed{1}$, $\boxed{2}$", ["1, 2", "2"]),
+        (r"\boxed{1} and \boxed{2}", ["1, 2", "2"]),
+        (r"\boxed{1} \text{ or } \boxed{2}", ["1, 2", "2"]),
+        (r"$y_1 = \boxed{1}$ and $y_2 = \boxed{2}$", ["1, 2", "2"]),
+        (r"\boxed{1}, so \boxed{1}", ["1"]),
+        (r"\boxed{1}. Or rather, \boxed{2}", ["2"]),
+        (r"\boxed{1} no, \boxed{2}", ["2"]),
+        (r"\boxed{0}. Then \boxed{1}, \boxed{2}", ["1, 2", "2"]),
+    ],
+)
+def test_boxes_that_a_conjunction_joins_may_be_one_answer(text: str, answers: list[str]) -> None:
+    assert final_answers(text) == answers
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"% \boxed{7}", None),
+        ("\\boxed{8} % \\boxed{7}", "8"),
+        ("% nothing\n\\boxed{8}", "8"),
+        (r"it rose by 5% to \boxed{8}", "8"),
+        (r"it rose by 5 % to \boxed{8}", "8"),
+        (r"it rose by $5\%$ to \boxed{50\%}", r"50\%"),
+    ],
+)
+def test_what_stands_in_a_comment_is_not_there(text: str, answer: str | None) -> None:
+    assert last_box(text) == answer

@@ -208,6 +208,8 @@ REFUSED = {
 5\text{ cm}  ~~  5\text{ m}
 5\text{ cm}^2  ~~  5\text{ cm}
 5\text{ hours}  ~~  5 \text{ minutes}
+5\text{ feet}  ~~  -5\text{ feet}
+a-b\text{ feet}  ~~  ab\text{ feet}
 \$5  ~~  5 \text{ euros}
 7  ~~  7\text{ million}
 7  ~~  7\text{ dozen}
@@ -219,6 +221,14 @@ REFUSED = {
 """,
     "algebra": r"""
 x+1  ~~  x-1
+abc  ~~  -abc
+\lceil n/2 \rceil + 1  ~~  \lceil n/9 \rceil + 1
+\lfloor\sqrt{n-1}\rfloor  ~~  \lfloor\sqrt{n+1}\rfloor
+I(0) e^{-t}  ~~  -I(0) e^{-t}
+C_1 e^{t} + C_2 \cos t  ~~  C_1 e^{t} - C_2 \cos t
+3^{1010} + \sqrt2  ~~  3^{1010} + 1 + \sqrt2
+abc  ~~  ABC
+x^2  ~~  x^9
 x+1  ~~  y+1
 x  ~~  X
 x  ~~  \sqrt{x^2}
@@ -257,6 +267,8 @@ f(2) < f(1) < f(4)  ~~  f(1) < f(2) < f(4)
 1 \pm \sqrt{19}  ~~  1 + \sqrt{19}
 (1,2)  ~~  (2,1)
 (3,1)  ~~  \{1,3\}
+(3,1,2)  ~~  (3,1,2]
+31,250  ~~  250,31
 b=-3, c=0  ~~  b=0, c=-3
 b=-3, c=0  ~~  0, -3
 p=5,q=2;p=7,q=3  ~~  p=5,q=3;p=7,q=2
@@ -285,6 +297,7 @@ C  ~~  D
 7  ~~  the answer is one of 1, 2, 3, 4, 5, 6, 7
 7  ~~  7 \text{ is wrong}
 2  ~~  3x + 2 \text{ cm}
+The bus drives 16 km/h, and the car 48 km/h.  ~~  48
 x > 5  ~~  Therefore $x < 5$ is the solution.
 """,
 }
@@ -304,8 +317,12 @@ def test_another_answer_in_nearly_the_same_writing(kind: str) -> None:
     assert [pair for pair, verdict in zip(written, found, strict=True) if verdict] == []
 
 
-# The answer says what was asked for: only there does a name or a base count as given.
-ASYMMETRIC = {("204_5", "204"), ("10", "10_2")}
+# The answer says what was asked for: only there a base may be left out, and every number counts.
+ASYMMETRIC = {
+    ("204_5", "204"),
+    ("10", "10_2"),
+    ("The bus drives 16 km/h, and the car 48 km/h.", "48"),
+}
 
 
 def test_answer_and_prediction_may_change_places() -> None:

@@ -306,6 +306,8 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
         if right == ("+", *INFINITY):
             right = INFINITY
         return Interval(left, right, opening == "(", closing == ")")
+    if (opening, closing) not in (("(", ")"), ("[", "]"), (r"\langle", r"\rangle")):
+        return None
     return Ordered(tuple(_flat(read(item, depth) for item in items)))
 
 

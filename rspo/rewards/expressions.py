@@ -292,6 +292,10 @@ class _Reader:
         if self.next == "_":
             self.take()
             token += "_" + "".join(self._group())
+        argument = self._tokens[-2:-1]
+        if self._tokens[-3::2] == [")", "("] and token not in ("e", "i", r"\pi"):
+            del self._tokens[-3:]  # I(0) and x(t) have a name and an argument
+            return Symbol(f"{token}({argument[0]})")
         if token in _FUNCTION_NAMES and self.next == "(":
             raise Unreadable  # f(2x) is no product
         return Symbol(token)

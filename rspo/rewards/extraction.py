@@ -64,6 +64,9 @@ def _without_comments(text: str) -> str:
 
 
 def _joined(between: str) -> bool:
+    """Whether two boxes belong together: nothing but a few signs, or a conjunction, parts them."""
+    if len(between) < 10 and not any(sign.isalnum() for sign in between) and "." not in between:
+        return True
     if len(between) > _LONGEST_JOINT or not _JOINT.fullmatch(between):
         return False
     return re.search(r",|;|and|or", between) is not None

@@ -228,14 +228,16 @@ def repaired(text: str) -> str:
 def spellings(text: str) -> list[Tokens]:
     """The token sequences that a text may stand for.
 
-    More than one only where digits and commas can be read in two ways: 1,234 as one number or as
-    two, and 2,74 as a decimal number or as two.
+    More than one only where digits and commas can be read in two ways: (1,234) with one number or
+    with two, and 2,74 as a decimal number or as two.
     """
     text = _COMMA_WITHIN.sub("", text)
     text = _SPACED_THOUSANDS.sub(lambda number: re.sub(r"[^0-9]", "", number[0]), text)
     text = _POINTED_THOUSANDS.sub(lambda number: number[0].replace(".", "").replace(",", "."), text)
     ways = [text]
-    if _THOUSANDS.search(text):
+    if _THOUSANDS.fullmatch(text.strip(" .$")):
+        ways = [text.replace(",", "")]
+    elif _THOUSANDS.search(text):
         ways.insert(0, _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text))
     if len(_DECIMAL_COMMA.findall(text)) == 1 == text.count(","):
         ways.append(_DECIMAL_COMMA.sub(lambda number: number[0].replace(",", "."), text))

@@ -41,19 +41,23 @@ _SENTENCE_END = re.compile(r"[.!?]\s+(?=[A-Z])|\n\s*\n")
 _AFTERWORD = re.compile(r"<\|[^|\n]{0,40}\|>\w*|I hope it is correct\.?")
 
 
-def formula_in(text: str) -> str:
-    """The formula that a text states; the text itself if it is no sentence around one."""
+def formula_in(text: str, alone: bool = False) -> str:
+    """The formula that a text states; the text itself if it is no sentence around one.
+
+    Args:
+        text: perhaps a sentence.
+        alone: whether the text counts as a sentence only if it has no other formula. A response
+            argues before it concludes; an answer with two formulas has two parts.
+    """
     sentence = _DOLLARS.sub(" ", _AFTERWORD.sub(" ", text))
     plain = _FORMULA.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), sentence)
-    if not _has_words(plain):
-        return text
     formulas = [match.span() for match in _FORMULA.finditer(sentence)]
+    if not _has_words(plain) or not (formulas or _is_sentence(plain)):
+        return text
     if len(formulas) == 1 and not _has_words(plain[: formulas[0][0]]) and plain.count(" ") < 3:
         return text  # a formula with its unit: "$5$ cm"
     places = sorted(formulas + _numbers(plain))
-    if not formulas and not _is_sentence(plain):
-        return text
-    if not places:
+    if not places or (alone and len(places) > 1):
         return text
     start, end = _stated(plain, places)
     return text if _takes_back(plain, start, end) else sentence[start:end]

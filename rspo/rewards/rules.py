@@ -8,7 +8,7 @@ by the worker processes of `rspo.rewards.workers`.
 
 from collections.abc import Iterator, Sequence
 
-from rspo.rewards import answers, prose, quantities, relations, sets, symbolic, values
+from rspo.rewards import answers, prose, quantities, relations, sets, symbolic, units, values
 from rspo.rewards.answers import (
     INEQUALITIES,
     PARAMETER,
@@ -48,12 +48,15 @@ def _equivalent(form: str, prediction: str) -> bool:
     form, prediction = repaired([*final_answers(form), form][0]), repaired(prediction)
     if (choice := prose.choice_in(form)) and prose.choice_in(prediction) is not None:
         return choice == prose.choice_in(prediction)
-    return any(same(gold, guess) for gold in _readings(form) for guess in _readings(prediction))
+    stated = dict.fromkeys((prose.formula_in(prediction), prediction))
+    guesses = [guess for text in stated for guess in _readings(text)]
+    golds = _readings(prose.formula_in(form, alone=True))
+    return any(same(gold, guess) for gold in golds for guess in guesses)
 
 
 def _readings(text: str) -> Iterator[Answer]:
     """What a text may mean; a letter for any whole number may also be called otherwise."""
-    for way in spellings(prose.formula_in(text)):
+    for way in spellings(text):
         yield answers.read(way)
         if (letter := answers.parameter(way)) is not None:
             yield answers.read(tuple(PARAMETER if token == letter else token for token in way))
@@ -80,17 +83,22 @@ def same(gold: Answer, prediction: Answer) -> bool:
 
 
 def _same_formulas(gold: Tokens, prediction: Tokens) -> bool:
-    if gold and _words(gold) == _words(prediction):
-        return True
-    return quantities.same(gold, prediction)
+    return _same_words(gold, prediction) or quantities.same(gold, prediction)
+
+
+def _same_words(gold: Tokens, prediction: Tokens) -> bool:
+    r"""Whether both are the same words, in \text{} or not, capitals aside."""
+    if not any(units.is_word(token) for token in gold + prediction):
+        return False
+    return _words(gold) == _words(prediction)
 
 
 def _words(tokens: Tokens) -> list[str]:
-    r"""What is written, whether in \text{} or not; capitals count only in single letters."""
-    kept = [token.removeprefix(TEXT) for token in tokens if token not in ("-", "(", ")", ".")]
-    if not any(word.isalpha() and len(word) > 2 for word in kept):
-        return list(tokens)
-    return [word.lower() if len(word) > 1 else word for word in kept]
+    words = [token.removeprefix(TEXT).lower() for token in tokens]
+    if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
+        return words
+    # Hyphens and brackets are no signs where there is nothing to calculate with.
+    return words[:1] + [word for word in words[1:] if word not in ("-", "(", ")", ".")]
 
 
 # --- collections ----------------------------------------------------------------------------------

@@ -83,11 +83,13 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
 def _starts_unit(token: str) -> bool:
     if token.startswith(TEXT):
         return token[1:] not in ("e", "i")
-    return token in _BARE or token in (r"\%", r"\degree", r"\min") or _looks_like_a_word(token)
+    return token in _BARE or token in (r"\%", r"\degree", r"\min") or is_word(token)
 
 
-def _looks_like_a_word(token: str) -> bool:
-    """Four letters or more with a vowel: nobody multiplies variables like that."""
+def is_word(token: str) -> bool:
+    """Running text, or four letters or more with a vowel: nobody multiplies variables so."""
+    if token.startswith(TEXT):
+        return len(token) > 2
     return (
         len(token) > 3
         and token.isascii()
@@ -105,7 +107,7 @@ def _is_unit(tokens: Tokens) -> bool:
         word = token.removeprefix(TEXT).lower()
         if word in _MEANINGFUL and token not in ("i", "e"):
             return False
-        if token.startswith(TEXT) or token in _CANONICAL or _looks_like_a_word(token):
+        if token.startswith(TEXT) or token in _CANONICAL or is_word(token):
             in_exponent = False
         elif token == "^":
             in_exponent = True

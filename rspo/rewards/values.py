@@ -6,6 +6,7 @@ all. Values stay exact fractions as far as they can, and have 60 digits where th
 
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
+from itertools import chain
 from math import factorial
 from typing import Any
 
@@ -15,6 +16,8 @@ from rspo.rewards.expressions import Apply, Expression, Number, Symbol, TooDeep,
 from rspo.rewards.notation import Tokens
 
 _DIGITS = 60
+_MOST_DIGITS = 2000
+_LARGE = 10**9
 _CLOSE = mpmath.mpf(10) ** -45
 _LARGEST_EXPONENT = 10**6  # of 2; beyond, only identical writing is equal
 _LARGEST_EXACT = 20_000  # bits
@@ -36,16 +39,19 @@ def symbols(expression: Expression) -> set[str]:
     return set()
 
 
-def evaluate(expression: Expression, values: Mapping[str, Fraction]) -> Value:
+def evaluate(
+    expression: Expression, values: Mapping[str, Fraction], digits: int = _DIGITS
+) -> Value:
     """The value of a formula.
 
     Args:
         expression: the formula.
         values: the value of each of its variables.
+        digits: what is calculated with where the value is not exact.
 
     Raises: Undefined if there is none.
     """
-    with mpmath.workdps(_DIGITS):
+    with mpmath.workdps(digits):
         try:
             return _value(expression, values)
         except (ArithmeticError, ValueError, TypeError) as error:
@@ -219,42 +225,78 @@ def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
 
 
 def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
-    """Values for variables: three points where all are positive, then each one negative.
+    """Values for variables: positive near 1, then each one negative.
 
-    No value is 0, 1 or another's, where formulas that differ would agree.
+    No value is 0, 1 or another's, where formulas that differ would agree; most are small, so that
+    no exponential hides the other terms.
     """
     ordered = sorted(names)
-    for shift, denominator in enumerate((3, 7, 13) if names else (1,)):
+    for shift, denominator in enumerate((101, 103, 107) if names else (1,)):
         yield {
             name: Fraction(_numerator(3 * place + shift), denominator)
             for place, name in enumerate(ordered)
         }
     for negative in ordered[:3]:
         yield {
-            name: Fraction(_numerator(3 * place + 1), -19 if name == negative else 19)
+            name: Fraction(_numerator(3 * place + 1), -109 if name == negative else 109)
             for place, name in enumerate(ordered)
         }
 
 
+def _whole_points(names: set[str]) -> Iterator[dict[str, Fraction]]:
+    r"""Whole numbers in a row, as \lfloor n/2 \rfloor and \lfloor n/3 \rfloor agree at many."""
+    for size in range(1, 40):
+        yield {name: Fraction(size + 5 * place) for place, name in enumerate(sorted(names))}
+
+
 def _numerator(index: int) -> int:
-    """5, 12, 25, 50, ...: no sum or difference of a few is that of a few others."""
-    return 5 + 6 * index + index**3
+    """Primes as far as answers have variables; no sum of a few is that of a few others."""
+    return _PRIMES[index] if index < len(_PRIMES) else 300 + 7 * index**2
+
+
+_PRIMES = [
+    *(29, 41, 83, 47, 157, 59, 227, 73, 19, 137, 97, 179, 109, 31, 149, 61, 167, 89, 191, 211),
+    *(37, 127, 233, 53, 241, 71, 197, 257, 113, 269),
+]
 
 
 def same(left: Expression, right: Expression) -> bool:
     """Whether two formulas agree wherever both can be compared."""
     names = symbols(left) | symbols(right)
     compared = 0
-    for point in points(names):
+    stepwise = _rounds(left) or _rounds(right)
+    for point in chain(points(names), _whole_points(names) if stepwise and names else ()):
         try:
             one, other = evaluate(left, point), evaluate(right, point)
+            agree = equal(one, other) and _equal_to_the_unit(left, right, point, one)
         except Undefined:
             continue
-        if equal(one, other):
+        if agree:
             compared += 1
         elif all(value >= 0 for value in point.values()) or (_real(one) and _real(other)):
             return False  # away from positive numbers, complex branches may differ
     return compared >= (2 if names else 1)
+
+
+def _rounds(expression: Expression) -> bool:
+    if not isinstance(expression, Apply):
+        return False
+    return expression.operation in (r"\lfloor", r"\lceil") or any(
+        map(_rounds, expression.arguments)
+    )
+
+
+def _equal_to_the_unit(
+    left: Expression, right: Expression, point: Mapping[str, Fraction], value: Value
+) -> bool:
+    """Whether large values agree in all their digits, as 3^1010 and 3^1010 + 1 do not."""
+    if isinstance(value, Fraction) or abs(value) < _LARGE:
+        return True
+    digits = min(_DIGITS + int(mpmath.log10(abs(value))), _MOST_DIGITS)
+    one, other = evaluate(left, point, digits), evaluate(right, point, digits)
+    with mpmath.workdps(digits):
+        size = max(abs(_mpmath(one)) * mpmath.mpf(10) ** (45 - digits), _CLOSE)
+        return bool(abs(_mpmath(one) - _mpmath(other)) < size)
 
 
 def _real(value: Value) -> bool:
