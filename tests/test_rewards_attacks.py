@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rspo.rewards import extraction, notation, prose, rules, verify, workers
+from rspo.rewards import extraction, verify, workers
+from rspo.rewards.mathematics import notation, prose, rules
 from rspo.rewards.workers import MEMORY_LIMIT
 
 from .attacks import ATTACKS, CODE, ENDLESS, SIZE, boxed
@@ -70,7 +71,7 @@ def test_no_worker_ever_held_more_than_its_limit() -> None:
 
 NOTHING_EVALUATED = r"""
 import builtins, json, sys
-from rspo.rewards import rules
+from rspo.rewards.mathematics import rules
 from sympy.parsing import sympy_parser
 for honest in (r"\int_0^1 x dx", r"\sum_{k=1}^{7} k", r"\lim_{x \to 0} x"):
     rules.equivalent(["7"], [honest])  # libraries that are only imported now evaluate their own

@@ -42,7 +42,7 @@ def judges_of(parent: int) -> list[int]:
             command = (folder / "cmdline").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if of == parent and "rspo.rewards.judge" in command:
+        if of == parent and "rspo.rewards.worker" in command:
             found.append(int(folder.name))
     return found
 

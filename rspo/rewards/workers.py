@@ -1,6 +1,6 @@
 """The verifier `math_verify`: its rules, run in worker processes that may be killed at any row.
 
-A worker is a plain subprocess (`rspo.rewards.judge`) that talks over pipes. It imports neither
+A worker is a plain subprocess (`rspo.rewards.worker`) that talks over pipes. It imports neither
 torch nor the caller's main module, as multiprocessing's would, and can be started from threads,
 from daemons and inside Ray. Workers start when a row needs one, one a CPU at most, serve every
 later batch of the process, and end with it: by `close` at exit, or because their input closes
@@ -22,7 +22,6 @@ from pathlib import Path
 import rspo
 from rspo.errors import InputError
 from rspo.rewards.extraction import final_answers
-from rspo.rewards.judge import READY
 from rspo.rewards.verdict import (
     CORRECT,
     INCORRECT,
@@ -32,6 +31,7 @@ from rspo.rewards.verdict import (
     WORKER_DIED,
     Verdict,
 )
+from rspo.rewards.worker import READY
 
 MEMORY_LIMIT = 2 * 2**30  # bytes of address space of one worker
 # The longest answer of the eight benchmarks has 210 characters; a box may hold a whole sentence.
@@ -128,7 +128,7 @@ def _start() -> "subprocess.Popen[str]":
     # The package may be imported from a checkout that is not installed.
     paths = [str(Path(rspo.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     return subprocess.Popen(
-        [sys.executable, "-c", f"from rspo.rewards.judge import main; main({MEMORY_LIMIT})"],
+        [sys.executable, "-c", f"from rspo.rewards.worker import main; main({MEMORY_LIMIT})"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -1,15 +1,23 @@
 r"""When two written answers are the same.
 
-`rspo.rewards.notation` settles the spelling and `rspo.rewards.answers` the shape; here shapes are
-compared, and `rspo.rewards.quantities` compares the formulas in them. docs/verification.md says
-what is accepted. Comparing can take for ever or all memory, so this module is only ever imported
-by the worker processes of `rspo.rewards.workers`.
+`notation` settles the spelling and `answers` the shape; here shapes are compared, and `quantities`
+compares the formulas in them. docs/verification.md says what is accepted.
 """
 
 from collections.abc import Iterator, Sequence
 
-from rspo.rewards import answers, prose, quantities, relations, sets, symbolic, units, values
-from rspo.rewards.answers import (
+from rspo.rewards.extraction import final_answers
+from rspo.rewards.mathematics import (
+    answers,
+    prose,
+    quantities,
+    relations,
+    sets,
+    symbolic,
+    units,
+    values,
+)
+from rspo.rewards.mathematics.answers import (
     INEQUALITIES,
     PARAMETER,
     Answer,
@@ -23,9 +31,8 @@ from rspo.rewards.answers import (
     Union,
     Without,
 )
-from rspo.rewards.expressions import Apply, TooDeep, Unreadable, read
-from rspo.rewards.extraction import final_answers
-from rspo.rewards.notation import TEXT, Tokens, repaired, spellings
+from rspo.rewards.mathematics.expressions import Apply, TooDeep, Unreadable, read
+from rspo.rewards.mathematics.notation import TEXT, Tokens, repaired, spellings
 
 _LONGEST_LIST = 200
 _SETS = (Interval, Union, Without)

@@ -12,8 +12,16 @@ from typing import Any
 
 import mpmath
 
-from rspo.rewards.expressions import Apply, Expression, Number, Symbol, TooDeep, Unreadable, read
-from rspo.rewards.notation import Tokens
+from rspo.rewards.mathematics.expressions import (
+    Apply,
+    Expression,
+    Number,
+    Symbol,
+    TooDeep,
+    Unreadable,
+    read,
+)
+from rspo.rewards.mathematics.notation import Tokens
 
 _DIGITS = 60
 _MOST_DIGITS = 2000

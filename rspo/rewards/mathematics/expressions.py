@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rspo.rewards.notation import TEXT, Tokens
+from rspo.rewards.mathematics.notation import TEXT, Tokens
 
 _LONGEST_PRODUCT = 20  # letters side by side
 _DEEPEST = 60  # brackets within brackets; no answer nests half as deep

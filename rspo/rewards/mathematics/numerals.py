@@ -3,7 +3,7 @@ r"""Numbers as they are written: decimals with their digits, powers of ten, numb
 from dataclasses import dataclass
 from fractions import Fraction
 
-from rspo.rewards.notation import TEXT, Tokens
+from rspo.rewards.mathematics.notation import TEXT, Tokens
 
 _LARGEST_EXPONENT = 5000  # of ten
 

@@ -4,10 +4,10 @@ A unit that only one side names is no difference, for the question has named it;
 not the same one are. Percents and degrees are units that also have a value.
 """
 
-from rspo.rewards import numerals, symbolic, units, values
-from rspo.rewards.expressions import TooDeep, Unreadable, read
-from rspo.rewards.notation import Tokens
-from rspo.rewards.numerals import Decimal, decimal
+from rspo.rewards.mathematics import numerals, symbolic, units, values
+from rspo.rewards.mathematics.expressions import TooDeep, Unreadable, read
+from rspo.rewards.mathematics.notation import Tokens
+from rspo.rewards.mathematics.numerals import Decimal, decimal
 
 _PERCENT, _DEGREE = (r"\%",), (r"\degree",)
 

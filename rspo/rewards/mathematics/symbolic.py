@@ -1,4 +1,4 @@
-r"""math-verify, for the formulas that `rspo.rewards.expressions` does not read: \int, \sum, \lim.
+r"""math-verify, for the formulas that `expressions` does not read: \int, \sum, \lim.
 
 math-verify's LaTeX reader, latex2sympy2_extended, hands the text of each number to SymPy's
 `sympify`, which evaluates text as Python. Here numbers are built from their digits instead, and
@@ -16,8 +16,8 @@ import sympy.physics.units  # parses names of its own at import, which the lock 
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from sympy.parsing import sympy_parser
 
-from rspo.rewards.answers import nesting
-from rspo.rewards.notation import TEXT, Tokens
+from rspo.rewards.mathematics.answers import nesting
+from rspo.rewards.mathematics.notation import TEXT, Tokens
 
 # Its warnings are about time limits, which the worker process sets itself.
 logging.getLogger("math_verify").setLevel(logging.ERROR)

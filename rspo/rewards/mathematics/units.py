@@ -3,8 +3,8 @@ r"""Units behind a value, and remarks that are written like one: `5\text{ cm}`, 
 Not units are words that change what is said: `7\text{ million}`, `7\text{ or more}`.
 """
 
-from rspo.rewards.expressions import FUNCTIONS
-from rspo.rewards.notation import TEXT, Tokens
+from rspo.rewards.mathematics.expressions import FUNCTIONS
+from rspo.rewards.mathematics.notation import TEXT, Tokens
 
 _UNITS = {
     "m": "meter metre meters metres",

@@ -3,9 +3,9 @@ r"""What an equation says: the name on its left, the value on its right."""
 from collections.abc import Callable
 from fractions import Fraction
 
-from rspo.rewards import answers, values
-from rspo.rewards.answers import Answer, Relation
-from rspo.rewards.notation import TEXT, Tokens
+from rspo.rewards.mathematics import answers, values
+from rspo.rewards.mathematics.answers import Answer, Relation
+from rspo.rewards.mathematics.notation import TEXT, Tokens
 
 STATING = {"=", r"\in", r"\approx"}
 _NAME_SIGNS = {"(", ")", ",", "{", "}", "'", "_", "|", ":", "/"}

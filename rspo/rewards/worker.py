@@ -27,7 +27,7 @@ def main(memory_limit: int) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with contextlib.suppress(ValueError, OSError):  # macOS refuses; the time limit remains
         resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
-    from rspo.rewards.rules import equivalent
+    from rspo.rewards.mathematics.rules import equivalent
 
     verdicts.write(READY)
     verdicts.flush()

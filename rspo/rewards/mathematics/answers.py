@@ -1,13 +1,13 @@
 r"""The shape of an answer: tokens -> lists, tuples, sets, intervals, matrices, relations, formulas.
 
 Only shape is settled here. Whether two shapes mean the same, as `x < 5` and `(-\infty, 5)` do, and
-what a formula is worth, is for `rspo.rewards.rules` to say.
+what a formula is worth, is for `rules` to say.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rspo.rewards.notation import TEXT, Tokens, trimmed
+from rspo.rewards.mathematics.notation import TEXT, Tokens, trimmed
 
 INEQUALITIES = {"<", ">", r"\leq", r"\geq"}
 _RELATIONS = INEQUALITIES | {"=", r"\neq", r"\approx", r"\in"}

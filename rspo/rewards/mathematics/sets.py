@@ -2,8 +2,8 @@ r"""Sets of numbers however they are written: intervals, inequalities, unions, a
 
 from math import inf
 
-from rspo.rewards import relations, values
-from rspo.rewards.answers import (
+from rspo.rewards.mathematics import relations, values
+from rspo.rewards.mathematics.answers import (
     INEQUALITIES,
     INFINITY,
     MINUS_INFINITY,
@@ -17,7 +17,7 @@ from rspo.rewards.answers import (
     Union,
     Without,
 )
-from rspo.rewards.notation import Tokens
+from rspo.rewards.mathematics.notation import Tokens
 
 REVERSED = {"<": ">", ">": "<", r"\leq": r"\geq", r"\geq": r"\leq", "=": "=", r"\neq": r"\neq"}
 
