@@ -160,9 +160,10 @@ def test_a_failure_that_passes_costs_nothing(
 @pytest.mark.parametrize(
     ("failure", "message"),
     [
-        ((500, "oops"), r"no reply for 0\.5 seconds, the last time: HTTP 500"),
-        ((200, "<html>"), "HTTP 200 with '<html>', no chat completion"),
-        (None, "no reply for 0.5 seconds"),
+        ((500, "oops"), "gave no reply: HTTP 500 oops"),
+        ((200, "<html>"), "gave no chat completion: HTTP 200 <html>"),
+        ((404, "no such model"), "refused: HTTP 404 no such model"),
+        (None, "gave no reply"),
     ],
 )
 def test_a_failure_that_stays_keeps_what_there_is_and_the_rerun_asks_for_the_rest(
@@ -171,24 +172,30 @@ def test_a_failure_that_stays_keeps_what_there_is_and_the_rerun_asks_for_the_res
     failure: Answer | None,
     message: str,
 ) -> None:
-    """Twenty responses, of which the server knows ten; None: it hangs at the others."""
+    """Of twenty responses the server answers ten; then it fails, or (None) hangs."""
     responses = [str(number) for number in range(20)]
     healthy = threading.Event()
+    answered: set[str] = set()
+    lock = threading.Lock()
 
-    def half(prompt: str) -> Answer:
-        if healthy.is_set() or int(prompt.split("O ")[1].split(" ")[0]) < 10:
-            return by_content(prompt)
+    def fails_after_ten(prompt: str) -> Answer:
+        with lock:
+            if healthy.is_set() or (prompt.startswith("Q") and len(answered) < 10):
+                answered.add(prompt)
+                return by_content(prompt)
         if failure is None:
             time.sleep(1)
             return 500, ""
         return failure
 
-    with running(half) as judge:
-        limits = {"retry_seconds": 0.5, "request_seconds": 0.5, "concurrent_requests": 20}
+    with running(fails_after_ten) as judge:
+        limits = {"retry_seconds": 0.5, "request_seconds": 0.5, "concurrent_requests": 4}
         with pytest.raises(InputError, match=message) as error:
             ask(judge.url, responses, **limits)
         store = tmp_path / "verdicts.jsonl"
-        told = re.search(rf"(\d+) of 20 verdicts are safe in {store}", str(error.value))
+        told = re.search(
+            rf"judge at {judge.url}.* (\d+) verdicts are safe in {store}", str(error.value)
+        )
         assert told is not None
         safe = int(told[1])
         assert safe == len(store.read_text().splitlines())
@@ -205,27 +212,35 @@ def test_a_failure_that_stays_keeps_what_there_is_and_the_rerun_asks_for_the_res
 def test_a_server_that_is_down_is_named(ask: Callable[..., list[str]]) -> None:
     with running(by_content) as judge:
         url = judge.url
-    with pytest.raises(InputError, match=rf"judge at {url}.* 0 of 1 verdicts are safe"):
+    with pytest.raises(InputError, match=rf"judge at {url} gave no reply.* 0 verdicts are safe"):
         ask(url, ["7"], retry_seconds=0.2)
 
 
-def test_a_refusal_is_no_failure_to_wait_for(ask: Callable[..., list[str]]) -> None:
-    with running(lambda prompt: (404, '{"message": "no such model"}')) as judge:
-        with pytest.raises(InputError, match=r"refused: 404 .*no such model"):
-            ask(judge.url, ["7"], retry_seconds=60)
-        assert len(judge.requests) == 1
-
-
-def test_a_prompt_beyond_the_judges_context_costs_its_own_row(
-    ask: Callable[..., list[str]],
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        ((400, "This model's maximum context length is 100 tokens."), "refused"),
+        ((422, "no"), "refused"),
+        ((500, "crash"), "no reply"),
+    ],
+)
+def test_a_prompt_that_the_judge_cannot_take_costs_its_own_row(
+    tmp_path: Path, ask: Callable[..., list[str]], failure: Answer, reason: str
 ) -> None:
+    """And another server, or the same one tomorrow, may answer it: nothing is kept."""
+
     def limited(prompt: str) -> Answer:
-        if len(prompt) > 100:
-            return 400, '{"message": "This model\'s maximum context length is 100 tokens."}'
-        return by_content(prompt)
+        return failure if len(prompt) > 100 else by_content(prompt)
 
     with running(limited) as judge:
-        assert ask(judge.url, ["7", "7" * 200]) == ["correct", "too long"]
+        responses = ["7", "7" * 200, "8"]
+        reasons = ask(judge.url, responses, retry_seconds=0.2)
+        assert reasons == ["correct", reason, "incorrect"]
+        assert len((tmp_path / "verdicts.jsonl").read_text().splitlines()) == 2
+        judge.answer = lambda prompt: reply("correct")
+        judge.requests.clear()
+        assert ask(judge.url, responses) == ["correct", "correct", "incorrect"]
+        assert len(judge.requests) == 1
 
 
 # --- verdicts on disk -----------------------------------------------------------------------------
@@ -259,6 +274,17 @@ def test_a_line_cut_by_a_kill_is_asked_again(
     ask(good.url, ["7", "8", "9"])
     assert len(good.requests) == 4
     assert store.read_text() == whole
+
+
+def test_a_damaged_line_is_asked_again(
+    good: Judge, tmp_path: Path, ask: Callable[..., list[str]]
+) -> None:
+    ask(good.url, ["7", "8", "9"], concurrent_requests=1)
+    store = tmp_path / "verdicts.jsonl"
+    first, second, third = store.read_text().splitlines()
+    store.write_text(f"{first}\n\0\0{second[3:]}\n{third}\n")
+    assert ask(good.url, ["7", "8", "9"]) == ["correct", "incorrect", "incorrect"]
+    assert len(good.requests) == 4
 
 
 def test_two_processes_do_not_write_one_store(good: Judge, tmp_path: Path) -> None:

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 CORRECT = "correct"
 INCORRECT = "incorrect"
 NO_ANSWER = "no answer"  # no \boxed{} in the response, or one that never closes
-TOO_LONG = "too long"  # the box holds more than any answer could need, or the judge's context ends
+TOO_LONG = "too long"  # the box holds more than any answer could need
 TIMEOUT = "timeout"
 WORKER_DIED = "worker died"  # over the memory limit, or a crash
 INVALID_REPLY = "invalid reply"  # the judge model said something else than a verdict
+REFUSED = "refused"  # by the judge's server: a prompt beyond the model's context, say
+NO_REPLY = "no reply"  # from a judge that answers other prompts
 
 
 @dataclass(frozen=True)

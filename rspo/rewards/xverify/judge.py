@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,10 +13,12 @@ import httpx
 
 from rspo.config import XVerifySettings
 from rspo.errors import InputError
-from rspo.rewards.verdict import TOO_LONG, Verdict
-from rspo.rewards.xverify.client import SAMPLING, ask_all, reason_of
+from rspo.rewards.verdict import NO_REPLY, REFUSED, Verdict
+from rspo.rewards.xverify.client import SAMPLING, Judge, ask_all
 from rspo.rewards.xverify.server import Server, serving
 from rspo.rewards.xverify.store import VerdictStore
+
+_log = logging.getLogger(__name__)
 
 
 class XVerify:
@@ -62,8 +65,11 @@ class XVerify:
     ) -> list[Verdict]:
         """A verdict for each response, in order; the accepted forms of an answer are one answer.
 
-        Raises: InputError if the server does not start, or gives no reply however often it is
-            asked; every verdict that it gave is on disk by then.
+        A prompt that the judge refuses, or to which it gives no reply however often it is asked,
+        costs that response and no other.
+
+        Raises: InputError if the server does not start, or answers nothing any more; every
+            verdict that it gave is on disk by then.
         """
         prompts = [
             # What no UTF-8 can hold, such as half a surrogate pair, is no part of any answer.
@@ -73,43 +79,54 @@ class XVerify:
             for question, response, forms in zip(questions, responses, answers, strict=True)
         ]
         keys = [self._key(prompt) for prompt in prompts]
-        missing = {
-            key: prompt for key, prompt in zip(keys, prompts, strict=True) if key not in self._store
-        }
-        if missing:
-            try:
-                asyncio.run(self._ask(missing))
-            except InputError as error:
-                safe = sum(key in self._store for key in missing)
-                raise InputError(
-                    f"{error}; {len(keys) - len(missing) + safe} of {len(keys)} verdicts are safe "
-                    f"in {self._store.path}, and the same command asks only for the others"
-                ) from None
-        return [Verdict(self._store[key]) for key in keys]
+        wanted = dict(zip(keys, prompts, strict=True))
+        missing = {key: prompt for key, prompt in wanted.items() if key not in self._store}
+        unanswered = self._ask(missing) if missing else {}
+        return [Verdict(unanswered.get(key) or self._store[key]) for key in keys]
 
     def _key(self, prompt: str) -> str:
         """Of everything that decides a verdict: the judge, and what it is asked."""
         judge = [self._settings.model, self._settings.revision, SAMPLING]
         return hashlib.sha256(json.dumps([judge, prompt]).encode()).hexdigest()
 
-    async def _ask(self, prompts: dict[str, str]) -> None:
-        url, transport, check = self._address()
-        async with httpx.AsyncClient(
-            base_url=url, transport=transport, timeout=self._settings.request_seconds
-        ) as client:
-            await ask_all(self._settings, prompts, client, check, self._keep)
+    def _ask(self, prompts: dict[str, str]) -> dict[str, str]:
+        """Put the judge's verdicts on these prompts into the store; why the others have none."""
+        unanswered = {}
 
-    def _address(self) -> tuple[str, httpx.AsyncHTTPTransport | None, Callable[[], None]]:
-        """Where the judge is: the server of the config, or one of our own."""
+        def keep(key: str, reason: str, reply: str) -> None:
+            if reason in (NO_REPLY, REFUSED):  # another server, or the same tomorrow, may answer
+                unanswered[key] = reason
+                _log.warning("the judge %s; this response counts as wrong", reply)
+            else:
+                self._store.add(key, reason, reply)
+
+        try:
+            asyncio.run(self._ask_all(prompts, keep))
+        except InputError as error:
+            raise InputError(
+                f"{error}; {len(self._store)} verdicts are safe in {self._store.path}, and the "
+                "same command asks only for the others"
+            ) from None
+        return unanswered
+
+    async def _ask_all(
+        self, prompts: dict[str, str], keep: Callable[[str, str, str], None]
+    ) -> None:
+        url, socket, check = self._address()
+        # The number of tasks limits the requests; the server is asked past any proxy.
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(
+            base_url=url,
+            transport=httpx.AsyncHTTPTransport(uds=socket, limits=limits),
+            timeout=self._settings.request_seconds,
+        ) as client:
+            await ask_all(Judge(self._settings, client, check), prompts, keep)
+
+    def _address(self) -> tuple[str, str | None, Callable[[], None]]:
+        """URL, socket and check of the server: that of the config, or one of our own."""
         if self._settings.url is not None:
             return self._settings.url, None, lambda: None
         if self._server is None:
             server = serving(self._settings, self._server_log)
             self._server = self._stack.enter_context(server)
-        # Concurrency is limited by the number of tasks.
-        limits = httpx.Limits(max_connections=None)
-        transport = httpx.AsyncHTTPTransport(uds=str(self._server.socket), limits=limits)
-        return self._server.url, transport, self._server.check
-
-    def _keep(self, key: str, reply: str | None) -> None:
-        self._store.add(key, TOO_LONG if reply is None else reason_of(reply), reply)
+        return self._server.url, str(self._server.socket), self._server.check

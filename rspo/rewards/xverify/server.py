@@ -5,12 +5,9 @@ nothing that other users of the machine could reach.
 """
 
 import contextlib
-import os
-import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,8 +17,6 @@ import httpx
 
 from rspo.config import XVerifySettings
 from rspo.errors import InputError
-
-_SECONDS_TO_END = 10
 
 
 @dataclass(frozen=True)
@@ -52,7 +47,7 @@ def serving(settings: XVerifySettings, log: Path) -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="rspo-") as folder, log.open("w") as words:
         socket = Path(folder) / "judge"
         process = subprocess.Popen(
-            [sys.executable, "-m", "rspo.rewards.xverify.server", *_command(settings, socket)],
+            [sys.executable, "-m", "rspo.rewards.xverify.supervisor", *_command(settings, socket)],
             stdin=subprocess.PIPE,  # closes with this process, however that ends
             stdout=words,
             stderr=subprocess.STDOUT,
@@ -98,27 +93,3 @@ def last_words(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line]
     return f"{(errors or lines or ['it said nothing'])[-1]} (see {log})"
-
-
-def _supervise(command: list[str]) -> int:
-    """Run a command until it ends or standard input closes; leave none of its processes behind."""
-    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
-    threading.Thread(target=_end_with_input, args=[server], daemon=True).start()
-    status = server.wait()
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(server.pid, signal.SIGKILL)
-    return status
-
-
-def _end_with_input(server: "subprocess.Popen[bytes]") -> None:
-    sys.stdin.buffer.read()
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(server.pid, signal.SIGTERM)
-        try:
-            server.wait(_SECONDS_TO_END)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    sys.exit(_supervise(sys.argv[1:]))

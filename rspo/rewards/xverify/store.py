@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -41,6 +42,9 @@ class VerdictStore:
     ) -> None:
         self._file.close()
 
+    def __len__(self) -> int:
+        return len(self._reasons)
+
     def __contains__(self, key: str) -> bool:
         return key in self._reasons
 
@@ -48,10 +52,9 @@ class VerdictStore:
         """The reason of a verdict."""
         return self._reasons[key]
 
-    def add(self, key: str, reason: str, reply: str | None) -> None:
+    def add(self, key: str, reason: str, reply: str) -> None:
         """Keep a verdict; the judge's own words stand beside it to be read."""
-        kept = reply and reply[:_LONGEST_REPLY]
-        line = json.dumps({"key": key, "verdict": reason, "reply": kept})
+        line = json.dumps({"key": key, "verdict": reason, "reply": reply[:_LONGEST_REPLY]})
         self._file.write(line + "\n")
         self._file.flush()
         self._reasons[key] = reason
@@ -62,8 +65,9 @@ class VerdictStore:
         for line in self._file:
             if not line.endswith("\n"):
                 break
-            row = json.loads(line)
-            reasons[row["key"]] = row["verdict"]
             whole += len(line.encode())
+            with suppress(ValueError, LookupError, TypeError):  # a damaged line is asked for again
+                row = json.loads(line)
+                reasons[row["key"]] = row["verdict"]
         self._file.truncate(whole)
         return reasons
