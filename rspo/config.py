@@ -362,8 +362,12 @@ class Config(Section):
                         f"grid.{name}: model {spec.model!r} is not one of models: "
                         f"{', '.join(self.models)}"
                     )
-        if self.verifier in NEED_JUDGE and self.xverify is None:
-            raise ValueError(f"verifier = {self.verifier!r} needs the section xverify")
+        for key, verifier in (
+            ("verifier", self.verifier),
+            ("agreement.against", self.agreement.against),
+        ):
+            if verifier in NEED_JUDGE and self.xverify is None:
+                raise ValueError(f"{key} = {verifier!r} needs the section xverify")
         train = self.data.train.generated
         if train and len(train.families) * train.problems < self.training.prompts_per_step:
             raise ValueError(

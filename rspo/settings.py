@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rspo.rewards import NEED_JUDGE
+from rspo.rewards.mathematics import RULES
 
 if TYPE_CHECKING:
     from rspo.experiment import Experiment
@@ -24,19 +25,27 @@ def settings(experiment: "Experiment", step: str, name: str = "") -> Settings:
     return _OF_STEP[step](experiment, name)
 
 
-def verifier_settings(experiment: "Experiment", verifier: str) -> Settings:
-    """What decides a verdict; how a judge is reached and waited for does not."""
+def verifier_settings(experiment: "Experiment | None", verifier: str) -> Settings:
+    """What decides a verdict; how a judge is reached and waited for does not.
+
+    Args:
+        experiment: says which judge, to the verifiers that need one.
+    """
     found: Settings = {"verifier": verifier}
-    xverify = experiment.config.xverify
+    if verifier in ("math_verify", "cascade"):
+        found["rules"] = RULES
+    xverify = experiment.config.xverify if experiment else None
     if verifier in NEED_JUDGE and xverify is not None:
-        keys = {"prompt", "model", "revision"}
+        keys = {"prompt", "model", "revision", "server_arguments"}
         found["xverify"] = xverify.model_dump(mode="json", include=keys)
     return found
 
 
 def _prepare(experiment: "Experiment", name: str) -> Settings:
     data_set = experiment.data_set(name)
-    found = data_set.model_dump(mode="json", exclude={"label"})
+    # What is expected of the rows is a check, which makes no other rows.
+    expected = {"rows", "without_answer", "content_sha256"}
+    found = data_set.model_dump(mode="json", exclude={"label": True, "hub": expected})
     if data_set.hub is not None and data_set.hub.exclude is not None:
         found["excluded"] = _prepare(experiment, data_set.hub.exclude)
     return found
@@ -56,6 +65,7 @@ def _pretrain(experiment: "Experiment", name: str) -> Settings:
 def _train(experiment: "Experiment", name: str) -> Settings:
     cell, config = experiment.cell(name), experiment.config
     found = asdict(cell) | verifier_settings(experiment, config.verifier)
+    found.pop("rules", None)  # better rules make better scores; they do not undo weeks of training
     found["learning_rate"] = config.models[cell.model].learning_rate
     found |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
     del found["training"]["checkpoint_every"]  # decides nothing about the result

@@ -25,6 +25,10 @@ def cell(**changes: Any) -> dict[str, Any]:
     ("overrides", "parts"),
     [
         ({"verifier": "xverify"}, ["verifier = 'xverify' needs the section xverify"]),
+        (
+            {"agreement": {"against": "cascade"}},
+            ["agreement.against = 'cascade' needs the section xverify"],
+        ),
         ({"verifier": "magic"}, ["verifier = 'magic'", "'exact', 'math_verify', 'xverify'"]),
         ({"sedes": 3}, ["sedes = 3", "did you mean 'seeds'?", "allowed: seeds, engine"]),
         ({"training": {"stepz": 9}}, ["training.stepz = 9", "did you mean 'steps'?"]),
@@ -213,3 +217,25 @@ def test_a_change_remakes_what_depends_on_it_and_nothing_else(
 
 def test_a_config_names_every_verifier_there_is() -> None:
     assert get_args(VerifierName) == VERIFIERS
+
+
+def test_what_is_expected_of_rows_remakes_nothing() -> None:
+    """Or adding the hash that a warning asks for would train everything anew."""
+    before = Experiment.load("paper", root=ROOT)
+    hub = {"rows": [7500, 7501], "content_sha256": {7501: "0" * 64}}
+    after = Experiment.load("paper", {"data": {"train": {"hub": hub}}}, root=ROOT)
+    assert after.settings("prepare", "train") == before.settings("prepare", "train")
+
+
+def test_new_rules_make_new_scores_and_keep_trained_policies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def settings() -> tuple[str, str]:
+        experiment = Experiment.load("tiny", {"verifier": "math_verify"}, root=ROOT)
+        cell = next(iter(experiment.cells))
+        return experiment.settings_hash("score"), experiment.settings_hash("train", cell)
+
+    before = settings()
+    monkeypatch.setattr("rspo.settings.RULES", -1)
+    assert settings()[0] != before[0]
+    assert settings()[1] == before[1]

@@ -151,7 +151,7 @@ def test_xverify_is_asked_about_every_response(
             (True, "xverify", "correct"),
         ]
         assert "Q problem amc/0 | O I say five | A 5" in judge.prompts
-        assert "2 of 4 replies of the judge were neither correct nor incorrect" in caplog.text
+        assert "2 of 4 responses that were judged count as wrong" in caplog.text
         path = experiment.scores(experiment.policies[0], "amc")
         note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
         assert note["notes"]["verdicts"] == {"xverify: correct": 2, "xverify: invalid reply": 2}
@@ -176,11 +176,30 @@ def test_a_judge_that_fails_names_the_cell_and_what_is_safe(tmp_path: Path) -> N
     with judge_server.running(lambda prompt: (500, "")) as judge:
         experiment = judged_experiment(tmp_path, judge.url)
         message = (
-            r"^qwen2\.5-math-1\.5b--base on amc: the judge at .* HTTP 500; 0 of 4 verdicts are safe"
+            r"^qwen2\.5-math-1\.5b--base on amc: the judge at .* HTTP 500 ; 0 verdicts are safe"
         )
         with pytest.raises(InputError, match=message):
             scored(experiment)
     assert not experiment.scores(experiment.policies[0], "amc").exists()
+
+
+def test_a_run_killed_before_its_provenance_judges_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with judge_server.running(five) as judge:
+        experiment = judged_experiment(tmp_path, judge.url, "cascade")
+        with monkeypatch.context() as broken:
+            broken.setattr("rspo.evaluation.score.write_provenance", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                scored(experiment)
+        monkeypatch.setattr("rspo.rewards.configured.verify", interrupt)
+        assert [correct for correct, *_ in scored(experiment)] == [True, True, False, True]
+    path = experiment.scores(experiment.policies[0], "amc")
+    assert path.with_name(path.name + ".provenance.json").is_file()
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_a_judge_without_its_prompt_says_how_to_get_it(tmp_path: Path) -> None:

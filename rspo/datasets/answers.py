@@ -10,43 +10,39 @@ from typing import Any
 from rspo.config import Hub
 from rspo.datasets.hub import SourceRow
 from rspo.errors import InputError
-from rspo.rewards.extraction import last_box
+from rspo.rewards.extraction import final_answers
 
 # Up to here a float stands for one whole number only; beyond it, its digits would be made up.
 _LARGEST_EXACT = 2**53
 
 
 def accepted_forms(hub: Hub, row: SourceRow) -> list[str]:
-    """Accepted forms of a row's answer; none if it has no answer.
+    r"""Accepted forms of a row's answer; none if it has no answer.
 
-    A list gives one form each, a text with several boxes its last box and all of them, and a unit
-    adds each form with its unit.
+    A list gives one form each. A solution gives its last box, which is MATH's own rule, and where
+    boxes are joined to a list, all of them too: of `$x = \boxed{1}$ and $\boxed{9}$` the last one
+    is half of the answer. A unit adds each form with its unit.
 
     Raises: InputError for a value that is neither text, a number, nor a list of them.
     """
-    value = row.column(hub.answer)
+    forms = published(hub, row)
     if hub.answer_in == "box":
-        if not isinstance(value, str):
-            raise InputError(f"{row.place}: column {hub.answer!r} is {value!r}; expected text")
-        value = _boxed(value)
-    values = value if isinstance(value, list) else [value]
-    forms = [form for item in values if (form := _written(item, hub.answer, row)) is not None]
+        if not isinstance(row.column(hub.answer), str):
+            found = row.column(hub.answer)
+            raise InputError(f"{row.place}: column {hub.answer!r} is {found!r}; expected text")
+        forms = [box for solution in forms for box in reversed(final_answers(solution))]
     unit = _written(row.column(hub.unit), hub.unit, row) if hub.unit else None
     return forms + [f"{form} {unit}" for form in forms if unit]
 
 
-def _boxed(solution: str) -> list[str]:
-    r"""The last box of a solution, which is MATH's own rule; then all, if they are not the same.
+def published(hub: Hub, row: SourceRow) -> list[str]:
+    """The texts in a row's answer column.
 
-    Of `$x = \boxed{1}$ and $\boxed{9}$` the last one is half of the answer; of `\boxed{0.5} =
-    \boxed{\frac12}` it is all. Only a reader can tell, so `9` and `1, 9` are both accepted.
+    Raises: InputError for a value that is neither text, a number, nor a list of them.
     """
-    boxes: list[str] = []
-    while (box := last_box(solution)) is not None:
-        boxes.insert(0, box)
-        solution = solution[: max(solution.rfind("\\boxed"), solution.rfind("\\fbox"))]
-    every = list(dict.fromkeys(boxes))
-    return boxes[-1:] + ([", ".join(every)] if len(every) > 1 else [])
+    value = row.column(hub.answer)
+    values = value if isinstance(value, list) else [value]
+    return [form for item in values if (form := _written(item, hub.answer, row)) is not None]
 
 
 def _written(value: Any, column: str, row: SourceRow) -> str | None:

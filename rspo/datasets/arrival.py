@@ -16,7 +16,7 @@ class Arrival:
 
     rows: int
     unanswered: Sequence[str]  # of those, where the ones without an answer stand
-    content_sha256: str  # of the others
+    content_sha256: str  # of what was published
     origin: str  # the mirror's file or the hub's page
 
 

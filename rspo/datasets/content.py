@@ -1,6 +1,7 @@
-"""What a set of problems means, as one SHA-256: the same from the hub and from a copy of it.
+"""What a set of problems says, as one SHA-256: the same from the hub and from a copy of it.
 
-Hashed are the problems in order, each with its answers; not their ids, sources or revisions.
+Hashed are the problems in order, each with what its answer column holds: what was published, not
+what we read out of it, and no ids, sources or revisions.
 Differences that no reader would see are evened out first: the form of Unicode (NFC), runs of
 whitespace, whitespace at the ends, and a number column's `.0` (142.0 for 142).
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config import PROBLEM, Generated, Hub
-from rspo.datasets.answers import accepted_forms
+from rspo.datasets.answers import accepted_forms, published
 from rspo.datasets.arrival import Arrival, check
 from rspo.datasets.content import content_sha256
 from rspo.datasets.generated import generate
@@ -75,7 +75,7 @@ def _from_hub(
     arrival = Arrival(
         rows=len(kept),
         unanswered=[f"{k.row.source}, row {k.row.row}" for k in kept if not k.answers],
-        content_sha256=content_sha256((item.text, item.answers) for item in answered),
+        content_sha256=content_sha256((item.text, published(hub, item.row)) for item in kept),
         origin=source[0].origin,
     )
     check(arrival, hub, name, f"{experiment.key_of(name)}.hub")

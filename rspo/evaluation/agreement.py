@@ -9,7 +9,7 @@ from typing import Any
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.files import whole, write_provenance
-from rspo.rewards.configured import verifier_of
+from rspo.rewards.configured import Verify, verifier_of
 from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table
 
 _COLUMNS = (
@@ -47,14 +47,16 @@ def write_agreement(experiment: Experiment) -> None:
             f"config/{experiment.scale}.yaml: agreement.against = {against!r} is the verifier of "
             "the scores; name another one"
         )
-    counts, differing = [], []
-    for policy, benchmark in compared(experiment):
-        rows = list(_judged_twice(experiment, policy, benchmark))
-        pairs = Counter((row["correct_a"], row["correct_b"]) for row in rows)
-        place = {"policy": policy, "benchmark": benchmark}
-        counts.append(place | {"verifier_a": verifier, "verifier_b": against} | agreement_of(pairs))
-        differing += [place | row for row in rows if row["correct_a"] != row["correct_b"]]
     tables = experiment.results / "tables"
+    counts, differing = [], []
+    with verifier_of(experiment, against, tables / "agreement.verdicts.jsonl") as verify:
+        for policy, benchmark in compared(experiment):
+            rows = list(_judged_twice(experiment, policy, benchmark, verify))
+            pairs = Counter((row["correct_a"], row["correct_b"]) for row in rows)
+            place = {"policy": policy, "benchmark": benchmark}
+            names = {"verifier_a": verifier, "verifier_b": against}
+            counts.append(place | names | agreement_of(pairs))
+            differing += [place | row for row in rows if row["correct_a"] != row["correct_b"]]
     _write(tables / "agreement.csv", _COLUMNS, counts)
     _write(tables / "disagreements.csv", _DISAGREEMENT_COLUMNS, differing)
     inputs = [experiment.scores(*pair) for pair in compared(experiment)]
@@ -86,7 +88,9 @@ def agreement_of(pairs: Mapping[Pair, int]) -> dict[str, Any]:
     }
 
 
-def _judged_twice(experiment: Experiment, policy: str, benchmark: str) -> Iterator[dict[str, Any]]:
+def _judged_twice(
+    experiment: Experiment, policy: str, benchmark: str, verify: Verify
+) -> Iterator[dict[str, Any]]:
     """The first samples of a policy, with the verdict of the scores and the other verifier's."""
     first = experiment.config.agreement.samples
     problems = {row["id"]: row for row in read_table(experiment.problems(benchmark), PROBLEMS)}
@@ -98,13 +102,11 @@ def _judged_twice(experiment: Experiment, policy: str, benchmark: str) -> Iterat
         if sample["sample_index"] < first
     ]
     asked = [problems[sample["problem_id"]] for sample, _ in pairs]
-    verdicts = experiment.verdicts(policy, benchmark)
-    with verifier_of(experiment, experiment.config.agreement.against, verdicts) as verify:
-        others = verify(
-            [sample["text"] for sample, _ in pairs],
-            [problem["answers"] for problem in asked],
-            questions=[problem["prompt"][-1]["content"] for problem in asked],
-        )
+    others = verify(
+        [sample["text"] for sample, _ in pairs],
+        [problem["answers"] for problem in asked],
+        questions=[problem["prompt"][-1]["content"] for problem in asked],
+    )
     for (sample, score), problem, other in zip(pairs, asked, others, strict=True):
         yield {
             "problem_id": sample["problem_id"],

@@ -15,7 +15,7 @@ from rspo.experiment import Experiment
 from rspo.files import code_version, fingerprint, read_json_lines, write_provenance
 from rspo.rewards import Verdict, length_discounted
 from rspo.rewards.configured import verifier_of
-from rspo.rewards.verdict import INVALID_REPLY
+from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
 from rspo.settings import verifier_settings
 from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 
@@ -61,10 +61,10 @@ def score(experiment: Experiment, policy: str, benchmark: str) -> None:
             ]
             places = [(sample["problem_id"], sample["sample_index"]) for sample in samples]
             write_table(path, SCORES, _rows(places, verdicts, rewards))
+            inputs = [problems_path, samples_path]
+            write_provenance(path, experiment.settings("score"), inputs, notes=_notes(verdicts))
     except InputError as error:
         raise InputError(f"{policy} on {benchmark}: {error}") from None
-    inputs = [problems_path, samples_path]
-    write_provenance(path, experiment.settings("score"), inputs, notes=_notes(verdicts))
 
 
 def score_responses(
@@ -118,8 +118,8 @@ def score_responses(
     with judged as verdicts:
         rewards = [float(verdict.correct) for verdict in verdicts]
         write_table(output, SCORES, _rows(places, verdicts, rewards))
-    settings = {"verifier": verifier, "columns": columns}
-    write_provenance(output, settings, inputs=[responses], notes=_notes(verdicts))
+        settings = verifier_settings(experiment, verifier) | {"columns": columns}
+        write_provenance(output, settings, inputs=[responses], notes=_notes(verdicts))
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _judged(
     Args:
         verdicts: where a judge model's verdicts are kept.
     """
-    settings = verifier_settings(experiment, verifier) if experiment else verifier
+    settings = verifier_settings(experiment, verifier)
     origin = [settings, code_version(), fingerprint(astuple(responses))]
     with (
         verifier_of(experiment, verifier, verdicts) as verify,
@@ -196,14 +196,13 @@ def _rows(
 
 
 def _notes(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """How often each verifier gave each verdict; a warning about replies that are none."""
+    """How often each verifier gave each verdict; a warning about those that are none."""
     counts = Counter(f"{verdict.verifier}: {verdict.reason}" for verdict in verdicts)
-    if invalid := sum(verdict.reason == INVALID_REPLY for verdict in verdicts):
-        _log.warning(
-            "%d of %d replies of the judge were neither correct nor incorrect, and count as wrong",
-            invalid,
-            len(verdicts),
-        )
+    judged = [verdict for verdict in verdicts if verdict.verifier == "xverify"]
+    for reason in (INVALID_REPLY, REFUSED, NO_REPLY):
+        if count := sum(verdict.reason == reason for verdict in judged):
+            message = "%d of %d responses that were judged count as wrong for another reason: %s"
+            _log.warning(message, count, len(judged), reason)
     return {"verdicts": dict(counts.most_common())}
 
 
