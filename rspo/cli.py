@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 import yaml
 
+import rspo
 from rspo.config import merge
 from rspo.errors import InputError
 from rspo.experiment import Experiment
@@ -187,6 +188,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="rspo", description="Risk-seeking policy optimization: every step of the experiments."
     )
+    parser.add_argument("--version", action="version", version=f"rspo {rspo.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
     def command(name: str, function: Callable[..., None], text: str) -> argparse.ArgumentParser:

@@ -247,7 +247,8 @@ class XVerifySettings(Section):
     prompt: Upstream
     model: str  # hub id, or a folder
     revision: str | None = None  # of the hub's model
-    url: str | None = None  # of a server that runs, without /v1; none: one of our own
+    # Of a server that runs, without /v1; none: one of our own.
+    url: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
     server_arguments: tuple[str, ...] = ()  # of vLLM's server
     start_seconds: float = Field(gt=0)
     concurrent_requests: Positive
@@ -388,10 +389,11 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     Raises: InputError that names the file, the key, the value and what is allowed.
     """
     try:
-        values = yaml.safe_load(path.read_text())
+        values = yaml.load(path.read_text(), _Loader)
     except FileNotFoundError:
-        scales = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none found"
-        raise InputError(f"{path}: no such config file; scales here: {scales}") from None
+        scales = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
+        found = f"scales here: {scales}" if scales else "run this in the project's folder"
+        raise InputError(f"{path}: no such config file; {found}") from None
     except yaml.YAMLError as error:
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
@@ -401,6 +403,19 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     except ValidationError as error:
         lines = [_explain(problem, overrides) for problem in _deepest(error.errors())]
         raise InputError("\n".join(f"{path}: {line}" for line in lines)) from None
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key that stands twice is an error, not the last one's."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise yaml.YAMLError(f"line {line}: the key {key.value} stands there again")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
 
 
 def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -450,6 +465,8 @@ def _keys_at(location: list[Any]) -> list[str]:
     """The keys that the section at a place of the config may have."""
     kind: Any = Config
     for part in location:
+        if hasattr(kind, "__metadata__"):  # Annotated[dict[Name, Section], ...]
+            (kind, *_) = get_args(kind)
         if isinstance(kind, type) and issubclass(kind, Section):
             kind = kind.model_fields[part].annotation
         elif get_args(kind):  # dict[Name, Section] or tuple[Section, ...]

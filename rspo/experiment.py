@@ -71,6 +71,8 @@ class Experiment:
         Raises: InputError for anything wrong in the config.
         """
         root = root or Path()
+        if Path(scale).name != scale:
+            raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
         return cls(scale, config, root / "results" / scale, root / "reports")
 

@@ -111,20 +111,24 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Read one JSON object a line.
 
-    Raises: InputError for a missing file or a line that is not a JSON object.
+    Raises: InputError for a missing file or a line that is not a JSON object; empty ones are none.
     """
-    rows = []
+    rows, number = [], 0
     try:
         with path.open() as lines:
             for number, line in enumerate(lines, start=1):
+                if not line.strip():
+                    continue
                 row = json.loads(line)
                 if not isinstance(row, dict):
                     raise InputError(f"{path}, line {number}: expected a JSON object, got {row!r}")
                 rows.append(row)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}, line {len(rows) + 1}: not JSON ({error})") from None
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {number}: not JSON ({error})") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}, line {number + 1}: not UTF-8 ({error})") from None
     return rows
 
 

@@ -29,6 +29,10 @@ def cell(**changes: Any) -> dict[str, Any]:
             {"agreement": {"against": "cascade"}},
             ["agreement.against = 'cascade' needs the section xverify"],
         ),
+        (
+            {"data": {"suites": {"standard": {"linear": {"lable": "x"}}}}},
+            ["unknown key data.suites.standard.linear.lable = 'x'", "did you mean 'label'?"],
+        ),
         ({"verifier": "magic"}, ["verifier = 'magic'", "'exact', 'math_verify', 'xverify'"]),
         ({"sedes": 3}, ["sedes = 3", "did you mean 'seeds'?", "allowed: seeds, engine"]),
         ({"training": {"stepz": 9}}, ["training.stepz = 9", "did you mean 'steps'?"]),
@@ -239,3 +243,25 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     monkeypatch.setattr("rspo.settings.RULES", -1)
     assert settings()[0] != before[0]
     assert settings()[1] == before[1]
+
+
+def test_a_key_that_stands_twice_is_an_error(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    with (tmp_path / "config" / "tiny.yaml").open("a") as file:
+        file.write("seeds: 3\n")
+    with pytest.raises(
+        InputError, match=r"tiny\.yaml: not YAML: line \d+: the key seeds stands there"
+    ):
+        Experiment.load("tiny", root=tmp_path)
+
+
+def test_a_scale_is_a_name_and_no_path() -> None:
+    with pytest.raises(
+        InputError, match=r"scale = '\.\./config/tiny': expected the name of a file"
+    ):
+        Experiment.load("../config/tiny", root=ROOT)
+
+
+def test_a_judge_has_an_address() -> None:
+    with pytest.raises(InputError, match=r"xverify\.url = 'judge:8000'"):
+        Experiment.load("paper", {"xverify": {"url": "judge:8000"}}, root=ROOT)

@@ -205,7 +205,7 @@ def interrupt(*_: object, **__: object) -> None:
 def test_a_judge_without_its_prompt_says_how_to_get_it(tmp_path: Path) -> None:
     experiment = judged_experiment(tmp_path, "http://127.0.0.1:1")
     experiment.judge_prompt.unlink()
-    with pytest.raises(InputError, match="`rspo fetch-prompt`"):
+    with pytest.raises(InputError, match="`rspo fetch-prompt --scale paper`"):
         scored(experiment)
 
 
@@ -230,6 +230,7 @@ def test_lines_of_one_problem_are_its_samples(tmp_path: Path) -> None:
         line("b", ["1", "one"], r"\boxed{one}"),
         line("a", "5", "no"),
         line("b", ["1", "one"], r"\boxed{2}"),
+        line("c", 42, r"\boxed{42}"),
     ]
     source = write_lines(tmp_path / "responses.jsonl", lines)
     output = tmp_path / "scores" / "mine.parquet"
@@ -243,6 +244,7 @@ def test_lines_of_one_problem_are_its_samples(tmp_path: Path) -> None:
         (b, 0, "correct", 1.0),
         (a, 1, "no answer", 0.0),
         (b, 1, "incorrect", 0.0),
+        (rows[4]["problem_id"], 0, "correct", 1.0),
     ]
     score_responses(write_lines(source, lines[2:3]), output, "exact", *COLUMNS)
     assert read_table(output, SCORES)[0]["problem_id"] == a  # the same text, the same id
@@ -257,7 +259,10 @@ def test_lines_of_one_problem_are_its_samples(tmp_path: Path) -> None:
             r"responses\.jsonl, line 2: the column 'gold' is missing; has question, response",
         ),
         ([line("a", "5", None)], r"line 1: column 'output' is None; expected text"),
-        ([line("a", 5, "x")], r"line 1: column 'gold' is 5; expected text, or a list of texts"),
+        (
+            [line("a", True, "x")],
+            r"line 1: column 'gold' is True; expected text, number or list of them",
+        ),
         ([line("a", float("nan"), "x")], r"line 1: column 'gold' is nan; expected text"),
         ([line("a", [], "x")], r"line 1: column 'gold' is \[\]; expected text"),
         (

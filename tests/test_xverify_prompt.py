@@ -33,7 +33,7 @@ def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
     pinned = commit(repository, f"PROMPT = '''{TEMPLATE}'''\n")
     commit(repository, "PROMPT = 'newer'\n")
     fetch_prompt(Upstream(repository=str(repository), commit=pinned), path)
-    assert read_prompt(path) == TEMPLATE
+    assert read_prompt(path, "paper") == TEMPLATE
     assert path.with_name("prompt.py.provenance.json").is_file()
 
 
@@ -72,5 +72,5 @@ def test_the_file_is_not_run(tmp_path: Path) -> None:
 
 
 def test_a_missing_prompt_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="`rspo fetch-prompt`"):
-        read_prompt(tmp_path / "prompt.py")
+    with pytest.raises(InputError, match="`rspo fetch-prompt --scale paper` makes it"):
+        read_prompt(tmp_path / "prompt.py", "paper")

@@ -60,7 +60,8 @@ def write_agreement(experiment: Experiment) -> None:
     _write(tables / "agreement.csv", _COLUMNS, counts)
     _write(tables / "disagreements.csv", _DISAGREEMENT_COLUMNS, differing)
     inputs = [experiment.scores(*pair) for pair in compared(experiment)]
-    write_provenance(tables / "agreement.csv", experiment.settings("agreement"), inputs)
+    for name in ("agreement.csv", "disagreements.csv"):
+        write_provenance(tables / name, experiment.settings("agreement"), inputs)
 
 
 def agreement_of(pairs: Mapping[Pair, int]) -> dict[str, Any]:

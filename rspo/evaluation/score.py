@@ -1,7 +1,9 @@
 """`rspo score`: verdict and reward of each response."""
 
 import hashlib
+import json
 import logging
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -113,7 +115,11 @@ def score_responses(
         verifier,
         output.with_suffix(".verdicts.jsonl"),
         output,
-        Responses(*([line[column] for line in lines] for column in reversed(columns))),
+        Responses(
+            [line[response_column] for line in lines],
+            [_forms(line[answer_column]) for line in lines],
+            [line[problem_column] for line in lines],
+        ),
     )
     with judged as verdicts:
         rewards = [float(verdict.correct) for verdict in verdicts]
@@ -127,7 +133,7 @@ class Responses:
     """What a verifier is asked about, row by row."""
 
     texts: list[str]
-    answers: list[str | list[str]]
+    answers: list[list[str]]
     questions: list[str]
 
 
@@ -242,8 +248,18 @@ def _check_line(place: str, line: Mapping[str, Any], columns: Sequence[str]) -> 
     for column in (problem, response):
         if not isinstance(line[column], str):
             raise InputError(f"{place}: column {column!r} is {line[column]!r}; expected text")
-    forms = line[answer] if isinstance(line[answer], list) else [line[answer]]
+    forms = _forms(line[answer])
     if not forms or not all(isinstance(form, str) and form.strip() for form in forms):
         raise InputError(
-            f"{place}: column {answer!r} is {line[answer]!r}; expected text, or a list of texts"
+            f"{place}: column {answer!r} is {line[answer]!r}; expected text, number or list of them"
         )
+
+
+def _forms(answer: Any) -> list[Any]:
+    """Accepted forms of an answer; a number is the text that JSON has for it."""
+    forms = answer if isinstance(answer, list) else [answer]
+    return [json.dumps(form) if _is_number(form) else form for form in forms]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -60,10 +60,10 @@ def verify(
         raise InputError(f"{len(responses)} responses but {len(answers)} answers")
     if time_limit <= 0:
         raise InputError(f"time_limit = {time_limit}; allowed: more than 0 seconds")
-    forms = [(answer,) if isinstance(answer, str) else tuple(answer) for answer in answers]
-    for place, accepted in enumerate(forms):
-        if not accepted:
-            raise InputError(f"answer {place} has no accepted form; at least one is needed")
+    forms = [_forms(answer, place) for place, answer in enumerate(answers)]
+    for place, response in enumerate(responses):
+        if not isinstance(response, str) or isinstance(responses, str):
+            raise InputError(f"response {place} is {response!r}; expected a list of texts")
     if verifier == "exact":
         return _by(verifier, exact.judge(responses, forms))
     if verifier == "math_verify":
@@ -75,6 +75,13 @@ def verify(
     if verifier == "xverify":
         return _by("xverify", judge.judge(questions, responses, forms))
     return _cascade(questions, responses, forms, time_limit, judge)
+
+
+def _forms(answer: str | Sequence[str], place: int) -> Forms:
+    forms = (answer,) if isinstance(answer, str) else answer
+    if not isinstance(forms, Sequence) or not forms or not all(isinstance(f, str) for f in forms):
+        raise InputError(f"answer {place} is {answer!r}; expected a text, or one or more of them")
+    return tuple(forms)
 
 
 def _cascade(

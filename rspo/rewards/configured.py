@@ -32,7 +32,9 @@ def verifier_of(experiment: Experiment | None, verifier: str, verdicts: Path) ->
 
     settings = experiment.config.xverify if experiment else None
     if experiment is None or settings is None:
-        raise InputError(f"verifier {verifier!r} needs a config with the section xverify")
-    template = read_prompt(experiment.judge_prompt)
+        raise InputError(
+            f"verifier {verifier!r} needs a config with the section xverify, such as --scale paper"
+        )
+    template = read_prompt(experiment.judge_prompt, experiment.scale)
     with XVerify(settings, template, verdicts, verdicts.with_suffix(".server.log")) as judge:
         yield partial(verify, verifier=verifier, judge=judge)

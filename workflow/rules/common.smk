@@ -61,6 +61,13 @@ def settings(step, wildcard=""):
     return lambda wildcards: experiment.settings_hash(step, getattr(wildcards, wildcard, ""))
 
 
+def figure_of(wildcards):
+    """The figure that a file's name asks for."""
+    if wildcards.figure not in FIGURES:
+        raise WorkflowError(f"no figure {wildcards.figure}; has {', '.join(FIGURES)}")
+    return FIGURES[wildcards.figure]
+
+
 def judge_prompt(verifier):
     """What a verifier needs besides responses and answers."""
     return [str(experiment.judge_prompt)] if verifier in NEED_JUDGE else []

@@ -1,12 +1,12 @@
 rule figure:
     input:
-        lambda wildcards: FIGURES[wildcards.figure].inputs(experiment),
+        lambda wildcards: figure_of(wildcards).inputs(experiment),
     output:
         multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
     params:
-        settings=lambda wildcards: fingerprint(FIGURES[wildcards.figure].settings(experiment)),
+        settings=lambda wildcards: fingerprint(figure_of(wildcards).settings(experiment)),
     shell:
         "rspo figure {wildcards.figure} {OPTIONS} 2>&1 | tee -i {log}"
 

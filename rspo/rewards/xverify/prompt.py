@@ -52,13 +52,13 @@ def _git(folder: str, *arguments: str) -> str:
     return done.stdout
 
 
-def read_prompt(path: Path) -> str:
+def read_prompt(path: Path, scale: str) -> str:
     """The prompt template of a file that `fetch_prompt` wrote.
 
     Raises: InputError if the file is not there, with the command that makes it.
     """
     if not path.is_file():
-        raise InputError(f"{path}: no such file; `rspo fetch-prompt` fetches the judge's prompt")
+        raise InputError(f"{path}: no such file; `rspo fetch-prompt --scale {scale}` makes it")
     return template_in(path.read_text(), str(path))
 
 

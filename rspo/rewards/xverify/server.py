@@ -5,6 +5,7 @@ nothing that other users of the machine could reach.
 """
 
 import contextlib
+import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,10 @@ def serving(settings: XVerifySettings, log: Path) -> Iterator[Server]:
 
     Raises: InputError if the server ends or is not ready in time, with its last words.
     """
+    if importlib.util.find_spec("vllm") is None:
+        raise InputError(
+            "a judge's server needs vLLM: `make setup-verl`, or name one by xverify.url"
+        )
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rspo-") as folder, log.open("w") as words:
         socket = Path(folder) / "judge"
