@@ -192,6 +192,8 @@ class Experiment:
             settings = asdict(cell) | verifier | {key: config[key] for key in keys}
             del settings["training"]["checkpoint_every"]  # decides nothing about the result
             settings["learning_rate"] = config["models"][cell.model]["learning_rate"]
+            if self.config.engine == "verl":
+                settings["verl"] = [config["verl"], config["models"][cell.model]["verl"]]
             if cell.reward == "length":
                 settings["rewards"] = config["rewards"]
             return settings

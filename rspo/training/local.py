@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rspo.config import Training
+from rspo.config import Optimizer, Training
 from rspo.errors import InputError
 from rspo.evaluation.estimators import pass_at_k
 from rspo.experiment import Cell, Experiment, base_name
@@ -224,7 +224,7 @@ class Learner:
         """One step of Adam on the prompts of one mini-batch."""
         done = step * self.training.prompts_per_step + int(part[0])
         total = self.training.steps * self.training.prompts_per_step
-        rate = self.peak_rate * learning_rate_share(done / total, self.training)
+        rate = self.peak_rate * learning_rate_share(done / total, self.training.optimizer)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=False)
@@ -298,12 +298,12 @@ def prompts_of_step(families: list[str], training: Training, seed: int, step: in
     return order[first : first + training.prompts_per_step]
 
 
-def learning_rate_share(done: float, training: Training) -> float:
+def learning_rate_share(done: float, optimizer: Optimizer) -> float:
     """Learning rate as a share of its peak after `done` (0..1) of all updates."""
-    warmup = training.optimizer.warmup_ratio
+    warmup = optimizer.warmup_ratio
     if done < warmup:
         return done / warmup
-    if training.optimizer.schedule == "constant":
+    if optimizer.schedule == "constant":
         return 1.0
     return (1.0 - done) / (1.0 - warmup)
 

@@ -87,7 +87,7 @@ def _k_of(config: Mapping[str, Any], objective: str) -> int:
             f"algorithm.adv_estimator={estimator_name(objective)} needs its k: "
             f"set +algorithm.{K_KEY}=4, or another number"
         )
-    return k  # type: ignore[no-any-return]  # response_weights says what is wrong with it
+    return k  # response_weights says what is wrong with it
 
 
 def _rows_of_groups(index: NDArray[np.object_], real: Tensor) -> Tensor:
