@@ -26,7 +26,7 @@ from rspo.policies.tokenizer import save_tokenizer
 from rspo.training.local import Learner, Rollout
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.settings import verl_config
-from rspo.training.verl.worker import Worker
+from rspo.training.verl.worker import PolicyWorker
 from tests import tiny_world
 from tests.test_local_engine import PROMPTS, N, make_model, make_rollout
 
@@ -123,7 +123,7 @@ def as_verl_batch(rollout: Rollout, rows: list[int]) -> TensorDict:
 
 
 def verl_updates(
-    worker: Worker, config: DictConfig, rollout: Rollout, drop: bool
+    worker: PolicyWorker, config: DictConfig, rollout: Rollout, drop: bool
 ) -> dict[str, Tensor]:
     """Weights after verl's two updates, from the weights that the worker was configured with."""
     worker.actor.reset()
@@ -162,7 +162,7 @@ def distances(folder: Path, ranks: int) -> Iterator[tuple[str, float]]:
     config = verl_config(experiment, CELL)
     OmegaConf.resolve(config)
     torch.distributed.init_process_group("gloo")
-    worker = Worker(config.actor_rollout_ref, role="actor")
+    worker = PolicyWorker(config.actor_rollout_ref, role="actor")
     if worker.rank == 0:
         qwen2.save(model, policy, {"eos_token_id": 1, "pad_token_id": 0})
         save_tokenizer(policy, 10, 28)

@@ -288,8 +288,13 @@ def load(folder: Path) -> Qwen2:
             rope_theta=rope["rope_theta"],
         )
     )
-    model.load_state_dict(from_hub(weights, model.shape))
+    load_hub_weights(model, weights)
     return model
+
+
+def load_hub_weights(model: Qwen2, weights: dict[str, Tensor]) -> None:
+    """Give a model weights under transformers' names."""
+    model.load_state_dict(_from_hub(weights, model.shape))
 
 
 def to_hub(model: Qwen2) -> dict[str, Tensor]:
@@ -317,7 +322,7 @@ def to_hub(model: Qwen2) -> dict[str, Tensor]:
     return {name: tensor.detach().to("cpu").contiguous() for name, tensor in named.items()}
 
 
-def from_hub(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+def _from_hub(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
     """The reverse of `to_hub`."""
     state = {
         "embedding.weight": weights["model.embed_tokens.weight"],

@@ -82,18 +82,18 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
     config = experiment.config
     training, sampling, optimizer = config.training, config.sampling, config.training.optimizer
     updates = training.prompts_per_step // training.mini_batch_prompts
-    checkpoint = experiment.checkpoint(cell.name)
+    problems = str(experiment.problems("train").absolute())
     return {
         "rspo": {
             "scale": experiment.scale,
             "cell": cell.name,
-            "results": str(experiment.results),
+            "results": str(experiment.results.absolute()),
             "config": config.model_dump(mode="json"),
         },
         "data": {
             "custom_cls": {"path": f"pkg://{PROMPTS_MODULE}", "name": "PromptsInOrder"},
-            "train_files": str(experiment.problems("train")),
-            "val_files": str(experiment.problems("train")),  # never read: nothing is validated
+            "train_files": problems,
+            "val_files": problems,  # never read: nothing is validated
             "shuffle": False,  # the order is the cell's own
             "train_batch_size": training.prompts_per_step,
             "max_prompt_length": sampling.max_prompt_tokens,
@@ -102,9 +102,9 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
         },
         "algorithm": {"adv_estimator": estimator_name(cell.objective), K_KEY: cell.k},
         "critic": {"enable": False},
-        "reward": {"num_workers": 1},  # idle: rspo/training/verl/trainer.py rewards a whole batch
+        "reward": {"num_workers": 0},  # rspo/training/verl/trainer.py rewards whole batches
         "actor_rollout_ref": {
-            "model": {"path": str(experiment.policy(base_name(cell.model)))},
+            "model": {"path": str(experiment.policy(base_name(cell.model)).absolute())},
             "actor": {
                 "ppo_mini_batch_size": training.mini_batch_prompts,
                 "clip_ratio": training.ppo_clip,
@@ -149,7 +149,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "save_freq": training.checkpoint_every,
             "test_freq": -1,
             "val_before_train": False,
-            "default_local_dir": str(checkpoint),
+            "default_local_dir": str(experiment.checkpoint(cell.name).absolute()),
             "resume_mode": "auto",
             # verl removes the last but one before it notes the last as whole.
             "max_actor_ckpt_to_keep": 2,

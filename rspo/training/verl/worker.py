@@ -14,12 +14,16 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from rspo.config import Optimizer
 from rspo.training.local import learning_rate_share
+from rspo.training.verl.cpu_rollout import register_rollout
 from rspo.training.verl.interface import require_parameters, require_version
 from rspo.training.verl.optimizer import ScheduledOptimizerConfig
 
 require_version()
 require_parameters(FSDPEngineWithLMHead._build_lr_scheduler, "self", "optimizer")
 require_parameters(TrainingWorker.__init__, "self", "config")
+
+# In the driver and in every rank, which all import this module.
+register_rollout()
 
 
 @EngineRegistry.register("language_model", "fsdp2", device="cpu", vendor="cpu")
@@ -51,7 +55,10 @@ class Actor(TrainingWorker):
         super().__init__(config)
 
 
-class Worker(ActorRolloutRefWorker):
-    """verl's worker with the actor above."""
+class PolicyWorker(ActorRolloutRefWorker):
+    """verl's worker with the actor above.
+
+    Not called Worker: verl looks for its own class of that name among the bases, by name.
+    """
 
     actor_worker_cls = Actor
