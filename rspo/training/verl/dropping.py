@@ -6,6 +6,9 @@ backward pass. It changes nothing, because
 - mini-batches are formed before dropping, so no response moves into another update,
 - the loss is divided by the responses that there were (verl's `global_batch_size`),
 - a mini-batch in which nothing is left still makes its update, by Adam's momentum.
+
+The second holds for the mean over responses. `token-mean` divides by the tokens that verl's actor
+is given, so with it nothing may be dropped.
 """
 
 from typing import Any
@@ -14,6 +17,8 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from rspo.errors import InputError
+
+DROPPING_CHANGES_NOTHING = ("seq-mean-token-sum",)  # values of loss_agg_mode
 
 
 def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:

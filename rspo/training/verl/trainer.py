@@ -30,13 +30,14 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.metric import reduce_metrics
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
+from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from rspo.errors import InputError
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.local import Scored, learning_rate_share, record_of, rewards_of
 from rspo.training.progress import Progress
-from rspo.training.verl.dropping import kept_rows, update_settings
+from rspo.training.verl.dropping import DROPPING_CHANGES_NOTHING, kept_rows, update_settings
 from rspo.training.verl.estimators import response_advantages
 from rspo.training.verl.interface import require_parameters, require_version
 from rspo.training.verl.prompts import PromptsInOrder, experiment_of
@@ -46,6 +47,7 @@ require_version()
 for function, names in (
     (PPOTrainer._step_once, ("self", "metrics", "timing_raw", "sample_batch_size")),
     (PPOTrainer._compute_old_log_prob, ("self", "batch", "metrics")),
+    (ActorRolloutRefWorker.update_actor, ("self", "data")),
     (PPOTrainer._init_dataloader, ("self",)),
     (PPOTrainer._init_resource_pool_mgr, ("self",)),
     (PPOTrainer._load_checkpoint, ("self",)),
@@ -53,6 +55,9 @@ for function, names in (
 ):
     require_parameters(function, *names)
 
+# How often the trainer asks whether all responses are there; verl's own 2 seconds are a tenth of a
+# short step.
+SECONDS_BETWEEN_LOOKS = 0.2
 RECORDS = "records.json"  # of the steps behind a checkpoint, inside it
 
 
@@ -66,6 +71,7 @@ class Trainer(PPOTrainerSync):
             verify: the config's verifier: responses, answers, questions -> verdicts.
         """
         super().__init__(config)
+        self.replay_buffer.poll_interval = SECONDS_BETWEEN_LOOKS
         self.experiment = experiment_of(config.rspo)
         self.cell = self.experiment.cell(config.rspo.cell)
         self.training = self.experiment.config.training
@@ -212,7 +218,9 @@ class Trainer(PPOTrainerSync):
         parts = []
         for first in range(0, len(batch), mini_batch):
             part = slice(first, first + mini_batch)
-            rows = kept_rows(advantages[part], lengths[part], self._ranks())
+            rows = list(range(mini_batch))
+            if self.config.actor_rollout_ref.actor.loss_agg_mode in DROPPING_CHANGES_NOTHING:
+                rows = kept_rows(advantages[part], lengths[part], self._ranks())
             parts.append(self._balanced([first + row for row in rows], lengths))
         left = self._balanced([row for rows in parts for row in rows], lengths)
         self._compute_old_log_prob(self._select(batch, left), metrics)
