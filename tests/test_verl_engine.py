@@ -57,8 +57,10 @@ def start(root: Path, log: Path) -> "subprocess.Popen[str]":
     )
 
 
-def kill_after_a_checkpoint(process: "subprocess.Popen[str]", checkpoint: Path, log: Path) -> None:
-    """SIGKILL as soon as a checkpoint is noted as whole; all of its Ray must end with it."""
+def kill_after_a_checkpoint(
+    process: "subprocess.Popen[str]", checkpoint: Path, log: Path
+) -> list[psutil.Process]:
+    """SIGKILL as soon as a checkpoint is noted as whole; the processes that it had started."""
     noted = checkpoint / "latest_checkpointed_iteration.txt"
     while not noted.exists():
         assert process.poll() is None, log.read_text()[-3000:]
@@ -66,8 +68,7 @@ def kill_after_a_checkpoint(process: "subprocess.Popen[str]", checkpoint: Path, 
     children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    _, alive = psutil.wait_procs(children, timeout=60)
-    assert not alive
+    return children
 
 
 @pytest.fixture(scope="module")
@@ -75,11 +76,13 @@ def trained(root: Path) -> Experiment:
     """A cell that was killed after its first checkpoint and trained to the end."""
     experiment = tiny_world.load(root, training=TRAINING, engine="verl")
     checkpoint, log = experiment.checkpoint(CELL), root / "log"
-    kill_after_a_checkpoint(start(root, log), checkpoint, log)
+    orphans = kill_after_a_checkpoint(start(root, log), checkpoint, log)
     first = checkpoint / f"global_step_{CHECKPOINT_EVERY}" / "records.json"
     (root / "before.json").write_text(first.read_text())
     assert not experiment.policy(CELL).exists()
     assert start(root, log).wait(timeout=300) == 0, log.read_text()[-3000:]
+    # Ray's last agents look for their parent once a minute.
+    assert psutil.wait_procs(orphans, timeout=60)[1] == []
     return experiment
 
 
