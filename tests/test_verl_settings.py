@@ -7,8 +7,10 @@ import pytest
 
 pytest.importorskip("verl")
 
+import yaml
 from omegaconf import OmegaConf
 
+from rspo.cli import main
 from rspo.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
 from rspo.training.verl.estimators import estimator_name
@@ -91,3 +93,37 @@ def test_the_config_survives_a_file(tmp_path: Path) -> None:
     file = tmp_path / "verl.yaml"
     file.write_text(OmegaConf.to_yaml(config))
     assert OmegaConf.load(file) == config
+
+
+def test_the_command_shows_the_config_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without problems, base policy, GPU or Ray."""
+    import ray
+
+    paper_scale.load(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", CELL_7B, "--scale", "paper", "--print-config"]) == 0
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert shown["actor_rollout_ref"]["rollout"]["name"] == "vllm"
+    assert not ray.is_initialized()
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]
+
+
+def test_a_judge_on_the_policys_own_gpus_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = paper_scale.load(tmp_path)
+    experiment.policy("qwen2.5-math-7b--base").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", CELL_7B, "--scale", "paper"]) == 2
+    assert "needs xverify.url in training" in capsys.readouterr().err
+
+
+def test_the_local_engine_has_no_verl_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny_world.load(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", TINY_CELL, "--print-config"]) == 2
+    assert "found engine = 'local'" in capsys.readouterr().err

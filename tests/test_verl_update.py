@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Of the update's norm. Adam's first steps have the size of the learning rate whatever the
 # gradient's, so that rounding of gradients near 0 shows.
 TOLERANCE = 1e-4
+SUM = "seq-mean-token-sum"
 
 
 def run_ranks(folder: Path, ranks: int) -> dict[str, float]:
@@ -69,22 +70,34 @@ def test_verl_makes_the_local_engines_updates(tmp_path: Path, ranks: int) -> Non
 
 def test_responses_without_weight_are_dropped() -> None:
     advantages = torch.tensor([0.0, 2.0, 0.0, -1.0])
-    assert kept_rows(advantages, torch.tensor([5, 5, 5, 5]), ranks=1) == [1, 3]
+    assert kept_rows(advantages, torch.tensor([5, 5, 5, 5]), ranks=1, aggregation=SUM) == [1, 3]
 
 
 def test_the_shortest_fill_up_what_ranks_cannot_share() -> None:
     advantages = torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0, 1.0])
-    assert kept_rows(advantages, torch.tensor([5, 9, 2, 4, 5, 5]), ranks=2) == [0, 2, 4, 5]
+    assert kept_rows(advantages, torch.tensor([5, 9, 2, 4, 5, 5]), ranks=2, aggregation=SUM) == [
+        0,
+        2,
+        4,
+        5,
+    ]
 
 
 def test_every_rank_gets_a_row_when_nothing_is_left() -> None:
-    assert kept_rows(torch.zeros(6), torch.tensor([3, 1, 2, 9, 9, 9]), ranks=2) == [1, 2]
+    assert kept_rows(
+        torch.zeros(6), torch.tensor([3, 1, 2, 9, 9, 9]), ranks=2, aggregation=SUM
+    ) == [1, 2]
 
 
 def test_a_full_mini_batch_is_kept_whole() -> None:
-    assert kept_rows(torch.ones(6), torch.ones(6), ranks=3) == list(range(6))
+    assert kept_rows(torch.ones(6), torch.ones(6), ranks=3, aggregation=SUM) == list(range(6))
+
+
+def test_nothing_is_dropped_where_the_loss_is_divided_by_tokens() -> None:
+    kept = kept_rows(torch.zeros(6), torch.ones(6), ranks=2, aggregation="token-mean")
+    assert kept == list(range(6))
 
 
 def test_ranks_that_cannot_share_a_mini_batch_are_named() -> None:
     with pytest.raises(InputError, match="6 responses cannot be shared by 4 ranks"):
-        kept_rows(torch.ones(6), torch.ones(6), ranks=4)
+        kept_rows(torch.ones(6), torch.ones(6), ranks=4, aggregation=SUM)

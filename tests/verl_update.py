@@ -129,11 +129,12 @@ def verl_updates(
     worker.actor.reset()
     ranks, rank = worker.world_size, worker.rank
     advantages, lengths = rollout.weights.flatten(), rollout.responses.lengths
+    aggregation = config.actor_rollout_ref.actor.loss_agg_mode
     for first in range(0, PROMPTS * N, MINI_BATCH * N):
         part = slice(first, first + MINI_BATCH * N)
         rows = list(range(MINI_BATCH * N))
         if drop:
-            rows = kept_rows(advantages[part], lengths[part], ranks)
+            rows = kept_rows(advantages[part], lengths[part], ranks, aggregation)
         settings = update_settings(config.actor_rollout_ref, MINI_BATCH * N, len(rows))
         share = len(rows) // ranks
         mine = [first + row for row in rows[rank * share : (rank + 1) * share]]

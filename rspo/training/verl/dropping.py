@@ -18,10 +18,8 @@ from torch import Tensor
 
 from rspo.errors import InputError
 
-DROPPING_CHANGES_NOTHING = ("seq-mean-token-sum",)  # values of loss_agg_mode
 
-
-def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
+def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int, aggregation: str) -> list[int]:
     """Rows of a mini-batch to update on, as many for every rank.
 
     Where those with a weight cannot be shared out equally, the shortest without one fill up; every
@@ -31,6 +29,7 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
         advantages: (B,) of the mini-batch's responses.
         lengths: (B,) in tokens.
         ranks: data-parallel ranks.
+        aggregation: verl's `loss_agg_mode`.
 
     Raises: InputError if the whole mini-batch cannot be shared out equally.
     """
@@ -39,6 +38,8 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
             f"a mini-batch of {len(advantages)} responses cannot be shared by {ranks} ranks; "
             "mini_batch_prompts * n must be a multiple of the ranks"
         )
+    if aggregation != "seq-mean-token-sum":
+        return list(range(len(advantages)))
     kept: list[int] = advantages.nonzero()[:, 0].tolist()
     missing = -len(kept) % ranks if kept else ranks
     without = (advantages == 0).nonzero()[:, 0]

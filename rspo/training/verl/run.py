@@ -16,9 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 from rspo.errors import InputError
 from rspo.experiment import Experiment, base_name
-from rspo.files import alone, fingerprint, sha256, whole, write_json_lines, write_provenance
-from rspo.files import write_text as write_whole_text
+from rspo.files import (
+    alone,
+    fingerprint,
+    sha256,
+    whole,
+    write_json_lines,
+    write_provenance,
+    write_text,
+)
 from rspo.rewards import NEED_JUDGE
+from rspo.training.verl.interface import require_version
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -31,6 +39,7 @@ _CPU = {
     # Ray would start a process for each of its slots before anyone needs one.
     "RAY_prestart_worker_first_driver": "0",
     "RAY_enable_worker_prestart": "0",
+    "TQ_NUM_THREADS": "1",  # of TransferQueue, which else warns at every call
 }
 
 
@@ -39,10 +48,7 @@ def config_text(experiment: Experiment, name: str) -> str:
 
     Raises: InputError for anything that verl would refuse.
     """
-    from omegaconf import OmegaConf
-
-    text: str = OmegaConf.to_yaml(_config(experiment, name))
-    return text
+    return _as_text(_config(experiment, name))
 
 
 def train(experiment: Experiment, name: str) -> None:
@@ -58,7 +64,7 @@ def train(experiment: Experiment, name: str) -> None:
     _require_a_judge(experiment)
     with alone(experiment.folder(name)):
         config = _config(experiment, name)
-        write_whole_text(experiment.folder(name) / CONFIG_FILE, config_text(experiment, name))
+        write_text(experiment.folder(name) / CONFIG_FILE, _as_text(config))
         origin = {
             "settings": experiment.settings("train", name),
             "base": {file.name: sha256(file) for file in sorted(base.glob("*.safetensors"))},
@@ -83,15 +89,25 @@ def _config(experiment: Experiment, name: str) -> "DictConfig":
     settings = experiment.config.verl
     if settings is not None and settings.device == "cpu":
         os.environ.update(_CPU)  # before verl is imported: it chooses its platform then
+    require_version()
     from rspo.training.verl.settings import verl_config
 
     return verl_config(experiment, name)
 
 
+def _as_text(config: "DictConfig") -> str:
+    from omegaconf import OmegaConf
+
+    text: str = OmegaConf.to_yaml(config)
+    return text
+
+
 def _require_a_judge(experiment: Experiment) -> None:
     """Raises: InputError if a judge model would have to start on a GPU that the policy has."""
     config = experiment.config
-    if config.verifier in NEED_JUDGE and config.xverify and config.xverify.url is None:
+    on_gpus = config.verl is not None and config.verl.device == "cuda"
+    judge = config.xverify if config.verifier in NEED_JUDGE else None
+    if on_gpus and judge is not None and judge.url is None:
         raise InputError(
             f"verifier = {config.verifier!r} needs xverify.url in training, the address of a "
             "server on another GPU: the policy has all those of this job"
@@ -104,7 +120,7 @@ def _start_anew_if_changed(checkpoint: Path, origin: dict[str, Any]) -> None:
     if note.is_file() and json.loads(note.read_text()) != fingerprint(origin):
         print(f"{checkpoint} was made with other settings: starting anew")
         shutil.rmtree(checkpoint)
-    write_whole_text(note, json.dumps(fingerprint(origin)))
+    write_text(note, json.dumps(fingerprint(origin)))
 
 
 @contextmanager

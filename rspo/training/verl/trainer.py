@@ -37,7 +37,7 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.local import Scored, learning_rate_share, record_of, rewards_of
 from rspo.training.progress import Progress
-from rspo.training.verl.dropping import DROPPING_CHANGES_NOTHING, kept_rows, update_settings
+from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.estimators import response_advantages
 from rspo.training.verl.interface import require_parameters, require_version
 from rspo.training.verl.prompts import PromptsInOrder, experiment_of
@@ -168,13 +168,17 @@ class Trainer(PPOTrainerSync):
         lengths = [len(response) for response in tokens]
         correct = self._correct(batch, tokens)
         shape = (-1, self.cell.n)
+        limit = self.experiment.config.sampling.max_response_tokens
         rewards = torch.from_numpy(
             rewards_of(correct, lengths, self.cell, self.experiment.config)
         ).view(shape)
         advantages = response_advantages(rewards, self.cell.objective, self.cell.k)
         scored = Scored(
             torch.tensor(lengths).view(shape),
-            torch.tensor([response[-1] == self.chat.end for response in tokens]).view(shape),
+            # Below the limit a server stops at an end token only; a model may have several.
+            torch.tensor(
+                [len(response) < limit or response[-1] == self.chat.end for response in tokens]
+            ).view(shape),
             torch.from_numpy(correct).view(shape),
             rewards,
             (advantages / self.cell.n).float(),
@@ -215,12 +219,11 @@ class Trainer(PPOTrainerSync):
         """One update for each mini-batch of prompts, on its responses with a weight."""
         mini_batch = self.training.mini_batch_prompts * self.cell.n
         advantages, lengths = scored.weights.flatten(), scored.lengths.flatten()
+        aggregation = self.config.actor_rollout_ref.actor.loss_agg_mode
         parts = []
         for first in range(0, len(batch), mini_batch):
             part = slice(first, first + mini_batch)
-            rows = list(range(mini_batch))
-            if self.config.actor_rollout_ref.actor.loss_agg_mode in DROPPING_CHANGES_NOTHING:
-                rows = kept_rows(advantages[part], lengths[part], self._ranks())
+            rows = kept_rows(advantages[part], lengths[part], self._ranks(), aggregation)
             parts.append(self._balanced([first + row for row in rows], lengths))
         left = self._balanced([row for rows in parts for row in rows], lengths)
         self._compute_old_log_prob(self._select(batch, left), metrics)
