@@ -44,18 +44,25 @@ def contamination(arguments: argparse.Namespace) -> None:
 
 
 def pretrain(arguments: argparse.Namespace) -> None:
-    experiment = _experiment(arguments)
-    _need_local_engine(experiment)  # before gigabytes of a model come down that nothing can train
     from rspo.policies.pretraining import make_base_policy
 
     _use_one_thread()
-    make_base_policy(experiment, arguments.model)
+    make_base_policy(_experiment(arguments), arguments.model)
 
 
 def train(arguments: argparse.Namespace) -> None:
     experiment = _experiment(arguments)
     experiment.cell(arguments.cell)
-    _need_local_engine(experiment)
+    if experiment.config.engine == "verl":
+        from rspo.training.verl import run
+
+        if arguments.print_config:
+            print(run.config_text(experiment, arguments.cell), end="")
+        else:
+            run.train(experiment, arguments.cell)
+        return
+    if arguments.print_config:
+        raise InputError("--print-config shows the config of verl; found engine = 'local'")
     from rspo.training.local import train as train_cell
 
     _use_one_thread()
@@ -64,7 +71,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 def sample(arguments: argparse.Namespace) -> None:
     experiment = _experiment(arguments)
-    _need_local_engine(experiment)
+    _need_tiny_model(experiment, arguments.policy)
     from rspo.evaluation.sample import sample_benchmark
 
     _use_one_thread()
@@ -146,12 +153,13 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     return Experiment.load(arguments.scale, parse_overrides(arguments.set))
 
 
-def _need_local_engine(experiment: Experiment) -> None:
-    """Raises: InputError for the engine that does not exist yet."""
-    if experiment.config.engine != "local":
+def _need_tiny_model(experiment: Experiment, policy: str) -> None:
+    """Raises: InputError for a model that is too large for the sampler that there is."""
+    model = experiment.model_of(policy)
+    if experiment.config.models[model].scratch is None:
         raise InputError(
-            f"config/{experiment.scale}.yaml: engine = {experiment.config.engine!r} is not part of "
-            "this version of rspo yet; allowed: local"
+            f"config/{experiment.scale}.yaml: models.{model}: sampling a model of the hub is not "
+            "part of this version of rspo yet; allowed: scratch"
         )
 
 
@@ -220,6 +228,11 @@ def _parser() -> argparse.ArgumentParser:
     added = command("train", train, "train one cell, or go on from its checkpoint")
     added.add_argument(
         "cell", help="such as small--rspo-pass--k4--n16--s0; `rspo status` lists them"
+    )
+    added.add_argument(
+        "--print-config",
+        action="store_true",
+        help="engine verl: show verl's whole config, checked by verl, and train nothing",
     )
 
     added = command("sample", sample, "draw a policy's responses to a benchmark")

@@ -189,6 +189,7 @@ class Model(Section):
     learning_rate: Rate  # of reinforcement learning
     scratch: Scratch | None = None
     hub: HubModel | None = None
+    verl: dict[str, Any] = {}  # verl's own keys, as in the section verl, for this model
 
     @model_validator(mode="after")
     def _one_source(self) -> "Model":
@@ -228,6 +229,20 @@ class Training(Section):
                 f"prompts_per_step = {self.prompts_per_step}"
             )
         return self
+
+
+class VerlSettings(Section):
+    """How `engine: verl` runs, besides what the rest of the config says."""
+
+    device: Literal["cpu", "cuda"]
+    nodes: Positive
+    ranks_per_node: Positive  # processes that share a policy; on cuda, one GPU each
+    loss_aggregation: Literal["seq-mean-token-sum", "token-mean"]
+    overrides: dict[str, Any] = {}  # verl's own keys, laid over everything else
+
+    @property
+    def ranks(self) -> int:
+        return self.nodes * self.ranks_per_node
 
 
 class Rewards(Section):
@@ -345,6 +360,7 @@ class Config(Section):
     models: dict[Name, Model]
     sampling: Sampling
     training: Training
+    verl: VerlSettings | None = None
     rewards: Rewards
     evaluation: Evaluation
     grid: dict[Name, Comparison]
@@ -375,6 +391,8 @@ class Config(Section):
                 f"training.prompts_per_step = {self.training.prompts_per_step} is more than the "
                 f"{len(train.families) * train.problems} problems of data.train"
             )
+        if self.engine == "verl" and self.verl is None:
+            raise ValueError("engine = 'verl' needs the section verl")
         if self.engine == "local" and self.sampling.top_p != 1:
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: the local engine samples the whole "

@@ -69,6 +69,8 @@ def _train(experiment: "Experiment", name: str) -> Settings:
     found["learning_rate"] = config.models[cell.model].learning_rate
     found |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
     del found["training"]["checkpoint_every"]  # decides nothing about the result
+    if config.engine == "verl" and config.verl is not None:
+        found["verl"] = [config.verl.model_dump(mode="json"), config.models[cell.model].verl]
     if cell.reward == "length":
         found["rewards"] = config.rewards.model_dump(mode="json")
     return found

@@ -53,7 +53,7 @@ def test_a_malformed_override_is_named(item: str) -> None:
         (["train", "small--rspo-pass--k5--n16--s0"], "did you mean small--rspo-pass--k"),
         (["train", CELL, "--set", "trainin.steps=5"], "did you mean 'training'?"),
         (["train", CELL, "--scale", "hugh"], "config/hugh.yaml: no such config file"),
-        (["train", CELL, "--set", "engine=verl"], "engine = 'verl'"),
+        (["train", CELL, "--set", "engine=verl"], "small--base/policy: no such policy"),
         (["train", CELL], "small--base/policy: no such policy; `rspo pretrain small` makes it"),
         (["pretrain", "smal"], "no model 'smal' in config/tiny.yaml; has small, medium"),
         (["prepare", "aime"], "no data set 'aime' in config/tiny.yaml; has train, validation"),
@@ -70,7 +70,10 @@ def test_a_malformed_override_is_named(item: str) -> None:
             ["score", "--responses", "a.jsonl", "--output", "b.csv"],
             "b.csv: is .csv; allowed: .parq",
         ),
-        (["pretrain", "qwen2.5-math-7b", "--scale", "paper"], "engine = 'verl'"),
+        (
+            ["sample", "qwen2.5-math-7b--base", "amc", "--scale", "paper"],
+            "sampling a model of the hub is not part of this version",
+        ),
         (["curves", "--scores", "a.parquet", "--output", "b.csv"], "a.parquet: no such file"),
     ],
 )

@@ -189,7 +189,9 @@ def training(**changes: object) -> Training:
 
 
 def test_learning_rate_warms_up_and_decays_to_zero() -> None:
-    shares = [learning_rate_share(done, training()) for done in (0.0, 0.05, 0.1, 0.55, 1.0)]
+    shares = [
+        learning_rate_share(done, training().optimizer) for done in (0.0, 0.05, 0.1, 0.55, 1.0)
+    ]
     assert shares == pytest.approx([0.0, 0.5, 1.0, 0.5, 0.0])
 
 

@@ -53,9 +53,14 @@ def make_base_policy(experiment: Experiment, model: str) -> None:
 
 
 def _fetch(source: HubModel, folder: Path) -> None:
+    """Raises: InputError if the hub cannot be reached or does not give the model."""
     from huggingface_hub import snapshot_download
 
-    snapshot_download(source.id, revision=source.revision, local_dir=folder)
+    try:
+        snapshot_download(source.id, revision=source.revision, local_dir=folder)
+    except Exception as error:  # the library lets errors of several packages through
+        reason = " ".join(str(error).split())
+        raise InputError(f"{source.id} of the hub cannot be had: {reason}") from error
     set_template(folder, TEMPLATES[source.template])
 
 

@@ -263,7 +263,7 @@ def save(model: Qwen2, folder: Path, special_tokens: dict[str, int]) -> None:
         "rope_parameters": {"rope_type": "default", "rope_theta": shape.rope_theta},
     }
     (folder / "config.json").write_text(json.dumps(config | special_tokens, indent=1) + "\n")
-    weights = safetensors_bytes(_to_hub(model), metadata={"format": "pt"})
+    weights = safetensors_bytes(to_hub(model), metadata={"format": "pt"})
     (folder / "model.safetensors").write_bytes(weights)
 
 
@@ -288,11 +288,16 @@ def load(folder: Path) -> Qwen2:
             rope_theta=rope["rope_theta"],
         )
     )
-    model.load_state_dict(_from_hub(weights, model.shape))
+    load_hub_weights(model, weights)
     return model
 
 
-def _to_hub(model: Qwen2) -> dict[str, Tensor]:
+def load_hub_weights(model: Qwen2, weights: dict[str, Tensor]) -> None:
+    """Give a model weights under transformers' names."""
+    model.load_state_dict(_from_hub(weights, model.shape))
+
+
+def to_hub(model: Qwen2) -> dict[str, Tensor]:
     """Weights under transformers' names, the joined products taken apart."""
     shape = model.shape
     sizes = [shape.heads, shape.key_value_heads, shape.key_value_heads]
@@ -318,7 +323,7 @@ def _to_hub(model: Qwen2) -> dict[str, Tensor]:
 
 
 def _from_hub(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
-    """The reverse of `_to_hub`."""
+    """The reverse of `to_hub`."""
     state = {
         "embedding.weight": weights["model.embed_tokens.weight"],
         "final_norm": weights["model.norm.weight"],

@@ -25,9 +25,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from rspo.config import Sampling, Training
+from rspo.config import Config, Optimizer, Sampling, Training
 from rspo.errors import InputError
 from rspo.evaluation.estimators import pass_at_k
 from rspo.experiment import Cell, Experiment, base_name
@@ -65,6 +66,17 @@ class Rollout:
 
     prompts: Tensor  # (P, L) ids
     responses: Responses
+    correct: Tensor
+    rewards: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What one step's responses were worth, and how they ended; (prompts, n) each."""
+
+    lengths: Tensor
+    finished: Tensor
     correct: Tensor
     rewards: Tensor
     weights: Tensor
@@ -203,7 +215,16 @@ class Learner:
         seconds["reward"] = time.perf_counter() - started - seconds["sample"]
         updates = [self.update(step, rollout, part) for part in self.mini_batches()]
         seconds["update"] = time.perf_counter() - started - sum(seconds.values())
-        return self.record(step, rollout, updates, seconds)
+        lengths, shape = responses.lengths, rollout.weights.shape
+        scored = Scored(
+            lengths.view(shape),
+            responses.finished.view(shape),
+            rollout.correct,
+            rollout.rewards,
+            rollout.weights,
+        )
+        entropy = (responses.entropy.sum() / lengths.sum()).item()
+        return record_of(step, scored, entropy, updates, seconds)
 
     def reward(
         self, prompts: Prompts, rows: list[int], responses: Responses, tokenizer: ChatTokenizer
@@ -218,11 +239,7 @@ class Learner:
         questions = [prompts.questions[row] for row in rows for _ in range(n)]
         verdicts = self.verify(texts, answers, questions=questions)
         correct = np.array([verdict.correct for verdict in verdicts])
-        rewards = correct.astype(np.float64)
-        if self.cell.reward == "length":
-            limit = self.config.sampling.max_response_tokens
-            discount = self.config.rewards.length_discount
-            rewards = length_discounted(correct, lengths, limit, discount)
+        rewards = rewards_of(correct, lengths, self.cell, self.config)
         weights = response_weights(rewards.reshape(-1, n), self.cell.objective, self.cell.k)
         return Rollout(
             torch.tensor([prompts.tokens[row] for row in rows]),
@@ -242,7 +259,7 @@ class Learner:
         """One step of Adam on the prompts of one mini-batch."""
         done = step * self.training.prompts_per_step + int(part[0])
         total = self.training.steps * self.training.prompts_per_step
-        rate = self.peak_rate * learning_rate_share(done / total, self.training)
+        rate = self.peak_rate * learning_rate_share(done / total, self.training.optimizer)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=False)
@@ -260,33 +277,49 @@ class Learner:
         self.optimizer.step()
         return {"gradient_norm": float(norm), "clipped": clipped, "learning_rate": rate}
 
-    def record(
-        self,
-        step: int,
-        rollout: Rollout,
-        updates: list[dict[str, float]],
-        seconds: dict[str, float],
-    ) -> dict[str, Any]:
-        """The line of training.jsonl; everything is counted before dropping."""
-        responses, n = rollout.responses, self.cell.n
-        tokens = int(responses.lengths.sum())
-        counts = rollout.correct.sum(dim=1).numpy()
-        return {
-            "step": step + 1,
-            "reward": rollout.rewards.mean().item(),
-            "correct": rollout.correct.double().mean().item(),
-            **{
-                f"pass_at_{k}": float(np.mean(pass_at_k(n, counts, k)))
-                for k in (2**power for power in range(n.bit_length()))
-            },
-            "entropy": (responses.entropy.sum() / tokens).item(),
-            "response_tokens": tokens / len(responses.lengths),
-            "finished": responses.finished.float().mean().item(),
-            "zero_weight": (rollout.weights == 0).float().mean().item(),
-            **{key: float(np.mean([update[key] for update in updates])) for key in updates[0]},
-            "seconds": {phase: round(value, 4) for phase, value in seconds.items()},
-            "tokens_per_second": round(tokens / seconds["sample"]),
-        }
+
+def rewards_of(
+    correct: NDArray[np.bool_], lengths: list[int], cell: Cell, config: Config
+) -> NDArray[np.float64]:
+    """Rewards of a cell's responses, given which are correct and their lengths in tokens."""
+    if cell.reward == "length":
+        limit, discount = config.sampling.max_response_tokens, config.rewards.length_discount
+        return length_discounted(correct, lengths, limit, discount)
+    return correct.astype(np.float64)
+
+
+def record_of(
+    step: int,
+    scored: Scored,
+    entropy: float,
+    updates: list[dict[str, float]],
+    seconds: dict[str, float],
+) -> dict[str, Any]:
+    """The line of training.jsonl for a step, counted from 0; everything is counted before dropping.
+
+    Args:
+        entropy: mean over the step's tokens, nats.
+        updates: what is logged of each update; the line has their means.
+        seconds: by phase, "sample" among them.
+    """
+    n, tokens = scored.weights.shape[1], int(scored.lengths.sum())
+    counts = scored.correct.sum(dim=1).numpy()
+    return {
+        "step": step + 1,
+        "reward": scored.rewards.mean().item(),
+        "correct": scored.correct.double().mean().item(),
+        **{
+            f"pass_at_{k}": float(np.mean(pass_at_k(n, counts, k)))
+            for k in (2**power for power in range(n.bit_length()))
+        },
+        "entropy": entropy,
+        "response_tokens": tokens / scored.lengths.numel(),
+        "finished": scored.finished.float().mean().item(),
+        "zero_weight": (scored.weights == 0).float().mean().item(),
+        **{key: float(np.mean([update[key] for update in updates])) for key in updates[0]},
+        "seconds": {phase: round(value, 4) for phase, value in seconds.items()},
+        "tokens_per_second": round(tokens / seconds["sample"]),
+    }
 
 
 def prompts_of_step(families: list[str], training: Training, seed: int, step: int) -> list[int]:
@@ -316,12 +349,12 @@ def prompts_of_step(families: list[str], training: Training, seed: int, step: in
     return order[first : first + training.prompts_per_step]
 
 
-def learning_rate_share(done: float, training: Training) -> float:
+def learning_rate_share(done: float, optimizer: Optimizer) -> float:
     """Learning rate as a share of its peak after `done` (0..1) of all updates."""
-    warmup = training.optimizer.warmup_ratio
+    warmup = optimizer.warmup_ratio
     if done < warmup:
         return done / warmup
-    if training.optimizer.schedule == "constant":
+    if optimizer.schedule == "constant":
         return 1.0
     return (1.0 - done) / (1.0 - warmup)
 

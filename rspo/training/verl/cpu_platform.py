@@ -1,0 +1,138 @@
+"""The CPU as a platform of verl, so that its trainer, FSDP and checkpoints run without a GPU.
+
+Loaded in every process of a run on CPUs by the environment of `environment`. Depends on
+verl/plugin/platform/platform_base.py: every abstract method of it is here, and Python refuses the
+class if verl adds one.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import psutil
+import torch
+from verl.plugin.platform.platform_base import PlatformBase
+from verl.plugin.platform.platform_manager import PlatformRegistry
+
+NAME = "cpu"
+
+
+def environment() -> dict[str, str]:
+    """What makes verl use this platform, in the driver and in every worker."""
+    return {"VERL_USE_EXTERNAL_MODULES": __name__, "VERL_PLATFORM": NAME}
+
+
+class CpuModule(ModuleType):
+    """`torch.cpu` with what verl asks of `torch.cuda` besides; there is no memory of a device."""
+
+    def __init__(self) -> None:
+        super().__init__("torch.cpu")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch.cpu, name)
+
+    def get_device_name(self) -> str:
+        return NAME
+
+    def empty_cache(self) -> None:
+        """Nothing is cached."""
+
+    def reset_peak_memory_stats(self) -> None:
+        """Nothing is counted."""
+
+    def memory_allocated(self) -> int:
+        return 0
+
+    def memory_reserved(self) -> int:
+        return 0
+
+    def max_memory_allocated(self) -> int:
+        return 0
+
+    def max_memory_reserved(self) -> int:
+        return 0
+
+    def mem_get_info(self) -> tuple[int, int]:
+        """Free and total bytes of the machine."""
+        memory = psutil.virtual_memory()
+        return memory.available, memory.total
+
+    def get_rng_state(self) -> torch.Tensor:
+        return torch.get_rng_state()
+
+    def set_rng_state(self, state: torch.Tensor) -> None:
+        torch.set_rng_state(state)
+
+
+@PlatformRegistry.register(NAME)
+class CpuPlatform(PlatformBase):
+    """One process a rank, gloo between them."""
+
+    device_name = NAME
+    vendor_name = NAME
+    device_module = CpuModule()
+
+    def is_available(self) -> bool:
+        return True
+
+    def is_platform_available(self, use_smi_check: bool = False) -> bool:
+        """Never chosen by itself, only by VERL_PLATFORM."""
+        return False
+
+    def current_device(self) -> str:
+        """A device that `.to` accepts: an index would mean a GPU."""
+        return NAME
+
+    def device_count(self) -> int:
+        return 1
+
+    def set_device(self, device_index: int) -> None:
+        """There is one."""
+
+    def synchronize(self, device_index: int | None = None) -> None:
+        """Work on a CPU is done when the call returns."""
+
+    def manual_seed(self, seed: int) -> None:
+        torch.manual_seed(seed)
+
+    def manual_seed_all(self, seed: int) -> None:
+        torch.manual_seed(seed)
+
+    def set_allocator_settings(self, settings: str) -> None:
+        """There is no allocator to set."""
+
+    def empty_cache(self) -> None:
+        """Nothing is cached."""
+
+    def get_device_capability(self, device_index: int = 0) -> tuple[None, None]:
+        return None, None
+
+    def communication_backend_name(self) -> str:
+        return "gloo"
+
+    def visible_devices_envvar(self) -> str:
+        return "CUDA_VISIBLE_DEVICES"
+
+    @contextmanager
+    def nvtx_range(self, msg: str) -> Iterator[None]:
+        yield
+
+    def profiler_start(self) -> None:
+        """There is none."""
+
+    def profiler_stop(self) -> None:
+        """There is none."""
+
+    def ray_resource_name(self) -> str:
+        """A rank takes one of the GPUs that Ray is told there are."""
+        return "GPU"
+
+    def ray_noset_envvars(self) -> list[str]:
+        return ["RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"]
+
+    def is_ipc_supported(self) -> bool:
+        return False
+
+    def cudart(self) -> None:
+        return None

@@ -1,0 +1,72 @@
+"""verl's rollout on CPUs: one server of `cpu_server.py` a rank, in a process of its own.
+
+Depends on verl/workers/rollout/base.py (`BaseRollout` and its registry) and
+verl/workers/rollout/replica.py (`RolloutReplica` and its registry).
+"""
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from torch import Tensor
+from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
+from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
+
+from rspo.training.verl.cpu_server import Server
+from rspo.training.verl.interface import require_parameters
+
+NAME = "rspo_sampler"  # of actor_rollout_ref.rollout.name in cpu.yaml
+
+require_parameters(BaseRollout.update_weights, "self", "weights", "wire_format", "kwargs")
+require_parameters(RolloutReplica.launch_servers, "self")
+
+
+class ServerAdapter(BaseRollout):
+    """The rank's side: hands the actor's weights to its server."""
+
+    async def resume(self, tags: list[str]) -> None:
+        """Nothing was released."""
+
+    async def release(self) -> None:
+        """See `Server.sleep`."""
+
+    async def update_weights(
+        self,
+        weights: Generator[tuple[str, Tensor], None, None],
+        wire_format: str = "named_tensors",
+        **kwargs: Any,
+    ) -> None:
+        """Gather the weights, which every rank must take part in, and send them."""
+        gathered = {name: tensor.detach().cpu().clone() for name, tensor in weights}
+        server = ray.get_actor(server_name(torch.distributed.get_rank()))
+        await server.set_weights.remote(gathered, kwargs["global_steps"])
+
+
+class Replica(RolloutReplica):
+    """The driver's side: starts the server."""
+
+    async def launch_servers(self) -> None:
+        server = ray.remote(Server).options(
+            name=server_name(self.replica_rank), num_cpus=1, max_concurrency=self.max_concurrency
+        )
+        self._server_address = server_name(self.replica_rank)
+        self._server_handle = server.remote(
+            Path(self.model_config.path),
+            self.config.response_length,
+            self.config.seed,
+            self.replica_rank,
+        )
+        self.servers = [self._server_handle]
+
+
+def server_name(replica: int) -> str:
+    """Name of a replica's actor in Ray."""
+    return f"{NAME}_{replica}"
+
+
+def register_rollout() -> None:
+    """Let verl find both sides under the rollout's name."""
+    _ROLLOUT_REGISTRY[(NAME, "async")] = f"{__name__}.ServerAdapter"
+    RolloutReplicaRegistry.register(NAME, lambda: Replica)

@@ -1,0 +1,304 @@
+"""verl's synchronous trainer with this project's step: reward, weigh, drop, update.
+
+    verl's step                          here
+    sample from the replay buffer        the same; then put into the order of the prompts
+    rewards (per response, on the way)   `rspo.rewards`, for the whole batch
+    balance ranks, log-probabilities     after weighing and dropping, on what is left
+    advantages (an estimator)            n * `rspo.objectives`, in the order of sampling
+    update                               one call for each mini-batch, formed before dropping
+
+Depends on verl/trainer/ppo/v1/trainer_base.py (`PPOTrainer`: every method overridden or called
+here) and verl/trainer/ppo/v1/trainer_sync.py.
+"""
+
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+import transfer_queue
+from omegaconf import DictConfig
+from tensordict import TensorDict
+from torch import Tensor
+from transfer_queue import KVBatchMeta
+from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+from verl.utils.metric import reduce_metrics
+from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
+from verl.workers.engine_workers import ActorRolloutRefWorker
+
+from rspo.errors import InputError
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.rewards.configured import Verify
+from rspo.training.local import Scored, learning_rate_share, record_of, rewards_of
+from rspo.training.progress import Progress
+from rspo.training.verl.dropping import kept_rows, update_settings
+from rspo.training.verl.estimators import response_advantages
+from rspo.training.verl.interface import require_parameters, require_version
+from rspo.training.verl.prompts import PromptsInOrder, experiment_of
+from rspo.training.verl.worker import PolicyWorker
+
+require_version()
+for function, names in (
+    (PPOTrainer._step_once, ("self", "metrics", "timing_raw", "sample_batch_size")),
+    (PPOTrainer._compute_old_log_prob, ("self", "batch", "metrics")),
+    (ActorRolloutRefWorker.update_actor, ("self", "data")),
+    (PPOTrainer._init_dataloader, ("self",)),
+    (PPOTrainer._init_resource_pool_mgr, ("self",)),
+    (PPOTrainer._load_checkpoint, ("self",)),
+    (PPOTrainer._save_checkpoint, ("self",)),
+):
+    require_parameters(function, *names)
+
+# How often the trainer asks whether all responses are there; verl's own 2 seconds are a tenth of a
+# short step.
+SECONDS_BETWEEN_LOOKS = 0.2
+RECORDS = "records.json"  # of the steps behind a checkpoint, inside it
+
+
+class Trainer(PPOTrainerSync):
+    """Trains one cell, from its last checkpoint if there is one."""
+
+    def __init__(self, config: DictConfig, verify: Verify) -> None:
+        """
+        Args:
+            config: of `rspo.training.verl.settings`.
+            verify: the config's verifier: responses, answers, questions -> verdicts.
+        """
+        super().__init__(config)
+        self.replay_buffer.poll_interval = SECONDS_BETWEEN_LOOKS
+        self.experiment = experiment_of(config.rspo)
+        self.cell = self.experiment.cell(config.rspo.cell)
+        self.training = self.experiment.config.training
+        self.verify = verify
+        self.chat = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
+        self.records: list[dict[str, Any]] = []
+        self.progress: Progress | None = None
+
+    # --- what verl is given -----------------------------------------------------------------------
+
+    def _init_dataloader(self) -> None:
+        """verl counts steps in the schedule of the learning rate; here it counts updates."""
+        updates = self.config.actor_rollout_ref.actor.optim.total_training_steps
+        super()._init_dataloader()
+        self.config.actor_rollout_ref.actor.optim.total_training_steps = updates
+
+    def _init_resource_pool_mgr(self) -> None:
+        super()._init_resource_pool_mgr()
+        self.role_worker_mapping[Role.ActorRollout] = ray.remote(PolicyWorker)
+
+    # --- checkpoints ------------------------------------------------------------------------------
+
+    @property
+    def _records_file(self) -> Path:
+        checkpoints = Path(self.config.trainer.default_local_dir)
+        return checkpoints / f"global_step_{self.global_steps}" / RECORDS
+
+    def _save_checkpoint(self) -> None:
+        """The records first: verl notes a checkpoint as whole when everything else is written."""
+        self._records_file.parent.mkdir(parents=True, exist_ok=True)
+        self._records_file.write_text(json.dumps(self.records))
+        super()._save_checkpoint()
+
+    def _load_checkpoint(self) -> None:
+        super()._load_checkpoint()
+        if self.global_steps:
+            self.records = json.loads(self._records_file.read_text())
+        checkpoints = self.experiment.checkpoint(self.cell.name)
+        self.progress = Progress(checkpoints, self.global_steps, self.training.steps)
+
+    # --- one step ---------------------------------------------------------------------------------
+
+    def _step_once(
+        self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int
+    ) -> KVBatchMeta:
+        """One step of training; its record joins `records`."""
+        started, seconds = time.perf_counter(), {}
+        batch, _ = self.replay_buffer.sample(
+            global_steps=self.global_steps, partition_id="train", batch_size=sample_batch_size
+        )
+        self.on_sample_end()
+        batch = self._in_order_of_sampling(batch)
+        seconds["sample"] = time.perf_counter() - started
+        scored, entropy = self._score(batch)
+        seconds["reward"] = time.perf_counter() - started - seconds["sample"]
+        updates = self._updates(batch, scored, metrics)
+        seconds["update"] = time.perf_counter() - started - sum(seconds.values())
+        record = record_of(self.global_steps - 1, scored, entropy, updates, seconds)
+        metrics["actor/entropy"] = entropy  # verl's own follows loss_agg_mode and what is kept
+        self._log(record)
+        timing_raw.update(seconds)
+        return batch
+
+    def _log(self, record: dict[str, Any]) -> None:
+        self.records.append(record)
+        assert self.progress is not None  # set when the checkpoint was looked for
+        self.progress.report(self.global_steps, {key: record[key] for key in ("reward", "entropy")})
+
+    def _in_order_of_sampling(self, batch: KVBatchMeta) -> KVBatchMeta:
+        """Prompts in the order of the step, each with its n responses in theirs.
+
+        Raises: InputError if the server failed to answer some requests.
+        """
+        expected = self.training.prompts_per_step * self.cell.n
+        if len(batch) != expected:
+            raise InputError(
+                f"{self.cell.name}: step {self.global_steps} has {len(batch)} responses instead of "
+                f"{expected}; the log above says why the rest failed"
+            )
+        places = _field(batch, "index")
+        sessions = [int(key.rsplit("_", 2)[1]) for key in batch.keys]
+        order = sorted(range(expected), key=lambda row: (int(places[row]), sessions[row]))
+        batch.reorder(order)
+        return batch
+
+    def _score(self, batch: KVBatchMeta) -> tuple[Scored, float]:
+        """Reward and weigh the batch, before anything is dropped; its entropy, nats a token.
+
+        The entropy is the mean of -log p over the tokens that were sampled, which is what the
+        servers tell; its expectation is the entropy of the distributions they were sampled from.
+        """
+        data = _fields(batch, "responses", "rollout_log_probs")
+        tokens = [response.tolist() for response in data["responses"].unbind()]
+        lengths = [len(response) for response in tokens]
+        correct = self._correct(batch, tokens)
+        shape = (-1, self.cell.n)
+        limit = self.experiment.config.sampling.max_response_tokens
+        rewards = torch.from_numpy(
+            rewards_of(correct, lengths, self.cell, self.experiment.config)
+        ).view(shape)
+        advantages = response_advantages(rewards, self.cell.objective, self.cell.k)
+        scored = Scored(
+            torch.tensor(lengths).view(shape),
+            # Below the limit a server stops at an end token only; a model may have several.
+            torch.tensor(
+                [len(response) < limit or response[-1] == self.chat.end for response in tokens]
+            ).view(shape),
+            torch.from_numpy(correct).view(shape),
+            rewards,
+            (advantages / self.cell.n).float(),
+        )
+        self._write_advantages(batch, scored)
+        entropy = -data["rollout_log_probs"].values().double().mean().item()
+        return scored, entropy
+
+    def _correct(self, batch: KVBatchMeta, tokens: list[list[int]]) -> "np.ndarray[Any, Any]":
+        dataset: PromptsInOrder = self.train_dataset
+        rows = [dataset.rows[int(place)] for place in _field(batch, "index")]
+        texts = [text.removesuffix(self.chat.end_text) for text in self.chat.decode(tokens)]
+        verdicts = self.verify(
+            texts,
+            [dataset.prompts.answers[row] for row in rows],
+            questions=[dataset.prompts.questions[row] for row in rows],
+        )
+        return np.array([verdict.correct for verdict in verdicts])
+
+    def _write_advantages(self, batch: KVBatchMeta, scored: Scored) -> None:
+        """On every token of a response, where verl's actor and its metrics look for them."""
+        lengths = scored.lengths.flatten().tolist()
+        advantages = (self.cell.n * scored.weights).flatten().tolist()
+        fields = {
+            "advantages": _on_tokens(advantages, lengths),
+            "returns": _on_tokens(advantages, lengths),
+            "rm_scores": _at_the_end(scored.rewards.flatten().tolist(), lengths),
+        }
+        transfer_queue.kv_batch_put(
+            keys=batch.keys,
+            partition_id=batch.partition_id,
+            fields=TensorDict(fields, batch_size=len(batch)),
+        )
+
+    def _updates(
+        self, batch: KVBatchMeta, scored: Scored, metrics: dict[str, Any]
+    ) -> list[dict[str, float]]:
+        """One update for each mini-batch of prompts, on its responses with a weight."""
+        mini_batch = self.training.mini_batch_prompts * self.cell.n
+        advantages, lengths = scored.weights.flatten(), scored.lengths.flatten()
+        aggregation = self.config.actor_rollout_ref.actor.loss_agg_mode
+        parts = []
+        for first in range(0, len(batch), mini_batch):
+            part = slice(first, first + mini_batch)
+            rows = kept_rows(advantages[part], lengths[part], self._ranks(), aggregation)
+            parts.append(self._balanced([first + row for row in rows], lengths))
+        left = self._balanced([row for rows in parts for row in rows], lengths)
+        self._compute_old_log_prob(self._select(batch, left), metrics)
+        first_update = (self.global_steps - 1) * len(parts)
+        return [
+            self._update(self._select(batch, rows), mini_batch, first_update + number, metrics)
+            for number, rows in enumerate(parts)
+        ]
+
+    def _update(
+        self, batch: KVBatchMeta, mini_batch: int, number: int, metrics: dict[str, Any]
+    ) -> dict[str, float]:
+        """The update `number`, from 0, of the whole training.
+
+        Raises: InputError if its gradient is not finite; verl would skip the update.
+        """
+        section = self.config.actor_rollout_ref
+        batch.extra_info.update(update_settings(section, mini_batch, len(batch)))
+        found = reduce_metrics(self.actor_rollout_wg.update_actor(batch)["metrics"])
+        metrics.update({key if "/" in key else f"actor/{key}": found[key] for key in found})
+        share = learning_rate_share(
+            number / section.actor.optim.total_training_steps, self.training.optimizer
+        )
+        if not math.isfinite(found["grad_norm"]):
+            raise InputError(
+                f"{self.cell.name}: the gradient is not finite at step {self.global_steps} "
+                f"(learning_rate = {section.actor.optim.lr}); a lower learning_rate may help"
+            )
+        return {
+            "gradient_norm": found["grad_norm"],
+            "clipped": found["actor/pg_clipfrac"],
+            "learning_rate": section.actor.optim.lr * share,
+        }
+
+    def _ranks(self) -> int:
+        """Data-parallel ranks of the actor."""
+        group = self.actor_rollout_wg
+        if "actor" not in group._dispatch_info:
+            group._dispatch_info["actor"] = group._query_dispatch_info("actor")
+        return max(group._dispatch_info["actor"]) + 1
+
+    def _balanced(self, rows: list[int], lengths: Tensor) -> list[int]:
+        """Rows so ordered that the ranks, who take equal parts in turn, get as many tokens."""
+        shares = get_seqlen_balanced_partitions(
+            lengths[rows].tolist(), k_partitions=self._ranks(), equal_size=True
+        )
+        return [rows[place] for share in shares for place in share]
+
+    def _select(self, batch: KVBatchMeta, rows: list[int]) -> KVBatchMeta:
+        chosen = batch.select_keys([batch.keys[row] for row in rows])
+        chosen.extra_info["temperature"] = self.config.actor_rollout_ref.rollout.temperature
+        return chosen
+
+
+def _fields(batch: KVBatchMeta, *names: str) -> TensorDict:
+    return transfer_queue.kv_batch_get(
+        keys=batch.keys, partition_id=batch.partition_id, select_fields=list(names)
+    )
+
+
+def _field(batch: KVBatchMeta, name: str) -> list[Any]:
+    return list(_fields(batch, name)[name])
+
+
+def _on_tokens(values: list[float], lengths: list[int]) -> Tensor:
+    """Each value on every token of its response: a nested tensor (B, T of each)."""
+    rows = [torch.full((length,), value) for value, length in zip(values, lengths, strict=True)]
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+
+def _at_the_end(values: list[float], lengths: list[int]) -> Tensor:
+    """Each value on the last token of its response: a nested tensor (B, T of each)."""
+    rows = []
+    for value, length in zip(values, lengths, strict=True):
+        row = torch.zeros(length)
+        row[-1] = value
+        rows.append(row)
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)

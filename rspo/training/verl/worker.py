@@ -1,0 +1,64 @@
+"""verl's actor on one rank, with the learning rate of this project's configs.
+
+Depends on verl/workers/engine_workers.py (the two classes below) and on
+verl/workers/engine/fsdp/transformer_impl.py (the scheduler).
+"""
+
+import torch
+from torch.optim.lr_scheduler import LambdaLR
+from verl.utils.device import get_device_name
+from verl.workers.config import TrainingWorkerConfig
+from verl.workers.engine import EngineRegistry
+from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
+from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+
+from rspo.config import Optimizer
+from rspo.training.local import learning_rate_share
+from rspo.training.verl.cpu_rollout import register_rollout
+from rspo.training.verl.interface import require_parameters, require_version
+from rspo.training.verl.optimizer import ScheduledOptimizerConfig
+
+require_version()
+require_parameters(FSDPEngineWithLMHead._build_lr_scheduler, "self", "optimizer")
+require_parameters(TrainingWorker.__init__, "self", "config")
+
+# In the driver and in every rank, which all import this module.
+register_rollout()
+
+
+@EngineRegistry.register("language_model", "fsdp2", device="cpu", vendor="cpu")
+@EngineRegistry.register("language_model", "fsdp2", device="cuda", vendor="nvidia")
+class ScheduledEngine(FSDPEngineWithLMHead):
+    """verl's FSDP2 engine with the learning rate of the local engine."""
+
+    def _build_lr_scheduler(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
+        config: ScheduledOptimizerConfig = self.optimizer_config
+        settings = Optimizer(
+            schedule=config.schedule,  # type: ignore[arg-type]  # checked by pydantic
+            warmup_ratio=config.lr_warmup_steps_ratio,
+            betas=tuple(config.betas),
+            weight_decay=config.weight_decay,
+        )
+        updates = config.total_training_steps
+        return LambdaLR(optimizer, lambda done: learning_rate_share(done / updates, settings))
+
+
+class Actor(TrainingWorker):
+    """verl's training worker, whose process group on CPUs is gloo alone.
+
+    verl would ask torch for the back-end "cpu:gloo,cpu:gloo", which names a device twice.
+    """
+
+    def __init__(self, config: TrainingWorkerConfig) -> None:
+        if get_device_name() == "cpu" and not torch.distributed.is_initialized():
+            torch.distributed.init_process_group("gloo")
+        super().__init__(config)
+
+
+class PolicyWorker(ActorRolloutRefWorker):
+    """verl's worker with the actor above.
+
+    Not called Worker: verl looks for its own class of that name among the bases, by name.
+    """
+
+    actor_worker_cls = Actor

@@ -1,0 +1,138 @@
+"""A cell through verl, Ray, FSDP and a rollout server, on a CPU, killed and gone on from."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+import yaml
+
+pytest.importorskip("verl")
+
+from rspo.datasets.prepare import prepare
+from rspo.experiment import Experiment
+from rspo.files import read_json_lines
+from rspo.policies import qwen2
+from rspo.policies.pretraining import make_base_policy
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.training.local import train as train_locally
+
+from . import tiny_world
+
+CELL = "small--rspo-pass--k4--n16--s0"
+STEPS, CHECKPOINT_EVERY = 6, 2
+TRAINING = tiny_world.OVERRIDES["training"] | {
+    "steps": STEPS,
+    "checkpoint_every": CHECKPOINT_EVERY,
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with problems and a base policy, where the `rspo` command can run."""
+    folder = tmp_path_factory.mktemp("verl")
+    experiment = tiny_world.load(folder, training=TRAINING)
+    prepare(experiment, "train")
+    make_base_policy(experiment, "small")
+    return folder
+
+
+def start(root: Path, log: Path) -> "subprocess.Popen[str]":
+    """`rspo train CELL --set engine=verl`, in the small world."""
+    overrides = tiny_world.OVERRIDES | {"training": TRAINING, "engine": "verl"}
+    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
+    return subprocess.Popen(
+        [sys.executable, "-m", "rspo.cli", "train", CELL, *sets],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(tiny_world.ROOT)},
+        stdout=log.open("w"),
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def kill_after_a_checkpoint(
+    process: "subprocess.Popen[str]", checkpoint: Path, log: Path
+) -> list[psutil.Process]:
+    """SIGKILL as soon as a checkpoint is noted as whole; the processes that it had started."""
+    noted = checkpoint / "latest_checkpointed_iteration.txt"
+    while not noted.exists():
+        assert process.poll() is None, log.read_text()[-3000:]
+        time.sleep(0.05)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    return children
+
+
+@pytest.fixture(scope="module")
+def trained(root: Path) -> Experiment:
+    """A cell that was killed after its first checkpoint and trained to the end."""
+    experiment = tiny_world.load(root, training=TRAINING, engine="verl")
+    checkpoint, log = experiment.checkpoint(CELL), root / "log"
+    orphans = kill_after_a_checkpoint(start(root, log), checkpoint, log)
+    first = checkpoint / f"global_step_{CHECKPOINT_EVERY}" / "records.json"
+    (root / "before.json").write_text(first.read_text())
+    assert not experiment.policy(CELL).exists()
+    assert start(root, log).wait(timeout=300) == 0, log.read_text()[-3000:]
+    # Ray's last agents look for their parent once a minute.
+    assert psutil.wait_procs(orphans, timeout=60)[1] == []
+    return experiment
+
+
+def test_every_step_is_logged_once(trained: Experiment) -> None:
+    records = read_json_lines(trained.training_log(CELL))
+    assert [record["step"] for record in records] == list(range(1, STEPS + 1))
+    before = json.loads((trained.results.parent.parent / "before.json").read_text())
+    assert records[:CHECKPOINT_EVERY] == before
+
+
+def test_the_files_are_the_local_engines(trained: Experiment, tmp_path: Path) -> None:
+    local = tiny_world.load(tmp_path, training=TRAINING | {"steps": 1})
+    prepare(local, "train")
+    make_base_policy(local, "small")
+    train_locally(local, CELL)
+    records, expected = (read_json_lines(e.training_log(CELL)) for e in (trained, local))
+    assert list(records[0]) == list(expected[0])
+    assert list(records[0]["seconds"]) == list(expected[0]["seconds"])
+    # Other samples of the same policy: the same entropy and length up to chance.
+    assert records[0]["entropy"] == pytest.approx(expected[0]["entropy"], rel=0.15)
+    assert records[0]["response_tokens"] == pytest.approx(expected[0]["response_tokens"], rel=0.2)
+    ours, theirs = (
+        {file.relative_to(e.folder(CELL)) for file in e.folder(CELL).rglob("*") if file.is_file()}
+        for e in (trained, local)
+    )
+    assert ours - theirs == {Path("verl.yaml")}
+    assert theirs <= ours
+
+
+def test_the_policy_is_a_trained_one(trained: Experiment) -> None:
+    base = qwen2.load(trained.policy("small--base"))
+    policy = qwen2.load(trained.policy(CELL))
+    moved = [
+        not torch.equal(before, after)
+        for before, after in zip(base.parameters(), policy.parameters(), strict=True)
+    ]
+    assert all(moved)
+    assert (
+        ChatTokenizer(trained.policy(CELL)).size
+        == ChatTokenizer(trained.policy("small--base")).size
+    )
+
+
+def test_the_config_that_it_ran_with_stands_beside_it(trained: Experiment) -> None:
+    config = yaml.safe_load((trained.folder(CELL) / "verl.yaml").read_text())
+    assert config["algorithm"]["adv_estimator"] == "rspo_pass_at_k"
+    assert config["trainer"]["total_training_steps"] == STEPS
+
+
+def test_provenance_says_that_verl_made_it(trained: Experiment) -> None:
+    note = json.loads((trained.folder(CELL) / "policy.provenance.json").read_text())
+    assert note["settings"]["settings"]["engine"] == "verl"
+    assert note["packages"]["verl"] == "0.9.1"
