@@ -23,6 +23,7 @@ from rspo.objectives import OBJECTIVES, response_weights
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
 from rspo.policies.tokenizer import save_tokenizer
+from rspo.rewards import verify
 from rspo.training.local import Learner, Rollout
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.settings import verl_config
@@ -84,7 +85,7 @@ def rollout_of(case: Case, model: Qwen2) -> Rollout:
 
 def local_updates(experiment: Experiment, model: Qwen2, rollout: Rollout) -> dict[str, Tensor]:
     """Weights after the local engine's two updates, under transformers' names."""
-    learner = Learner(experiment, experiment.cell(CELL), copy.deepcopy(model))
+    learner = Learner(experiment, experiment.cell(CELL), copy.deepcopy(model), verify)
     for part in learner.mini_batches():
         learner.update(0, rollout, part)
     return qwen2.to_hub(learner.model)
