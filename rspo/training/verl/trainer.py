@@ -21,6 +21,7 @@ import numpy as np
 import ray
 import torch
 import transfer_queue
+from numpy.typing import NDArray
 from omegaconf import DictConfig
 from tensordict import TensorDict
 from torch import Tensor
@@ -64,6 +65,8 @@ RECORDS = "records.json"  # of the steps behind a checkpoint, inside it
 class Trainer(PPOTrainerSync):
     """Trains one cell, from its last checkpoint if there is one."""
 
+    progress: Progress  # since the checkpoint was looked for, which comes before the first step
+
     def __init__(self, config: DictConfig, verify: Verify) -> None:
         """
         Args:
@@ -78,7 +81,6 @@ class Trainer(PPOTrainerSync):
         self.verify = verify
         self.chat = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
         self.records: list[dict[str, Any]] = []
-        self.progress: Progress | None = None
 
     # --- what verl is given -----------------------------------------------------------------------
 
@@ -137,7 +139,6 @@ class Trainer(PPOTrainerSync):
 
     def _log(self, record: dict[str, Any]) -> None:
         self.records.append(record)
-        assert self.progress is not None  # set when the checkpoint was looked for
         self.progress.report(self.global_steps, {key: record[key] for key in ("reward", "entropy")})
 
     def _in_order_of_sampling(self, batch: KVBatchMeta) -> KVBatchMeta:
@@ -184,10 +185,10 @@ class Trainer(PPOTrainerSync):
             (advantages / self.cell.n).float(),
         )
         self._write_advantages(batch, scored)
-        entropy = -data["rollout_log_probs"].values().double().mean().item()
+        entropy = -torch.cat(data["rollout_log_probs"].unbind()).double().mean().item()
         return scored, entropy
 
-    def _correct(self, batch: KVBatchMeta, tokens: list[list[int]]) -> "np.ndarray[Any, Any]":
+    def _correct(self, batch: KVBatchMeta, tokens: list[list[int]]) -> NDArray[np.bool_]:
         dataset: PromptsInOrder = self.train_dataset
         rows = [dataset.rows[int(place)] for place in _field(batch, "index")]
         texts = [text.removesuffix(self.chat.end_text) for text in self.chat.decode(tokens)]
