@@ -8,13 +8,10 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 import yaml
-
-pytest.importorskip("verl")
-
-import psutil
 
 from rspo.datasets.prepare import prepare
 from rspo.experiment import Experiment

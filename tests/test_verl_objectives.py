@@ -84,7 +84,6 @@ def through_verl(environment: dict[str, str], batches: list[dict[str, Any]]) -> 
 
 def test_two_config_keys_are_enough(installed: dict[str, str]) -> None:
     """Two prompts, their responses mixed as verl's balancing leaves them, of different lengths."""
-    pytest.importorskip("verl")
     uids = ["a", "b", "b", "a", "a", "b", "b", "a"]
     common = {"uids": uids, "lengths": [1, 2, 3, 3, 2, 1, 1, 3], "mask_shape": [8, 3]}
     # Prompt a has 2 of 4 correct: (k/n) * C(2,1)/C(3,1) = 1/3 for k = 2, times n: 4/3.

@@ -4,9 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("verl")
-
 import yaml
 from omegaconf import OmegaConf
 

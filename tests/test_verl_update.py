@@ -12,9 +12,6 @@ import torch
 
 from rspo.errors import InputError
 from rspo.objectives import OBJECTIVES
-
-pytest.importorskip("omegaconf")
-
 from rspo.training.verl.dropping import kept_rows
 
 ROOT = Path(__file__).resolve().parent.parent
