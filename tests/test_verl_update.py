@@ -15,9 +15,7 @@ from rspo.objectives import OBJECTIVES
 from rspo.training.verl.dropping import kept_rows
 
 ROOT = Path(__file__).resolve().parent.parent
-# Of the update's norm. Adam's first steps have the size of the learning rate whatever the
-# gradient's, so that rounding of gradients near 0 shows.
-TOLERANCE = 1e-4
+TOLERANCE = 1e-4  # of the update's norm
 SUM = "seq-mean-token-sum"
 
 

@@ -26,6 +26,7 @@ from rspo.policies.tokenizer import save_tokenizer
 from rspo.rewards import verify
 from rspo.training.local import Learner, Rollout
 from rspo.training.verl.dropping import kept_rows, update_settings
+from rspo.training.verl.estimators import response_advantages
 from rspo.training.verl.settings import verl_config
 from rspo.training.verl.worker import PolicyWorker
 from tests import tiny_world
@@ -34,6 +35,9 @@ from tests.test_local_engine import PROMPTS, N, make_model, make_rollout
 CELL = "small--rspo-pass--k4--n8--s0"
 MINI_BATCH = PROMPTS // 2
 K = 2
+# Of Adam, in both engines: about the size of the gradients. With its usual 1e-8 the first steps are
+# the same for gradients n times as large, and for those that are only rounding errors.
+EPSILON = 1e-3
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,14 @@ def load_experiment(folder: Path, ranks: int) -> Experiment:
         training=tiny_world.OVERRIDES["training"]
         | {"prompts_per_step": PROMPTS, "mini_batch_prompts": MINI_BATCH},
         grid={"main": {"suite": "standard", "cells": [spec]}},
-        verl={"ranks_per_node": ranks},
+        verl={
+            "ranks_per_node": ranks,
+            "overrides": {
+                "actor_rollout_ref": {
+                    "actor": {"optim": {"override_optimizer_config": {"eps": EPSILON}}}
+                }
+            },
+        },
     )
 
 
@@ -86,20 +97,20 @@ def rollout_of(case: Case, model: Qwen2) -> Rollout:
 def local_updates(experiment: Experiment, model: Qwen2, rollout: Rollout) -> dict[str, Tensor]:
     """Weights after the local engine's two updates, under transformers' names."""
     learner = Learner(experiment, experiment.cell(CELL), copy.deepcopy(model), verify)
+    learner.optimizer.param_groups[0]["eps"] = EPSILON
     for part in learner.mini_batches():
         learner.update(0, rollout, part)
     return qwen2.to_hub(learner.model)
 
 
-def as_verl_batch(rollout: Rollout, rows: list[int]) -> TensorDict:
-    """The responses as they come to verl's actor: nested tensors, advantages n times weights."""
+def as_verl_batch(rollout: Rollout, advantages: Tensor, rows: list[int]) -> TensorDict:
+    """Some responses as they come to verl's actor: nested tensors."""
     lengths = rollout.responses.lengths[rows].tolist()
     prompts = [rollout.prompts[row // N] for row in rows]
     responses = [
         rollout.responses.tokens[row, :length] for row, length in zip(rows, lengths, strict=True)
     ]
     whole = [torch.cat(pair) for pair in zip(prompts, responses, strict=True)]
-    weights = rollout.weights.flatten()
     fields = {
         "prompts": prompts,
         "responses": responses,
@@ -112,7 +123,7 @@ def as_verl_batch(rollout: Rollout, rows: list[int]) -> TensorDict:
             for row, length in zip(rows, lengths, strict=True)
         ],
         "advantages": [
-            torch.full((length,), float(N * weights[row]))
+            torch.full((length,), float(advantages[row]))
             for row, length in zip(rows, lengths, strict=True)
         ],
     }
@@ -124,22 +135,23 @@ def as_verl_batch(rollout: Rollout, rows: list[int]) -> TensorDict:
 
 
 def verl_updates(
-    worker: PolicyWorker, config: DictConfig, rollout: Rollout, drop: bool
+    worker: PolicyWorker, config: DictConfig, rollout: Rollout, case: Case
 ) -> dict[str, Tensor]:
     """Weights after verl's two updates, from the weights that the worker was configured with."""
     worker.actor.reset()
     ranks, rank = worker.world_size, worker.rank
-    advantages, lengths = rollout.weights.flatten(), rollout.responses.lengths
+    advantages = response_advantages(rollout.rewards, case.objective, K).flatten()
+    lengths = rollout.responses.lengths
     aggregation = config.actor_rollout_ref.actor.loss_agg_mode
     for first in range(0, PROMPTS * N, MINI_BATCH * N):
         part = slice(first, first + MINI_BATCH * N)
         rows = list(range(MINI_BATCH * N))
-        if drop:
+        if case.drop:
             rows = kept_rows(advantages[part], lengths[part], ranks, aggregation)
         settings = update_settings(config.actor_rollout_ref, MINI_BATCH * N, len(rows))
         share = len(rows) // ranks
         mine = [first + row for row in rows[rank * share : (rank + 1) * share]]
-        batch = as_verl_batch(rollout, mine)
+        batch = as_verl_batch(rollout, advantages, mine)
         verl_tensors.assign_non_tensor(batch, **settings)
         worker.update_actor(batch)
     parameters, _ = worker.actor.engine.get_per_tensor_param()
@@ -174,7 +186,7 @@ def distances(folder: Path, ranks: int) -> Iterator[tuple[str, float]]:
     for case in cases():
         rollout = rollout_of(case, model)
         expected = local_updates(experiment, model, rollout)
-        yield case.name, distance(verl_updates(worker, config, rollout, case.drop), expected, start)
+        yield case.name, distance(verl_updates(worker, config, rollout, case), expected, start)
 
 
 if __name__ == "__main__":
