@@ -100,6 +100,11 @@ sqrt(2)/2  ~~  \frac{\sqrt{2}}{2}
 \frac12  ~~  \int_0^1 x dx
 1  ~~  \lim_{x \to 0} \frac{\sin x}{x}
 \begin{pmatrix}2 \\ 4\end{pmatrix}  ~~  2\begin{pmatrix}1 \\ 2\end{pmatrix}
+1  ~~  \cosh^2 x - \sinh^2 x
+\frac{e^x}{e^x+1}  ~~  \frac{1}{1+e^{-x}}
+|x-1|  ~~  |1-x|
+\ln(x^2)  ~~  2\ln|x|
+x^{1/3}  ~~  \sqrt[3]{x}
 """,
     "names": r"""
 5  ~~  x=5
@@ -192,6 +197,10 @@ REFUSED = {
 7  ~~  -7
 7  ~~  7i
 7  ~~  7!
+0  ~~  e^{-200}
+1  ~~  \tanh 200
+\pi  ~~  \pi+e^{-200}
+e^{200}  ~~  e^{200}+1
 """,
     "decimals that are no roundings": r"""
 \frac13  ~~  0.3
@@ -299,6 +308,24 @@ C  ~~  D
 2  ~~  3x + 2 \text{ cm}
 The bus drives 16 km/h, and the car 48 km/h.  ~~  48
 x > 5  ~~  Therefore $x < 5$ is the solution.
+""",
+    "formulas that agree only in places": r"""
+|x-1|  ~~  1-x
+|x^2-1|  ~~  1-x^2
+\ln|x-1|  ~~  \ln(1-x)
+\arcsin(\sin x)  ~~  x
+|\cos x|  ~~  \cos x
+e^x+x^{2024}  ~~  e^x
+y=|x-1|  ~~  y=1-x
+|x-3|  ~~  3-x
+|x-100|  ~~  100-x
+|x-2024|  ~~  2024-x
+|x+5|  ~~  x+5
+|x+2024|  ~~  x+2024
+a+b+c+|d|  ~~  a+b+c+d
+|a-b|  ~~  a-b
+|a-b|  ~~  b-a
+y=|x|  ~~  y=x
 """,
 }
 

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from rspo.rewards.mathematics import answers, values
 from rspo.rewards.mathematics.answers import Answer, Relation
+from rspo.rewards.mathematics.expressions import TooDeep, Unreadable, read
 from rspo.rewards.mathematics.notation import TEXT, Tokens
 
 STATING = {"=", r"\in", r"\approx"}
@@ -48,8 +49,12 @@ def value(relation: Relation, is_label: Callable[[Tokens], bool]) -> Answer | No
 
 
 def _equal(one: Tokens, other: Tokens) -> bool:
-    left, right = values.constant(one), values.constant(other)
-    return left is not None and right is not None and values.equal(left, right)
+    """Whether two formulas without variables have the same value."""
+    try:
+        left, right = read(one), read(other)
+    except (Unreadable, TooDeep):
+        return False
+    return not (values.symbols(left) | values.symbols(right)) and values.same(left, right)
 
 
 def _close(exact: Tokens, rounded: Tokens) -> bool:
