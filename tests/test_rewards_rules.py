@@ -53,6 +53,11 @@ ACCEPTED = {
 21.93  ~~  21 \frac{13}{14}
 41.4\%  ~~  \sqrt{2}-1
 165.47  ~~  165.5
+\frac23  ~~  0.6666
+-\frac23  ~~  -0.6666
+\frac23  ~~  66.67\%
+\sqrt2  ~~  1.4142
+-\sqrt2  ~~  -1.41421
 """,
     "number words": r"""
 4  ~~  \text{four}
@@ -212,6 +217,20 @@ e^{200}  ~~  e^{200}+1
 10.25  ~~  10.3
 1.5  ~~  2
 1000  ~~  1.00 \times 10^{2}
+\frac14  ~~  0.2499
+\frac14  ~~  0.2501
+\frac14  ~~  25.01\%
+\frac12  ~~  0.4999
+\frac12  ~~  0.5001
+2^{10}  ~~  1023.9
+2^{10}  ~~  1024.1
+\sqrt{16}  ~~  4.001
+\frac{100}{3}  ~~  33.34
+\sqrt2  ~~  1.415
+-\sqrt2  ~~  -1.415
+12.50  ~~  12.499
+2024.0  ~~  2024.03
+1234.5  ~~  1234.46
 """,
     "units": r"""
 5\text{ cm}  ~~  5\text{ m}
@@ -344,8 +363,10 @@ def test_another_answer_in_nearly_the_same_writing(kind: str) -> None:
     assert [pair for pair, verdict in zip(written, found, strict=True) if verdict] == []
 
 
-# The answer says what was asked for: only there a base may be left out, and every number counts.
+# The answer says what was asked for: only there a base may be left out, digits may be more than
+# needed, and every number counts.
 ASYMMETRIC = {
+    ("165.47", "165.5"),
     ("204_5", "204"),
     ("10", "10_2"),
     ("The bus drives 16 km/h, and the car 48 km/h.", "48"),

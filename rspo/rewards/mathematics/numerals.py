@@ -60,14 +60,13 @@ def _power_of_ten(tokens: Tokens) -> int | None:
     return int(power) if len(power) - len(digits) < 2 else None
 
 
-def agree(one: Decimal, other: Decimal) -> bool:
-    """Whether two decimals are equal, or the shorter one is the longer one, rounded."""
-    shorter, longer = sorted((one, other), key=lambda number: number.digits)
-    if shorter.digits < 4:
-        return one.value == other.value
-    return abs(one.value - other.value) <= (
-        shorter.unit / 2 if longer.digits > shorter.digits else 0
-    )
+def is_rounded(gold: Decimal, prediction: Decimal) -> bool:
+    """Whether two decimals are equal, or the prediction is the gold with fewer digits, but four."""
+    if gold.value == prediction.value:
+        return True
+    if not 4 <= prediction.digits < gold.digits:
+        return False
+    return abs(gold.value - prediction.value) <= prediction.unit / 2
 
 
 # --- words ----------------------------------------------------------------------------------------

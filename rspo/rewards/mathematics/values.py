@@ -335,6 +335,15 @@ def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
         return bool(abs(value - _mpmath(centre)) <= _mpmath(distance))
 
 
+def is_multiple(value: Value, unit: Fraction) -> bool:
+    """Whether a value is a whole number of units."""
+    if not _real(value):
+        return False
+    with mpmath.workdps(_DIGITS):
+        nearest = int(mpmath.nint(mpmath.re(_mpmath(value)) / _mpmath(unit))) * unit
+    return within(value, nearest, Fraction(1, 10**_SPARE_DIGITS))
+
+
 # --- points ---------------------------------------------------------------------------------------
 
 _LEAST_COMPARED = 2
