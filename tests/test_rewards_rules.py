@@ -176,7 +176,17 @@ D  ~~  The answer: D, it doesn't make sense for it to be A
     "sentences": r"""
 x > 5  ~~  Therefore $x \gt 5$ is the solution.
 12000023  ~~  Final Answer: The final answer is 12,000,023. I hope it is correct.
-7.78  ~~  So Anna pays approximately $7.78 for her fudge.
+7.78  ~~  So what Anna pays is approximately $7.78 for her fudge.
+7  ~~  The answer is 7.
+7  ~~  Therefore, there are 7 distinct ways that meet the three conditions.
+7  ~~  The volume of the prism is $7$ cubic feet.
+1000.99  ~~  so the number is 10 which is 1,000.99€
+7  ~~  The answer is: 7
+x > 5  ~~  Therefore $x > 5$ is the solution.
+x \neq 3  ~~  We find that $x \neq 3$.
+7.78  ~~  The price is approximately $7.78 for her.
+7  ~~  The area is equal to 7 square meters
+7  ~~  Final Answer: Jane started growing it 7 hours ago.
 """,
     "wrappings": r"""
 $5$  ~~  5
@@ -327,6 +337,35 @@ C  ~~  D
 2  ~~  3x + 2 \text{ cm}
 The bus drives 16 km/h, and the car 48 km/h.  ~~  48
 x > 5  ~~  Therefore $x < 5$ is the solution.
+7  ~~  the answer is minus 7
+7  ~~  The answer is the square root of 7
+7  ~~  the answer is twice 7
+7  ~~  the answer is one more than 7
+7  ~~  it is more than 7
+7  ~~  the answer is at most 7
+7  ~~  The answer is less than $7$
+7  ~~  it is a multiple of 7
+7  ~~  the answer is 1 minus $7$
+7  ~~  the value is $-$ $7$
+7  ~~  the value is $-$7
+7  ~~  the answer is 7 million
+7  ~~  the answer is 7 squared
+7  ~~  the answer is 7 pi
+7  ~~  the answer is 7 over 2
+7  ~~  the answer is 7 plus 1
+7  ~~  the answer is 7 hundred
+7  ~~  the answer is 7!
+7  ~~  the answer is $7$!
+7  ~~  the answer is $7$ $+1$
+7  ~~  the answer is 7 3/4
+7  ~~  So $7$ is a lower bound
+7  ~~  the answer is $7$ million
+7  ~~  the answer is 7, maybe
+12  ~~  There are fewer than 12
+7  ~~  There are 7 or more of them
+7  ~~  The answer is 7 times as large
+7  ~~  Final Answer: it took less than 7 hours
+7  ~~  Final Answer: it took twice 7 hours
 """,
     "formulas that agree only in places": r"""
 |x-1|  ~~  1-x
@@ -367,6 +406,10 @@ def test_another_answer_in_nearly_the_same_writing(kind: str) -> None:
 # needed, and every number counts.
 ASYMMETRIC = {
     ("165.47", "165.5"),
+    ("1000.99", "so the number is 10 which is 1,000.99€"),
+    ("12.50", "12.499"),
+    ("2024.0", "2024.03"),
+    ("1234.5", "1234.46"),
     ("204_5", "204"),
     ("10", "10_2"),
     ("The bus drives 16 km/h, and the car 48 km/h.", "48"),

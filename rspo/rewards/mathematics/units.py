@@ -99,6 +99,15 @@ def is_word(token: str) -> bool:
     )
 
 
+def has_meaning(word: str) -> bool:
+    """Whether a word changes what is said, so that it is no unit and no remark."""
+    return word.lower() in _MEANINGFUL
+
+
+def is_known(word: str) -> bool:
+    return word in _CANONICAL
+
+
 def _is_unit(tokens: Tokens) -> bool:
     if sum(token in (r"\%", r"\degree") for token in tokens) > 1:
         return False
