@@ -123,6 +123,12 @@ x^2  ~~  f(x)=x^2
 (1,2)  ~~  (x,y)=(1,2)
 f(n)=n, g(n)=1  ~~  (f(n), g(n)) = (n, 1) \text{ for all positive integers } n
 \frac{\pi}{4}+k\pi, k\in\mathbb{Z}  ~~  x=\frac{\pi}{4}+n\pi \text{ for any integer } n
+7  ~~  a+b=7
+7  ~~  x=y=7
+\frac12  ~~  \frac{S_1}{S_2}=\frac12
+\frac12  ~~  S_1/S_2=\frac12
+\frac12  ~~  \frac{AB}{CD}=\frac12
+7  ~~  m+n=3+4=7
 """,
     "equations and inequalities": r"""
 y=2x+3  ~~  2x - y + 3 = 0
@@ -289,6 +295,19 @@ f(x)=x^2  ~~  g(x)=x^2
 2x+z=1  ~~  1
 x^2+y^2=4  ~~  4
 3\sqrt2  ~~  3\sqrt2 \approx 9
+7  ~~  -x=7
+7  ~~  \sqrt{x}=7
+7  ~~  x+x=7
+7  ~~  x/x=7
+7  ~~  x^n=7
+7  ~~  \ln x=7
+7  ~~  x \in 7
+7  ~~  x=8=7
+7  ~~  8=x=7
+7  ~~  2x=7
+x=7  ~~  x=8=7
+x=7  ~~  x \in 7
+x+y=7  ~~  7
 """,
     "equations and inequalities": r"""
 2x+3y=1  ~~  2x+3y=2
@@ -403,8 +422,14 @@ def test_another_answer_in_nearly_the_same_writing(kind: str) -> None:
 
 
 # The answer says what was asked for: only there a base may be left out, digits may be more than
-# needed, and every number counts.
+# needed, every number counts, and a sum is an equation of its own.
 ASYMMETRIC = {
+    ("7", "a+b=7"),
+    ("7", "m+n=3+4=7"),
+    ("x+y=7", "7"),
+    ("7", "x=8=7"),
+    ("7", "8=x=7"),
+    ("x=7", "x=8=7"),
     ("165.47", "165.5"),
     ("1000.99", "so the number is 10 which is 1,000.99€"),
     ("12.50", "12.499"),

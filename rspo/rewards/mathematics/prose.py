@@ -127,7 +127,7 @@ def _is_stated(sentence: str, start: int, end: int) -> bool:
 
 
 def _is_conclusion(before: str, after: str) -> bool:
-    """A whole sentence as the final answer, around its only quantity: `Final Answer: it took 3 h`."""
+    """A sentence as the final answer, around its only quantity: `Final Answer: it took 3 h`."""
     words = _CONCLUDES.search(before)
     unit = _WORD.match(after.lstrip())
     return (

@@ -180,6 +180,8 @@ def _same_in_any_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> 
 
 
 def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
+    if isinstance(prediction, Relation) and relations.names_two_values(prediction):
+        return False
     if isinstance(gold, Relation) and isinstance(prediction, Relation):
         return _same_relations(gold, prediction)
     if isinstance(gold, Relation):
@@ -221,11 +223,11 @@ def _solutions(relation: Relation) -> tuple[Tokens, Answer] | None:
 def _same_names(gold: Relation, prediction: Relation) -> bool:
     """The same name with the same value; of functions, only the name of the argument may differ."""
     one, other = gold.members[0], prediction.members[0]
-    if not set(gold.signs) | set(prediction.signs) <= relations.STATING:
+    value, guess = relations.stated(gold), relations.stated(prediction)
+    if value is None or guess is None:
         return False
     if not (relations.is_name(one) and relations.is_name(other)):
         return False
-    value, guess = gold.members[-1], prediction.members[-1]
     if one != other:
         renamed = _renamed_argument(one, other, guess)
         if renamed is None:
