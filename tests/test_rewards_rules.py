@@ -3,11 +3,17 @@ r"""What the rules of `math_verify` accept as the same answer, and what they do 
 Each line is `answer  ~~  prediction`. docs/verification.md explains them.
 """
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from rspo.rewards import is_correct
 
 from .attacks import boxed
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def pairs(lines: str) -> list[tuple[str, str]]:
@@ -156,6 +162,10 @@ b=-3, c=0  ~~  c=0, b=-3
 \begin{pmatrix} -7 \\ 16 \end{pmatrix}  ~~  (-7, 16)
 \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}  ~~  \begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}
 \emptyset  ~~  \{\}
+x<1 or x>3  ~~  x>3 or x<1
+(1,2)  ~~  x=1,y=2
+(x,y)=(1,2)  ~~  y=2, x=1
+(-\infty,1)\cup(3,\infty)  ~~  x<1 or x>3
 """,
     "intervals": r"""
 (-\infty,-5)  ~~  k < -5
@@ -262,6 +272,7 @@ a-b\text{ feet}  ~~  ab\text{ feet}
 204_5  ~~  204_6
 204_5  ~~  54
 10  ~~  10_2
+204_5  ~~  __5
 """,
     "algebra": r"""
 x+1  ~~  x-1
@@ -330,6 +341,17 @@ b=-3, c=0  ~~  b=0, c=-3
 b=-3, c=0  ~~  0, -3
 p=5,q=2;p=7,q=3  ~~  p=5,q=3;p=7,q=2
 \begin{pmatrix} 1 & 2 \end{pmatrix}  ~~  \begin{pmatrix} 2 & 1 \end{pmatrix}
+x>1 and x<3  ~~  x>1 or x<3
+(-\infty,1)\cup(3,\infty)  ~~  x<1 and x>3
+x=1,y=2  ~~  x=1 or y=2
+(x,y)=(1,2)  ~~  y=1, x=2
+(1,2)  ~~  y=1,x=2
+(0,5)  ~~  0.5
+(0,5)  ~~  \frac12
+(3,14)  ~~  3.14
+[0,12]  ~~  0.12
+(1,234)  ~~  1234
+(0,50)  ~~  50\%
 """,
     "intervals": r"""
 (1,2)  ~~  [1,2]
@@ -421,6 +443,18 @@ def test_another_answer_in_nearly_the_same_writing(kind: str) -> None:
     assert [pair for pair, verdict in zip(written, found, strict=True) if verdict] == []
 
 
+FIRST_INTEGRAL = r"""
+from rspo.rewards.mathematics.rules import equivalent
+row = [r"\sqrt{\pi}"], [r"\int_{-\infty}^{\infty} e^{-x^2} dx"]
+assert [equivalent(*row), equivalent(*row)] == [True, True]
+"""
+
+
+def test_the_first_integral_of_a_process_is_judged_like_the_later_ones() -> None:
+    """SymPy reads tables of its own then, which it writes as text; text is never evaluated."""
+    subprocess.run([sys.executable, "-c", FIRST_INTEGRAL], check=True, cwd=ROOT, timeout=120)
+
+
 # The answer says what was asked for: only there a base may be left out, digits may be more than
 # needed, every number counts, and a sum is an equation of its own.
 ASYMMETRIC = {
@@ -468,6 +502,11 @@ def test_several_boxes() -> None:
         (joined, "1, 2, 3", True),
         (joined, "3", True),
         (joined, "1", False),
+        (r"\boxed{1} and \boxed{2}", "1, 2", True),
+        (r"\boxed{6} or \boxed{7}", "6, 7", True),
+        (r"\boxed{6} or \boxed{7}", "7", False),
+        (r"\boxed{1}! \boxed{2}", "1, 2", False),
+        (r"\boxed{1} => \boxed{2}", "1, 2", False),
         (r"\boxed{1}, or rather \boxed{2}", "2", True),
         (r"\boxed{1}, or rather \boxed{2}", "1, 2", False),
         (r"\boxed{7} no, \boxed{8}", "7", False),

@@ -41,6 +41,8 @@ def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
     if "_" not in tokens[1:3]:
         return None
     digits, base = tokens[: tokens.index("_")], tokens[tokens.index("_") + 1 :]
+    if not digits:
+        return None
     base = tuple(token for token in base if token not in ("{", "}"))
     numeric = digits[-1][0].isdigit() and digits[:-1] in ((), ("-",))
     return (digits, base) if len(base) == 1 and numeric else None
