@@ -90,6 +90,14 @@ ACCEPTED = {
 6.67  ~~  20:3
 204_5  ~~  204_{5}
 204_5  ~~  204
+120  ~~  120\text{ distinct ways}
+7  ~~  7\text{ hours}
+7  ~~  7\text{ seconds}
+7  ~~  7\text{ months}
+7  ~~  7\text{ g}
+90  ~~  90^\circ\text{C}
+7  ~~  \underline{7}
+\text{11:30 a.m.}  ~~  11:30 \text{ AM}
 """,
     "algebra": r"""
 (x-1)(x+1)  ~~  x^2-1
@@ -232,6 +240,10 @@ REFUSED = {
 1  ~~  \tanh 200
 \pi  ~~  \pi+e^{-200}
 e^{200}  ~~  e^{200}+1
+7  ~~  five two
+7  ~~  seven zero
+50  ~~  twenty thirty
+7  ~~  7 \mod 8
 """,
     "decimals that are no roundings": r"""
 \frac13  ~~  0.3
@@ -273,6 +285,26 @@ a-b\text{ feet}  ~~  ab\text{ feet}
 204_5  ~~  54
 10  ~~  10_2
 204_5  ~~  __5
+7  ~~  7\text{k}
+7  ~~  7\text{ M}
+7  ~~  7\text{ tenths}
+7  ~~  7\text{ thousandths}
+7  ~~  7\text{ thousands}
+7  ~~  7\text{ millions}
+7  ~~  7\text{ dozens}
+7  ~~  7\text{ halves}
+7  ~~  7\text{ thirds}
+7  ~~  7\text{ twentieths}
+7  ~~  7\text{ googol}
+7  ~~  7\text{ crore}
+7  ~~  7\text{ factorials}
+7  ~~  7\text{ root}
+7  ~~  7\text{ reciprocal}
+7  ~~  7xyza
+5 m per second  ~~  5 seconds
+5\text{ m per second}  ~~  5\text{ seconds}
+60 mph  ~~  60 hours
+2A\text{ meters}  ~~  2a\text{ meters}
 """,
     "algebra": r"""
 x+1  ~~  x-1
@@ -369,6 +401,7 @@ x < 1 \text{ or } x > 2  ~~  x < 1 \text{ or } y > 2
 C  ~~  C \text{ or } D
 C  ~~  D
 12:00  ~~  1:00
+C  ~~  (C) (D)
 """,
     "sentences": r"""
 7  ~~  The answer is not 7

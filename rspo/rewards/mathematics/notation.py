@@ -102,6 +102,7 @@ _SPELLINGS = [
     (re.compile(r"=="), "="),
     (re.compile(r"\*\*"), "^"),
     (re.compile(r"\bnp\."), ""),
+    (re.compile(r"(?<![a-zA-Z])([aApP])\.[ ]?([mM])\b\.?"), r"\1\2"),
     (re.compile(r"\\q?quad"), r" "),
     (re.compile(r"(?<!\\)\\[,;:! ]|~"), " "),
     (re.compile(r"\\not\s*="), r"\\neq "),
@@ -189,7 +190,16 @@ _DROPPED = {
     *(r"\displaystyle", r"\textstyle", r"\scriptstyle", r"\limits", r"\nolimits", r"\hfill"),
     *(r"\mathbf", r"\mathit", r"\boldsymbol", r"\bm", r"\mathcal", r"\boxed", r"\fbox", r"\rm"),
     *(r"\bf", r"\it", r"\text", r"\mathrm", r"\mbox", r"\(", r"\)", r"\[", r"\]", "$", "`", "\\"),
-    *(r"\phantom", r"\nonumber", r"\hline", r"\operatorname", r"\therefore", r"\implies", r"\/"),
+    *(
+        r"\phantom",
+        r"\nonumber",
+        r"\hline",
+        r"\operatorname",
+        r"\therefore",
+        r"\implies",
+        r"\/",
+        r"\underline",
+    ),
 }
 _FUNCTIONS = {
     *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot"),

@@ -80,6 +80,7 @@ _VALUES = {word: value for value, word in enumerate(_ONES.split())} | {
     word: 10 * value for value, word in enumerate(_TENS.split(), start=2)
 }
 _POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+WORDS = frozenset({*_VALUES, *_POWERS, "hundred"})
 
 
 def in_digits(tokens: Tokens) -> Tokens:
@@ -96,15 +97,20 @@ def in_digits(tokens: Tokens) -> Tokens:
 
 
 def _number_in_words(words: list[str]) -> int | None:
-    """two hundred and five thousand six -> 205006; None for any other words."""
+    """two hundred and five thousand six -> 205006; None for any other words, as five two."""
+    if words == ["zero"]:
+        return 0
     total = part = 0
+    largest = max(_POWERS.values()) + 1
     for word in words:
-        if word in _VALUES:
-            part += _VALUES[word]
-        elif word == "hundred" and part:
+        value = _VALUES.get(word, 0)
+        if value and (part % 100 == 0 or (value < 10 and part % 100 >= 20 and part % 10 == 0)):
+            part += value
+        elif word == "hundred" and 0 < part < 100:
             part *= 100
-        elif word in _POWERS and part:
-            total += part * 10 ** _POWERS[word]
+        elif part and _POWERS.get(word, largest) < largest:
+            largest = _POWERS[word]
+            total += part * 10**largest
             part = 0
         elif word != "and":
             return None

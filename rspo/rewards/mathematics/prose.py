@@ -149,7 +149,7 @@ _STATED_CHOICE = re.compile(
 )
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
 _SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")
-_ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/)[\s($*{]*[A-J]\b")
+_ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
 
 
 def choice_in(text: str) -> str | None:

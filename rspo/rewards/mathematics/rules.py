@@ -104,7 +104,8 @@ def _same_words(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _words(tokens: Tokens) -> list[str]:
-    words = [token.removeprefix(TEXT).lower() for token in tokens]
+    words = [token.removeprefix(TEXT) for token in tokens]
+    words = [word.lower() if len(word) > 1 else word for word in words]  # A and a are two letters
     if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
         return words
     # Hyphens and brackets are no signs where there is nothing to calculate with.

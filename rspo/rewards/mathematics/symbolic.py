@@ -37,7 +37,7 @@ def _lock() -> None:
     It would build them at the first integral that needs them, and the lock would leave them in
     pieces: the verdict on a row would depend on the rows before it.
     """
-    hyperexpand = import_module("sympy.simplify.hyperexpand")  # not the function of that name
+    hyperexpand: Any = import_module("sympy.simplify.hyperexpand")  # not the function of that name
     meijerint._lookup_table = {}
     meijerint._create_lookup_table(meijerint._lookup_table)
     hyperexpand._collection = hyperexpand.FormulaCollection()
@@ -47,6 +47,7 @@ def _lock() -> None:
 
 _LONGEST = 500  # characters
 _DEEPEST = 12
+_MISREAD = {r"\mod", r"\bmod", r"\pmod", "'"}
 
 
 class _Reader(_Latex2Sympy):
@@ -74,7 +75,9 @@ def _may_be_read(tokens: Tokens) -> bool:
     It takes 7' for a transpose and leaves the 5 of 204_5 out; its parser takes minutes for deep
     brackets.
     """
-    if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST or "'" in tokens:
+    if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST:
+        return False
+    if not _MISREAD.isdisjoint(tokens):
         return False
     if any(token.startswith(TEXT) and len(token) > 2 for token in tokens):
         return False
