@@ -110,7 +110,7 @@ NO_TEXT: dict[str, str] = {
     "empty box": boxed("  "),
     "no box": "The answer is 7.",
     "box in a comment": r"% \boxed{7}",
-    "box in a comment behind another": "\\boxed{8} % \\boxed{7}\n",
+    "box in a comment behind another": "\\boxed{8}\n% \\boxed{7}\n",
     "nothing but brackets": boxed("{}"),
     "nothing but text": boxed(r"\text{}"),
 }

@@ -59,7 +59,10 @@ def test_no_answer(text: str) -> None:
         (r"\boxed{1}", ["1"]),
         (r"$\boxed{1}$, $\boxed{2}$", ["1, 2", "2"]),
         (r"\boxed{1} and \boxed{2}", ["1, 2", "2"]),
-        (r"\boxed{1} \text{ or } \boxed{2}", ["1, 2", "2"]),
+        (r"\boxed{1} \text{ or } \boxed{2}", ["1, 2"]),
+        (r"\boxed{1} or \boxed{2}", ["1, 2"]),
+        (r"\boxed{1}! \boxed{2}", ["2"]),
+        (r"\boxed{1} => \boxed{2}", ["2"]),
         (r"$y_1 = \boxed{1}$ and $y_2 = \boxed{2}$", ["1, 2", "2"]),
         (r"\boxed{1}, so \boxed{1}", ["1"]),
         (r"\boxed{1}. Or rather, \boxed{2}", ["2"]),
@@ -75,12 +78,15 @@ def test_boxes_that_a_conjunction_joins_may_be_one_answer(text: str, answers: li
     ("text", "answer"),
     [
         (r"% \boxed{7}", None),
-        ("\\boxed{8} % \\boxed{7}", "8"),
+        ("\\boxed{8}\n  % \\boxed{7}", "8"),
+        (r"If n % 2 = 1 then the answer is \boxed{7}", "7"),
+        (r"twenty five % of the total, so \boxed{25}", "25"),
+        (r"a % b = \boxed{7}", "7"),
         ("% nothing\n\\boxed{8}", "8"),
         (r"it rose by 5% to \boxed{8}", "8"),
         (r"it rose by 5 % to \boxed{8}", "8"),
         (r"it rose by $5\%$ to \boxed{50\%}", r"50\%"),
     ],
 )
-def test_what_stands_in_a_comment_is_not_there(text: str, answer: str | None) -> None:
+def test_a_line_that_begins_with_a_percent_sign_is_not_there(text: str, answer: str | None) -> None:
     assert last_box(text) == answer

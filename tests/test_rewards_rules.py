@@ -3,11 +3,17 @@ r"""What the rules of `math_verify` accept as the same answer, and what they do 
 Each line is `answer  ~~  prediction`. docs/verification.md explains them.
 """
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from rspo.rewards import is_correct
 
 from .attacks import boxed
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def pairs(lines: str) -> list[tuple[str, str]]:
@@ -53,6 +59,11 @@ ACCEPTED = {
 21.93  ~~  21 \frac{13}{14}
 41.4\%  ~~  \sqrt{2}-1
 165.47  ~~  165.5
+\frac23  ~~  0.6666
+-\frac23  ~~  -0.6666
+\frac23  ~~  66.67\%
+\sqrt2  ~~  1.4142
+-\sqrt2  ~~  -1.41421
 """,
     "number words": r"""
 4  ~~  \text{four}
@@ -79,6 +90,14 @@ ACCEPTED = {
 6.67  ~~  20:3
 204_5  ~~  204_{5}
 204_5  ~~  204
+120  ~~  120\text{ distinct ways}
+7  ~~  7\text{ hours}
+7  ~~  7\text{ seconds}
+7  ~~  7\text{ months}
+7  ~~  7\text{ g}
+90  ~~  90^\circ\text{C}
+7  ~~  \underline{7}
+\text{11:30 a.m.}  ~~  11:30 \text{ AM}
 """,
     "algebra": r"""
 (x-1)(x+1)  ~~  x^2-1
@@ -100,6 +119,11 @@ sqrt(2)/2  ~~  \frac{\sqrt{2}}{2}
 \frac12  ~~  \int_0^1 x dx
 1  ~~  \lim_{x \to 0} \frac{\sin x}{x}
 \begin{pmatrix}2 \\ 4\end{pmatrix}  ~~  2\begin{pmatrix}1 \\ 2\end{pmatrix}
+1  ~~  \cosh^2 x - \sinh^2 x
+\frac{e^x}{e^x+1}  ~~  \frac{1}{1+e^{-x}}
+|x-1|  ~~  |1-x|
+\ln(x^2)  ~~  2\ln|x|
+x^{1/3}  ~~  \sqrt[3]{x}
 """,
     "names": r"""
 5  ~~  x=5
@@ -113,6 +137,12 @@ x^2  ~~  f(x)=x^2
 (1,2)  ~~  (x,y)=(1,2)
 f(n)=n, g(n)=1  ~~  (f(n), g(n)) = (n, 1) \text{ for all positive integers } n
 \frac{\pi}{4}+k\pi, k\in\mathbb{Z}  ~~  x=\frac{\pi}{4}+n\pi \text{ for any integer } n
+7  ~~  a+b=7
+7  ~~  x=y=7
+\frac12  ~~  \frac{S_1}{S_2}=\frac12
+\frac12  ~~  S_1/S_2=\frac12
+\frac12  ~~  \frac{AB}{CD}=\frac12
+7  ~~  m+n=3+4=7
 """,
     "equations and inequalities": r"""
 y=2x+3  ~~  2x - y + 3 = 0
@@ -140,6 +170,10 @@ b=-3, c=0  ~~  c=0, b=-3
 \begin{pmatrix} -7 \\ 16 \end{pmatrix}  ~~  (-7, 16)
 \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}  ~~  \begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}
 \emptyset  ~~  \{\}
+x<1 or x>3  ~~  x>3 or x<1
+(1,2)  ~~  x=1,y=2
+(x,y)=(1,2)  ~~  y=2, x=1
+(-\infty,1)\cup(3,\infty)  ~~  x<1 or x>3
 """,
     "intervals": r"""
 (-\infty,-5)  ~~  k < -5
@@ -166,7 +200,17 @@ D  ~~  The answer: D, it doesn't make sense for it to be A
     "sentences": r"""
 x > 5  ~~  Therefore $x \gt 5$ is the solution.
 12000023  ~~  Final Answer: The final answer is 12,000,023. I hope it is correct.
-7.78  ~~  So Anna pays approximately $7.78 for her fudge.
+7.78  ~~  So what Anna pays is approximately $7.78 for her fudge.
+7  ~~  The answer is 7.
+7  ~~  Therefore, there are 7 distinct ways that meet the three conditions.
+7  ~~  The volume of the prism is $7$ cubic feet.
+1000.99  ~~  so the number is 10 which is 1,000.99€
+7  ~~  The answer is: 7
+x > 5  ~~  Therefore $x > 5$ is the solution.
+x \neq 3  ~~  We find that $x \neq 3$.
+7.78  ~~  The price is approximately $7.78 for her.
+7  ~~  The area is equal to 7 square meters
+7  ~~  Final Answer: Jane started growing it 7 hours ago.
 """,
     "wrappings": r"""
 $5$  ~~  5
@@ -192,6 +236,14 @@ REFUSED = {
 7  ~~  -7
 7  ~~  7i
 7  ~~  7!
+0  ~~  e^{-200}
+1  ~~  \tanh 200
+\pi  ~~  \pi+e^{-200}
+e^{200}  ~~  e^{200}+1
+7  ~~  five two
+7  ~~  seven zero
+50  ~~  twenty thirty
+7  ~~  7 \mod 8
 """,
     "decimals that are no roundings": r"""
 \frac13  ~~  0.3
@@ -203,6 +255,20 @@ REFUSED = {
 10.25  ~~  10.3
 1.5  ~~  2
 1000  ~~  1.00 \times 10^{2}
+\frac14  ~~  0.2499
+\frac14  ~~  0.2501
+\frac14  ~~  25.01\%
+\frac12  ~~  0.4999
+\frac12  ~~  0.5001
+2^{10}  ~~  1023.9
+2^{10}  ~~  1024.1
+\sqrt{16}  ~~  4.001
+\frac{100}{3}  ~~  33.34
+\sqrt2  ~~  1.415
+-\sqrt2  ~~  -1.415
+12.50  ~~  12.499
+2024.0  ~~  2024.03
+1234.5  ~~  1234.46
 """,
     "units": r"""
 5\text{ cm}  ~~  5\text{ m}
@@ -218,6 +284,27 @@ a-b\text{ feet}  ~~  ab\text{ feet}
 204_5  ~~  204_6
 204_5  ~~  54
 10  ~~  10_2
+204_5  ~~  __5
+7  ~~  7\text{k}
+7  ~~  7\text{ M}
+7  ~~  7\text{ tenths}
+7  ~~  7\text{ thousandths}
+7  ~~  7\text{ thousands}
+7  ~~  7\text{ millions}
+7  ~~  7\text{ dozens}
+7  ~~  7\text{ halves}
+7  ~~  7\text{ thirds}
+7  ~~  7\text{ twentieths}
+7  ~~  7\text{ googol}
+7  ~~  7\text{ crore}
+7  ~~  7\text{ factorials}
+7  ~~  7\text{ root}
+7  ~~  7\text{ reciprocal}
+7  ~~  7xyza
+5 m per second  ~~  5 seconds
+5\text{ m per second}  ~~  5\text{ seconds}
+60 mph  ~~  60 hours
+2A\text{ meters}  ~~  2a\text{ meters}
 """,
     "algebra": r"""
 x+1  ~~  x-1
@@ -251,6 +338,19 @@ f(x)=x^2  ~~  g(x)=x^2
 2x+z=1  ~~  1
 x^2+y^2=4  ~~  4
 3\sqrt2  ~~  3\sqrt2 \approx 9
+7  ~~  -x=7
+7  ~~  \sqrt{x}=7
+7  ~~  x+x=7
+7  ~~  x/x=7
+7  ~~  x^n=7
+7  ~~  \ln x=7
+7  ~~  x \in 7
+7  ~~  x=8=7
+7  ~~  8=x=7
+7  ~~  2x=7
+x=7  ~~  x=8=7
+x=7  ~~  x \in 7
+x+y=7  ~~  7
 """,
     "equations and inequalities": r"""
 2x+3y=1  ~~  2x+3y=2
@@ -273,6 +373,17 @@ b=-3, c=0  ~~  b=0, c=-3
 b=-3, c=0  ~~  0, -3
 p=5,q=2;p=7,q=3  ~~  p=5,q=3;p=7,q=2
 \begin{pmatrix} 1 & 2 \end{pmatrix}  ~~  \begin{pmatrix} 2 & 1 \end{pmatrix}
+x>1 and x<3  ~~  x>1 or x<3
+(-\infty,1)\cup(3,\infty)  ~~  x<1 and x>3
+x=1,y=2  ~~  x=1 or y=2
+(x,y)=(1,2)  ~~  y=1, x=2
+(1,2)  ~~  y=1,x=2
+(0,5)  ~~  0.5
+(0,5)  ~~  \frac12
+(3,14)  ~~  3.14
+[0,12]  ~~  0.12
+(1,234)  ~~  1234
+(0,50)  ~~  50\%
 """,
     "intervals": r"""
 (1,2)  ~~  [1,2]
@@ -290,6 +401,7 @@ x < 1 \text{ or } x > 2  ~~  x < 1 \text{ or } y > 2
 C  ~~  C \text{ or } D
 C  ~~  D
 12:00  ~~  1:00
+C  ~~  (C) (D)
 """,
     "sentences": r"""
 7  ~~  The answer is not 7
@@ -299,6 +411,53 @@ C  ~~  D
 2  ~~  3x + 2 \text{ cm}
 The bus drives 16 km/h, and the car 48 km/h.  ~~  48
 x > 5  ~~  Therefore $x < 5$ is the solution.
+7  ~~  the answer is minus 7
+7  ~~  The answer is the square root of 7
+7  ~~  the answer is twice 7
+7  ~~  the answer is one more than 7
+7  ~~  it is more than 7
+7  ~~  the answer is at most 7
+7  ~~  The answer is less than $7$
+7  ~~  it is a multiple of 7
+7  ~~  the answer is 1 minus $7$
+7  ~~  the value is $-$ $7$
+7  ~~  the value is $-$7
+7  ~~  the answer is 7 million
+7  ~~  the answer is 7 squared
+7  ~~  the answer is 7 pi
+7  ~~  the answer is 7 over 2
+7  ~~  the answer is 7 plus 1
+7  ~~  the answer is 7 hundred
+7  ~~  the answer is 7!
+7  ~~  the answer is $7$!
+7  ~~  the answer is $7$ $+1$
+7  ~~  the answer is 7 3/4
+7  ~~  So $7$ is a lower bound
+7  ~~  the answer is $7$ million
+7  ~~  the answer is 7, maybe
+12  ~~  There are fewer than 12
+7  ~~  There are 7 or more of them
+7  ~~  The answer is 7 times as large
+7  ~~  Final Answer: it took less than 7 hours
+7  ~~  Final Answer: it took twice 7 hours
+""",
+    "formulas that agree only in places": r"""
+|x-1|  ~~  1-x
+|x^2-1|  ~~  1-x^2
+\ln|x-1|  ~~  \ln(1-x)
+\arcsin(\sin x)  ~~  x
+|\cos x|  ~~  \cos x
+e^x+x^{2024}  ~~  e^x
+y=|x-1|  ~~  y=1-x
+|x-3|  ~~  3-x
+|x-100|  ~~  100-x
+|x-2024|  ~~  2024-x
+|x+5|  ~~  x+5
+|x+2024|  ~~  x+2024
+a+b+c+|d|  ~~  a+b+c+d
+|a-b|  ~~  a-b
+|a-b|  ~~  b-a
+y=|x|  ~~  y=x
 """,
 }
 
@@ -317,8 +476,32 @@ def test_another_answer_in_nearly_the_same_writing(kind: str) -> None:
     assert [pair for pair, verdict in zip(written, found, strict=True) if verdict] == []
 
 
-# The answer says what was asked for: only there a base may be left out, and every number counts.
+FIRST_INTEGRAL = r"""
+from rspo.rewards.mathematics.rules import equivalent
+row = [r"\sqrt{\pi}"], [r"\int_{-\infty}^{\infty} e^{-x^2} dx"]
+assert [equivalent(*row), equivalent(*row)] == [True, True]
+"""
+
+
+def test_the_first_integral_of_a_process_is_judged_like_the_later_ones() -> None:
+    """SymPy reads tables of its own then, which it writes as text; text is never evaluated."""
+    subprocess.run([sys.executable, "-c", FIRST_INTEGRAL], check=True, cwd=ROOT, timeout=120)
+
+
+# The answer says what was asked for: only there a base may be left out, digits may be more than
+# needed, every number counts, and a sum is an equation of its own.
 ASYMMETRIC = {
+    ("7", "a+b=7"),
+    ("7", "m+n=3+4=7"),
+    ("x+y=7", "7"),
+    ("7", "x=8=7"),
+    ("7", "8=x=7"),
+    ("x=7", "x=8=7"),
+    ("165.47", "165.5"),
+    ("1000.99", "so the number is 10 which is 1,000.99€"),
+    ("12.50", "12.499"),
+    ("2024.0", "2024.03"),
+    ("1234.5", "1234.46"),
     ("204_5", "204"),
     ("10", "10_2"),
     ("The bus drives 16 km/h, and the car 48 km/h.", "48"),
@@ -352,6 +535,11 @@ def test_several_boxes() -> None:
         (joined, "1, 2, 3", True),
         (joined, "3", True),
         (joined, "1", False),
+        (r"\boxed{1} and \boxed{2}", "1, 2", True),
+        (r"\boxed{6} or \boxed{7}", "6, 7", True),
+        (r"\boxed{6} or \boxed{7}", "7", False),
+        (r"\boxed{1}! \boxed{2}", "1, 2", False),
+        (r"\boxed{1} => \boxed{2}", "1, 2", False),
         (r"\boxed{1}, or rather \boxed{2}", "2", True),
         (r"\boxed{1}, or rather \boxed{2}", "1, 2", False),
         (r"\boxed{7} no, \boxed{8}", "7", False),

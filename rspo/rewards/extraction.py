@@ -5,14 +5,15 @@ from collections import deque
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped brace, \{ or \}, is no brace
-# A sign of percent behind a number, or escaped, begins no comment.
-_COMMENT = re.compile(r"(?:^|(?<=[^\s\d\\$%])[ \t])[ \t]*%.*", re.MULTILINE)
+# Within a line, a sign of percent is one, or that of a remainder: n % 2.
+_COMMENT = re.compile(r"^[ \t]*%.*", re.MULTILINE)
 # What joins boxes to one answer: \boxed{1}, \boxed{2} \text{ and } y = \boxed{3}.
 _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad"
     r"|\\text\{[^{}]*(?:and|or)[ ]*\}|(?:[a-z]{3,12}[ ])?\b(?:and|or)\b"
     r"|\b[a-zA-Z](?:_(?:[0-9]|\{[0-9]\}))?[ ]?=)*"
 )
+_SIGNS = re.compile(r"[^\w.!?=<>%]{0,9}")
 _LONGEST_JOINT = 40
 _MOST_JOINED = 20
 _WITHOUT_BRACES = re.compile(r"[^\s$\\]*(?:\\[a-zA-Z{},;!%][^\s$\\]*)*")
@@ -38,25 +39,29 @@ def final_answers(text: str) -> list[str]:
     r"""What a text may be taken to answer: its last box, or several that are joined to a list.
 
     The last box always counts. Where only a comma, `and` or `or` parts it from boxes before it, as
-    in `\boxed{1} and \boxed{2}`, all of them, `1, 2`, is a second reading and comes first.
+    in `\boxed{1} and \boxed{2}`, all of them, `1, 2`, is a second reading and comes first. With
+    `or` it is the only one: a text that offers two answers gives neither.
     """
-    boxes = _boxes(text)
+    boxes, offered = _boxes(text)
     joined = ", ".join(dict.fromkeys(boxes))
-    return list(dict.fromkeys([joined, *boxes[-1:]])) if boxes else []
+    readings = [joined] if offered else [joined, *boxes[-1:]]
+    return list(dict.fromkeys(readings)) if boxes else []
 
 
-def _boxes(text: str) -> list[str]:
-    """Contents of the last box and of those joined to it, in order; empty if it has none."""
+def _boxes(text: str) -> tuple[list[str], bool]:
+    """Contents of the last box and of those joined to it, in order, and whether by `or`."""
     text = _without_comments(text)
     boxes: list[str] = []
+    offered = False
     following = None
     for opening in reversed(deque(_BOX.finditer(text), maxlen=_MOST_JOINED)):
         content, end = _argument(text[:following], opening.end())
         if not content or (following is not None and not _joined(text[end:following])):
             break
+        offered |= following is not None and re.search(r"\bor\b", text[end:following]) is not None
         boxes.insert(0, content)
         following = opening.start()
-    return boxes
+    return boxes, offered
 
 
 def _without_comments(text: str) -> str:
@@ -65,7 +70,7 @@ def _without_comments(text: str) -> str:
 
 def _joined(between: str) -> bool:
     """Whether two boxes belong together: nothing but a few signs, or a conjunction, parts them."""
-    if len(between) < 10 and not any(sign.isalnum() for sign in between) and "." not in between:
+    if _SIGNS.fullmatch(between):
         return True
     if len(between) > _LONGEST_JOINT or not _JOINT.fullmatch(between):
         return False

@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import sys
+import traceback
 
 READY = "ready\n"
 
@@ -34,7 +35,13 @@ def main(memory_limit: int) -> None:
     for line in sys.stdin:
         row = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, row["seconds"])
-        same = equivalent(row["accepted"], row["predictions"])
+        try:
+            same = equivalent(row["accepted"], row["predictions"])
+        except MemoryError:
+            raise
+        except Exception:  # a mistake of ours costs its row, not the worker
+            traceback.print_exc()
+            same = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         verdicts.write(json.dumps(same) + "\n")
         verdicts.flush()

@@ -34,10 +34,10 @@ class Formula:
 
 @dataclass(frozen=True)
 class Listed:
-    """Answers side by side without brackets: 1, 2 or 3."""
+    """Answers side by side without brackets, and `and` or `or` if it stands between them."""
 
     items: tuple["Answer", ...]
-    by_or: bool = False
+    joined_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -212,11 +212,11 @@ def _list(tokens: Tokens, depth: int) -> Answer | None:
     if sum(len(group) for group in parts) < 2:
         return None
     items = [[read(item, depth) for item in group] for group in parts]
-    by_or = len(split(tokens, ("or",))) > 1
+    joined_by = next((word for word in ("or", "and") if len(split(tokens, (word,))) > 1), "")
     if len(items) > 1 and all(_is_system(group) for group in items):
-        return Listed(tuple(Listed(tuple(group)) for group in items), by_or)
+        return Listed(tuple(Listed(tuple(group)) for group in items), joined_by)
     flat = [item for group in items for item in _flat(group)]
-    return _with_shared_label(flat, by_or)
+    return _with_shared_label(flat, joined_by)
 
 
 def _is_system(items: list[Answer]) -> bool:
@@ -232,14 +232,14 @@ def _flat(items: Iterable[Answer]) -> list[Answer]:
     return flat
 
 
-def _with_shared_label(items: list[Answer], by_or: bool) -> Answer:
+def _with_shared_label(items: list[Answer], joined_by: str) -> Answer:
     """x = 1, 2, 3 is x = 1, x = 2, x = 3."""
     first = items[0]
     labelled = isinstance(first, Relation) and set(first.signs) == {"="}
     if labelled and not any(isinstance(item, Relation) for item in items[1:]):
         assert isinstance(first, Relation)
-        return Listed((read(first.members[-1]), *items[1:]), by_or)
-    return Listed(tuple(items), by_or)
+        return Listed((read(first.members[-1]), *items[1:]), joined_by)
+    return Listed(tuple(items), joined_by)
 
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
@@ -260,16 +260,17 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
 
 def _by_entry(relation: Relation, depth: int) -> Answer:
     """(f(x), g(x)) = (x, 1) entry by entry; (x, y) = (1, 2) stays a point."""
+    return relation if "(" not in relation.members[0][1:] else by_entry(relation, depth) or relation
+
+
+def by_entry(relation: Relation, depth: int = 0) -> Listed | None:
+    """(x, y) = (1, 2) as x = 1, y = 2; None for what is no equation of two points."""
     label, value = relation.members[0], relation.members[-1]
-    if (
-        relation.signs != ("=",)
-        or not (enclosed(label) and enclosed(value))
-        or "(" not in label[1:]
-    ):
-        return relation
+    if relation.signs != ("=",) or not (enclosed(label) and enclosed(value)):
+        return None
     labels, values = split(label[1:-1], ","), split(value[1:-1], ",")
     if len(labels) < 2 or len(labels) != len(values):
-        return relation
+        return None
     return Listed(
         tuple(read((*pair[0], "=", *pair[1]), depth) for pair in zip(labels, values, strict=True))
     )

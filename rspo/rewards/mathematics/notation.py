@@ -102,6 +102,7 @@ _SPELLINGS = [
     (re.compile(r"=="), "="),
     (re.compile(r"\*\*"), "^"),
     (re.compile(r"\bnp\."), ""),
+    (re.compile(r"(?<![a-zA-Z])([aApP])\.[ ]?([mM])\b\.?"), r"\1\2"),
     (re.compile(r"\\q?quad"), r" "),
     (re.compile(r"(?<!\\)\\[,;:! ]|~"), " "),
     (re.compile(r"\\not\s*="), r"\\neq "),
@@ -111,8 +112,9 @@ _SPELLINGS = [
 # Groups of three digits: 12{,}000, 12,\!000 and 12 000 are one number whatever stands around.
 _COMMA_WITHIN = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)[ ]?(?=[0-9]{3}(?![0-9]))")
 _SPACED_THOUSANDS = re.compile(r"(?<![0-9.,^_{])[1-9][0-9]{0,2}(?:(?:\\,|[ ])[0-9]{3})+(?![0-9/])")
-# With bare commas it may also be a list.
+# With bare commas it may also be a list, and in brackets a point.
 _THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
+_PAIR_IN_BRACKETS = re.compile(r"[(\[][ ]?[0-9]{1,3},[0-9]{3}[ ]?[)\]]|\\\{[0-9]{1,3},[0-9]{3}\\\}")
 _POINTED_THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+(?![0-9.,])")
 _DECIMAL_COMMA = re.compile(r"(?<![0-9.,])(?:0,[0-9]+|[0-9]+,[0-9]{2})(?![0-9.,])")
 
@@ -188,7 +190,16 @@ _DROPPED = {
     *(r"\displaystyle", r"\textstyle", r"\scriptstyle", r"\limits", r"\nolimits", r"\hfill"),
     *(r"\mathbf", r"\mathit", r"\boldsymbol", r"\bm", r"\mathcal", r"\boxed", r"\fbox", r"\rm"),
     *(r"\bf", r"\it", r"\text", r"\mathrm", r"\mbox", r"\(", r"\)", r"\[", r"\]", "$", "`", "\\"),
-    *(r"\phantom", r"\nonumber", r"\hline", r"\operatorname", r"\therefore", r"\implies", r"\/"),
+    *(
+        r"\phantom",
+        r"\nonumber",
+        r"\hline",
+        r"\operatorname",
+        r"\therefore",
+        r"\implies",
+        r"\/",
+        r"\underline",
+    ),
 }
 _FUNCTIONS = {
     *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot"),
@@ -228,8 +239,8 @@ def repaired(text: str) -> str:
 def spellings(text: str) -> list[Tokens]:
     """The token sequences that a text may stand for.
 
-    More than one only where digits and commas can be read in two ways: (1,234) with one number or
-    with two, and 2,74 as a decimal number or as two.
+    More than one only where digits and commas can be read in two ways: 1,234,5 with two numbers or
+    with three, and 2,74 at the beginning as a decimal number or as two.
     """
     text = _COMMA_WITHIN.sub("", text)
     text = _SPACED_THOUSANDS.sub(lambda number: re.sub(r"[^0-9]", "", number[0]), text)
@@ -237,10 +248,10 @@ def spellings(text: str) -> list[Tokens]:
     ways = [text]
     if _THOUSANDS.fullmatch(text.strip(" .$")):
         ways = [text.replace(",", "")]
-    elif _THOUSANDS.search(text):
+    elif _THOUSANDS.search(text) and not _PAIR_IN_BRACKETS.search(text):
         ways.insert(0, _THOUSANDS.sub(lambda number: number[0].replace(",", ""), text))
-    if len(_DECIMAL_COMMA.findall(text)) == 1 == text.count(","):
-        ways.append(_DECIMAL_COMMA.sub(lambda number: number[0].replace(",", "."), text))
+    if text.count(",") == 1 and _DECIMAL_COMMA.match(text.lstrip(" $-")):
+        ways.append(text.replace(",", "."))
     return [tokens(way) for way in ways]
 
 

@@ -60,14 +60,13 @@ def _power_of_ten(tokens: Tokens) -> int | None:
     return int(power) if len(power) - len(digits) < 2 else None
 
 
-def agree(one: Decimal, other: Decimal) -> bool:
-    """Whether two decimals are equal, or the shorter one is the longer one, rounded."""
-    shorter, longer = sorted((one, other), key=lambda number: number.digits)
-    if shorter.digits < 4:
-        return one.value == other.value
-    return abs(one.value - other.value) <= (
-        shorter.unit / 2 if longer.digits > shorter.digits else 0
-    )
+def is_rounded(gold: Decimal, prediction: Decimal) -> bool:
+    """Whether two decimals are equal, or the prediction is the gold with fewer digits, but four."""
+    if gold.value == prediction.value:
+        return True
+    if not 4 <= prediction.digits < gold.digits:
+        return False
+    return abs(gold.value - prediction.value) <= prediction.unit / 2
 
 
 # --- words ----------------------------------------------------------------------------------------
@@ -81,6 +80,7 @@ _VALUES = {word: value for value, word in enumerate(_ONES.split())} | {
     word: 10 * value for value, word in enumerate(_TENS.split(), start=2)
 }
 _POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+WORDS = frozenset({*_VALUES, *_POWERS, "hundred"})
 
 
 def in_digits(tokens: Tokens) -> Tokens:
@@ -97,15 +97,20 @@ def in_digits(tokens: Tokens) -> Tokens:
 
 
 def _number_in_words(words: list[str]) -> int | None:
-    """two hundred and five thousand six -> 205006; None for any other words."""
+    """two hundred and five thousand six -> 205006; None for any other words, as five two."""
+    if words == ["zero"]:
+        return 0
     total = part = 0
+    largest = max(_POWERS.values()) + 1
     for word in words:
-        if word in _VALUES:
-            part += _VALUES[word]
-        elif word == "hundred" and part:
+        value = _VALUES.get(word, 0)
+        if value and (part % 100 == 0 or (value < 10 and part % 100 >= 20 and part % 10 == 0)):
+            part += value
+        elif word == "hundred" and 0 < part < 100:
             part *= 100
-        elif word in _POWERS and part:
-            total += part * 10 ** _POWERS[word]
+        elif part and _POWERS.get(word, largest) < largest:
+            largest = _POWERS[word]
+            total += part * 10**largest
             part = 0
         elif word != "and":
             return None

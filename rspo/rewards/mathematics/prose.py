@@ -1,11 +1,14 @@
 r"""The answer in a sentence: `Therefore $x > 5$ is the solution.` -> `x > 5`.
 
-A text counts as its last formula or number, or as the one right behind "the answer is". A sentence
-that offers several, or takes its own back, has no answer: `one of 1, 2, 3`, `$7$ or $8$`, `it is
-not 7`.
+A text counts as the formula or number that it states at its end, or behind "the answer is". Stated
+is what stands right behind a word that states (`is`, `equals`, `therefore`, a colon), and only if
+what follows is a unit, a remark or the end: of `twice 7`, `less than 7`, `minus 7`, `7 million` and
+`7 or 8` none states 7.
 """
 
 import re
+
+from rspo.rewards.mathematics import units
 
 _FORMULA = re.compile(
     r"\$\$[^$]+\$\$"
@@ -28,10 +31,22 @@ _FORMULA_WORDS = (
     "infinity inf oo gcd lcm max min mod np asin acos atan theta alpha beta gamma lambda"
 )
 _OF_FORMULAS = frozenset(_FORMULA_WORDS.split())
-_CUE = re.compile(r"\b(?:answer|result|solution)(?:[ ]is|:|[ ]=)[: ]*", re.IGNORECASE)
-_STATES = re.compile(r"\b(?:is|are|was|be|equals|it's|that's|of|get|gives)\b|[:=]", re.IGNORECASE)
+_ANSWER_IS = re.compile(r"\b(?:answer|result|solution)(?:[ ]is|:|[ ]=)[: ]*", re.IGNORECASE)
+# What a stated formula or number stands right behind.
+_STATES = re.compile(
+    r"(?:^|[:=]|\b(?:is|are|was|be|equals|equal to|gives|get|obtain|that|therefore|thus|so|hence"
+    r"|answer|result|solution|it's|that's)\b)[ \n]*(?:\b(?:exactly|approximately)[ ]*)?[€£]?$",
+    re.IGNORECASE,
+)
+_CONCLUDES = re.compile(r"\bFinal Answer:(?P<words>[A-Za-z ]+)$", re.IGNORECASE)
+_LONGEST_STATEMENT = 60  # characters in front that are searched for it
+# What follows may calculate on or take back, up to a clause of its own.
+_CLAUSE = re.compile(r"\b(?:that|which|who|where|when|because|since|as|for)\b", re.IGNORECASE)
+_IS_THE_ANSWER = re.compile(r"\s*is (?:the|our) (?:final )?(?:answer|result|solution)\b")
+_REMARK = re.compile(r"(?:[ckm]?m\^\{[23]\})?[^0-9!+*/^=<>\\{}|~#@&_]*")
+_VERB = re.compile(r"\b(?:is|are|was|were|be)\b", re.IGNORECASE)
 _OFFERS = re.compile(
-    r"\b(?:either|neither|or|any|between|one of|not \w+ that|maybe|perhaps)\b", re.I
+    r"\b(?:either|neither|or|any|between|one of|not \w+ that|maybe|perhaps)\b", re.IGNORECASE
 )
 _DENIES = re.compile(
     r"\b(?:not|no|never|nor|isn't|can't|cannot|except|unless|wrong|incorrect|false|other than)\b",
@@ -59,8 +74,8 @@ def formula_in(text: str, alone: bool = False) -> str:
     places = sorted(formulas + _numbers(plain))
     if not places or (alone and len(places) > 1):
         return text
-    start, end = _stated(plain, places)
-    return text if _takes_back(plain, start, end) else sentence[start:end]
+    start, end = _last_stated(plain, places)
+    return sentence[start:end] if _is_stated(sentence, start, end) else text
 
 
 def _is_sentence(plain: str) -> bool:
@@ -86,23 +101,41 @@ def _numbers(plain: str) -> list[tuple[int, int]]:
     return found
 
 
-def _stated(plain: str, places: list[tuple[int, int]]) -> tuple[int, int]:
+def _last_stated(plain: str, places: list[tuple[int, int]]) -> tuple[int, int]:
     """The place right behind the last "the answer is", or else the last one."""
-    cues = [cue.end() for cue in _CUE.finditer(plain)]
+    cues = [cue.end() for cue in _ANSWER_IS.finditer(plain)]
     behind = [place for place in places if cues and 0 <= place[0] - cues[-1] < 3]
     return behind[0] if behind else places[-1]
 
 
-def _takes_back(plain: str, start: int, end: int) -> bool:
-    """Whether the sentence around a place offers a choice, or denies what stands there.
+def _is_stated(sentence: str, start: int, end: int) -> bool:
+    """Whether the words around a place say that it is the answer, and leave it as it is."""
+    before = sentence[max(0, start - _LONGEST_STATEMENT) : start]
+    if not (_STATES.search(before) or _is_conclusion(before, sentence[end:])):
+        return False
+    begin = max((match.end() for match in _SENTENCE_END.finditer(sentence, 0, start)), default=0)
+    rest = _SENTENCE_END.search(sentence, end)
+    after = sentence[end : rest.start() if rest else len(sentence)]
+    if _OFFERS.search(sentence[begin:start] + after) or _DENIES.search(after):
+        return False
+    if _IS_THE_ANSWER.match(after):
+        return True
+    remark = _CLAUSE.split(after, maxsplit=1)[0]
+    if _VERB.search(remark) or not _REMARK.fullmatch(remark):
+        return False
+    return not any(map(units.has_meaning, _WORD.findall(remark)))
 
-    "It is not 10, it is 12" denies the 10 alone.
-    """
-    begin = max((match.end() for match in _SENTENCE_END.finditer(plain, 0, start)), default=0)
-    rest = _SENTENCE_END.search(plain, end)
-    before, after = plain[begin:start], plain[end : rest.start() if rest else len(plain)]
-    statement = max((match.end() for match in _STATES.finditer(before)), default=0)
-    return bool(_OFFERS.search(before + after) or _DENIES.search(before[statement:] + " " + after))
+
+def _is_conclusion(before: str, after: str) -> bool:
+    """A sentence as the final answer, around its only quantity: `Final Answer: it took 3 h`."""
+    words = _CONCLUDES.search(before)
+    unit = _WORD.match(after.lstrip())
+    return (
+        words is not None
+        and unit is not None
+        and units.is_known(unit[0])
+        and not any(map(units.has_meaning, _WORD.findall(words["words"])))
+    )
 
 
 # --- multiple choice ------------------------------------------------------------------------------
@@ -116,7 +149,7 @@ _STATED_CHOICE = re.compile(
 )
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
 _SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")
-_ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/)[\s($*{]*[A-J]\b")
+_ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
 
 
 def choice_in(text: str) -> str | None:

@@ -41,6 +41,8 @@ def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
     if "_" not in tokens[1:3]:
         return None
     digits, base = tokens[: tokens.index("_")], tokens[tokens.index("_") + 1 :]
+    if not digits:
+        return None
     base = tuple(token for token in base if token not in ("{", "}"))
     numeric = digits[-1][0].isdigit() and digits[:-1] in ((), ("-",))
     return (digits, base) if len(base) == 1 and numeric else None
@@ -59,7 +61,7 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
         return bool(gold)
     one, other = decimal(gold), decimal(prediction)
     if one and other:
-        return numerals.agree(one, other)
+        return numerals.is_rounded(one, other)
     try:
         if values.same(read(gold), read(prediction)):
             return True
@@ -73,10 +75,17 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _is_rounding(rounded: Decimal, tokens: Tokens) -> bool:
-    """Whether a decimal is an exact constant, rounded to the decimal's own last digit."""
+    """Whether a decimal is an exact constant, rounded to the decimal's own last digit.
+
+    What these digits can say exactly is no rounding: 0.2499 for 1/4.
+    """
     if not rounded.may_be_rounded or any("." in token for token in tokens):
         return False
     value = values.constant(tokens)
+    if value is None or values.is_multiple(value, rounded.unit):
+        return False
+    if values.within(value, rounded.value, rounded.unit / 2):
+        return True
     # From four digits on, 0.6666 may also be cut off instead of rounded.
-    tolerance = rounded.unit if rounded.digits >= 4 else rounded.unit / 2
-    return value is not None and values.within(value, rounded.value, tolerance)
+    further = rounded.unit / 2 if rounded.value > 0 else -rounded.unit / 2
+    return rounded.digits >= 4 and values.within(value, rounded.value + further, rounded.unit / 2)

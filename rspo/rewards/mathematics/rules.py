@@ -35,6 +35,7 @@ from rspo.rewards.mathematics.expressions import Apply, TooDeep, Unreadable, rea
 from rspo.rewards.mathematics.notation import TEXT, Tokens, repaired, spellings
 
 _LONGEST_LIST = 200
+_LONGEST_NUMBER = 2000  # digits
 _SETS = (Interval, Union, Without)
 
 
@@ -64,6 +65,8 @@ def _equivalent(form: str, prediction: str) -> bool:
 def _readings(text: str) -> Iterator[Answer]:
     """What a text may mean; a letter for any whole number may also be called otherwise."""
     for way in spellings(text):
+        if any(len(token) > _LONGEST_NUMBER for token in way):
+            continue
         yield answers.read(way)
         if (letter := answers.parameter(way)) is not None:
             yield answers.read(tuple(PARAMETER if token == letter else token for token in way))
@@ -101,7 +104,8 @@ def _same_words(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _words(tokens: Tokens) -> list[str]:
-    words = [token.removeprefix(TEXT).lower() for token in tokens]
+    words = [token.removeprefix(TEXT) for token in tokens]
+    words = [word.lower() if len(word) > 1 else word for word in words]  # A and a are two letters
     if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
         return words
     # Hyphens and brackets are no signs where there is nothing to calculate with.
@@ -129,18 +133,36 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
     one, other = _items(gold), _items(prediction)
     if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
         return False
-    ordered = isinstance(gold, Ordered | Matrix) or isinstance(prediction, Ordered | Matrix)
-    if ordered and not (isinstance(gold, Collected) or isinstance(prediction, Collected)):
-        return _same_in_order(one, other)
-    if ordered:
-        return False
-    if (
-        isinstance(gold, Listed)
-        and isinstance(prediction, Listed)
-        and _labels_decide(gold, prediction)
-    ):
-        return _same_in_order(one, other)
+    if any(isinstance(side, Ordered | Matrix) for side in (gold, prediction)):
+        sides = (gold, prediction)
+        return all(map(_is_ordered, sides)) and _same_in_order(one, other)
+    if isinstance(gold, Listed) and isinstance(prediction, Listed):
+        if _differ_in_conjunction(gold, prediction):
+            return False
+        if _labels_decide(gold, prediction):
+            return _same_in_order(one, other)
     return _same_in_any_order(one, other)
+
+
+def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
+    """Whether one says `and` and the other `or` of inequalities, or of different unknowns.
+
+    The roots of an equation may be joined by either.
+    """
+    if (gold.joined_by == "or") == (prediction.joined_by == "or"):
+        return False
+    items = [item for item in gold.items + prediction.items if isinstance(item, Relation)]
+    bounds = any(not set(item.signs) <= relations.STATING for item in items)
+    unknowns = {item.members[0][:1] for item in items}
+    return bounds or len(unknowns) > 1
+
+
+def _is_ordered(answer: Answer) -> bool:
+    """A point, or its entries side by side: 1, 2 and x = 1, y = 2, but not y = 1, x = 2."""
+    if not isinstance(answer, Listed):
+        return not isinstance(answer, Collected)
+    names = [item.members[0] for item in answer.items if isinstance(item, Relation)]
+    return names == sorted(names)
 
 
 def _items(answer: Answer) -> tuple[Answer, ...] | None:
@@ -180,8 +202,15 @@ def _same_in_any_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> 
 
 
 def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
+    if isinstance(prediction, Relation) and relations.names_two_values(prediction):
+        return False
     if isinstance(gold, Relation) and isinstance(prediction, Relation):
         return _same_relations(gold, prediction)
+    for one, other in ((gold, prediction), (prediction, gold)):
+        if isinstance(one, Relation) and isinstance(other, Listed):
+            entries = answers.by_entry(one)
+            if entries and any(isinstance(item, Relation) for item in other.items):
+                return _same_collections(entries, other)
     if isinstance(gold, Relation):
         said = [relations.value(gold, relations.is_name), sets.as_set(gold)]
         return any(value is not None and same(value, prediction) for value in said)
@@ -221,11 +250,11 @@ def _solutions(relation: Relation) -> tuple[Tokens, Answer] | None:
 def _same_names(gold: Relation, prediction: Relation) -> bool:
     """The same name with the same value; of functions, only the name of the argument may differ."""
     one, other = gold.members[0], prediction.members[0]
-    if not set(gold.signs) | set(prediction.signs) <= relations.STATING:
+    value, guess = relations.stated(gold), relations.stated(prediction)
+    if value is None or guess is None:
         return False
     if not (relations.is_name(one) and relations.is_name(other)):
         return False
-    value, guess = gold.members[-1], prediction.members[-1]
     if one != other:
         renamed = _renamed_argument(one, other, guess)
         if renamed is None:

@@ -97,7 +97,7 @@ def name_of(answer: Answer) -> Tokens | None:
 def _joined(answer: Listed) -> list[Answer] | None:
     """x < 1 or x = 2, as a set."""
     pieces: list[Answer] = []
-    if len({name_of(item) for item in answer.items}) > 1:
+    if len({name_of(item) for item in answer.items}) > 1 or answer.joined_by == "and":
         return None
     for item in answer.items:
         if not isinstance(item, Relation):

@@ -7,6 +7,8 @@ the door is locked besides: what reaches SymPy's evaluator all the same raises a
 
 import logging
 from fractions import Fraction
+from functools import cache
+from importlib import import_module
 from itertools import pairwise
 from typing import Any, NoReturn
 
@@ -14,6 +16,7 @@ import math_verify
 import sympy
 import sympy.physics.units  # parses names of its own at import, which the lock below would refuse
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
+from sympy.integrals import meijerint
 from sympy.parsing import sympy_parser
 
 from rspo.rewards.mathematics.answers import nesting
@@ -27,10 +30,24 @@ def _refuse(*_: object) -> NoReturn:
     raise ValueError("text is never evaluated")
 
 
-sympy_parser.eval_expr = _refuse
+@cache
+def _lock() -> None:
+    """Refuse to evaluate text, once SymPy has read the tables that it writes as text itself.
+
+    It would build them at the first integral that needs them, and the lock would leave them in
+    pieces: the verdict on a row would depend on the rows before it.
+    """
+    hyperexpand: Any = import_module("sympy.simplify.hyperexpand")  # not the function of that name
+    meijerint._lookup_table = {}
+    meijerint._create_lookup_table(meijerint._lookup_table)
+    hyperexpand._collection = hyperexpand.FormulaCollection()
+    hyperexpand._meijercollection = hyperexpand.MeijerFormulaCollection()
+    sympy_parser.eval_expr = _refuse
+
 
 _LONGEST = 500  # characters
 _DEEPEST = 12
+_MISREAD = {r"\mod", r"\bmod", r"\pmod", "'"}
 
 
 class _Reader(_Latex2Sympy):
@@ -42,6 +59,7 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     """Whether math-verify finds two formulas equal; one that it cannot read equals none."""
     if not (_may_be_read(gold) and _may_be_read(prediction)):
         return False
+    _lock()
     real = not any(token in ("i", r"\imath") for token in gold + prediction)
     try:
         read = [_carried_out(_read(tokens, real)) for tokens in (gold, prediction)]
@@ -57,7 +75,9 @@ def _may_be_read(tokens: Tokens) -> bool:
     It takes 7' for a transpose and leaves the 5 of 204_5 out; its parser takes minutes for deep
     brackets.
     """
-    if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST or "'" in tokens:
+    if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST:
+        return False
+    if not _MISREAD.isdisjoint(tokens):
         return False
     if any(token.startswith(TEXT) and len(token) > 2 for token in tokens):
         return False

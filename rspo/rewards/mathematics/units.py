@@ -3,6 +3,7 @@ r"""Units behind a value, and remarks that are written like one: `5\text{ cm}`, 
 Not units are words that change what is said: `7\text{ million}`, `7\text{ or more}`.
 """
 
+from rspo.rewards.mathematics import numerals
 from rspo.rewards.mathematics.expressions import FUNCTIONS
 from rspo.rewards.mathematics.notation import TEXT, Tokens
 
@@ -51,12 +52,14 @@ _ORDINALS = ("th", "st", "nd", "rd")
 _WORDS_WITH_MEANING = (
     "or and not no nor neither either if unless when except but then else than to from between "
     "of off over by times plus minus divided multiplied squared cubed half third quarter double "
-    "twice triple hundred thousand million billion trillion dozen pi factorial mod modulo base "
+    "twice triple dozen score gross googol lakh crore pi factorial root reciprocal inverse "
+    "opposite halve third fourth fifth ninth mod modulo base "
     "less more least most at about around approximately maybe possibly wrong incorrect false "
     "undefined negative positive any all every some none without greater smaller increasing "
     "decreasing infinity e i isn t doesn never different other"
 )
-_MEANINGFUL = frozenset(_WORDS_WITH_MEANING.split())
+_MEANINGFUL = frozenset(_WORDS_WITH_MEANING.split()) | numerals.WORDS
+_ENDINGS = ("s", "th", "ths", "ves", "es")
 
 
 def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
@@ -82,8 +85,8 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
 
 def _starts_unit(token: str) -> bool:
     if token.startswith(TEXT):
-        return token[1:] not in ("e", "i")
-    return token in _BARE or token in (r"\%", r"\degree", r"\min") or is_word(token)
+        return len(token) > 2 or token[1:] in _CANONICAL
+    return token in _BARE or token in (r"\%", r"\degree", r"\min")
 
 
 def is_word(token: str) -> bool:
@@ -99,13 +102,28 @@ def is_word(token: str) -> bool:
     )
 
 
+def has_meaning(word: str) -> bool:
+    """Whether a word changes what is said, so that it is no unit and no remark."""
+    word = word.lower()
+    stems = {
+        word,
+        word.removesuffix("ves") + "f",
+        word.removesuffix("s").removesuffix("ieth") + "y",
+    }
+    stems |= {word.removesuffix(ending) for ending in _ENDINGS}
+    return not stems.isdisjoint(_MEANINGFUL)
+
+
+def is_known(word: str) -> bool:
+    return word in _CANONICAL
+
+
 def _is_unit(tokens: Tokens) -> bool:
     if sum(token in (r"\%", r"\degree") for token in tokens) > 1:
         return False
     in_exponent = False
     for token in tokens:
-        word = token.removeprefix(TEXT).lower()
-        if word in _MEANINGFUL and token not in ("i", "e"):
+        if has_meaning(token.removeprefix(TEXT)) and token not in ("i", "e"):
             return False
         if token.startswith(TEXT) or token in _CANONICAL or is_word(token):
             in_exponent = False
@@ -136,4 +154,6 @@ def differ(one: Tokens, other: Tokens) -> bool:
     longer, shorter = sorted((one, other), key=len, reverse=True)
     if not shorter or one == other:
         return False
-    return not "".join(longer).isalpha() or longer[-len(shorter) :] != shorter
+    more = longer[: -len(shorter)]
+    measured = any(word in _UNITS or word == "per" for word in more)
+    return measured or not "".join(longer).isalpha() or longer[-len(shorter) :] != shorter

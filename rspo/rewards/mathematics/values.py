@@ -1,7 +1,8 @@
 """What formulas are worth, and when two of them are equal.
 
 Two formulas are equal if they agree in value; with variables, at rational points chosen once for
-all. Values stay exact fractions as far as they can, and have 60 digits where they cannot.
+all. Values stay exact fractions as far as they can; where they cannot, they have so many digits
+that no term is lost beside the others, however large those are or however small it is.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,13 +24,13 @@ from rspo.rewards.mathematics.expressions import (
 )
 from rspo.rewards.mathematics.notation import Tokens
 
-_DIGITS = 60
-_MOST_DIGITS = 2000
-_LARGE = 10**9
-_CLOSE = mpmath.mpf(10) ** -45
+_DIGITS = 120
+_SPARE_DIGITS = 45  # more than rounding errors ever add up to
+_LARGEST_SIZE = 2500  # digits in front of the point, or noughts behind it, of what is not exact
 _LARGEST_EXPONENT = 10**6  # of 2; beyond, only identical writing is equal
 _LARGEST_EXACT = 20_000  # bits
 _LARGEST_FACTORIAL = 2000
+_LARGEST_GAMMA = 60  # the factorial of what is no whole number
 
 Value = Any  # a Fraction, or one of mpmath's real or complex numbers, which have no types
 
@@ -49,8 +50,8 @@ def symbols(expression: Expression) -> set[str]:
 
 def evaluate(
     expression: Expression, values: Mapping[str, Fraction], digits: int = _DIGITS
-) -> Value:
-    """The value of a formula.
+) -> tuple[Value, int]:
+    """The value of a formula, and the size in digits of the largest or smallest term in it.
 
     Args:
         expression: the formula.
@@ -59,9 +60,10 @@ def evaluate(
 
     Raises: Undefined if there is none.
     """
+    sizes = [0]
     with mpmath.workdps(digits):
         try:
-            return _value(expression, values)
+            return _value(expression, values, sizes), max(sizes)
         except (ArithmeticError, ValueError, TypeError) as error:
             raise Undefined from error
 
@@ -70,23 +72,35 @@ def constant(tokens: Tokens) -> Value | None:
     """The value of a formula without variables; None for any other."""
     try:
         formula = read(tokens)
-        return None if symbols(formula) else evaluate(formula, {})
+        return None if symbols(formula) else evaluate(formula, {})[0]
     except (Unreadable, TooDeep, Undefined):
         return None
 
 
-def _value(expression: Expression, values: Mapping[str, Fraction]) -> Value:
+def _value(expression: Expression, values: Mapping[str, Fraction], sizes: list[int]) -> Value:
     if isinstance(expression, Number):
-        return expression.value
-    if isinstance(expression, Symbol):
-        if expression.name in _CONSTANTS:
-            return _CONSTANTS[expression.name]()
-        return values[expression.name]
-    arguments = [_value(argument, values) for argument in expression.arguments]
-    value = _OPERATIONS[expression.operation](*arguments)
-    if not isinstance(value, Fraction) and not mpmath.isfinite(value):
-        raise Undefined
+        value = expression.value
+    elif isinstance(expression, Symbol):
+        known = _CONSTANTS.get(expression.name)
+        value = known() if known else values[expression.name]
+    else:
+        arguments = [_value(argument, values, sizes) for argument in expression.arguments]
+        value = _OPERATIONS[expression.operation](*arguments)
+        if not isinstance(value, Fraction) and not mpmath.isfinite(value):
+            raise Undefined
+    sizes.append(_size(value))
     return value
+
+
+def _size(value: Value) -> int:
+    """How many digits a value has in front of the point, or noughts behind it."""
+    if value == 0:
+        return 0
+    if isinstance(value, Fraction):
+        bits = value.numerator.bit_length() - value.denominator.bit_length()
+    else:
+        bits = mpmath.mag(value)
+    return abs(int(bits)) * 302 // 1000
 
 
 def _exact_if_small(value: Fraction) -> Value:
@@ -142,6 +156,8 @@ def _factorial(number: Value) -> Value:
         raise Undefined
     if isinstance(number, Fraction) and number.denominator == 1 and number >= 0:
         return Fraction(factorial(int(number)))
+    if mpmath.fabs(_mpmath(number)) > _LARGEST_GAMMA:
+        raise Undefined
     return mpmath.gamma(_mpmath(number) + 1)
 
 
@@ -161,6 +177,12 @@ def _rounded(towards: Callable[[mpmath.mpf], mpmath.mpf]) -> Callable[[Value], V
 
 def _logarithm(number: Value, base: Value = Fraction(10)) -> Value:
     return mpmath.log(_mpmath(number)) / mpmath.log(_mpmath(base))
+
+
+def _tanh(number: Value) -> Value:
+    if abs(mpmath.re(_mpmath(number))) > _SPARE_DIGITS:
+        raise Undefined  # too near 1 to be told from it
+    return mpmath.tanh(_mpmath(number))
 
 
 def _exponential(exponent: Value) -> Value:
@@ -192,6 +214,7 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
     r"\lg": _logarithm,
     r"\ln": lambda number: mpmath.log(_mpmath(number)),
     r"\exp": _exponential,
+    r"\tanh": _tanh,
 }
 for _name, _function in {
     "sin": mpmath.sin,
@@ -206,7 +229,6 @@ for _name, _function in {
     "arccot": mpmath.acot,
     "sinh": mpmath.sinh,
     "cosh": mpmath.cosh,
-    "tanh": mpmath.tanh,
 }.items():
     _OPERATIONS["\\" + _name] = lambda number, function=_function: function(_mpmath(number))
 
@@ -214,76 +236,87 @@ for _name, _function in {
 # --- equality -------------------------------------------------------------------------------------
 
 
-def equal(left: Value, right: Value) -> bool:
-    """Whether two values are the same: exactly, or to 45 digits where they are not exact."""
-    if isinstance(left, Fraction) and isinstance(right, Fraction):
-        return left == right
-    with mpmath.workdps(_DIGITS):
-        one, other = _mpmath(left), _mpmath(right)
-        size = max(abs(one), abs(other))
-        return bool(size < _CLOSE or abs(one - other) < _CLOSE * size)
-
-
-def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
-    """Whether a value is real and no further from a fraction than a distance."""
-    if isinstance(value, Fraction):
-        return abs(value - centre) <= distance
-    with mpmath.workdps(_DIGITS):
-        return bool(abs(value - _mpmath(centre)) <= _mpmath(distance))
-
-
-def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
-    """Values for variables: positive near 1, then each one negative.
-
-    No value is 0, 1 or another's, where formulas that differ would agree; most are small, so that
-    no exponential hides the other terms.
-    """
-    ordered = sorted(names)
-    for shift, denominator in enumerate((101, 103, 107) if names else (1,)):
-        yield {
-            name: Fraction(_numerator(3 * place + shift), denominator)
-            for place, name in enumerate(ordered)
-        }
-    for negative in ordered[:3]:
-        yield {
-            name: Fraction(_numerator(3 * place + 1), -109 if name == negative else 109)
-            for place, name in enumerate(ordered)
-        }
-
-
-def _whole_points(names: set[str]) -> Iterator[dict[str, Fraction]]:
-    r"""Whole numbers in a row, as \lfloor n/2 \rfloor and \lfloor n/3 \rfloor agree at many."""
-    for size in range(1, 40):
-        yield {name: Fraction(size + 5 * place) for place, name in enumerate(sorted(names))}
-
-
-def _numerator(index: int) -> int:
-    """Primes as far as answers have variables; no sum of a few is that of a few others."""
-    return _PRIMES[index] if index < len(_PRIMES) else 300 + 7 * index**2
-
-
-_PRIMES = [
-    *(29, 41, 83, 47, 157, 59, 227, 73, 19, 137, 97, 179, 109, 31, 149, 61, 167, 89, 191, 211),
-    *(37, 127, 233, 53, 241, 71, 197, 257, 113, 269),
-]
-
-
 def same(left: Expression, right: Expression) -> bool:
     """Whether two formulas agree wherever both can be compared."""
     names = symbols(left) | symbols(right)
-    compared = 0
+    is_complex = _mentions_i(left) or _mentions_i(right)
     stepwise = _rounds(left) or _rounds(right)
+    compared = 0
     for point in chain(points(names), _whole_points(names) if stepwise and names else ()):
         try:
-            one, other = evaluate(left, point), evaluate(right, point)
-            agree = equal(one, other) and _equal_to_the_unit(left, right, point, one)
+            one, other, agree = _compared(left, right, point)
         except Undefined:
             continue
         if agree:
             compared += 1
-        elif all(value >= 0 for value in point.values()) or (_real(one) and _real(other)):
-            return False  # away from positive numbers, complex branches may differ
-    return compared >= (2 if names else 1)
+        elif _real(one) and _real(other):
+            return False
+        elif all(value > 0 for value in point.values()) and (
+            is_complex or _real(one) or _real(other)
+        ):
+            return False  # elsewhere, outside of their domains, complex branches may differ
+    return compared >= (_LEAST_COMPARED if names else 1)
+
+
+def constant_ratio(left: Expression, right: Expression) -> Value | None:
+    """The number by which the right formula is multiplied in the left one, if there is one."""
+    names = symbols(left) | symbols(right)
+    ratios: list[Expression] = []
+    for point in points(names) if names else ():
+        try:
+            quotient = Apply("/", (_at(left, point), _at(right, point)))
+            if ratios and not _compared(quotient, ratios[0], {})[2]:
+                return None
+            ratios.append(quotient)
+        except Undefined:
+            continue
+    return evaluate(ratios[0], {})[0] if len(ratios) >= _LEAST_COMPARED else None
+
+
+def _at(expression: Expression, point: Mapping[str, Fraction]) -> Expression:
+    """A formula with numbers in the place of its variables."""
+    if isinstance(expression, Symbol) and expression.name in point:
+        return Number(point[expression.name])
+    if isinstance(expression, Apply):
+        arguments = tuple(_at(argument, point) for argument in expression.arguments)
+        return Apply(expression.operation, arguments)
+    return expression
+
+
+def _compared(
+    left: Expression, right: Expression, point: Mapping[str, Fraction]
+) -> tuple[Value, Value, bool]:
+    """Both values at a point, and whether they are the same.
+
+    What is not exact is calculated with enough digits for e^200 + 1 to differ from e^200, and
+    e^-200 from 0.
+    """
+    (one, size), (other, other_size) = evaluate(left, point), evaluate(right, point)
+    if isinstance(one, Fraction) and isinstance(other, Fraction):
+        return one, other, one == other
+    size = max(size, other_size)
+    if size > _LARGEST_SIZE:
+        raise Undefined
+    digits = 2 * (size + _SPARE_DIGITS)
+    if digits > _DIGITS:
+        one, other = evaluate(left, point, digits)[0], evaluate(right, point, digits)[0]
+    with mpmath.workdps(digits):
+        least = mpmath.mpf(10) ** -(size + _SPARE_DIGITS)
+        return one, other, bool(abs(_mpmath(one) - _mpmath(other)) < least)
+
+
+def _real(value: Value) -> bool:
+    return isinstance(value, Fraction) or mpmath.im(value) == 0
+
+
+def is_positive(value: Value) -> bool:
+    return _real(value) and mpmath.re(_mpmath(value)) > 0
+
+
+def _mentions_i(expression: Expression) -> bool:
+    if isinstance(expression, Apply):
+        return any(map(_mentions_i, expression.arguments))
+    return expression == Symbol("i")
 
 
 def _rounds(expression: Expression) -> bool:
@@ -294,37 +327,67 @@ def _rounds(expression: Expression) -> bool:
     )
 
 
-def _equal_to_the_unit(
-    left: Expression, right: Expression, point: Mapping[str, Fraction], value: Value
-) -> bool:
-    """Whether large values agree in all their digits, as 3^1010 and 3^1010 + 1 do not."""
-    if isinstance(value, Fraction) or abs(value) < _LARGE:
-        return True
-    digits = min(_DIGITS + int(mpmath.log10(abs(value))), _MOST_DIGITS)
-    one, other = evaluate(left, point, digits), evaluate(right, point, digits)
-    with mpmath.workdps(digits):
-        size = max(abs(_mpmath(one)) * mpmath.mpf(10) ** (45 - digits), _CLOSE)
-        return bool(abs(_mpmath(one) - _mpmath(other)) < size)
+def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
+    """Whether a value is real and no further from a fraction than a distance."""
+    if isinstance(value, Fraction):
+        return abs(value - centre) <= distance
+    with mpmath.workdps(_DIGITS):
+        return bool(abs(value - _mpmath(centre)) <= _mpmath(distance))
 
 
-def _real(value: Value) -> bool:
-    return isinstance(value, Fraction) or mpmath.im(value) == 0
+def is_multiple(value: Value, unit: Fraction) -> bool:
+    """Whether a value is a whole number of units."""
+    if not _real(value):
+        return False
+    with mpmath.workdps(_DIGITS):
+        nearest = int(mpmath.nint(mpmath.re(_mpmath(value)) / _mpmath(unit))) * unit
+    return within(value, nearest, Fraction(1, 10**_SPARE_DIGITS))
 
 
-def constant_ratio(left: Expression, right: Expression) -> Value | None:
-    """The number by which the right formula is multiplied in the left one, if there is one."""
-    names = symbols(left) | symbols(right)
-    ratio: Value | None = None
-    for point in points(names) if names else ():
-        try:
-            quotient = evaluate(Apply("/", (left, right)), point)
-        except Undefined:
-            continue
-        if ratio is not None and not equal(ratio, quotient):
-            return None
-        ratio = quotient
-    return ratio
+# --- points ---------------------------------------------------------------------------------------
+
+_LEAST_COMPARED = 2
+# What the primes are multiplied with. Small points, so that no power hides the other terms; large
+# ones, as |x - 100| and 100 - x differ only there.
+_SCALES = [*(Fraction(1, 101), Fraction(1, 11), Fraction(3, 7)), Fraction(37, 11), Fraction(4001)]
+_NEGATIVE_SCALES = [Fraction(1, 109), Fraction(2, 3), Fraction(3989)]
 
 
-def is_positive(value: Value) -> bool:
-    return _real(value) and mpmath.re(_mpmath(value)) > 0
+def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
+    """Values for variables: positive ones of several magnitudes, then each one negative, then all.
+
+    No value is 0, 1 or another's, where formulas that differ would agree.
+    """
+    if not names:
+        yield {}
+        return
+    for shift, scale in enumerate(_SCALES):
+        yield _point(names, shift, scale)
+    for shift, scale in enumerate(_NEGATIVE_SCALES):
+        point = _point(names, shift, scale)
+        for name in sorted(names):
+            yield {**point, name: -point[name]}
+        if len(names) > 1:
+            yield {name: -value for name, value in point.items()}
+
+
+def _point(names: set[str], shift: int, scale: Fraction) -> dict[str, Fraction]:
+    ordered = enumerate(sorted(names))
+    return {name: _prime(3 * place + shift % 3) * scale for place, name in ordered}
+
+
+def _whole_points(names: set[str]) -> Iterator[dict[str, Fraction]]:
+    r"""Whole numbers in a row, as \lfloor n/2 \rfloor and \lfloor n/3 \rfloor agree at many."""
+    for size in range(1, 40):
+        yield {name: Fraction(size + 5 * place) for place, name in enumerate(sorted(names))}
+
+
+def _prime(index: int) -> int:
+    """Primes as far as answers have variables; no sum of a few is that of a few others."""
+    return _PRIMES[index] if index < len(_PRIMES) else 300 + 7 * index**2
+
+
+_PRIMES = [
+    *(29, 41, 83, 47, 157, 59, 227, 73, 19, 137, 97, 179, 109, 31, 149, 61, 167, 89, 191, 211),
+    *(37, 127, 233, 53, 241, 71, 197, 257, 113, 269),
+]
