@@ -1,8 +1,17 @@
 """The engine `verl`: the same training over Ray, FSDP and vLLM, as a plugin of stock verl.
 
-interface.py    which verl this is written for; one clear error for any other
-plugin.py       what `import verl` loads: every objective as an advantage estimator
-estimators.py   what such an estimator computes
+interface.py     which verl this is written for; one clear error for any other
+plugin.py        what `import verl` loads: every objective as an advantage estimator
+estimators.py    what such an estimator computes
+
+run.py           the driver: one cell, from its config to its files
+settings.py      a cell -> verl's whole config; cpu.yaml and cuda.yaml: what follows from the device
+task.py          the process that verl's trainer runs in
+trainer.py       verl's trainer with this project's step
+dropping.py      which responses of a mini-batch cost an update
+prompts.py       the prompts in their order, and what asks a server for responses to them
+worker.py        verl's actor on one rank; optimizer.py: its settings
+cpu_*.py         what verl lacks to run without a GPU
 
 Importing this package imports nothing of verl.
 """

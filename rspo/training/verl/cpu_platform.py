@@ -1,6 +1,6 @@
 """The CPU as a platform of verl, so that its trainer, FSDP and checkpoints run without a GPU.
 
-Loaded in every process of a run on CPUs by the environment of `environment`. Depends on
+Loaded in every process of a run on CPUs by the environment that `run.py` sets. Depends on
 verl/plugin/platform/platform_base.py: every abstract method of it is here, and Python refuses the
 class if verl adds one.
 """
@@ -16,11 +16,6 @@ from verl.plugin.platform.platform_base import PlatformBase
 from verl.plugin.platform.platform_manager import PlatformRegistry
 
 NAME = "cpu"
-
-
-def environment() -> dict[str, str]:
-    """What makes verl use this platform, in the driver and in every worker."""
-    return {"VERL_USE_EXTERNAL_MODULES": __name__, "VERL_PLATFORM": NAME}
 
 
 class CpuModule(ModuleType):
