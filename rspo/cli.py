@@ -180,16 +180,22 @@ def _use_one_thread() -> None:
 
 
 class _WithoutPandas(MetaPathFinder):
-    """pyarrow imports pandas where it is, for half a second, only to know its types."""
-
     def find_spec(self, name: str, path: Any, target: Any = None) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(name)
 
 
 def _skip_pandas() -> None:
-    """For the short commands that write tables, hundreds of times in a run."""
-    sys.meta_path.insert(0, _WithoutPandas())
+    """pyarrow imports pandas for half a second, only to know its types, the first time it is asked
+    for an array. Not in the short commands that write tables, hundreds of times in a run."""
+    import pyarrow
+
+    finder = _WithoutPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pyarrow.array([])
+    finally:
+        sys.meta_path.remove(finder)
 
 
 def _parser() -> argparse.ArgumentParser:
