@@ -266,7 +266,7 @@ def test_a_bad_mirror_is_refused(
 def test_a_text_that_is_not_utf8_is_refused(tmp_path: Path, write: Callable[..., Path]) -> None:
     mirror = write([row()])
     (mirror / MINERVA).write_bytes(b'{"question": "\xff"}\n')
-    with pytest.raises(InputError, match=r"test\.jsonl, line 1: not JSON"):
+    with pytest.raises(InputError, match=r"test\.jsonl, line 1: not UTF-8"):
         prepare(with_hub(tmp_path), "minerva", mirror)
 
 
