@@ -23,6 +23,8 @@ from rspo.training.local import train as train_locally
 
 from . import tiny_world
 
+pytestmark = pytest.mark.long
+
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS, CHECKPOINT_EVERY = 6, 2
 TRAINING = tiny_world.OVERRIDES["training"] | {
