@@ -32,11 +32,11 @@ from rspo.training.local import (
     Learner,
     Rollout,
     backward,
-    learning_rate_share,
-    prompts_of_step,
     train,
 )
 from rspo.training.progress import Progress
+from rspo.training.prompts import prompts_of_step
+from rspo.training.schedule import learning_rate_share
 
 from . import judge_server, tiny_world
 

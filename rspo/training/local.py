@@ -25,39 +25,28 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rspo.config import Config, Optimizer, Sampling, Training
+from rspo.config import Training
 from rspo.errors import InputError
-from rspo.evaluation.estimators import pass_at_k
 from rspo.experiment import Cell, Experiment, base_name
 from rspo.files import alone, sha256, whole, write_json_lines, write_provenance
 from rspo.objectives import response_weights
 from rspo.policies import qwen2
-from rspo.policies.prompt_limit import report_too_long, too_long
+from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.qwen2 import Qwen2, response_logits
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.rewards import length_discounted
 from rspo.rewards.configured import Verify, verifier_of
 from rspo.seeds import generator_of
-from rspo.tables import PROBLEMS, read_table
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.progress import Progress
+from rspo.training.prompts import Prompts, prompts_of_step, read_prompts
+from rspo.training.records import Scored, record_of, rewards_of
+from rspo.training.schedule import learning_rate_share
 
 # Responses in one forward and backward pass; more than fits the cache of a core is slower.
 CHUNK = 128
-
-
-@dataclass(frozen=True)
-class Prompts:
-    """The training set: tokens, question, accepted answers and family of each prompt."""
-
-    tokens: list[list[int]]
-    questions: list[str]
-    answers: list[list[str]]
-    families: list[str]
 
 
 @dataclass(frozen=True)
@@ -66,17 +55,6 @@ class Rollout:
 
     prompts: Tensor  # (P, L) ids
     responses: Responses
-    correct: Tensor
-    rewards: Tensor
-    weights: Tensor
-
-
-@dataclass(frozen=True)
-class Scored:
-    """What one step's responses were worth, and how they ended; (prompts, n) each."""
-
-    lengths: Tensor
-    finished: Tensor
     correct: Tensor
     rewards: Tensor
     weights: Tensor
@@ -119,23 +97,6 @@ def train(experiment: Experiment, name: str) -> None:
         for path in (experiment.policy(name), experiment.training_log(name)):
             write_provenance(path, origin, inputs=[base, data], notes=notes)
         shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
-
-
-def read_prompts(
-    data: Path, tokenizer: ChatTokenizer, sampling: Sampling
-) -> tuple[Prompts, list[str]]:
-    """The training set as the policy reads it, and the ids of problems too long to be in it."""
-    problems = read_table(data, PROBLEMS)
-    tokens = tokenizer.prompts([problem["prompt"] for problem in problems])
-    left_out = set(too_long(tokens, sampling))
-    kept = [place for place in range(len(problems)) if place not in left_out]
-    prompts = Prompts(
-        [tokens[place] for place in kept],
-        [problems[place]["prompt"][-1]["content"] for place in kept],
-        [problems[place]["answers"] for place in kept],
-        [problems[place]["benchmark"] for place in kept],
-    )
-    return prompts, [problems[place]["id"] for place in sorted(left_out)]
 
 
 def _run(
@@ -276,87 +237,6 @@ class Learner:
             )
         self.optimizer.step()
         return {"gradient_norm": float(norm), "clipped": clipped, "learning_rate": rate}
-
-
-def rewards_of(
-    correct: NDArray[np.bool_], lengths: list[int], cell: Cell, config: Config
-) -> NDArray[np.float64]:
-    """Rewards of a cell's responses, given which are correct and their lengths in tokens."""
-    if cell.reward == "length":
-        limit, discount = config.sampling.max_response_tokens, config.rewards.length_discount
-        return length_discounted(correct, lengths, limit, discount)
-    return correct.astype(np.float64)
-
-
-def record_of(
-    step: int,
-    scored: Scored,
-    entropy: float,
-    updates: list[dict[str, float]],
-    seconds: dict[str, float],
-) -> dict[str, Any]:
-    """The line of training.jsonl for a step, counted from 0; everything is counted before dropping.
-
-    Args:
-        entropy: mean over the step's tokens, nats.
-        updates: what is logged of each update; the line has their means.
-        seconds: by phase, "sample" among them.
-    """
-    n, tokens = scored.weights.shape[1], int(scored.lengths.sum())
-    counts = scored.correct.sum(dim=1).numpy()
-    return {
-        "step": step + 1,
-        "reward": scored.rewards.mean().item(),
-        "correct": scored.correct.double().mean().item(),
-        **{
-            f"pass_at_{k}": float(np.mean(pass_at_k(n, counts, k)))
-            for k in (2**power for power in range(n.bit_length()))
-        },
-        "entropy": entropy,
-        "response_tokens": tokens / scored.lengths.numel(),
-        "finished": scored.finished.float().mean().item(),
-        "zero_weight": (scored.weights == 0).float().mean().item(),
-        **{key: float(np.mean([update[key] for update in updates])) for key in updates[0]},
-        "seconds": {phase: round(value, 4) for phase, value in seconds.items()},
-        "tokens_per_second": round(tokens / seconds["sample"]),
-    }
-
-
-def prompts_of_step(families: list[str], training: Training, seed: int, step: int) -> list[int]:
-    """Rows of the training set that one step uses, families in turn.
-
-    Every epoch goes once through the set in a new order, less what does not fill a last step.
-    The order depends on the seed alone, so all methods see the same prompts at the same step.
-
-    Raises: InputError if the set is smaller than one step.
-    """
-    steps_per_epoch = len(families) // training.prompts_per_step
-    if steps_per_epoch == 0:
-        raise InputError(
-            f"the training set has {len(families)} problems; "
-            f"training.prompts_per_step = {training.prompts_per_step} needs at least as many"
-        )
-    epoch, position = divmod(step, steps_per_epoch)
-    shuffled = torch.randperm(len(families), generator=generator_of(seed, "order", epoch)).tolist()
-    # Rank within the family, then position in the shuffle: a round-robin over families.
-    ranks: dict[str, int] = {}
-    keys = []
-    for row in shuffled:
-        keys.append(ranks.get(families[row], 0))
-        ranks[families[row]] = keys[-1] + 1
-    order = [row for _, row in sorted(zip(keys, shuffled, strict=True), key=lambda pair: pair[0])]
-    first = position * training.prompts_per_step
-    return order[first : first + training.prompts_per_step]
-
-
-def learning_rate_share(done: float, optimizer: Optimizer) -> float:
-    """Learning rate as a share of its peak after `done` (0..1) of all updates."""
-    warmup = optimizer.warmup_ratio
-    if done < warmup:
-        return done / warmup
-    if optimizer.schedule == "constant":
-        return 1.0
-    return (1.0 - done) / (1.0 - warmup)
 
 
 def backward(

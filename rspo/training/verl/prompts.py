@@ -23,7 +23,7 @@ from rspo.config import Config
 from rspo.experiment import Experiment, base_name
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.training.local import prompts_of_step, read_prompts
+from rspo.training.prompts import prompts_of_step, read_prompts
 
 
 def experiment_of(rspo: DictConfig) -> Experiment:

@@ -36,8 +36,9 @@ from verl.workers.engine_workers import ActorRolloutRefWorker
 from rspo.errors import InputError
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
-from rspo.training.local import Scored, learning_rate_share, record_of, rewards_of
 from rspo.training.progress import Progress
+from rspo.training.records import Scored, record_of, rewards_of
+from rspo.training.schedule import learning_rate_share
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.estimators import response_advantages
 from rspo.training.verl.interface import require_parameters, require_version

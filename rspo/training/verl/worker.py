@@ -13,7 +13,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from rspo.config import Optimizer
-from rspo.training.local import learning_rate_share
+from rspo.training.schedule import learning_rate_share
 from rspo.training.verl.cpu_rollout import register_rollout
 from rspo.training.verl.interface import require_parameters, require_version
 from rspo.training.verl.optimizer import ScheduledOptimizerConfig
