@@ -26,6 +26,7 @@ from rspo.config import merge
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE, VERIFIERS
+from rspo.training.stopping import STOPPED_STATUS, Stopped, accept_requests
 
 # What each import costs decides where it stands: a command imports what it needs, so that
 # `rspo status` answers at once and scoring does not load torch.
@@ -51,6 +52,7 @@ def pretrain(arguments: argparse.Namespace) -> None:
 
 
 def train(arguments: argparse.Namespace) -> None:
+    accept_requests()
     experiment = _experiment(arguments)
     experiment.cell(arguments.cell)
     if experiment.config.engine == "verl":
@@ -306,7 +308,10 @@ def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 if it did, 2 for what the user can mend (said in one line)."""
+    """Run one command; 0 if it did, 2 for what the user can mend (said in one line).
+
+    75 for a training that stopped on request and is to be tried again.
+    """
     arguments = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, _terminate)
     try:
@@ -319,6 +324,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         print(f"rspo: error: {error.filename or ''}: {os.strerror(error.errno)}", file=sys.stderr)
         return 1
+    except Stopped as stopped:
+        print(f"rspo: {stopped}", file=sys.stderr)
+        return STOPPED_STATUS
     except KeyboardInterrupt:
         print("rspo: interrupted", file=sys.stderr)
         return 130

@@ -44,6 +44,7 @@ from rspo.training.progress import Progress
 from rspo.training.prompts import Prompts, prompts_of_step, read_prompts
 from rspo.training.records import Scored, record_of, rewards_of
 from rspo.training.schedule import learning_rate_share
+from rspo.training.stopping import Stopped, is_requested
 
 # Responses in one forward and backward pass; more than fits the cache of a core is slower.
 CHUNK = 128
@@ -66,7 +67,7 @@ def train(experiment: Experiment, name: str) -> None:
     A killed run goes on from its last checkpoint and ends in the same policy, bit for bit.
 
     Raises: InputError for missing or bad inputs, when another process trains the same cell, and
-        when the gradient is no longer finite.
+        when the gradient is no longer finite; Stopped behind a checkpoint, on request.
     """
     cell, verifier = experiment.cell(name), experiment.config.verifier
     verdicts = experiment.verdicts(name, "train")
@@ -113,8 +114,11 @@ def _run(
     for step in range(len(records), training.steps):
         records.append(learner.step(step, prompts, tokenizer))
         progress.report(step + 1, {key: records[-1][key] for key in ("reward", "entropy")})
-        if (step + 1) % training.checkpoint_every == 0:
+        stop = is_requested() and step + 1 < training.steps
+        if stop or (step + 1) % training.checkpoint_every == 0:
             learner.save(checkpoint, origin, records)
+        if stop:
+            raise Stopped(step + 1)
     return records
 
 
