@@ -25,4 +25,5 @@ rule all:
 
 
 onstart:
+    prepare_for_slurm()
     follow_progress(workflow.dag)

@@ -26,6 +26,7 @@ from rspo.config import merge
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE, VERIFIERS
+from rspo.slurm.job import requeue
 from rspo.training.stopping import STOPPED_STATUS, Stopped, accept_requests
 
 # What each import costs decides where it stands: a command imports what it needs, so that
@@ -325,7 +326,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"rspo: error: {error.filename or ''}: {os.strerror(error.errno)}", file=sys.stderr)
         return 1
     except Stopped as stopped:
-        print(f"rspo: {stopped}", file=sys.stderr)
+        print(f"rspo: {stopped}", file=sys.stderr, flush=True)
+        if said := requeue():
+            print(f"rspo: {said}", file=sys.stderr)
         return STOPPED_STATUS
     except KeyboardInterrupt:
         print("rspo: interrupted", file=sys.stderr)

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,7 +22,9 @@ from pathlib import Path
 
 import pytest
 
-NEEDED = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
+DAEMONS = ("munged", "slurmctld", "slurmd")
+COMMANDS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo", "sacct", "sacctmgr", "sshare")
+NEEDED = DAEMONS + COMMANDS
 GPUS = 8
 # What Debian does not have on every user's path.
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
@@ -58,7 +61,7 @@ DefMemPerCPU=100
 ReturnToService=2
 MailProg=/bin/true
 SlurmdTimeout=10
-SlurmctldTimeout=10
+SlurmctldTimeout=60
 MessageTimeout=30
 KillWait=3
 MinJobAge=300
@@ -84,7 +87,7 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        own = {"PATH": PATH, "SLURM_CONF": str(self.folder / "slurm.conf")}
+        own = {"PATH": f"{self.folder}/bin:{PATH}", "SLURM_CONF": f"{self.folder}/slurm.conf"}
         return {k: v for k, v in os.environ.items() if not k.startswith("SLURM_")} | own
 
     def command(self, *words: str, check: bool = True) -> str:
@@ -232,12 +235,13 @@ def require_slurm() -> None:
 
 
 @contextmanager
-def started(nodes: int = 3, cpus: int = 16, megabytes: int = 64_000) -> Iterator[Cluster]:
+def started(nodes: int = 3, cpus: int = 128, megabytes: int = 1_000_000) -> Iterator[Cluster]:
     """A SLURM with nodes n1, n2, ...; gone afterwards, whatever happened."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = Cluster(folder, [f"n{index + 1}" for index in range(nodes)])
     try:
         _write_config(cluster, cpus, megabytes)
+        _write_commands(cluster)
         _start_munge(cluster)
         cluster.start_controller()
         for node in cluster.nodes:
@@ -263,6 +267,17 @@ def _write_config(cluster: Cluster, cpus: int, megabytes: int) -> None:
     text = CONFIG.format(port=controller, folder=folder) + "\n".join(lines) + "\n" + PARTITIONS
     (folder / "slurm.conf").write_text(text)
     (folder / "gres.conf").write_text(f"Name=gpu Type=h800 File={folder}/h800_[0-{GPUS - 1}]\n")
+
+
+def _write_commands(cluster: Cluster) -> None:
+    """SLURM's commands for this cluster: Snakemake's plugin forgets SLURM_CONF inside a job."""
+    folder = cluster.folder / "bin"
+    folder.mkdir()
+    for name in COMMANDS:
+        real = shutil.which(name, path=PATH)
+        script = folder / name
+        script.write_text(f'#!/bin/sh\nSLURM_CONF={cluster.folder}/slurm.conf exec {real} "$@"\n')
+        script.chmod(0o755)
 
 
 def _start_munge(cluster: Cluster) -> None:
@@ -291,7 +306,8 @@ def main() -> None:
     if missing():
         raise SystemExit(f"not installed here: {', '.join(missing())}")
     with started() as cluster:
-        print(f"export SLURM_CONF={cluster.folder}/slurm.conf", flush=True)
+        print(f"export SLURM_CONF={cluster.folder}/slurm.conf PATH={cluster.folder}/bin:$PATH")
+        sys.stdout.flush()
         with suppress(KeyboardInterrupt):
             signal.pause()
 

@@ -4,6 +4,8 @@
 # not have to be looked for. (tee -i: Ctrl-C is for the command, which then has a last word.)
 
 import json
+import os
+import re
 import shlex
 import threading
 from pathlib import Path
@@ -15,8 +17,12 @@ from rspo.files import fingerprint
 from rspo.evaluation.agreement import compared
 from rspo.figures import FIGURES, SUFFIXES, available
 from rspo.rewards import NEED_JUDGE
+from rspo.slurm.faults import FailureLines, watch_controller
+from rspo.slurm.job import forward_requests
+from rspo.slurm.queue import require_no_jobs_in
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
+from snakemake.logging import logger
 
 SCALE = config.get("scale", "tiny")
 MIRROR = config.get("mirror")
@@ -27,6 +33,11 @@ try:
     require_mirror(Path(MIRROR) if MIRROR else None, experiment.data_sets.values())
 except InputError as error:
     raise WorkflowError(str(error))
+
+# In a job, the signal before its time limit is for `rspo train` alone, which then asks for another.
+if "SLURM_JOB_ID" in os.environ:
+    forward_requests()
+    shell.prefix("set -euo pipefail; trap '' USR1; ")
 
 # The same options for every `rspo` command. They are no params: which files a change remakes is
 # decided by the settings that each file depends on, so that seeds=3 adds cells and redoes none.
@@ -77,6 +88,24 @@ def judge_servers(verifier):
     """How many servers a job starts; the profile says how many there may be at a time."""
     settings = experiment.config.xverify
     return int(verifier in NEED_JUDGE and settings is not None and settings.url is None)
+
+
+def cells_on_several_nodes():
+    """Regular expression: the cells whose model is trained on more than one node."""
+    models = [model for model in experiment.config.models if experiment.nodes_of(model) > 1]
+    return rf"({'|'.join(map(re.escape, models))})--[^/]+--s\d+" if models else r"(?!)"
+
+
+def prepare_for_slurm():
+    """Where SLURM runs the jobs: nobody's may be in this folder yet, and each failure is a line."""
+    if workflow.executor_plugin.name != "slurm":
+        return
+    try:
+        require_no_jobs_in(Path.cwd())
+    except InputError as error:
+        raise WorkflowError(str(error))
+    logger.addHandler(FailureLines(Path(RESULTS) / "logs"))
+    watch_controller()
 
 
 def follow_progress(dag):

@@ -1,6 +1,7 @@
 rule prepare:
     output:
         f"{RESULTS}/problems/{{data_set}}.parquet",
+    localrule: True
     log:
         f"{RESULTS}/logs/prepare/{{data_set}}.log",
     params:
@@ -14,6 +15,7 @@ rule contamination:
         [f"{RESULTS}/problems/{data_set}.parquet" for data_set in experiment.data_sets],
     output:
         f"{RESULTS}/tables/contamination.csv",
+    localrule: True
     log:
         f"{RESULTS}/logs/contamination.log",
     params:

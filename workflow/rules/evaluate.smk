@@ -15,6 +15,7 @@ rule sample:
 rule fetch_prompt:
     output:
         str(experiment.judge_prompt),
+    localrule: True
     log:
         f"{RESULTS}/logs/fetch_prompt.log",
     params:

@@ -3,6 +3,7 @@ rule figure:
         lambda wildcards: figure_of(wildcards).inputs(experiment),
     output:
         multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),
+    localrule: True
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
     params:
@@ -19,6 +20,7 @@ rule tables:
         ],
     output:
         f"{RESULTS}/tables/curves.csv",
+    localrule: True
     log:
         f"{RESULTS}/logs/tables.log",
     shell:
@@ -33,6 +35,7 @@ rule publish_figure:
         "reports/{figure}.pdf",
         report("reports/{figure}.png", caption="../report/{figure}.rst"),
         "reports/{figure}.csv",
+    localrule: True
     params:
         scale=SCALE,
     shell:
@@ -44,6 +47,7 @@ rule publish_table:
         f"{RESULTS}/tables/{{table}}.csv",
     output:
         "reports/tables/{table}.csv",
+    localrule: True
     params:
         scale=SCALE,
     shell:

@@ -1,6 +1,7 @@
 rule pretrain:
     output:
         directory(f"{RESULTS}/cells/{{model}}--base/policy"),
+    localrule: True
     log:
         f"{RESULTS}/logs/pretrain/{{model}}.log",
     params:

@@ -17,3 +17,12 @@ rule train:
         settings=settings("train", "cell"),
     shell:
         "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -i {log}"
+
+
+# The same on several nodes, started once on each; slurm/config.yaml says on how many.
+use rule train as train_on_nodes with:
+    wildcard_constraints:
+        cell=cells_on_several_nodes(),
+
+
+ruleorder: train_on_nodes > train
