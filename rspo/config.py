@@ -213,6 +213,14 @@ class Optimizer(Section):
     gradient_clip: float | None = Field(default=None, gt=0)
 
 
+class Validation(Section):
+    """When and on what a policy is measured while it trains."""
+
+    every: Positive | None  # steps; null: never
+    problems: Positive
+    samples: Positive  # of each problem
+
+
 class Training(Section):
     steps: Positive
     prompts_per_step: Positive
@@ -220,6 +228,7 @@ class Training(Section):
     optimizer: Optimizer
     ppo_clip: float = Field(gt=0, lt=1)
     checkpoint_every: Positive
+    validation: Validation
 
     @model_validator(mode="after")
     def _whole_mini_batches(self) -> "Training":
@@ -238,6 +247,7 @@ class VerlSettings(Section):
     nodes: Positive
     ranks_per_node: Positive  # processes that share a policy; on cuda, one GPU each
     loss_aggregation: Literal["seq-mean-token-sum", "token-mean"]
+    loggers: tuple[Literal["console", "tensorboard", "wandb", "trackio"], ...]  # verl's own
     overrides: dict[str, Any] = {}  # verl's own keys, laid over everything else
 
     @property
@@ -391,6 +401,14 @@ class Config(Section):
                 f"training.prompts_per_step = {self.training.prompts_per_step} is more than the "
                 f"{len(train.families) * train.problems} problems of data.train"
             )
+        held_out, validation = self.data.validation.generated, self.training.validation
+        if held_out and validation.every:
+            problems = len(held_out.families) * held_out.problems
+            if problems < validation.problems:
+                raise ValueError(
+                    f"training.validation.problems = {validation.problems} is more than the "
+                    f"{problems} problems of data.validation"
+                )
         if self.engine == "verl" and self.verl is None:
             raise ValueError("engine = 'verl' needs the section verl")
         if self.engine == "local" and self.sampling.top_p != 1:

@@ -68,9 +68,12 @@ def _train(experiment: "Experiment", name: str) -> Settings:
     found.pop("rules", None)  # better rules make better scores; they do not undo weeks of training
     found["learning_rate"] = config.models[cell.model].learning_rate
     found |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
-    del found["training"]["checkpoint_every"]  # decides nothing about the result
+    # Neither decides anything about the policy; a log that lacks a validation is no reason to
+    # train for hours again. The log's provenance says which one it has.
+    del found["training"]["checkpoint_every"], found["training"]["validation"]
     if config.engine == "verl" and config.verl is not None:
-        found["verl"] = [config.verl.model_dump(mode="json"), config.models[cell.model].verl]
+        verl = config.verl.model_dump(mode="json", exclude={"loggers"})
+        found["verl"] = [verl, config.models[cell.model].verl]
     if cell.reward == "length":
         found["rewards"] = config.rewards.model_dump(mode="json")
     return found

@@ -184,6 +184,7 @@ def training(**changes: object) -> Training:
         "optimizer": optimizer,
         "ppo_clip": 0.2,
         "checkpoint_every": 5,
+        "validation": {"every": None, "problems": 1, "samples": 1},
     }
     return Training.model_validate(values | changes)
 

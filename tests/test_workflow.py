@@ -60,7 +60,7 @@ def test_all_at_tiny_scale_is_25_cells_two_bases_and_their_evaluation(planning: 
     plan = jobs(snakemake(planning, "-n", "all"))
     assert plan["train"] == 25
     assert plan["pretrain"] == 2
-    assert plan["prepare"] == 6
+    assert plan["prepare"] == 7
     assert plan["sample"] == plan["score"] == 27 * 5
     assert plan["curves"] == 27
 
@@ -69,7 +69,7 @@ def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
     plan = jobs(snakemake(planning, "-n", "all", "--config", "scale=paper"))
     assert plan["train"] == 25
     assert plan["pretrain"] == 2
-    assert plan["prepare"] == 8
+    assert plan["prepare"] == 9
     # Five benchmarks for all policies, two more for the eight of the contamination-free figure.
     assert plan["sample"] == plan["score"] == 27 * 5 + 8 * 2
     assert plan["curves"] == 27 + 8
@@ -219,5 +219,5 @@ def test_one_entry_in_the_config_adds_a_benchmark(tmp_path: Path) -> None:
     done = snakemake(folder, "results/paper/problems/olympics.parquet", *options)
     assert done.returncode == 0, done.stderr
     plan = jobs(snakemake(folder, "-n", "all", *options))
-    assert plan["prepare"] == 8  # the new set is there
+    assert plan["prepare"] == 9  # the new set is there
     assert plan["sample"] == plan["score"] == 27 * 6 + 8 * 2

@@ -18,12 +18,11 @@ that one CPU can train.
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,12 +41,15 @@ from rspo.seeds import generator_of
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.progress import Progress
 from rspo.training.prompts import Prompts, prompts_of_step, read_prompts
-from rspo.training.records import Scored, record_of, rewards_of
+from rspo.training.records import Scored, judge, record_of, rewards_of
 from rspo.training.schedule import learning_rate_share
 from rspo.training.stopping import Stopped, is_requested
+from rspo.training.validation import held_out_prompts, is_due, log_origin, validation_record
 
 # Responses in one forward and backward pass; more than fits the cache of a core is slower.
 CHUNK = 128
+# Held-out problems sampled together.
+HELD_OUT_CHUNK = 32
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def train(experiment: Experiment, name: str) -> None:
         sampling = experiment.config.sampling
         prompts, left_out = read_prompts(data, tokenizer, sampling)
         notes = report_too_long(left_out, sampling, "left out of training")
+        held_out = held_out_prompts(experiment, tokenizer)
         learner = Learner(experiment, cell, qwen2.load(base), verify)
         # What a checkpoint must have been made with to be gone on from.
         origin = {
@@ -88,15 +91,18 @@ def train(experiment: Experiment, name: str) -> None:
             "base": sha256(base / "model.safetensors"),
             "problems": sha256(data),
         }
-        records = _run(experiment, learner, prompts, tokenizer, origin)
+        records = _run(experiment, learner, prompts, held_out, tokenizer, origin)
         with whole(experiment.policy(name)) as partial:
             # Snakemake's timestamp of the base folder would make the new one look as old.
             shutil.copytree(base, partial, ignore=shutil.ignore_patterns(".snakemake*"))
             ids = {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
             qwen2.save(learner.model, partial, ids)
         write_json_lines(experiment.training_log(name), records)
-        for path in (experiment.policy(name), experiment.training_log(name)):
-            write_provenance(path, origin, inputs=[base, data], notes=notes)
+        log_settings, log_inputs = log_origin(experiment, origin)
+        write_provenance(experiment.policy(name), origin, [base, data], notes=notes)
+        write_provenance(
+            experiment.training_log(name), log_settings, [base, data, *log_inputs], notes=notes
+        )
         shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
 
 
@@ -104,6 +110,7 @@ def _run(
     experiment: Experiment,
     learner: "Learner",
     prompts: Prompts,
+    held_out: Prompts | None,
     tokenizer: ChatTokenizer,
     origin: dict[str, Any],
 ) -> list[dict[str, Any]]:
@@ -113,6 +120,8 @@ def _run(
     progress = Progress(checkpoint, len(records), training.steps)
     for step in range(len(records), training.steps):
         records.append(learner.step(step, prompts, tokenizer))
+        if held_out is not None and is_due(step + 1, training):
+            records[-1] |= learner.validate(step, held_out, tokenizer)
         progress.report(step + 1, {key: records[-1][key] for key in ("reward", "entropy")})
         stop = is_requested() and step + 1 < training.steps
         if stop or (step + 1) % training.checkpoint_every == 0:
@@ -165,16 +174,9 @@ class Learner:
         seconds = {}
         started = time.perf_counter()
         rows = prompts_of_step(prompts.families, self.training, self.cell.seed, step)
-        responses = sample(
-            self.model,
-            [prompts.tokens[row] for row in rows],
-            self.cell.n,
-            max_tokens=self.config.sampling.max_response_tokens,
-            end=tokenizer.end,
-            pad=tokenizer.pad,
-            generator=generator_of(self.cell.seed, "sampling", step),
-            temperature=self.config.sampling.temperature,
-        )
+        generator = generator_of(self.cell.seed, "sampling", step)
+        asked = [prompts.tokens[row] for row in rows]
+        responses = self.respond(asked, self.cell.n, tokenizer, generator)
         seconds["sample"] = time.perf_counter() - started
         rollout = self.reward(prompts, rows, responses, tokenizer)
         seconds["reward"] = time.perf_counter() - started - seconds["sample"]
@@ -191,19 +193,32 @@ class Learner:
         entropy = (responses.entropy.sum() / lengths.sum()).item()
         return record_of(step, scored, entropy, updates, seconds)
 
+    def respond(
+        self,
+        prompts: Sequence[Sequence[int]],
+        n: int,
+        tokenizer: ChatTokenizer,
+        generator: torch.Generator,
+    ) -> Responses:
+        """n responses to every prompt, by the policy as it is."""
+        return sample(
+            self.model,
+            prompts,
+            n,
+            max_tokens=self.config.sampling.max_response_tokens,
+            end=tokenizer.end,
+            pad=tokenizer.pad,
+            generator=generator,
+            temperature=self.config.sampling.temperature,
+        )
+
     def reward(
         self, prompts: Prompts, rows: list[int], responses: Responses, tokenizer: ChatTokenizer
     ) -> Rollout:
         """Judge the responses and weigh them, before anything is dropped."""
-        n = self.cell.n
-        lengths = responses.lengths.tolist()
-        tokens = zip(responses.tokens.tolist(), lengths, strict=True)
-        texts = tokenizer.decode([ids[:length] for ids, length in tokens])
-        texts = [text.removesuffix(tokenizer.end_text) for text in texts]
-        answers = [prompts.answers[row] for row in rows for _ in range(n)]
-        questions = [prompts.questions[row] for row in rows for _ in range(n)]
-        verdicts = self.verify(texts, answers, questions=questions)
-        correct = np.array([verdict.correct for verdict in verdicts])
+        n, lengths = self.cell.n, responses.lengths.tolist()
+        of_response = [row for row in rows for _ in range(n)]
+        correct = judge(tokens_of(responses), of_response, prompts, tokenizer, self.verify)
         rewards = rewards_of(correct, lengths, self.cell, self.config)
         weights = response_weights(rewards.reshape(-1, n), self.cell.objective, self.cell.k)
         return Rollout(
@@ -213,6 +228,20 @@ class Learner:
             torch.from_numpy(rewards.reshape(-1, n)),
             torch.from_numpy(weights).float(),
         )
+
+    def validate(
+        self, step: int, held_out: Prompts, tokenizer: ChatTokenizer
+    ) -> dict[str, dict[str, float]]:
+        """Pass@k and Max@k on held-out problems after a step, counted from 0."""
+        samples, count = self.training.validation.samples, len(held_out.tokens)
+        tokens: list[list[int]] = []
+        for first in range(0, count, HELD_OUT_CHUNK):
+            prompts = held_out.tokens[first : first + HELD_OUT_CHUNK]
+            generator = generator_of(self.cell.seed, "validation", step, first)
+            tokens += tokens_of(self.respond(prompts, samples, tokenizer, generator))
+        rows = [row for row in range(count) for _ in range(samples)]
+        correct = judge(tokens, rows, held_out, tokenizer, self.verify)
+        return validation_record(correct, [len(ids) for ids in tokens], self.config)
 
     def mini_batches(self) -> Iterator[Tensor]:
         """Rows of the prompts in each mini-batch, in the order of the step's prompts."""
@@ -241,6 +270,12 @@ class Learner:
             )
         self.optimizer.step()
         return {"gradient_norm": float(norm), "clipped": clipped, "learning_rate": rate}
+
+
+def tokens_of(responses: Responses) -> list[list[int]]:
+    """The tokens of each response, without the padding behind it."""
+    lengths = responses.lengths.tolist()
+    return [ids[:length] for ids, length in zip(responses.tokens.tolist(), lengths, strict=True)]
 
 
 def backward(

@@ -15,18 +15,27 @@ from rspo.tables import PROBLEMS, read_table
 
 @dataclass(frozen=True)
 class Prompts:
-    """The training set: tokens, question, accepted answers and family of each prompt."""
+    """A set of problems: tokens, question, accepted answers and family of each prompt."""
 
     tokens: list[list[int]]
     questions: list[str]
     answers: list[list[str]]
     families: list[str]
 
+    def of(self, rows: list[int]) -> "Prompts":
+        """Some of them, in the order of `rows`."""
+        return Prompts(
+            [self.tokens[row] for row in rows],
+            [self.questions[row] for row in rows],
+            [self.answers[row] for row in rows],
+            [self.families[row] for row in rows],
+        )
+
 
 def read_prompts(
     data: Path, tokenizer: ChatTokenizer, sampling: Sampling
 ) -> tuple[Prompts, list[str]]:
-    """The training set as the policy reads it, and the ids of problems too long to be in it."""
+    """A set of problems as the policy reads it, and the ids of those too long to be in it."""
     problems = read_table(data, PROBLEMS)
     tokens = tokenizer.prompts([problem["prompt"] for problem in problems])
     left_out = set(too_long(tokens, sampling))

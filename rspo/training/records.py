@@ -1,5 +1,6 @@
 """What a step's responses were worth, and the line of training.jsonl that says so."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,10 @@ from torch import Tensor
 from rspo.config import Config
 from rspo.evaluation.estimators import pass_at_k
 from rspo.experiment import Cell
+from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import length_discounted
+from rspo.rewards.configured import Verify
+from rspo.training.prompts import Prompts
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,25 @@ class Scored:
     correct: Tensor
     rewards: Tensor
     weights: Tensor
+
+
+def judge(
+    responses: Sequence[Sequence[int]],
+    rows: Sequence[int],
+    prompts: Prompts,
+    tokenizer: ChatTokenizer,
+    verify: Verify,
+) -> NDArray[np.bool_]:
+    """Which responses are correct.
+
+    Args:
+        responses: tokens, the end token included where there is one.
+        rows: the prompt that each answers, a row of `prompts`.
+    """
+    texts = [text.removesuffix(tokenizer.end_text) for text in tokenizer.decode(responses)]
+    answers = [prompts.answers[row] for row in rows]
+    questions = [prompts.questions[row] for row in rows]
+    return np.array([verdict.correct for verdict in verify(texts, answers, questions=questions)])
 
 
 def rewards_of(

@@ -1,9 +1,13 @@
+# A cell is validated on held-out problems or not, which changes its log and never its policy: they
+# are always an input, and no reason to train again.
+#
 # Checkpoints lie beside the outputs and are not declared: Snakemake deletes what a failed job
 # declared, and a checkpoint is what the next try goes on from.
 rule train:
     input:
         base=lambda wildcards: f"{RESULTS}/cells/{experiment.cell(wildcards.cell).model}--base/policy",
         problems=f"{RESULTS}/problems/train.parquet",
+        held_out=ancient(f"{RESULTS}/problems/validation.parquet"),
         prompt=judge_prompt(experiment.config.verifier),
     output:
         policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),

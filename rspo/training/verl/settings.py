@@ -7,6 +7,7 @@ scale's `verl.overrides`. A key that verl does not have is an error.
 
 import contextlib
 import copy
+import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -63,6 +64,7 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     if settings is None:
         raise InputError(f"config/{experiment.scale}.yaml: engine = 'verl' needs the section verl")
     _require_equal_shares(experiment.config, cell, settings)
+    _require_loggers(settings)
     device = OmegaConf.load(Path(__file__).with_name(f"{settings.device}.yaml"))
     layers = {
         f"{settings.device}.yaml": device,
@@ -93,7 +95,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
         "data": {
             "custom_cls": {"path": f"pkg://{PROMPTS_MODULE}", "name": "PromptsInOrder"},
             "train_files": problems,
-            "val_files": problems,  # never read: nothing is validated
+            "val_files": problems,  # not used: validation.py has problems of its own
             "shuffle": False,  # the order is the cell's own
             "train_batch_size": training.prompts_per_step,
             "max_prompt_length": sampling.max_prompt_tokens,
@@ -131,6 +133,12 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
                 "n": cell.n,
                 "temperature": sampling.temperature,
                 "top_p": sampling.top_p,
+                "val_kwargs": {
+                    "n": training.validation.samples,
+                    "temperature": sampling.temperature,
+                    "top_p": sampling.top_p,
+                    "do_sample": True,
+                },
                 "seed": cell.seed,
                 "calculate_log_probs": True,  # for the entropy
                 "agent": {"default_agent_loop": "rspo_prompt"},
@@ -138,7 +146,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             },
         },
         "trainer": {
-            "logger": [],  # training.jsonl is written by this package
+            "logger": list(settings.loggers),  # training.jsonl is written by this package
             "project_name": "rspo",
             "experiment_name": cell.name,
             "nnodes": settings.nodes,
@@ -169,6 +177,13 @@ def _require_equal_shares(config: Config, cell: Cell, settings: VerlSettings) ->
             f"{cell.n} responses cannot be shared by {settings.ranks} ranks; allowed: ranks that "
             f"divide {responses}"
         )
+
+
+def _require_loggers(settings: VerlSettings) -> None:
+    """Raises: InputError if the package behind a logger is not installed."""
+    for name in settings.loggers:
+        if name != "console" and importlib.util.find_spec(name) is None:
+            raise InputError(f"verl.loggers: {name} is not installed; `pip install {name}` does it")
 
 
 @cache

@@ -4,6 +4,8 @@ Depends on verl/trainer/main_ppo.py, whose `run_ppo` starts it, and on
 verl/trainer/ppo/v1/agent_loop_tq.py.
 """
 
+import os
+
 import transfer_queue
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
@@ -22,6 +24,8 @@ class Task:
         OmegaConf.resolve(config)
         experiment = experiment_of(config.rspo)
         verdicts = experiment.verdicts(config.rspo.cell, "train")
+        # Of verl's logger of that name; `tensorboard --logdir results/tiny/cells` shows all cells.
+        os.environ["TENSORBOARD_DIR"] = str(experiment.folder(config.rspo.cell) / "tensorboard")
         transfer_queue.init(config.transfer_queue)
         try:
             with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
@@ -34,5 +38,6 @@ class Task:
                     reward_loop_worker_handles=None,  # the trainer rewards whole batches
                 )
                 trainer.fit(agents)
+                trainer.logger.finish()
         finally:
             transfer_queue.close()

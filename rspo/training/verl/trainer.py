@@ -17,13 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import ray
-import torch
-import transfer_queue
-from numpy.typing import NDArray
 from omegaconf import DictConfig
-from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.utils import Role
@@ -37,12 +32,15 @@ from rspo.errors import InputError
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.progress import Progress
-from rspo.training.records import Scored, record_of, rewards_of
+from rspo.training.records import Scored, judge, record_of
 from rspo.training.schedule import learning_rate_share
+from rspo.training.validation import held_out_prompts, is_due, validation_record
+from rspo.training.verl.batches import as_metrics, put_in_order
 from rspo.training.verl.dropping import kept_rows, update_settings
-from rspo.training.verl.estimators import response_advantages
 from rspo.training.verl.interface import require_parameters, require_version
 from rspo.training.verl.prompts import PromptsInOrder, experiment_of
+from rspo.training.verl.scoring import Scoring
+from rspo.training.verl.validation import held_out_responses
 from rspo.training.verl.worker import PolicyWorker
 
 require_version()
@@ -81,6 +79,8 @@ class Trainer(PPOTrainerSync):
         self.training = self.experiment.config.training
         self.verify = verify
         self.chat = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
+        self.scoring = Scoring(self.experiment.config, self.cell, self.chat, verify)
+        self.held_out = held_out_prompts(self.experiment, self.chat)
         self.records: list[dict[str, Any]] = []
 
     # --- what verl is given -----------------------------------------------------------------------
@@ -126,94 +126,39 @@ class Trainer(PPOTrainerSync):
             global_steps=self.global_steps, partition_id="train", batch_size=sample_batch_size
         )
         self.on_sample_end()
-        batch = self._in_order_of_sampling(batch)
+        expected = self.training.prompts_per_step * self.cell.n
+        places = put_in_order(batch, expected, f"{self.cell.name}: step {self.global_steps}")
         seconds["sample"] = time.perf_counter() - started
-        scored, entropy = self._score(batch)
+        dataset: PromptsInOrder = self.train_dataset
+        rows = [dataset.rows[place] for place in places]
+        scored, entropy = self.scoring.score(batch, rows, dataset.prompts)
         seconds["reward"] = time.perf_counter() - started - seconds["sample"]
         updates = self._updates(batch, scored, metrics)
         seconds["update"] = time.perf_counter() - started - sum(seconds.values())
         record = record_of(self.global_steps - 1, scored, entropy, updates, seconds)
+        if is_due(self.global_steps, self.training):
+            record |= self._validation()
         metrics["actor/entropy"] = entropy  # verl's own follows loss_agg_mode and what is kept
+        metrics.update(as_metrics(record))
         self._log(record)
         timing_raw.update(seconds)
         return batch
 
+    def _validation(self) -> dict[str, dict[str, float]]:
+        """Pass@k and Max@k on held-out problems, by the servers with the weights of this step."""
+        assert self.held_out is not None  # is_due says so
+        config, samples = self.experiment.config, self.training.validation.samples
+        self.checkpoint_manager.update_weights(self.global_steps)
+        tokens, rows = held_out_responses(
+            self.agent_loop_manager, self.replay_buffer, self.held_out, samples, self.global_steps
+        )
+        self.checkpoint_manager.sleep_replicas()
+        correct = judge(tokens, rows, self.held_out, self.chat, self.verify)
+        return validation_record(correct, [len(ids) for ids in tokens], config)
+
     def _log(self, record: dict[str, Any]) -> None:
         self.records.append(record)
         self.progress.report(self.global_steps, {key: record[key] for key in ("reward", "entropy")})
-
-    def _in_order_of_sampling(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """Prompts in the order of the step, each with its n responses in theirs.
-
-        Raises: InputError if the server failed to answer some requests.
-        """
-        expected = self.training.prompts_per_step * self.cell.n
-        if len(batch) != expected:
-            raise InputError(
-                f"{self.cell.name}: step {self.global_steps} has {len(batch)} responses instead of "
-                f"{expected}; the log above says why the rest failed"
-            )
-        places = _field(batch, "index")
-        sessions = [int(key.rsplit("_", 2)[1]) for key in batch.keys]
-        order = sorted(range(expected), key=lambda row: (int(places[row]), sessions[row]))
-        batch.reorder(order)
-        return batch
-
-    def _score(self, batch: KVBatchMeta) -> tuple[Scored, float]:
-        """Reward and weigh the batch, before anything is dropped; its entropy, nats a token.
-
-        The entropy is the mean of -log p over the tokens that were sampled, which is what the
-        servers tell; its expectation is the entropy of the distributions they were sampled from.
-        """
-        data = _fields(batch, "responses", "rollout_log_probs")
-        tokens = [response.tolist() for response in data["responses"].unbind()]
-        lengths = [len(response) for response in tokens]
-        correct = self._correct(batch, tokens)
-        shape = (-1, self.cell.n)
-        limit = self.experiment.config.sampling.max_response_tokens
-        rewards = torch.from_numpy(
-            rewards_of(correct, lengths, self.cell, self.experiment.config)
-        ).view(shape)
-        advantages = response_advantages(rewards, self.cell.objective, self.cell.k)
-        scored = Scored(
-            torch.tensor(lengths).view(shape),
-            # Below the limit a server stops at an end token only; a model may have several.
-            torch.tensor(
-                [len(response) < limit or response[-1] == self.chat.end for response in tokens]
-            ).view(shape),
-            torch.from_numpy(correct).view(shape),
-            rewards,
-            (advantages / self.cell.n).float(),
-        )
-        self._write_advantages(batch, scored)
-        entropy = -torch.cat(data["rollout_log_probs"].unbind()).double().mean().item()
-        return scored, entropy
-
-    def _correct(self, batch: KVBatchMeta, tokens: list[list[int]]) -> NDArray[np.bool_]:
-        dataset: PromptsInOrder = self.train_dataset
-        rows = [dataset.rows[int(place)] for place in _field(batch, "index")]
-        texts = [text.removesuffix(self.chat.end_text) for text in self.chat.decode(tokens)]
-        verdicts = self.verify(
-            texts,
-            [dataset.prompts.answers[row] for row in rows],
-            questions=[dataset.prompts.questions[row] for row in rows],
-        )
-        return np.array([verdict.correct for verdict in verdicts])
-
-    def _write_advantages(self, batch: KVBatchMeta, scored: Scored) -> None:
-        """On every token of a response, where verl's actor and its metrics look for them."""
-        lengths = scored.lengths.flatten().tolist()
-        advantages = (self.cell.n * scored.weights).flatten().tolist()
-        fields = {
-            "advantages": _on_tokens(advantages, lengths),
-            "returns": _on_tokens(advantages, lengths),
-            "rm_scores": _at_the_end(scored.rewards.flatten().tolist(), lengths),
-        }
-        transfer_queue.kv_batch_put(
-            keys=batch.keys,
-            partition_id=batch.partition_id,
-            fields=TensorDict(fields, batch_size=len(batch)),
-        )
 
     def _updates(
         self, batch: KVBatchMeta, scored: Scored, metrics: dict[str, Any]
@@ -278,29 +223,3 @@ class Trainer(PPOTrainerSync):
         chosen = batch.select_keys([batch.keys[row] for row in rows])
         chosen.extra_info["temperature"] = self.config.actor_rollout_ref.rollout.temperature
         return chosen
-
-
-def _fields(batch: KVBatchMeta, *names: str) -> TensorDict:
-    return transfer_queue.kv_batch_get(
-        keys=batch.keys, partition_id=batch.partition_id, select_fields=list(names)
-    )
-
-
-def _field(batch: KVBatchMeta, name: str) -> list[Any]:
-    return list(_fields(batch, name)[name])
-
-
-def _on_tokens(values: list[float], lengths: list[int]) -> Tensor:
-    """Each value on every token of its response: a nested tensor (B, T of each)."""
-    rows = [torch.full((length,), value) for value, length in zip(values, lengths, strict=True)]
-    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
-
-
-def _at_the_end(values: list[float], lengths: list[int]) -> Tensor:
-    """Each value on the last token of its response: a nested tensor (B, T of each)."""
-    rows = []
-    for value, length in zip(values, lengths, strict=True):
-        row = torch.zeros(length)
-        row[-1] = value
-        rows.append(row)
-    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
