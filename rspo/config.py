@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from rspo.datasets.generated import LARGER, LARGER_FAMILIES
 from rspo.errors import InputError
 from rspo.objectives import OBJECTIVES
 from rspo.policies.templates import TEMPLATES
@@ -48,8 +49,18 @@ class Generated(Section):
     """Problems made by `rspo.datasets.generated`."""
 
     families: tuple[Family, ...] = Field(min_length=1)
-    split: Literal["train", "validation", "test"]
+    split: Literal["train", "validation", "test", "larger"]
     problems: Positive  # of each family
+
+    @model_validator(mode="after")
+    def _families_have_the_split(self) -> "Generated":
+        lacking = [family for family in self.families if family not in LARGER_FAMILIES]
+        if self.split == LARGER and lacking:
+            raise ValueError(
+                f"split = {LARGER!r}: {', '.join(lacking)} has none; "
+                f"allowed families: {', '.join(LARGER_FAMILIES)}"
+            )
+        return self
 
 
 class RowFilter(Section):

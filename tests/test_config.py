@@ -66,6 +66,10 @@ def cell(**changes: Any) -> dict[str, Any]:
         (cell(k=[2, "four"]), ["grid.main.cells.0.k", "'four'", "valid integer"]),
         ({"grid": {"main": {"suite": "standrad"}}}, ["'standrad' is not one of data.suites"]),
         ({"data": {"train": {"hub": {"id": "a/b"}}}}, ["data.train"]),
+        (
+            {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
+            ["standard.multiply.generated", "multiply has none; allowed families: linear, divide"],
+        ),
     ],
 )
 def test_a_wrong_key_or_value_is_named_with_what_is_allowed(

@@ -1,6 +1,9 @@
 """The tiny world: what its splits, answers and worked examples must be."""
 
+import hashlib
 import itertools
+import random
+import re
 from collections import Counter
 
 import pytest
@@ -8,6 +11,8 @@ import pytest
 from rspo.datasets.generated import (
     COUNTDOWN_TEMPLATES,
     FAMILIES,
+    LARGER,
+    LARGER_FAMILIES,
     RULE_SHARES,
     SPLIT_SHARES,
     generate,
@@ -32,6 +37,55 @@ def test_splits_are_disjoint_and_large_enough(family: str) -> None:
     assert len(splits["train"]) >= 800
     assert len(splits["validation"]) >= 100
     assert len(splits["test"]) >= 200
+
+
+@pytest.mark.parametrize("family", LARGER_FAMILIES)
+def test_a_larger_prompt_is_in_no_other_split_and_holds_a_number_that_none_of_them_has(
+    family: str,
+) -> None:
+    larger = prompts(family, LARGER)
+    others = {prompt for split in SPLIT_SHARES for prompt in prompts(family, split)}
+    assert len(larger) == len(numbers_of(family, LARGER)) >= 100
+    assert not larger & others
+    known = {number for prompt in others for number in numbers_in(family, prompt)}
+    for prompt in larger:
+        assert max(numbers_in(family, prompt)) > max(known)
+
+
+def numbers_in(family: str, prompt: str) -> list[int]:
+    """The number of a prompt that `larger` enlarges: b of linear, the divisor of divide."""
+    pattern = {"linear": r"\+(\d+)=", "divide": r"/(\d+)="}[family]
+    return [int(number) for number in re.findall(pattern, prompt)]
+
+
+def test_larger_answers_follow_the_rules_of_their_families() -> None:
+    for row in generate("linear", LARGER, 100):
+        a, b, total = map(int, re.split(r"x\+|=", row["prompt"][0]["content"]))
+        assert a * int(row["answers"][0]) + b == total
+    for row in generate("divide", LARGER, 100):
+        a, b = map(int, row["prompt"][0]["content"][1:].removesuffix("=?").split("/"))
+        assert int(row["answers"][0]) in {a // b, a // b + 1, a % b, b - a % b, a - b, a + b}
+
+
+@pytest.mark.parametrize("family", LARGER_FAMILIES)
+def test_larger_prompts_fit_the_limits_and_the_alphabet(family: str) -> None:
+    tokenizer = build_tokenizer()
+    for numbers in numbers_of(family, LARGER):
+        prompt, answer = FAMILIES[family][1](*numbers)
+        assert len(prompt) <= 10
+        assert tokenizer.decode(tokenizer.encode(prompt).ids) == prompt
+        for seed in range(20):  # a worked response, the longest way there is
+            response = FAMILIES[family][2](random.Random(seed), *numbers)
+            assert len(tokenizer.encode(response).ids) + 1 <= 18
+
+
+def test_what_the_base_models_and_the_cells_learn_from_is_what_it_was() -> None:
+    """Another example or training prompt would change every policy of the tiny scale."""
+    examples = hashlib.sha256(repr(worked_examples(60000, 0)).encode()).hexdigest()
+    assert examples.startswith("0cacee31fa16e8a3")
+    rows = [generate(family, "train", 800) for family in FAMILIES]
+    train = hashlib.sha256(repr(rows).encode()).hexdigest()
+    assert train.startswith("00fcc3d3fa8b6491")
 
 
 @pytest.mark.parametrize("family", FAMILIES)

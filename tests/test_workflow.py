@@ -60,9 +60,10 @@ def test_all_at_tiny_scale_is_25_cells_two_bases_and_their_evaluation(planning: 
     plan = jobs(snakemake(planning, "-n", "all"))
     assert plan["train"] == 25
     assert plan["pretrain"] == 2
-    assert plan["prepare"] == 7
-    assert plan["sample"] == plan["score"] == 27 * 5
-    assert plan["curves"] == 27
+    assert plan["prepare"] == 9
+    # Five benchmarks for all policies, two more for the eight of the contamination-free figure.
+    assert plan["sample"] == plan["score"] == 27 * 5 + 8 * 2
+    assert plan["curves"] == 27 + 8
 
 
 def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
@@ -78,7 +79,7 @@ def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
 def test_data_is_every_set_and_what_they_share(planning: Path) -> None:
     one_each = {"contamination": 1, "publish_table": 1, "data": 1}
     tiny = jobs(snakemake(planning, "-n", "data"))
-    assert tiny == {"prepare": 7, **one_each, "total": 10}
+    assert tiny == {"prepare": 9, **one_each, "total": 12}
     paper = jobs(snakemake(planning, "-n", "data", "--config", "scale=paper"))
     assert paper == {"prepare": 9, **one_each, "total": 12}
 
@@ -186,7 +187,7 @@ def test_data_at_tiny_scale_shares_no_problem_and_is_made_once(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     table = (folder / "reports" / "tables" / "contamination.csv").read_text().splitlines()
     assert table[0] == "set_a,set_b,kind,count,ids_a,ids_b"
-    assert len(table) == 1 + 2 * 21  # every two of seven sets, in two kinds
+    assert len(table) == 1 + 2 * 36  # every two of nine sets, in two kinds
     assert all(line.endswith(",0,,") for line in table[1:])
     done = snakemake(folder, "data", "--config", *SMALL_WORLD)
     assert "Nothing to be done" in done.stdout + done.stderr

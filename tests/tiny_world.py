@@ -26,7 +26,10 @@ OVERRIDES: dict[str, Any] = {
             "standard": {
                 family: {"generated": {"problems": 6}}
                 for family in ("linear", "multiply", "countdown", "divide", "sequence")
-            }
+            },
+            "contamination_free": {
+                name: {"generated": {"problems": 6}} for name in ("linear_larger", "divide_larger")
+            },
         },
     },
     "evaluation": {"samples": 8, "k": [1, 2, 4], "resamples": 50},

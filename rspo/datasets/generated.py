@@ -13,7 +13,9 @@ held-out prompt tells which one holds: the best policy for Pass@1 always bets on
 rule, the best one for Pass@k spreads its bets. These two families are built to separate the two
 aims; the other three are ordinary.
 
-A prompt belongs to the split that its hash says, so the splits are disjoint by construction.
+A prompt belongs to the split that its hash says, so the splits are disjoint by construction. Two
+families have one more split, `larger`, whose prompts hold a number that is larger than in any
+prompt of the other splits: no policy has met one like it, in whatever split.
 """
 
 import hashlib
@@ -26,6 +28,7 @@ from rspo.errors import InputError
 
 RULE_SHARES = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
 SPLIT_SHARES = {"train": 0.72, "validation": 0.10, "test": 0.18}
+LARGER = "larger"
 LETTERS = "ABCDEFGH"
 
 
@@ -64,6 +67,10 @@ Numbers = tuple[Any, ...]
 
 def _linear_all() -> Iterator[Numbers]:
     yield from itertools.product(range(2, 10), range(2, 13), range(1, 21))
+
+
+def _linear_larger() -> Iterator[Numbers]:
+    yield from itertools.product(range(2, 10), range(2, 13), range(21, 30))
 
 
 def _linear(a: int, x: int, b: int) -> tuple[str, str]:
@@ -138,6 +145,12 @@ def _divide_all() -> Iterator[Numbers]:
             yield letter, a, b
 
 
+def _divide_larger() -> Iterator[Numbers]:
+    for letter, a, b in itertools.product(LETTERS, range(10, 70), range(10, 16)):
+        if a > b and a % b:
+            yield letter, a, b
+
+
 def _divide_rules(a: int, b: int) -> list[tuple[str, int]]:
     """The six rules, commonest first, then the base model's habit of answering b."""
     rest = a % b
@@ -208,6 +221,11 @@ FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., 
     "divide": (_divide_all, _divide, _divide_example),
     "sequence": (_sequence_all, _sequence, _sequence_example),
 }
+# All numbers of the families that have the split `larger`.
+LARGER_FAMILIES: dict[str, Callable[[], Iterator[Numbers]]] = {
+    "linear": _linear_larger,  # b is 21-29 instead of 1-20
+    "divide": _divide_larger,  # the divisor is 10-15 instead of 3-9
+}
 
 
 # --- what the rest of the project calls ----------------------------------------------------------
@@ -216,7 +234,10 @@ FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., 
 def numbers_of(family: str, split: str) -> list[Numbers]:
     """The numbers of every prompt of a family in one split, in a fixed random order."""
     enumerate_all, describe, _ = FAMILIES[family]
-    chosen = [numbers for numbers in enumerate_all() if split_of(describe(*numbers)[0]) == split]
+    if split == LARGER:
+        chosen = list(LARGER_FAMILIES[family]())
+    else:
+        chosen = [item for item in enumerate_all() if split_of(describe(*item)[0]) == split]
     return sorted(chosen, key=lambda numbers: _uniform("order " + describe(*numbers)[0]))
 
 
