@@ -31,10 +31,16 @@ rule publish_figure:
         multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),
     output:
         "reports/{figure}.pdf",
-        report("reports/{figure}.png", caption="../report/{figure}.rst"),
+        report(
+            "reports/{figure}.png",
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
         "reports/{figure}.csv",
     params:
         scale=SCALE,
+        caption=lambda wildcards: full_caption(experiment, figure_of(wildcards)),
     shell:
         "cp {input} reports/"
 
