@@ -686,7 +686,7 @@ def test_provenance_names_inputs_and_columns(
 ) -> None:
     for path in FIGURES[name].outputs(tiny):
         note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
-        assert note["inputs"] == [str(item) for item in FIGURES[name].inputs(tiny)]
+        assert list(note["inputs"]) == [str(item) for item in FIGURES[name].inputs(tiny)]
         assert list(note["settings"]["columns"]) == list(drawn["tiny", name][1][0])
     assert len(FIGURES["fig_main"].inputs(tiny)) == 8
     assert not FIGURES["fig_intro"].inputs(tiny)
@@ -837,7 +837,6 @@ def test_a_caption_is_plain_text_also_as_restructured_text(tmp_path: Path, name:
     quiet = {"report_level": 5, "output_encoding": "unicode"}
     body = publish_parts(caption, writer="html5", settings_overrides=quiet)["body"]
     assert html.unescape(body).strip() == f"<p>{caption}</p>"
-
 
 
 def test_settings_hold_what_the_config_decides(tiny: Experiment, paper: Experiment) -> None:

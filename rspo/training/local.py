@@ -37,7 +37,7 @@ from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.qwen2 import Qwen2, response_logits
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.rewards.configured import Verify, verifier_of
+from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
 from rspo.seeds import generator_of
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.progress import Progress
@@ -95,7 +95,8 @@ def train(experiment: Experiment, name: str) -> None:
             qwen2.save(learner.model, partial, ids)
         write_json_lines(experiment.training_log(name), records)
         for path in (experiment.policy(name), experiment.training_log(name)):
-            write_provenance(path, origin, inputs=[base, data], notes=notes)
+            inputs = [base, data, *verifier_inputs(experiment, verifier)]
+            write_provenance(path, origin, inputs, notes=notes)
         shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
 
 
