@@ -140,6 +140,12 @@ def figure(arguments: argparse.Namespace) -> None:
     draw(_experiment(arguments), arguments.name)
 
 
+def report(arguments: argparse.Namespace) -> None:
+    from rspo.report import write_report
+
+    write_report(_experiment(arguments))
+
+
 def trace(arguments: argparse.Namespace) -> None:
     from rspo.trace import trace as lines_of_trace
 
@@ -291,6 +297,8 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command("figure", figure, "draw a figure as pdf, png and csv")
     added.add_argument("name", help="such as fig_scalability")
+
+    command("report", report, "write the page with everything on it, from what is there")
 
     added = command("trace", trace, "who made a file, from what, back to data", of_a_scale=False)
     added.add_argument("file", type=Path, help="such as reports/fig_main.pdf")

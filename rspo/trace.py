@@ -46,6 +46,12 @@ class Made:
         found: list[str] = self.note.get("notes", {}).get("sources", [])
         return found
 
+    @property
+    def content(self) -> str:
+        """What its data say: of a hub data set, the SHA-256 that the config knows it by."""
+        found: str = self.note["notes"].get("content_sha256") or self.note["digest"]
+        return found
+
 
 def read_note(path: Path) -> dict[str, Any] | None:
     """The provenance note beside a file or folder; None if there is none.
@@ -158,7 +164,7 @@ def _tree(
     if made.note and not made.inputs:
         yield f"{rest}    settings: {json.dumps(made.note['settings'])}"
     for source in made.sources:
-        yield f"{rest}    source: {source}"
+        yield f"{rest}    source: {source}, content {made.content}"
     for number, item in enumerate(made.inputs, start=1):
         last = number == len(made.inputs)
         yield from _tree(

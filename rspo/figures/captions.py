@@ -20,14 +20,14 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
     sentences = [
         figure.caption,
         f"{experiment.scale.capitalize()} scale, {labels}.",
-        _policies(experiment, policies),
+        cells_sentence(experiment, policies),
     ]
     if figure.curves:
         sentences.append(_evaluation(experiment, figure))
     return " ".join(sentences)
 
 
-def _policies(experiment: "Experiment", policies: list[str]) -> str:
+def cells_sentence(experiment: "Experiment", policies: list[str]) -> str:
     """Cells named without their seeds, each once, and how many seeds each has."""
     bases = [policy for policy in policies if policy not in experiment.cells]
     cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p in experiment.cells)

@@ -15,6 +15,7 @@ from rspo.files import fingerprint
 from rspo.evaluation.agreement import compared
 from rspo.figures import FIGURES, SUFFIXES, available
 from rspo.figures.captions import full_caption
+from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
