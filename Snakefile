@@ -2,6 +2,7 @@
 #
 #   snakemake all                            everything, at tiny scale
 #   snakemake reports/fig_scalability.pdf    one figure and what it needs
+#   snakemake reports/report.html            everything, on one page
 #   snakemake data                           the problems of every set, and which ones they share
 #   snakemake -n all --config scale=paper    what the paper's own scale would run
 #
@@ -15,6 +16,7 @@ include: "workflow/rules/models.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/report.smk"
 
 
 rule all:
@@ -22,6 +24,7 @@ rule all:
     input:
         expand("reports/{figure}{suffix}", figure=available(experiment), suffix=SUFFIXES),
         "reports/tables/curves.csv",
+        "reports/report.html",
 
 
 onstart:

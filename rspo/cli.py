@@ -8,6 +8,7 @@ rspo sample small--rspo-pass--k4--n16--s0 linear
 rspo score small--rspo-pass--k4--n16--s0 linear
 rspo curves small--rspo-pass--k4--n16--s0 standard
 rspo figure fig_scalability
+rspo trace results/tiny/figures/fig_scalability.pdf
 """
 
 import argparse
@@ -142,6 +143,19 @@ def figure(arguments: argparse.Namespace) -> None:
     draw(_experiment(arguments), arguments.name)
 
 
+def report(arguments: argparse.Namespace) -> None:
+    from rspo.report import write_report
+
+    write_report(_experiment(arguments))
+
+
+def trace(arguments: argparse.Namespace) -> None:
+    from rspo.trace import trace as lines_of_trace
+
+    for line in lines_of_trace(arguments.file):
+        print(line)
+
+
 def status(arguments: argparse.Namespace) -> None:
     from rspo.status import follow, table
 
@@ -208,9 +222,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rspo {rspo.__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    def command(name: str, function: Callable[..., None], text: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, function: Callable[..., None], text: str, of_a_scale: bool = True
+    ) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=text, description=text)
         added.set_defaults(function=function)
+        if not of_a_scale:
+            return added
         added.add_argument(
             "--scale", default="tiny", help="a file config/SCALE.yaml (default: tiny)"
         )
@@ -282,6 +300,11 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command("figure", figure, "draw a figure as pdf, png and csv")
     added.add_argument("name", help="such as fig_scalability")
+
+    command("report", report, "write the page with everything on it, from what is there")
+
+    added = command("trace", trace, "who made a file, from what, back to data", of_a_scale=False)
+    added.add_argument("file", type=Path, help="such as reports/fig_main.pdf")
 
     added = command("status", status, "what is done, what runs, and when it will end")
     added.add_argument("--follow", action="store_true", help="a line every 15 seconds")

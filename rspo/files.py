@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -144,6 +145,36 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def digest(path: Path) -> str:
+    """What a file or folder holds, as 64 hex digits; equal digests mean equal content.
+
+    Of a file its SHA-256; of a folder that of its files' names and digests, hidden ones left out
+    (Snakemake and the hub's client leave notes of their own there).
+
+    Raises: OSError for what is not there.
+    """
+    if not path.is_dir():
+        status = path.stat()
+        return _digest(path, status.st_size, status.st_mtime_ns)
+    lines = []
+    for file in sorted(path.rglob("*")):
+        name = file.relative_to(path)
+        if file.is_file() and not any(part.startswith(".") for part in name.parts):
+            lines.append(f"{digest(file)}  {name.as_posix()}\n")
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+@cache
+def _digest(path: Path, size: int, changed: int) -> str:
+    """Read once by a process that writes several files from the same inputs."""
+    return sha256(path)
+
+
+def provenance_path(path: Path) -> Path:
+    """Where the note of a file or folder stands."""
+    return path.with_name(path.name + ".provenance.json")
+
+
 def write_provenance(
     path: Path,
     settings: Any,
@@ -154,16 +185,22 @@ def write_provenance(
     """Write `<path>.provenance.json`: who made the file or folder `path`, when and from what.
 
     Args:
+        inputs: every file and folder whose content decides that of `path`; recorded with their
+            digests, so that `rspo trace` sees whether one has changed since.
         notes: what else a reader should know, such as which rows were left out.
 
     It stands beside the file, not in it, because it names host and seconds: the file itself stays
     byte for byte the same for the same settings.
+
+    Raises: OSError if `path` or an input is not there.
     """
     note = {
         "file": path.name,
+        "digest": digest(path),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "settings": settings,
         "settings_hash": fingerprint(settings),
-        "inputs": [str(item) for item in inputs],
+        "inputs": {str(item): digest(item) for item in inputs},
         "rspo": rspo.__version__,
         "git_commit": _git_commit(),
         "python": platform.python_version(),
@@ -175,7 +212,7 @@ def write_provenance(
         "gpu_seconds": round(gpu_seconds, 2),
         "notes": dict(notes or {}),
     }
-    write_text(path.with_name(path.name + ".provenance.json"), json.dumps(note, indent=1) + "\n")
+    write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
 
 
 def code_version() -> str:

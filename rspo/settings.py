@@ -108,6 +108,10 @@ def _curves(experiment: "Experiment", _: str) -> Settings:
     return experiment.config.evaluation.model_dump(mode="json", include={"k", "resamples", "seed"})
 
 
+def _report(experiment: "Experiment", _: str) -> Settings:
+    return {"scale": experiment.scale} | experiment.config.model_dump(mode="json")
+
+
 _OF_STEP: dict[str, Callable[["Experiment", str], Settings]] = {
     "prepare": _prepare,
     "contamination": _contamination,
@@ -118,4 +122,5 @@ _OF_STEP: dict[str, Callable[["Experiment", str], Settings]] = {
     "score": _score,
     "agreement": _agreement,
     "curves": _curves,
+    "report": _report,
 }

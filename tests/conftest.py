@@ -1,5 +1,6 @@
 """Where the tests find real rows, and what happens without them."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -10,6 +11,17 @@ import torch
 torch.set_num_threads(1)
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def small_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which a paper of four cells was made, to copy; half a minute once a session."""
+    from tests import small_paper  # here: it imports every step
+
+    root = tmp_path_factory.mktemp("small_results")
+    with contextlib.chdir(root):
+        small_paper.make()
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -22,6 +22,7 @@ from rspo.datasets.content import content_sha256
 from rspo.datasets.prepare import prepare
 from rspo.errors import InputError
 from rspo.experiment import Experiment
+from rspo.files import sha256
 from rspo.tables import PROBLEMS, read_table
 
 from . import paper_scale, tiny_world
@@ -194,9 +195,17 @@ def test_content_that_nobody_knew_is_taken_and_written_down(
     tmp_path: Path, write: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     experiment = with_hub(tmp_path)
-    prepare(experiment, "minerva", write([row("one"), row("two")]))
+    mirror = write([row("one"), row("two")])
+    prepare(experiment, "minerva", mirror)
     came = content_sha256([("one", ["2"]), ("two", ["2"])])
-    assert notes(experiment) == {"rows": 2, "rows_without_answer": [], "content_sha256": came}
+    (file,) = mirror.rglob("*.jsonl")
+    source = f"{file.relative_to(mirror).with_suffix('')} @ sha256:{sha256(file)}"
+    assert notes(experiment) == {
+        "rows": 2,
+        "rows_without_answer": [],
+        "content_sha256": came,
+        "sources": [source],
+    }
     assert f"minerva: taken as it came, content_sha256 {came}" in caplog.text
 
 

@@ -1,6 +1,7 @@
 """Files are whole or not there, and bad tables are named."""
 
 import errno
+import hashlib
 import json
 import os
 import subprocess
@@ -13,7 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from rspo.errors import InputError
-from rspo.files import fingerprint, read_json_lines, whole, write_json_lines, write_provenance
+from rspo.files import (
+    digest,
+    fingerprint,
+    read_json_lines,
+    whole,
+    write_json_lines,
+    write_provenance,
+)
 from rspo.tables import SCORES, read_table, write_table
 
 ROW = {
@@ -155,12 +163,36 @@ def test_fingerprints_ignore_order_and_notice_every_value() -> None:
     assert fingerprint({"a": 1.0}) != fingerprint({"a": 1})
 
 
+def test_a_folders_digest_changes_with_every_name_and_content_and_nothing_hidden(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "weights").write_bytes(b"1")
+    (tmp_path / "config").write_bytes(b"2")
+    before = digest(tmp_path)
+    (tmp_path / ".snakemake_timestamp").touch()
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "download").write_bytes(b"3")
+    assert digest(tmp_path) == before
+    (tmp_path / "part" / "weights").write_bytes(b"2")
+    assert digest(tmp_path) != before
+    (tmp_path / "part" / "weights").write_bytes(b"1")
+    assert digest(tmp_path) == before
+    (tmp_path / "config").rename(tmp_path / "configuration")
+    assert digest(tmp_path) != before
+
+
 def test_provenance_says_who_made_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    write_provenance(path, {"seed": 1}, inputs=[tmp_path / "b"])
+    path, data, folder = tmp_path / "a.parquet", tmp_path / "b", tmp_path / "c"
+    path.write_bytes(b"made")
+    data.write_bytes(b"data")
+    folder.mkdir()
+    write_provenance(path, {"seed": 1}, inputs=[data, folder])
     note = json.loads((tmp_path / "a.parquet.provenance.json").read_text())
     assert note["settings_hash"] == fingerprint({"seed": 1})
-    assert note["inputs"] == [str(tmp_path / "b")]
+    assert note["digest"] == hashlib.sha256(b"made").hexdigest()
+    assert list(note["inputs"]) == [str(data), str(folder)]
+    assert note["inputs"][str(data)] == hashlib.sha256(b"data").hexdigest()
     assert note["packages"]["numpy"] == np.__version__
     assert note["host"] == os.uname().nodename
     assert note["wall_seconds"] >= 0

@@ -38,6 +38,8 @@ def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> No
         problems, notes = _from_hub(experiment, name, data_set.hub, mirror)
     path = experiment.problems(name)
     write_table(path, PROBLEMS, problems)
+    pairs = dict.fromkeys((row["source"], row["revision"]) for row in problems)
+    notes["sources"] = [f"{source} @ {revision}" for source, revision in pairs]
     write_provenance(path, experiment.settings("prepare", name), notes=notes)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.files import whole, write_provenance
-from rspo.rewards.configured import Verify, verifier_of
+from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
 from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table
 
 _COLUMNS = (
@@ -59,7 +59,18 @@ def write_agreement(experiment: Experiment) -> None:
             differing += [place | row for row in rows if row["correct_a"] != row["correct_b"]]
     _write(tables / "agreement.csv", _COLUMNS, counts)
     _write(tables / "disagreements.csv", _DISAGREEMENT_COLUMNS, differing)
-    inputs = [experiment.scores(*pair) for pair in compared(experiment)]
+    inputs = [
+        *verifier_inputs(experiment, against),
+        *(
+            path
+            for policy, benchmark in compared(experiment)
+            for path in (
+                experiment.problems(benchmark),
+                experiment.samples(policy, benchmark),
+                experiment.scores(policy, benchmark),
+            )
+        ),
+    ]
     for name in ("agreement.csv", "disagreements.csv"):
         write_provenance(tables / name, experiment.settings("agreement"), inputs)
 

@@ -16,7 +16,7 @@ from rspo.evaluation.journal import judged_in_chunks
 from rspo.experiment import Experiment
 from rspo.files import code_version, fingerprint, read_json_lines, write_provenance
 from rspo.rewards import Verdict, length_discounted
-from rspo.rewards.configured import verifier_of
+from rspo.rewards.configured import verifier_inputs, verifier_of
 from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
 from rspo.settings import verifier_settings
 from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
@@ -63,7 +63,8 @@ def score(experiment: Experiment, policy: str, benchmark: str) -> None:
             ]
             places = [(sample["problem_id"], sample["sample_index"]) for sample in samples]
             write_table(path, SCORES, _rows(places, verdicts, rewards))
-            inputs = [problems_path, samples_path]
+            judge = verifier_inputs(experiment, experiment.config.verifier)
+            inputs = [problems_path, samples_path, *judge]
             write_provenance(path, experiment.settings("score"), inputs, notes=_notes(verdicts))
     except InputError as error:
         raise InputError(f"{policy} on {benchmark}: {error}") from None
@@ -125,7 +126,8 @@ def score_responses(
         rewards = [float(verdict.correct) for verdict in verdicts]
         write_table(output, SCORES, _rows(places, verdicts, rewards))
         settings = verifier_settings(experiment, verifier) | {"columns": columns}
-        write_provenance(output, settings, inputs=[responses], notes=_notes(verdicts))
+        inputs = [responses, *verifier_inputs(experiment, verifier)]
+        write_provenance(output, settings, inputs, notes=_notes(verdicts))
 
 
 @dataclass(frozen=True)

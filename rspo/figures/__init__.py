@@ -35,7 +35,8 @@ class Figure:
 
     name: of its files, without suffix.
     module: in this package; has COLUMNS, numbers and picture.
-    caption: one sentence, also in workflow/report/<name>.rst.
+    caption: what it shows and what its error is; `captions.full_caption` adds the cells, N and
+        seeds, which follow from the config.
     grids: names in config.grid; none for a figure of formulas.
     objectives: which cells of the grids it draws; none means all.
     curves: whether it reads `experiment.curves(policy, suite)` of its policies, and so draws the
@@ -185,7 +186,7 @@ FIGURES: dict[str, Figure] = {
             "entropy",
             "Entropy of the policy (mean over tokens, in nats) at each training step for policy "
             "gradient (PG) and RSPO; thin: each step, averaged over seeds; thick: its centred "
-            "moving average.",
+            "moving average; no error is drawn.",
             grids=("main",),
             objectives=("policy_gradient", "rspo_pass_at_k"),
             training_logs=True,

@@ -56,13 +56,14 @@ def methods_of(experiment: "Experiment", figure: "Figure") -> list[Method]:
         )
     cells = [experiment.cell(policy) for policy in policies if policy in experiment.cells]
     bases = tuple(policy for policy in policies if policy not in experiment.cells)
-    methods = _trained(cells)
+    methods = trained_methods(cells)
     if bases:
         methods.append(Method("Base", BASE, None, None, bases))
     return methods
 
 
-def _trained(cells: list[Cell]) -> list[Method]:
+def trained_methods(cells: list[Cell]) -> list[Method]:
+    """The lines of some cells of one model; those that differ only in their seeds are one line."""
     seeds: dict[tuple[str, int, int, str], list[str]] = defaultdict(list)
     for cell in cells:
         seeds[cell.objective, cell.k, cell.n, cell.reward].append(cell.name)

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rspo.config import HubModel, Sampling, Scratch
+from rspo.config import HubModel, Model, Sampling, Scratch
 from rspo.datasets.generated import worked_examples
 from rspo.errors import InputError
 from rspo.experiment import Experiment, base_name
@@ -48,8 +48,16 @@ def make_base_policy(experiment: Experiment, model: str) -> None:
                 _train(experiment, name, source.scratch, settings, partial)
             elif source.hub is not None:
                 _fetch(source.hub, partial)
-        write_provenance(folder, settings)
+        write_provenance(folder, settings, notes={"sources": [_origin(source)]})
         shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
+
+
+def _origin(source: Model) -> str:
+    """What a base policy was made from, for its provenance note."""
+    if source.hub is not None:
+        return f"{source.hub.id} @ {source.hub.revision}"
+    assert source.scratch is not None  # one of the two, by the config's check
+    return f"generated/worked examples @ seed {source.scratch.seed}"
 
 
 def _fetch(source: HubModel, folder: Path) -> None:

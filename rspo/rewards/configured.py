@@ -13,6 +13,11 @@ from rspo.rewards import NEED_JUDGE, Verdict, verify
 Verify = Callable[..., list[Verdict]]
 
 
+def verifier_inputs(experiment: Experiment | None, verifier: str) -> list[Path]:
+    """Files that decide a verdict besides the response and the answers, for provenance notes."""
+    return [experiment.judge_prompt] if experiment and verifier in NEED_JUDGE else []
+
+
 @contextmanager
 def verifier_of(experiment: Experiment | None, verifier: str, verdicts: Path) -> Iterator[Verify]:
     """`verify` with everything but responses, answers and questions decided.

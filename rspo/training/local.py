@@ -36,7 +36,7 @@ from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.qwen2 import Qwen2, response_logits
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.rewards.configured import Verify, verifier_of
+from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
 from rspo.seeds import generator_of
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.progress import Progress
@@ -98,10 +98,11 @@ def train(experiment: Experiment, name: str) -> None:
             ids = {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
             qwen2.save(learner.model, partial, ids)
         write_json_lines(experiment.training_log(name), records)
+        inputs = [base, data, *verifier_inputs(experiment, verifier)]
         log_settings, log_inputs = log_origin(experiment, origin)
-        write_provenance(experiment.policy(name), origin, [base, data], notes=notes)
+        write_provenance(experiment.policy(name), origin, inputs, notes=notes)
         write_provenance(
-            experiment.training_log(name), log_settings, [base, data, *log_inputs], notes=notes
+            experiment.training_log(name), log_settings, [*inputs, *log_inputs], notes=notes
         )
         shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
 

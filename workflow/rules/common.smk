@@ -16,6 +16,8 @@ from rspo.experiment import Experiment
 from rspo.files import fingerprint
 from rspo.evaluation.agreement import compared
 from rspo.figures import FIGURES, SUFFIXES, available
+from rspo.figures.captions import full_caption
+from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm.faults import FailureLines, watch_controller
 from rspo.slurm.job import forward_requests

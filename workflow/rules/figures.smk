@@ -27,19 +27,26 @@ rule tables:
         "rspo tables {OPTIONS} 2>&1 | tee -i {log}"
 
 
-# reports/ holds the chosen scale; results/ keeps every scale's own.
+# reports/ holds the chosen scale; results/ keeps every scale's own. The notes that say who made a
+# file go with it.
 rule publish_figure:
     input:
         multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),
     output:
         "reports/{figure}.pdf",
-        report("reports/{figure}.png", caption="../report/{figure}.rst"),
+        report(
+            "reports/{figure}.png",
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
         "reports/{figure}.csv",
     localrule: True
     params:
         scale=SCALE,
+        caption=lambda wildcards: full_caption(experiment, figure_of(wildcards)),
     shell:
-        "cp {input} reports/"
+        "for file in {input}; do cp $file{{,.provenance.json}} reports/; done"
 
 
 rule publish_table:
@@ -51,4 +58,4 @@ rule publish_table:
     params:
         scale=SCALE,
     shell:
-        "cp {input} {output}"
+        "cp {input}{{,.provenance.json}} reports/tables/"

@@ -42,7 +42,8 @@ def fetch_prompt(upstream: Upstream, path: Path) -> None:
             ) from None
     template_in(source, f"{upstream.repository}/{_FILE}")
     write_text(path, source)
-    write_provenance(path, upstream.model_dump())
+    notes = {"sources": [f"{upstream.repository}/{_FILE} @ {upstream.commit}"]}
+    write_provenance(path, upstream.model_dump(), notes=notes)
 
 
 def _git(folder: str, *arguments: str) -> str:

@@ -26,6 +26,7 @@ from rspo.files import (
     write_text,
 )
 from rspo.rewards import NEED_JUDGE
+from rspo.rewards.configured import verifier_inputs
 from rspo.training.verl.interface import require_version
 
 if TYPE_CHECKING:
@@ -78,9 +79,11 @@ def train(experiment: Experiment, name: str) -> None:
         _collect(experiment, name, base)
         trainer = config.trainer
         devices = trainer.nnodes * trainer.n_gpus_per_node if trainer.device == "cuda" else 0
-        for path in (experiment.policy(name), experiment.training_log(name)):
+        inputs = [base, data, *verifier_inputs(experiment, experiment.config.verifier)]
+        written = (experiment.policy(name), experiment.training_log(name))
+        for path in (*written, experiment.folder(name) / CONFIG_FILE):
             write_provenance(
-                path, origin, [base, data], gpu_seconds=devices * (time.monotonic() - started)
+                path, origin, inputs, gpu_seconds=devices * (time.monotonic() - started)
             )
         shutil.rmtree(checkpoint)
 

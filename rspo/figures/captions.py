@@ -1,0 +1,47 @@
+"""The whole caption of a figure: what it shows, of which cells, with how many samples and seeds."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rspo.experiment import Experiment
+    from rspo.figures import Figure
+
+
+def full_caption(experiment: "Experiment", figure: "Figure") -> str:
+    """The registry's caption, and after it what follows from the config: no name is typed twice.
+
+    Raises: InputError for a figure whose grids the config lacks.
+    """
+    if not figure.inputs(experiment):
+        return f"{figure.caption} From formulas alone: no cell, no sample, no error."
+    policies = figure.policies(experiment)
+    models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
+    labels = " and ".join(experiment.config.models[model].label for model in models)
+    sentences = [
+        figure.caption,
+        f"{experiment.scale.capitalize()} scale, {labels}.",
+        cells_sentence(experiment, policies),
+    ]
+    if figure.curves:
+        sentences.append(_evaluation(experiment, figure))
+    return " ".join(sentences)
+
+
+def cells_sentence(experiment: "Experiment", policies: list[str]) -> str:
+    """Cells named without their seeds, each once, and how many seeds each has."""
+    bases = [policy for policy in policies if policy not in experiment.cells]
+    cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p in experiment.cells)
+    seeds = experiment.config.seeds
+    each = "1 seed (s0)" if seeds == 1 else f"{seeds} seeds (s0 to s{seeds - 1})"
+    trained = f"Cells: {', '.join(cells)}; {each} each."
+    return f"{trained} Not trained: {', '.join(bases)}." if bases else trained
+
+
+def _evaluation(experiment: "Experiment", figure: "Figure") -> str:
+    evaluation = experiment.config.evaluation
+    suite = experiment.config.data.suites[figure.suite(experiment)]
+    benchmarks = ", ".join(benchmark.label for benchmark in suite.values())
+    return (
+        f"Evaluated on {benchmarks} with N = {evaluation.samples} samples a problem; "
+        f"{evaluation.resamples} resamplings of the problems behind each interval."
+    )

@@ -1,0 +1,77 @@
+"""`rspo report`: the whole experiment on one page that opens offline.
+
+Everything on it is read from files that other steps made; nothing is computed twice. The same
+files give the same page but for its sections "Cost" and "Provenance", which tell of hosts and times
+(docs/report.md).
+
+Importing this package imports no template engine and no matplotlib: the Snakefile reads `inputs`.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rspo.figures import FIGURES, available
+
+if TYPE_CHECKING:
+    from rspo.experiment import Experiment
+
+TABLES = ("curves", "claims", "claim_comparisons", "cost")
+
+
+def report_path(experiment: "Experiment") -> Path:
+    """Where `write_report` writes."""
+    return experiment.results / "report.html"
+
+
+def inputs(experiment: "Experiment") -> list[Path]:
+    """Every file that the report reads: nothing of it is optional."""
+    return [
+        *(path for name in available(experiment) for path in figure_files(experiment, name)),
+        *(table_path(experiment, name) for name in TABLES),
+        *(experiment.training_log(cell) for cell in experiment.cells),
+        *(
+            path
+            for policy, benchmark in readable(experiment)
+            for path in (
+                experiment.problems(benchmark),
+                experiment.samples(policy, benchmark),
+                experiment.scores(policy, benchmark),
+            )
+        ),
+    ]
+
+
+def figure_files(experiment: "Experiment", name: str) -> list[Path]:
+    """The picture and the numbers of a figure."""
+    files = {path.suffix: path for path in FIGURES[name].outputs(experiment)}
+    return [files[".png"], files[".csv"]]
+
+
+def table_path(experiment: "Experiment", name: str) -> Path:
+    return experiment.results / "tables" / f"{name}.csv"
+
+
+def readable(experiment: "Experiment") -> list[tuple[str, str]]:
+    """Each benchmark with the policy whose responses are shown.
+
+    It is the first RSPO cell, or else the first cell, of the first comparison on the suite.
+    """
+    pairs = []
+    for suite in experiment.config.data.suites:
+        grids = (grid for grid, found in experiment.config.grid.items() if found.suite == suite)
+        grid = next(grids, None)
+        if grid is not None:
+            cells = experiment.cells_of(grid)
+            cell = next((cell for cell in cells if cell.objective.startswith("rspo")), cells[0])
+            pairs += [(cell.name, benchmark) for benchmark in experiment.benchmarks_of(suite)]
+    return pairs
+
+
+def write_report(experiment: "Experiment") -> None:
+    """Write the report as one HTML file.
+
+    Raises: InputError if a file that it needs is missing or is not what it should be.
+    """
+    from rspo.report.page import write_page  # here, because it imports matplotlib and jinja2
+
+    write_page(experiment)

@@ -1,0 +1,135 @@
+"""Headless Chromium, asked through the pipe of its DevTools protocol: no driver, no package."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+_OPTIONS = (
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-dev-shm-usage", "--remote-debugging-pipe"),
+)
+
+
+class Page:
+    """One open page.
+
+    complaints: what the console said, and every request that went beyond the page itself.
+    """
+
+    def __init__(self, commands: int, answers: int) -> None:
+        self._commands, self._answers = commands, os.fdopen(answers, "rb")
+        self._buffer, self._number, self._session = b"", 0, ""
+        self._events: list[dict[str, Any]] = []
+        self.complaints: list[str] = []
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.ask("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable")
+
+    def open(self, path: Path, width: int, height: int = 900) -> None:
+        """Load a file in a window of this width, and wait until its pictures are there."""
+        phone = width < 600
+        self.ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=2 if phone else 1,
+            mobile=phone,
+        )
+        self._events.clear()
+        self.ask("Page.navigate", url=path.resolve().as_uri())
+        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+            self._read()
+        # Every picture is decoded now, also those out of sight.
+        self.evaluate("Promise.all([...document.images].map(image => image.decode()))")
+
+    def evaluate(self, expression: str) -> Any:
+        """The value of a JavaScript expression."""
+        answer = self.ask(
+            "Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def screenshot(self, path: Path, top: int = 0, height: int = 900) -> None:
+        """A picture of the page from `top` on, in CSS pixels."""
+        width = self.evaluate("document.documentElement.clientWidth")
+        clip = {"x": 0, "y": top, "width": width, "height": height, "scale": 1}
+        answer = self.ask(
+            "Page.captureScreenshot", clip=clip, captureBeyondViewport=True, format="png"
+        )
+        path.write_bytes(base64.b64decode(answer["data"]))
+
+    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        while True:
+            found = self._read()
+            if found.get("id") == self._number:
+                assert "error" not in found, found
+                result: dict[str, Any] = found["result"]
+                return result
+
+    def _read(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            part = self._answers.read1(1 << 20)
+            assert part, "the browser has gone"
+            self._buffer += part
+        text, _, self._buffer = self._buffer.partition(b"\0")
+        found: dict[str, Any] = json.loads(text)
+        if "method" in found:
+            self._events.append(found)
+            self._listen(found["method"], found["params"])
+        return found
+
+    def _listen(self, method: str, event: dict[str, Any]) -> None:
+        if method == "Log.entryAdded":
+            self.complaints.append(event["entry"]["text"])
+        elif method in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown"):
+            self.complaints.append(json.dumps(event))
+        elif method == "Network.requestWillBeSent":
+            url = event["request"]["url"]
+            if not url.startswith(("file:", "data:", "about:")):
+                self.complaints.append(f"asked for {url}")
+
+
+@contextmanager
+def open_page() -> Iterator[Page]:
+    """A browser with an empty page; gone afterwards, with all of its processes."""
+    assert CHROMIUM, "no chromium here"
+    commands_out, commands_in = os.pipe()
+    answers_out, answers_in = os.pipe()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        # The browser reads at file descriptor 3 and writes at 4, whatever numbers the pipes have.
+        script = f'exec "$@" 3<&{commands_out} 4>&{answers_in}'
+        browser = subprocess.Popen(
+            ["bash", "-c", script, "bash", CHROMIUM, *_OPTIONS, f"--user-data-dir={folder}"],
+            pass_fds=(commands_out, answers_in),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(commands_out)
+        os.close(answers_in)
+        try:
+            page = Page(commands_in, answers_out)
+            yield page
+            page._session = ""
+            page.ask("Browser.close")
+        finally:
+            browser.terminate()
+            browser.wait(timeout=30)
+            os.close(commands_in)

@@ -1,0 +1,68 @@
+"""A whole paper in seconds: few cells, made by the project's own steps in this process.
+
+Everything lies in the current folder, as it does for a user; `rspo` commands work there.
+"""
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rspo.datasets.prepare import prepare
+from rspo.evaluation.curves import curves
+from rspo.evaluation.sample import sample_benchmark
+from rspo.evaluation.score import score
+from rspo.experiment import Experiment
+from rspo.figures import available, draw
+from rspo.policies.pretraining import make_base_policy
+from rspo.training.local import train
+from tests.tiny_world import OVERRIDES, ROOT
+
+_CELLS = [
+    {"model": "small", "objective": "policy_gradient", "n": 8},
+    {"model": "small", "objective": "rspo_pass_at_k", "k": [2, 4], "n": 8},
+    {"model": "small", "objective": "hitchhiking", "k": 4, "n": 8},
+]
+
+
+def load(rewards: Mapping[str, Any] | None = None) -> Experiment:
+    """The tiny scale with one comparison of four cells, and tests' sizes.
+
+    Args:
+        rewards: another section `rewards` of the config.
+    """
+    if not Path("config").exists():
+        shutil.copytree(ROOT / "config", "config")
+        values = yaml.safe_load(Path("config/tiny.yaml").read_text())
+        values["grid"] = {"main": {"suite": "standard", "cells": _CELLS}}
+        Path("config/tiny.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    return Experiment.load("tiny", OVERRIDES | ({"rewards": dict(rewards)} if rewards else {}))
+
+
+def make() -> Experiment:
+    """Every step up to the figures."""
+    experiment = load()
+    for data_set in experiment.data_sets:
+        prepare(experiment, data_set)
+    make_base_policy(experiment, "small")
+    for cell in experiment.cells:
+        train(experiment, cell)
+    for policy in experiment.policies:
+        for benchmark in experiment.benchmarks_of("standard"):
+            sample_benchmark(experiment, policy, benchmark)
+        make_scores(experiment, policy)
+        make_curves(experiment, policy)
+    for figure in available(experiment):
+        draw(experiment, figure)
+    return experiment
+
+
+def make_scores(experiment: Experiment, policy: str) -> None:
+    for benchmark in experiment.benchmarks_of("standard"):
+        score(experiment, policy, benchmark)
+
+
+def make_curves(experiment: Experiment, policy: str) -> None:
+    curves(experiment, policy, "standard")

@@ -1,0 +1,22 @@
+rule report:
+    input:
+        [str(path) for path in report_inputs(experiment)],
+    output:
+        f"{RESULTS}/report.html",
+    log:
+        f"{RESULTS}/logs/report.log",
+    params:
+        settings=settings("report"),
+    shell:
+        "rspo report {OPTIONS} 2>&1 | tee -i {log}"
+
+
+rule publish_report:
+    input:
+        f"{RESULTS}/report.html",
+    output:
+        "reports/report.html",
+    params:
+        scale=SCALE,
+    shell:
+        "cp {input}{{,.provenance.json}} reports/"
