@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from rspo.errors import InputError
-from rspo.evaluation.curves import Scores, curve, curves, curves_of_scores, resampled_problems
+from rspo.evaluation.curves import curve, curves, curves_of_scores
 from rspo.evaluation.score import score_responses
+from rspo.evaluation.scores import Scores
+from rspo.evaluation.statistics import resampled_problems
 from rspo.evaluation.tables import curves_table, read_curves, write_curves_table
 from rspo.experiment import Experiment
 from rspo.rewards import is_correct

@@ -2,37 +2,26 @@
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv as pa_csv
-from numpy.typing import NDArray
 
 from rspo.config import POOLED
 from rspo.errors import InputError
 from rspo.evaluation.estimators import (
-    Floats,
     max_at_k,
     max_at_k_variance,
     pass_at_k,
     pass_at_k_variance,
 )
+from rspo.evaluation.scores import Scores, check_suffix, policy_scores, pooled_scores, read_scores
+from rspo.evaluation.statistics import resampled_problems, stratified_variance
 from rspo.experiment import Experiment
 from rspo.files import whole, write_provenance
-from rspo.tables import CURVES, SCORES, read_table, write_table
+from rspo.tables import CURVES, write_table
 
 RESAMPLES, SEED = 1000, 0  # of a bare scores file, which has no config
-
-
-@dataclass(frozen=True)
-class Scores:
-    """Scores of one benchmark: problems in order of their ids, samples in order of their index."""
-
-    correct: NDArray[np.bool_]  # [problems, N]
-    rewards: Floats  # [problems, N]
 
 
 def curves(experiment: Experiment, policy: str, suite: str) -> None:
@@ -41,9 +30,9 @@ def curves(experiment: Experiment, policy: str, suite: str) -> None:
     Raises: InputError for missing or bad scores, or fewer samples than the largest k.
     """
     experiment.model_of(policy)  # an error for a name that the config does not have
-    paths = {name: experiment.scores(policy, name) for name in experiment.benchmarks_of(suite)}
-    scores = {name: read_scores(path) for name, path in paths.items()}
-    scores[POOLED] = _pooled(scores, experiment.folder(policy))
+    benchmarks = experiment.benchmarks_of(suite)
+    scores = {name: policy_scores(experiment, policy, name) for name in benchmarks}
+    scores[POOLED] = pooled_scores(scores, experiment.folder(policy))
     config = experiment.config.evaluation
     rows = [
         {"cell": policy, "benchmark": name} | row
@@ -51,8 +40,9 @@ def curves(experiment: Experiment, policy: str, suite: str) -> None:
         for row in curve(table, config.k, config.resamples, config.seed)
     ]
     path = experiment.curves(policy, suite)
+    inputs = [experiment.scores(policy, name) for name in benchmarks]
     write_table(path, CURVES, rows)
-    write_provenance(path, experiment.settings("curves"), inputs=paths.values())
+    write_provenance(path, experiment.settings("curves"), inputs=inputs)
 
 
 def curves_of_scores(
@@ -69,7 +59,7 @@ def curves_of_scores(
 
     Raises: InputError for bad scores, another suffix, or a k that they do not allow.
     """
-    _check_suffix(output)
+    check_suffix(output)
     table = read_scores(scores)
     name = scores.stem
     if k is None:
@@ -95,15 +85,15 @@ def curve(scores: Scores, ks: Sequence[int], resamples: int, seed: int) -> list[
     """Estimates with errors of both metrics at each k: rows of CURVES without cell and benchmark.
 
     error_within is the standard error of the mean over these very problems, from new samples
-    alone; NaN if 2k > N. error_total is that over problems drawn anew from their population. The
-    interval is the middle 95 % of the mean over resampled problems. Samples are never resampled
-    within a problem: that would centre Pass@k on 1-(1-c/N)^k.
+    alone; NaN if 2k > N. error_total is that over problems drawn anew from their population, each
+    benchmark's from its own. The interval is the middle 95 % of the mean over problems resampled
+    so. Samples are never resampled within a problem: that would centre Pass@k on 1-(1-c/N)^k.
 
     Raises: InputError for a k outside 1 .. N.
     """
     problems, samples = scores.correct.shape
     right = scores.correct.sum(axis=1)
-    chosen = resampled_problems(problems, resamples, seed)
+    chosen = resampled_problems(scores.strata, resamples, seed)
     rows = []
     for metric in ("pass_at_k", "max_at_k"):
         for k in ks:
@@ -120,108 +110,13 @@ def curve(scores: Scores, ks: Sequence[int], resamples: int, seed: int) -> list[
                     "k": k,
                     "estimate": estimates.mean(),
                     "error_within": np.sqrt(variances.sum()) / problems,
-                    "error_total": _standard_error(estimates),
+                    "error_total": np.sqrt(stratified_variance(estimates, scores.strata)),
                     "low": low,
                     "high": high,
                     "problems": problems,
                     "samples": samples,
                 }
             )
-    return rows
-
-
-def resampled_problems(problems: int, resamples: int, seed: int) -> NDArray[np.int64]:
-    """Indices of problems drawn with replacement, of shape [resamples, problems].
-
-    They depend on nothing else, so any two policies are resampled alike and the differences
-    between them are paired.
-    """
-    return np.random.default_rng(seed).integers(problems, size=(resamples, problems))
-
-
-def _standard_error(estimates: Floats) -> float:
-    """Of the mean; NaN for a single problem, which says nothing about others."""
-    if len(estimates) < 2:
-        return float("nan")
-    return float(estimates.std(ddof=1) / np.sqrt(len(estimates)))
-
-
-def _pooled(scores: Mapping[str, Scores], place: Path) -> Scores:
-    """Every problem of all benchmarks, each counting the same.
-
-    Raises: InputError if the benchmarks were sampled differently often.
-    """
-    counts = {name: table.correct.shape[1] for name, table in scores.items()}
-    if len(set(counts.values())) > 1:
-        found = ", ".join(f"{count} in {name}" for name, count in counts.items())
-        raise InputError(f"{place}: unequal numbers of samples per problem ({found})")
-    return Scores(
-        np.concatenate([table.correct for table in scores.values()]),
-        np.concatenate([table.rewards for table in scores.values()]),
-    )
-
-
-# --- files ----------------------------------------------------------------------------------------
-
-
-def read_scores(path: Path) -> Scores:
-    """Scores of a table, parquet or CSV.
-
-    Raises: InputError for a file that is not such a table, an empty or NaN value, a sample that
-        stands there twice, or problems with different numbers of samples.
-    """
-    _check_suffix(path)
-    rows = _read_csv(path) if path.suffix == ".csv" else read_table(path, SCORES)
-    problems: dict[str, dict[int, Mapping[str, Any]]] = {}
-    for number, row in enumerate(rows):
-        for column in ("problem_id", "sample_index", "correct", "reward"):
-            if row[column] is None:
-                raise InputError(f"{path}, row {number}: column {column!r} is empty")
-        if not np.isfinite(row["reward"]):
-            raise InputError(f"{path}, row {number}: reward is {row['reward']}; must be finite")
-        samples = problems.setdefault(row["problem_id"], {})
-        if row["sample_index"] in samples:
-            raise InputError(
-                f"{path}, row {number}: sample {row['sample_index']} of problem "
-                f"{row['problem_id']!r} stands there twice"
-            )
-        samples[row["sample_index"]] = row
-    _check_counts(path, {problem: len(samples) for problem, samples in problems.items()})
-    ordered = [
-        [samples[index] for index in sorted(samples)] for _, samples in sorted(problems.items())
-    ]
-    return Scores(
-        np.array([[row["correct"] for row in samples] for samples in ordered], dtype=bool),
-        np.array([[row["reward"] for row in samples] for samples in ordered], dtype=np.float64),
-    )
-
-
-def _check_counts(path: Path, counts: Mapping[str, int]) -> None:
-    few, many = min(counts, key=counts.__getitem__), max(counts, key=counts.__getitem__)
-    if counts[few] != counts[many]:
-        raise InputError(
-            f"{path}: unequal numbers of samples: {counts[few]} of problem {few!r}, "
-            f"{counts[many]} of problem {many!r}; every problem needs the same number"
-        )
-
-
-def _check_suffix(path: Path) -> None:
-    if path.suffix not in (".parquet", ".csv"):
-        raise InputError(f"{path}: is {path.suffix or 'nothing'}; allowed: .parquet, .csv")
-
-
-def _read_csv(path: Path) -> list[dict[str, Any]]:
-    if not path.is_file():
-        raise InputError(f"{path}: no such file (expected a table of scores)")
-    types = pa_csv.ConvertOptions(
-        column_types=SCORES.schema, include_columns=SCORES.schema.names, strings_can_be_null=True
-    )
-    try:
-        rows: list[dict[str, Any]] = pa_csv.read_csv(path, convert_options=types).to_pylist()
-    except (pa.ArrowException, KeyError) as error:
-        raise InputError(f"{path}: not a table of scores: {' '.join(str(error).split())}") from None
-    if not rows:
-        raise InputError(f"{path}: has no rows; at least one of scores is needed")
     return rows
 
 

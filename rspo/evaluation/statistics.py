@@ -1,0 +1,180 @@
+"""How sure a mean over problems is: errors on three levels, differences, and several tests at once.
+
+Three questions, each with an error of its own (docs/statistics.md):
+
+within    these problems and these policies, sampled again
+problems  other problems of the same benchmarks, which includes the first
+seeds     policies trained again with other seeds
+
+Pure functions. Estimates of problems come from `rspo.evaluation.estimators`; benchmarks are strata:
+their problems stand one after the other, `sizes` of them in each.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
+
+Floats = NDArray[np.float64]
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Part:
+    """One method's share in a combination of methods: its estimates times its weight.
+
+    trained: whether other training seeds would give other values; not so for a base policy.
+    """
+
+    values: Floats  # [seeds, problems]
+    trained: bool = True
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its standard errors; an error that cannot be estimated is NaN.
+
+    error_problems: of drawing other problems, every benchmark from itself.
+    error_seeds: of training again; 0 where nothing was trained, NaN with one seed.
+    error: of both, or of the problems alone where the seeds' is NaN.
+    degrees: of freedom of Student's t that value/error is compared with.
+    """
+
+    value: float
+    error_problems: float
+    error_seeds: float
+    error: float
+    degrees: float
+
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """value -+ t * error; NaN where the error is."""
+        half = self.error * float(stdtrit(self.degrees, (1 + confidence) / 2))
+        return self.value - half, self.value + half
+
+    def p_above(self, threshold: float) -> float:
+        """One-sided p-value of "the true value is above the threshold"; 1 without an error."""
+        if np.isnan(self.error):
+            return 1.0
+        if self.value == threshold:
+            return 0.5
+        with np.errstate(divide="ignore"):  # no error: infinitely far
+            return float(stdtr(self.degrees, np.divide(threshold - self.value, self.error)))
+
+    def p_below(self, threshold: float) -> float:
+        """One-sided p-value of "the true value is below the threshold"; 1 without an error."""
+        mirrored = (self.error_problems, self.error_seeds, self.error, self.degrees)
+        return Estimate(-self.value, *mirrored).p_above(-threshold)
+
+
+def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
+    """Sum over methods of their means over seeds and problems, such as the difference of two.
+
+    All methods answer the same problems, so the problems' error is that of each problem's own sum
+    (for two methods: of the paired differences). Seeds of different methods are independent. With
+    x[s, j] = seed s on problem j, the variance of a method's mean has the unbiased estimate
+
+        var_j(mean_s x) / P  +  var_s(mean_j x) / S  -  MS / (S P)
+
+    of the two-way layout without replicates (MS: mean square of the interaction), whose last term
+    stands in both others; here P problems in strata, and the first term of the sum of all methods.
+    Never less than one of the two alone. Degrees of freedom by Satterthwaite (1946).
+    """
+    total = sum(size for size in sizes)
+    strata = list(zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True))
+    by_problem = np.sum([part.values.mean(axis=0) for part in parts], axis=0)
+    of_problems = stratified_variance(by_problem, sizes)
+    pieces = [(of_problems, float(total - len(sizes)))]
+    of_seeds, shared, known = 0.0, 0.0, True
+    for part in parts:
+        seeds = len(part.values)
+        if not part.trained:
+            continue
+        if seeds == 1:
+            known = False
+            continue
+        of_runs = part.values.mean(axis=1).var(ddof=1) / seeds
+        of_seeds += of_runs
+        pieces.append((of_runs, seeds - 1.0))
+        for start, size in strata:
+            if size > 1:
+                both = _interaction(part.values[:, start : start + size])
+                shared += both * size / (seeds * total**2)
+    variance = max(of_problems + of_seeds - shared, of_problems, of_seeds)
+    if not known:
+        of_seeds, variance = np.nan, of_problems
+    if variance == of_problems:  # seeds differ no more than samples do
+        pieces = pieces[:1]
+    return Estimate(
+        float(by_problem.mean()),
+        float(np.sqrt(of_problems)),
+        float(np.sqrt(of_seeds)),
+        float(np.sqrt(variance)),
+        _satterthwaite(variance, pieces),
+    )
+
+
+def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
+    """Of the mean over all problems, each benchmark's drawn anew from its own population.
+
+        sum_b (P_b / P)^2 * var_b / P_b
+
+    NaN if a benchmark has a single problem, which says nothing about others.
+
+    Args:
+        values: one a problem, benchmarks one after the other.
+    """
+    if min(sizes) < 2:
+        return float("nan")
+    benchmarks = np.split(values, np.cumsum(sizes[:-1]))
+    return float(sum(part.var(ddof=1) * len(part) for part in benchmarks) / len(values) ** 2)
+
+
+def resampled_problems(
+    sizes: int | Sequence[int], resamples: int, seed: int
+) -> NDArray[np.int64]:
+    """Indices of problems drawn with replacement, each benchmark's from itself.
+
+    They depend on nothing else, so any two policies are resampled alike and the differences
+    between them are paired.
+
+    Args:
+        sizes: number of problems, or of each benchmark, one after the other.
+
+    Returns: of shape [resamples, problems].
+    """
+    rng = np.random.default_rng(seed)
+    sizes = [sizes] if isinstance(sizes, int) else list(sizes)
+    starts = np.cumsum([0, *sizes[:-1]])
+    drawn = [
+        start + rng.integers(size, size=(resamples, size))
+        for start, size in zip(starts, sizes, strict=True)
+    ]
+    return np.concatenate(drawn, axis=1)
+
+
+def holm(p_values: ArrayLike) -> Floats:
+    """Holm's adjusted p-values (1979): the family-wise error is kept whatever depends on what.
+
+    In ascending order the i-th of m is the largest of (m-j+1) p_(j) over j <= i, at most 1.
+    """
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    scaled = np.minimum(p[order] * np.arange(len(p), 0, -1), 1.0)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(scaled) if len(p) else scaled
+    return adjusted
+
+
+def _interaction(values: Floats) -> float:
+    """Mean square of what neither seeds nor problems explain, of one benchmark."""
+    seeds, problems = values.shape
+    left = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
+    return float((left**2).sum() / ((seeds - 1) * (problems - 1)))
+
+
+def _satterthwaite(variance: float, pieces: Sequence[tuple[float, float]]) -> float:
+    """Degrees of freedom of a variance that is estimated as a sum of pieces (variance, degrees)."""
+    spread = sum(piece**2 / degrees for piece, degrees in pieces if degrees > 0)
+    return variance**2 / spread if spread > 0 else max(degrees for _, degrees in pieces)
