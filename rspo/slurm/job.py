@@ -39,6 +39,11 @@ def this_job() -> Job | None:
     return Job(number, fields.get("NodeList", ""), gpus, count)
 
 
+def host_name() -> str:
+    """Of this machine; in a SLURM job, what SLURM calls it."""
+    return os.environ.get("SLURMD_NODENAME", platform.node())
+
+
 def name_of_this_job() -> str:
     """`SLURM job 12` for messages; empty outside SLURM."""
     return f"SLURM job {os.environ['SLURM_JOB_ID']}" if "SLURM_JOB_ID" in os.environ else ""

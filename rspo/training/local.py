@@ -40,7 +40,7 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, verifier_of
 from rspo.seeds import generator_of
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
-from rspo.training.progress import Progress
+from rspo.training.progress import Progress, usage_before
 from rspo.training.prompts import Prompts, prompts_of_step, read_prompts
 from rspo.training.records import Scored, record_of, rewards_of
 from rspo.training.schedule import learning_rate_share
@@ -88,6 +88,7 @@ def train(experiment: Experiment, name: str) -> None:
             "base": sha256(base / "model.safetensors"),
             "problems": sha256(data),
         }
+        earlier = usage_before(experiment.checkpoint(name))
         records = _run(experiment, learner, prompts, tokenizer, origin)
         with whole(experiment.policy(name)) as partial:
             # Snakemake's timestamp of the base folder would make the new one look as old.
@@ -96,7 +97,7 @@ def train(experiment: Experiment, name: str) -> None:
             qwen2.save(learner.model, partial, ids)
         write_json_lines(experiment.training_log(name), records)
         for path in (experiment.policy(name), experiment.training_log(name)):
-            write_provenance(path, origin, inputs=[base, data], notes=notes)
+            write_provenance(path, origin, inputs=[base, data], notes=notes, earlier=earlier)
         shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
 
 

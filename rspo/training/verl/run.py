@@ -26,6 +26,7 @@ from rspo.files import (
     write_text,
 )
 from rspo.rewards import NEED_JUDGE
+from rspo.training.progress import usage_before
 from rspo.training.verl.interface import require_version
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def train(experiment: Experiment, name: str) -> None:
         }
         checkpoint = experiment.checkpoint(name)
         _start_anew_if_changed(checkpoint, origin)
+        earlier = usage_before(checkpoint)
         started = time.monotonic()
         with _ray_folder(config):
             _run(config)
@@ -79,9 +81,8 @@ def train(experiment: Experiment, name: str) -> None:
         trainer = config.trainer
         devices = trainer.nnodes * trainer.n_gpus_per_node if trainer.device == "cuda" else 0
         for path in (experiment.policy(name), experiment.training_log(name)):
-            write_provenance(
-                path, origin, [base, data], gpu_seconds=devices * (time.monotonic() - started)
-            )
+            seconds = devices * (time.monotonic() - started)
+            write_provenance(path, origin, [base, data], gpu_seconds=seconds, earlier=earlier)
         shutil.rmtree(checkpoint)
 
 
