@@ -22,6 +22,7 @@ rule all:
     input:
         expand("reports/{figure}{suffix}", figure=available(experiment), suffix=SUFFIXES),
         "reports/tables/curves.csv",
+        "reports/tables/cost.csv",
 
 
 onstart:

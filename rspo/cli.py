@@ -152,6 +152,27 @@ def status(arguments: argparse.Namespace) -> None:
         print(table(experiment))
 
 
+def plan(arguments: argparse.Namespace) -> None:
+    from rspo.slurm.plan import text
+
+    print(text(_experiment(arguments)))
+
+
+def cost(arguments: argparse.Namespace) -> None:
+    from rspo.cost import summary, write_cost_table
+
+    experiment = _experiment(arguments)
+    write_cost_table(experiment)
+    print(summary(experiment))
+
+
+def doctor(arguments: argparse.Namespace) -> None:
+    from rspo.slurm.doctor import report
+
+    if not report(_experiment(arguments)):
+        raise SystemExit(2)
+
+
 def _experiment(arguments: argparse.Namespace) -> Experiment:
     return Experiment.load(arguments.scale, parse_overrides(arguments.set))
 
@@ -282,6 +303,12 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command("figure", figure, "draw a figure as pdf, png and csv")
     added.add_argument("name", help="such as fig_scalability")
+
+    command("plan", plan, "jobs, GPU-hours, wall time and disk of what is left to do on a cluster")
+
+    command("cost", cost, "what each policy really used, as a table")
+
+    command("doctor", doctor, "hold slurm/config.yaml against the cluster, and say what to change")
 
     added = command("status", status, "what is done, what runs, and when it will end")
     added.add_argument("--follow", action="store_true", help="a line every 15 seconds")

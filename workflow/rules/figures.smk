@@ -27,6 +27,19 @@ rule tables:
         "rspo tables {OPTIONS} 2>&1 | tee -i {log}"
 
 
+# What every policy really used, of the runs that made its files.
+rule cost:
+    input:
+        rules.tables.input,
+    output:
+        f"{RESULTS}/tables/cost.csv",
+    localrule: True
+    log:
+        f"{RESULTS}/logs/cost.log",
+    shell:
+        "rspo cost {OPTIONS} 2>&1 | tee -i {log}"
+
+
 # reports/ holds the chosen scale; results/ keeps every scale's own.
 rule publish_figure:
     input:
