@@ -181,7 +181,7 @@ def write_provenance(
         "python": platform.python_version(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "host": host_name(),
-        "slurm": {"job": job.number, "nodes": job.nodes, "gpus": job.gpus} if job else None,
+        "slurm": asdict(job) if job else None,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "wall_seconds": everything.wall_seconds,
         "cpu_seconds": everything.cpu_seconds,
