@@ -96,7 +96,7 @@ def folder_of(cell: Path, rank: int) -> Path:
 
 @contextmanager
 def head(config: "DictConfig", folder: Path, place: Place) -> Iterator[None]:
-    """A cluster with this process as its driver, once all its nodes are there.
+    """A cluster with this process as its driver, once all its nodes are there; it ends with it.
 
     Depends on verl/trainer/main_ppo.py, whose `run_ppo` starts Ray in the same way, and on
     verl/trainer/constants_ppo.py.
@@ -115,12 +115,8 @@ def head(config: "DictConfig", folder: Path, place: Place) -> Iterator[None]:
     environment = OmegaConf.merge(
         get_ppo_ray_runtime_env(config), settings.pop("runtime_env", None) or {}
     )
-    ray.init(
-        **settings,
-        runtime_env=OmegaConf.to_container(environment),
-        _temp_dir=str(folder),
-        _node_name=place.hosts[0],
-    )
+    own = {"_temp_dir": str(folder), "_node_name": place.hosts[0]}
+    ray.init(**(settings | own), runtime_env=OmegaConf.to_container(environment))
     address_file = Path(config.trainer.default_local_dir) / ADDRESS_FILE
     try:
         if len(place.hosts) > 1:
@@ -133,7 +129,6 @@ def head(config: "DictConfig", folder: Path, place: Place) -> Iterator[None]:
         yield
     finally:
         address_file.unlink(missing_ok=True)
-        ray.shutdown()
 
 
 def _publish(file: Path, content: dict[str, Any]) -> None:
@@ -164,8 +159,8 @@ def lost_process() -> str | None:
     """
     from ray._private import worker
 
-    head: Any = worker._global_node
-    for kind, _ in head.dead_processes():
+    head: Any = worker._global_node  # none before Ray has started
+    for kind, _ in head.dead_processes() if head else ():
         return f"Ray's {kind} on the first node has died"
     return None
 

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,29 +34,27 @@ def main(config_file: Path, folder: Path) -> None:
     end = _End(Path(config.trainer.default_local_dir) / OUTCOME_FILE)
     place = cluster.place_of(config.trainer.nnodes, os.environ)
     try:
-        with cluster.head(config, folder, place):
+        with _Watch(cluster.lost_process, end), cluster.head(config, folder, place):
             from rspo.training.verl.task import Task
 
-            watches = [_Watch(look, end) for look in (cluster.lost_process, cluster.lost_member)]
-            try:
+            with _Watch(cluster.lost_member, end):
                 Task().run(config)
-            except Exception as error:
-                raise _reason(error) from error
-            finally:
-                for watch in watches:
-                    watch.stop()
         end.note(TRAINED, "")
-    except (InputError, LostProcess, Stopped) as error:
-        end.note(type(error).__name__, str(error))
+    except Exception as error:
+        reason = _reason(error)
+        if not isinstance(reason, InputError | LostProcess | Stopped):
+            traceback.print_exc()
+            reason = LostProcess(f"verl's driver has failed, see above: {type(error).__name__}")
+        end.note(type(reason).__name__, str(reason))
 
 
 def _reason(error: Exception) -> Exception:
     """What is behind an error: somebody's death, or what was raised in another process."""
     import ray
 
-    if isinstance(error, Stopped):
+    if isinstance(error, Stopped | LostProcess):
         return error
-    lost = cluster.lost_process() or cluster.lost_member()
+    lost = cluster.lost_process() or (cluster.lost_member() if ray.is_initialized() else None)
     if lost is not None:
         return LostProcess(lost)
     if isinstance(error, ray.exceptions.RayTaskError) and isinstance(error.cause, InputError):
@@ -87,7 +86,12 @@ class _Watch(threading.Thread):
         super().__init__(daemon=True)
         self.look, self.end, self.stopped = look, end, threading.Event()
         self.parent = os.getppid()
+
+    def __enter__(self) -> None:
         self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
 
     def run(self) -> None:
         while not self.stopped.wait(SECONDS_BETWEEN_LOOKS):
@@ -97,9 +101,6 @@ class _Watch(threading.Thread):
             if lost is not None and not self.stopped.is_set():
                 self.end.note(LostProcess.__name__, lost)
                 os._exit(1)
-
-    def stop(self) -> None:
-        self.stopped.set()
 
 
 if __name__ == "__main__":

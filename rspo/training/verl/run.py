@@ -116,7 +116,10 @@ def _settings(experiment: Experiment) -> VerlSettings:
 
 def _set_environment(experiment: Experiment) -> None:
     """What verl and Ray read from it, here and in all processes that follow."""
+    # SLURM says which GPUs a job has in the words of every vendor; verl refuses two of them.
+    os.environ.pop("ROCR_VISIBLE_DEVICES", None)
     if _settings(experiment).device == "cpu":
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
         os.environ.update(_CPU)
 
 
