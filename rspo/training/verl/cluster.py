@@ -157,9 +157,8 @@ def lost_process() -> str | None:
 
     Depends on ray/_private/node.py, as `ray start --block` does.
     """
-    from ray._private import worker
-
-    head: Any = worker._global_node  # none before Ray has started
+    # Not imported here: the driver may be about to import it, or to start Ray.
+    head: Any = getattr(sys.modules.get("ray._private.worker"), "_global_node", None)
     for kind, _ in head.dead_processes() if head else ():
         return f"Ray's {kind} on the first node has died"
     return None
