@@ -23,7 +23,7 @@ import yaml
 
 import rspo
 from rspo.config import merge
-from rspo.errors import InputError
+from rspo.errors import InputError, LostProcess
 from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE, VERIFIERS
 from rspo.slurm.job import requeue
@@ -347,6 +347,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"rspo: error: {error}", file=sys.stderr)
         return 2
+    except LostProcess as error:
+        print(f"rspo: error: {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         if error.errno is None:
             raise

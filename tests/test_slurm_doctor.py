@@ -107,12 +107,11 @@ def test_each_wrong_line_is_named_with_what_to_write(
 
 
 def test_more_nodes_than_there_are_is_found(cluster: Cluster, project: Path) -> None:
-    """Asked for only where a model is trained on several nodes."""
-    edit(project, "set-resources", "train_on_nodes", nodes=4, tasks=4)
-    assert changes(doctor(project, cluster.environment)) == []
-    several = ["--set", "engine=verl", "--set", "verl.nodes=4"]
+    several = ["--set", "engine=verl", "--set", "verl.nodes=2"]
+    assert changes(doctor(project, cluster.environment, *several)) == []
+    several[-1] = "verl.nodes=4"
     (line,) = changes(doctor(project, cluster.environment, *several))
-    assert line == "slurm/config.yaml: set-resources.train_on_nodes.nodes = 4: partition gpu has 2"
+    assert line.startswith("verl.nodes = 4: partition gpu has 2 such nodes")
 
 
 def test_a_folder_that_the_nodes_do_not_see_is_found(cluster: Cluster, tmp_path: Path) -> None:

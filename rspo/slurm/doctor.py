@@ -33,7 +33,8 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     slurm = Slurm()
     used = [r for r in requests.values() if _is_used(experiment, r)]
     for request in used:
-        change += _request(slurm, request)
+        nodes = experiment.nodes if request.rule == "train_on_nodes" else 1
+        change += _request(slurm, request, nodes)
     change += _accounts(slurm, used)
     change += _controller(slurm, profile, used)
     notes = [] if slurm.accounts() is not None else ["accounts: SLURM keeps none here"]
@@ -46,8 +47,9 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
 
 def _is_used(experiment: Experiment, request: Request) -> bool:
     """Whether this scale has jobs of that kind."""
-    several = any(experiment.nodes_of(model) > 1 for model in experiment.config.models)
-    return request.rule != "train_on_nodes" or several
+    if request.rule in ("train", "train_on_nodes"):
+        return (request.rule == "train_on_nodes") == (experiment.nodes > 1)
+    return True
 
 
 def _config(experiment: Experiment) -> Iterator[str]:
@@ -80,8 +82,12 @@ def _signals(requests: dict[str, Request]) -> Iterator[str]:
             )
 
 
-def _request(slurm: Slurm, request: Request) -> Iterator[str]:
-    """Whether some nodes of the partition can take the jobs of one rule."""
+def _request(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
+    """Whether some nodes of the partition can take the jobs of one rule.
+
+    Args:
+        needed: how many nodes a job has.
+    """
     partitions = sorted({nodes.partition for nodes in slurm.nodes})
     there = [nodes for nodes in slurm.nodes if nodes.partition == request.partition]
     if request.partition is not None and not there:
@@ -100,6 +106,11 @@ def _request(slurm: Slurm, request: Request) -> Iterator[str]:
         )
         return
     yield from _limits(request, with_gpus)
+    if needed > (count := sum(nodes.count for nodes in with_gpus)):
+        yield (
+            f"verl.nodes = {needed}: partition {request.partition} has {count} such nodes "
+            f"({request.key})"
+        )
 
 
 def _has_gpus(nodes: Nodes, request: Request) -> bool:
@@ -121,8 +132,6 @@ def _limits(request: Request, there: list[Nodes]) -> Iterator[str]:
         yield f"{request.key}.mem_mb = {request.megabytes}: its nodes have {most}"
     if request.cpus > (most := max(nodes.cpus for nodes in there)):
         yield f"{request.key}.cpus_per_task = {request.cpus}: its nodes have {most}"
-    if request.nodes > (count := sum(nodes.count for nodes in there)):
-        yield f"{request.key}.nodes = {request.nodes}: partition {request.partition} has {count}"
 
 
 def _hours(minutes: float) -> str:

@@ -52,7 +52,7 @@ def plan(experiment: Experiment) -> Plan:
     Raises: InputError if slurm/config.yaml cannot be read.
     """
     _, requests = read_profile()
-    request = requests.get("train", requests[DEFAULT])
+    request = _training_request(experiment, requests)
     cells = [name for name in experiment.cells if not experiment.policy(name).is_dir()]
     pairs = [
         (policy, benchmark)
@@ -69,7 +69,7 @@ def plan(experiment: Experiment) -> Plan:
     all_known = len(known) == len(models) and all(model for model, _ in tokens)
     return Plan(
         len(cells),
-        request.gpus * request.nodes,
+        request.gpus * experiment.nodes,
         [model.training_hours for model in known] if all_known else None,
         request.minutes / 60 if request.minutes else None,
         len(drawn),
@@ -85,6 +85,11 @@ def plan(experiment: Experiment) -> Plan:
         if all_known
         else None,
     )
+
+
+def _training_request(experiment: Experiment, requests: dict[str, Request]) -> Request:
+    rule = "train" if experiment.nodes == 1 else "train_on_nodes"
+    return requests.get(rule, requests[DEFAULT])
 
 
 def _expected(experiment: Experiment, policy: str) -> Expected | None:
@@ -105,7 +110,7 @@ def _tokens(experiment: Experiment, benchmark: str) -> int:
 def text(experiment: Experiment) -> str:
     """The plan in lines for a person; with the wall time on this cluster, if there is one."""
     found = plan(experiment)
-    nodes = _nodes_for_training() if Slurm.is_here() else None
+    nodes = _nodes_for_training(experiment) if Slurm.is_here() else None
     lines = [
         f"scale {experiment.scale}, what is not there yet:",
         _training(found),
@@ -113,7 +118,8 @@ def text(experiment: Experiment) -> str:
         f"without a model  {found.tables} jobs: data sets, verdicts and curves",
     ]
     if found.cell_hours:
-        lines.append(_wall_time(found.cell_hours, found.limit_hours, nodes))
+        at_a_time = None if nodes is None else nodes // experiment.nodes
+        lines.append(_wall_time(found.cell_hours, at_a_time))
     if found.policy_bytes is not None and found.checkpoint_bytes is not None:
         lines.append(
             f"disk             {found.policy_bytes / 1e9:,.0f} GB for policies and samples, and "
@@ -142,12 +148,13 @@ def _evaluation(found: Plan) -> str:
     )
 
 
-def _wall_time(hours: list[float], limit: float | None, nodes: int | None) -> str:
+def _wall_time(hours: list[float], at_a_time: int | None) -> str:
     """Cells do not wait for each other: as many train at a time as there are nodes for."""
     one, most = sum(hours), max(hours)
     line = f"wall time        {_days(one)} with one cell at a time, {_days(most)} with all at once"
-    if nodes:
-        line += f"; on the partition's {nodes} nodes {_days(max(most, one / nodes))}"
+    if at_a_time:
+        most = max(most, one / at_a_time)
+        line += f"; on this cluster, which has nodes for {at_a_time} at a time, {_days(most)}"
     return f"{line}; time in the queue comes on top"
 
 
@@ -155,12 +162,11 @@ def _days(hours: float) -> str:
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.1f} days"
 
 
-def _nodes_for_training() -> int | None:
+def _nodes_for_training(experiment: Experiment) -> int | None:
     """Nodes that can take a training job of slurm/config.yaml; None if no SLURM answers."""
     _, requests = read_profile()
-    request: Request = requests.get("train", requests[DEFAULT])
     try:
-        return _nodes_for(request)
+        return _nodes_for(_training_request(experiment, requests))
     except InputError:
         return None
 

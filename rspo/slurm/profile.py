@@ -27,7 +27,6 @@ class Request:
     minutes: float | None
     megabytes: int
     cpus: int
-    nodes: int
     gpu_type: str | None
     gpus: int  # of each node
     extra: tuple[str, ...]
@@ -78,7 +77,6 @@ def _request(path: Path, rule: str, key: str, found: Mapping[str, Any]) -> Reque
         _minutes(path, key, found.get("runtime")),
         int(found.get("mem_mb", 0)),
         int(found.get("cpus_per_task", 1)),
-        int(found.get("nodes", 1)),
         kind,
         count,
         extra,

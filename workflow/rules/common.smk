@@ -5,7 +5,6 @@
 
 import json
 import os
-import re
 import shlex
 import threading
 from pathlib import Path
@@ -94,9 +93,8 @@ def judge_servers(verifier):
 
 
 def cells_on_several_nodes():
-    """Regular expression: the cells whose model is trained on more than one node."""
-    models = [model for model in experiment.config.models if experiment.nodes_of(model) > 1]
-    return rf"({'|'.join(map(re.escape, models))})--[^/]+--s\d+" if models else r"(?!)"
+    """Regular expression of their names: all or none."""
+    return r"[^/]+--s\d+" if experiment.nodes > 1 else r"(?!)"
 
 
 def prepare_for_slurm():
