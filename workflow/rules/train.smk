@@ -28,10 +28,10 @@ rule train_on_nodes:
     output:
         policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),
         records=f"{RESULTS}/cells/{{cell}}/training.jsonl",
-    wildcard_constraints:
-        cell=cells_on_several_nodes(),
     log:
         f"{RESULTS}/logs/train/{{cell}}.log",
+    wildcard_constraints:
+        cell=cells_on_several_nodes(),
     priority: 1
     resources:
         judge_server=judge_servers(experiment.config.verifier),
