@@ -25,6 +25,7 @@ rule all:
         expand("reports/{figure}{suffix}", figure=available(experiment), suffix=SUFFIXES),
         "reports/tables/curves.csv",
         "reports/report.html",
+        "reports/tables/cost.csv",
 
 
 onstart:

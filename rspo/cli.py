@@ -24,7 +24,7 @@ import yaml
 
 import rspo
 from rspo.config import merge
-from rspo.errors import InputError
+from rspo.errors import InputError, LostProcess
 from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE, VERIFIERS
 from rspo.slurm.job import requeue
@@ -164,6 +164,27 @@ def status(arguments: argparse.Namespace) -> None:
         follow(experiment)
     else:
         print(table(experiment))
+
+
+def plan(arguments: argparse.Namespace) -> None:
+    from rspo.slurm.plan import text
+
+    print(text(_experiment(arguments)))
+
+
+def cost(arguments: argparse.Namespace) -> None:
+    from rspo.cost import summary, write_cost_table
+
+    experiment = _experiment(arguments)
+    write_cost_table(experiment)
+    print(summary(experiment))
+
+
+def doctor(arguments: argparse.Namespace) -> None:
+    from rspo.slurm.doctor import report
+
+    if not report(_experiment(arguments)):
+        raise SystemExit(2)
 
 
 def _experiment(arguments: argparse.Namespace) -> Experiment:
@@ -306,6 +327,12 @@ def _parser() -> argparse.ArgumentParser:
     added = command("trace", trace, "who made a file, from what, back to data", of_a_scale=False)
     added.add_argument("file", type=Path, help="such as reports/fig_main.pdf")
 
+    command("plan", plan, "jobs, GPU-hours, wall time and disk of what is left to do on a cluster")
+
+    command("cost", cost, "what each policy really used, as a table")
+
+    command("doctor", doctor, "hold slurm/config.yaml against the cluster, and say what to change")
+
     added = command("status", status, "what is done, what runs, and when it will end")
     added.add_argument("--follow", action="store_true", help="a line every 15 seconds")
     return parser
@@ -343,6 +370,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"rspo: error: {error}", file=sys.stderr)
         return 2
+    except LostProcess as error:
+        print(f"rspo: error: {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         if error.errno is None:
             raise

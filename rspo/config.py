@@ -193,6 +193,14 @@ class HubModel(Section):
         return template
 
 
+class Expected(Section):
+    """What a model's cells should take; for `rspo plan` alone, and decides nothing."""
+
+    parameters: float = Field(gt=0)
+    training_hours: float = Field(gt=0)  # of one cell
+    tokens_per_second: float = Field(gt=0)  # sampled on one GPU
+
+
 class Model(Section):
     """A base policy: exactly one of scratch and hub."""
 
@@ -201,6 +209,7 @@ class Model(Section):
     scratch: Scratch | None = None
     hub: HubModel | None = None
     verl: dict[str, Any] = {}  # verl's own keys, as in the section verl, for this model
+    expected: Expected | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> "Model":

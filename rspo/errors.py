@@ -1,4 +1,4 @@
-"""The one exception for everything that a user can mend."""
+"""The exceptions that a user sees as one line."""
 
 
 class InputError(ValueError):
@@ -6,4 +6,12 @@ class InputError(ValueError):
 
     The `rspo` command prints it as one line and exits with 2; anything else is a bug and keeps
     its traceback.
+    """
+
+
+class LostProcess(RuntimeError):
+    """A process or node that a run needs has died: the message says which.
+
+    The `rspo` command prints it as one line and exits with 1; the same command goes on from the
+    last checkpoint.
     """

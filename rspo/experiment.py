@@ -138,13 +138,11 @@ class Experiment:
             return policy.removesuffix(f"--{BASE}")
         return self.cell(policy).model
 
-    def nodes_of(self, model: str) -> int:
-        """How many nodes a cell of a model is trained on."""
+    @property
+    def nodes(self) -> int:
+        """How many nodes a cell is trained on."""
         config = self.config
-        if config.engine != "verl" or config.verl is None:
-            return 1
-        trainer = config.models[model].verl.get("trainer", {})
-        return int(trainer.get("nnodes", config.verl.nodes))
+        return config.verl.nodes if config.engine == "verl" and config.verl is not None else 1
 
     # --- data sets ---------------------------------------------------------------------------
 

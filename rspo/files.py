@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -18,8 +19,10 @@ from typing import Any
 
 import rspo
 from rspo.errors import InputError
+from rspo.slurm.job import host_name, name_of_this_job, this_job
+from rspo.usage import Usage, total, usage_so_far
 
-_STARTED = time.time()
+LOCK = ".lock"  # in a folder that one process at a time may work in
 _PACKAGES = (
     "numpy",
     "pyarrow",
@@ -66,19 +69,22 @@ def whole(path: Path) -> Iterator[Path]:
 def alone(folder: Path) -> Iterator[None]:
     """Keep every other process that asks the same out of a folder.
 
-    The lock is the kernel's: it ends with the process, however that ends.
+    The lock is the kernel's: it ends with the process, however that ends. Other hosts are kept out
+    where the file system passes `flock` on, as NFS from version 4 and Lustre with `-o flock` do;
+    `rspo doctor` tries it.
 
     Raises: InputError that names the process that has the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("a+") as lock:
+    with (folder / LOCK).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
             raise InputError(f"{folder}: {lock.read()} is at work here; wait or end it") from None
         lock.truncate(0)
-        lock.write(f"process {os.getpid()} on {platform.node()}")
+        job = f"{name_of_this_job()}, " if name_of_this_job() else ""
+        lock.write(f"{job}process {os.getpid()} on {host_name()}")
         lock.flush()
         yield
 
@@ -181,19 +187,25 @@ def write_provenance(
     inputs: Iterable[Path] = (),
     gpu_seconds: float = 0.0,
     notes: Mapping[str, Any] | None = None,
+    earlier: Iterable[Usage] = (),
 ) -> None:
     """Write `<path>.provenance.json`: who made the file or folder `path`, when and from what.
 
     Args:
         inputs: every file and folder whose content decides that of `path`; recorded with their
             digests, so that `rspo trace` sees whether one has changed since.
+        gpu_seconds: of this process; a SLURM job's are all GPUs that it holds, as long as it runs.
         notes: what else a reader should know, such as which rows were left out.
+        earlier: processes that worked on it before and were killed or stopped; they count too.
 
     It stands beside the file, not in it, because it names host and seconds: the file itself stays
     byte for byte the same for the same settings.
 
     Raises: OSError if `path` or an input is not there.
     """
+    used = [*earlier, usage_so_far(gpu_seconds)]
+    everything = total(used)
+    job = this_job()
     note = {
         "file": path.name,
         "digest": digest(path),
@@ -205,11 +217,13 @@ def write_provenance(
         "git_commit": _git_commit(),
         "python": platform.python_version(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
-        "host": platform.node(),
+        "host": host_name(),
+        "slurm": asdict(job) if job else None,
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "wall_seconds": round(time.time() - _STARTED, 2),
-        "cpu_seconds": round(time.process_time(), 2),
-        "gpu_seconds": round(gpu_seconds, 2),
+        "wall_seconds": everything.wall_seconds,
+        "cpu_seconds": everything.cpu_seconds,
+        "gpu_seconds": everything.gpu_seconds,
+        "processes": [asdict(usage) for usage in used],
         "notes": dict(notes or {}),
     }
     write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from statistics import mean
 
 from rspo.experiment import BASE, Experiment
+from rspo.slurm.job import host_name
 from rspo.training.progress import Snapshot, read_progress
 
 SECONDS_BETWEEN_LINES = 15
@@ -51,7 +51,7 @@ def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
 
 def _runs(snapshot: Snapshot) -> bool:
     """Whether the job that reported lives: known on its own host, elsewhere by its silence."""
-    if snapshot.host != platform.node():
+    if snapshot.host != host_name():
         return time.time() - snapshot.written < STALE_SECONDS
     try:
         os.kill(snapshot.process, 0)

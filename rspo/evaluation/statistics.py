@@ -131,9 +131,7 @@ def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
     return float(sum(part.var(ddof=1) * len(part) for part in benchmarks) / len(values) ** 2)
 
 
-def resampled_problems(
-    sizes: int | Sequence[int], resamples: int, seed: int
-) -> NDArray[np.int64]:
+def resampled_problems(sizes: int | Sequence[int], resamples: int, seed: int) -> NDArray[np.int64]:
     """Indices of problems drawn with replacement, each benchmark's from itself.
 
     They depend on nothing else, so any two policies are resampled alike and the differences

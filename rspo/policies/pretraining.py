@@ -21,7 +21,7 @@ from rspo.policies.qwen2 import Qwen2, Shape, response_logits
 from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
-from rspo.training.progress import Progress
+from rspo.training.progress import Progress, usage_before
 
 WARMUP_STEPS = 50
 FINAL_RATE = 0.05  # of the peak learning rate, at the end of the cosine
@@ -43,12 +43,13 @@ def make_base_policy(experiment: Experiment, model: str) -> None:
     folder = experiment.policy(name)
     source = experiment.config.models[model]
     with alone(experiment.folder(name)):
+        earlier = usage_before(experiment.checkpoint(name))
         with whole(folder) as partial:
             if source.scratch is not None:
                 _train(experiment, name, source.scratch, settings, partial)
             elif source.hub is not None:
                 _fetch(source.hub, partial)
-        write_provenance(folder, settings, notes={"sources": [_origin(source)]})
+        write_provenance(folder, settings, notes={"sources": [_origin(source)]}, earlier=earlier)
         shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
 
 

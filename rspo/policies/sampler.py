@@ -47,8 +47,9 @@ def sample(
     max_tokens: int,
     end: int,
     pad: int,
-    generator: torch.Generator,
+    generator: torch.Generator | Sequence[torch.Generator],
     temperature: float = 1.0,
+    least_rows: int = 1,
 ) -> Responses:
     """Draw n responses to every prompt.
 
@@ -56,7 +57,10 @@ def sample(
         prompts: token ids; all equally long.
         max_tokens: longest response, its end token included.
         end, pad: token ids.
-        generator: on the CPU; the only source of randomness.
+        generator: on the CPU; the only source of randomness. One of each response's own makes it
+            independent of the others, but for rounding, see `least_rows`.
+        least_rows: finished rows stay in the batch below so many. CPUs add up products of small
+            matrices in another order, so a row's last digit can depend on the number of rows.
 
     Raises: InputError for prompts of different lengths, or too long for the model.
     """
@@ -75,7 +79,7 @@ def sample(
     hidden = model(torch.tensor(prompts, device=device), memory)[:, -1]
     rows = len(prompts) * n
     # All randomness is drawn at once, so that leaving rows out changes no other row's numbers.
-    noise = torch.rand(max_tokens, rows, generator=generator).to(device)
+    noise = _noise(max_tokens, rows, generator).to(device)
     tokens = torch.full((rows, max_tokens), pad, device=device)
     log_probs = torch.zeros(rows, max_tokens, device=device)
     entropy = torch.zeros(rows, max_tokens, device=device)
@@ -98,14 +102,25 @@ def sample(
         left = int(running.sum())
         if left == 0 or step == max_tokens - 1:
             break
-        if left < 0.75 * len(active):
-            kept = running.nonzero()[:, 0]
+        if left < 0.75 * len(active) and len(active) > least_rows:
+            kept = torch.sort(running, stable=True, descending=True).indices[
+                : max(left, least_rows)
+            ]
             decoding.keep(kept)
             active, chosen, running = active[kept], chosen[kept], running[kept]
         hidden = model(chosen[:, None], decoding)[:, -1]
 
     last = tokens.gather(1, lengths_so_far[:, None] - 1)[:, 0]
     return Responses(tokens, lengths_so_far, last == end, log_probs, entropy)
+
+
+def _noise(
+    max_tokens: int, rows: int, generator: torch.Generator | Sequence[torch.Generator]
+) -> Tensor:
+    """Uniform numbers (max_tokens, rows)."""
+    if isinstance(generator, torch.Generator):
+        return torch.rand(max_tokens, rows, generator=generator)
+    return torch.stack([torch.rand(max_tokens, generator=own) for own in generator], dim=1)
 
 
 def _draw(log_p: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

@@ -74,7 +74,9 @@ class FailureLines(logging.Handler):
         task = record.rule_name
         if logs and logs[0].is_relative_to(self.logs):
             task = " ".join(logs[0].relative_to(self.logs).with_suffix("").parts)
-        print(f"rspo: {explanation(task, record.rule_msg or '', logs)}", file=sys.stderr, flush=True)
+        print(
+            f"rspo: {explanation(task, record.rule_msg or '', logs)}", file=sys.stderr, flush=True
+        )
 
 
 def watch_controller() -> None:

@@ -15,12 +15,17 @@ SECONDS = 30  # for one of SLURM's commands to answer
 
 @dataclass(frozen=True)
 class Job:
-    """What SLURM granted: `gpus` as it counts them, such as `gpu:h800:8` on each node."""
+    """What SLURM granted.
+
+    gpus: as its controller counts them, on all nodes together, such as `gpu:h800:8`.
+    devices: those of this node, as the job's own environment names them: `0,1,2,3,4,5,6,7`.
+    """
 
     number: str
     nodes: str
     gpus: str
-    gpu_count: int  # on all nodes together
+    gpu_count: int
+    devices: str
 
 
 @cache
@@ -28,15 +33,20 @@ def this_job() -> Job | None:
     """The job of this process; None outside SLURM, or if its controller does not answer."""
     if "SLURM_JOB_ID" not in os.environ:
         return None
-    number = os.environ["SLURM_JOB_ID"]
+    number, devices = os.environ["SLURM_JOB_ID"], os.environ.get("CUDA_VISIBLE_DEVICES", "")
     try:
         said = _answer("scontrol", "--details", "--oneliner", "show", "job", number)
     except (OSError, subprocess.SubprocessError):
-        return Job(number, os.environ.get("SLURM_JOB_NODELIST", platform.node()), "", 0)
+        return Job(number, host_name(), "", len(devices.split(",")) if devices else 0, devices)
     fields = dict(word.split("=", 1) for word in said.split() if "=" in word)
     gpus = fields.get("JOB_GRES", "").replace("(null)", "")
     count = sum(int(found) for found in re.findall(r"gpu:(?:[^:,]+:)?(\d+)", gpus))
-    return Job(number, fields.get("NodeList", ""), gpus, count)
+    return Job(number, fields.get("NodeList", ""), gpus, count, devices)
+
+
+def host_name() -> str:
+    """Of this machine; in a SLURM job, what SLURM calls it."""
+    return os.environ.get("SLURMD_NODENAME", platform.node())
 
 
 def name_of_this_job() -> str:

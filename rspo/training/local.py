@@ -39,7 +39,7 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
 from rspo.seeds import generator_of
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
-from rspo.training.progress import Progress
+from rspo.training.progress import Progress, usage_before
 from rspo.training.prompts import Prompts, prompts_of_step, read_prompts
 from rspo.training.records import Scored, judge, record_of, rewards_of
 from rspo.training.schedule import learning_rate_share
@@ -91,6 +91,7 @@ def train(experiment: Experiment, name: str) -> None:
             "base": sha256(base / "model.safetensors"),
             "problems": sha256(data),
         }
+        earlier = usage_before(experiment.checkpoint(name))
         records = _run(experiment, learner, prompts, held_out, tokenizer, origin)
         with whole(experiment.policy(name)) as partial:
             # Snakemake's timestamp of the base folder would make the new one look as old.
@@ -100,10 +101,11 @@ def train(experiment: Experiment, name: str) -> None:
         write_json_lines(experiment.training_log(name), records)
         inputs = [base, data, *verifier_inputs(experiment, verifier)]
         log_settings, log_inputs = log_origin(experiment, origin)
-        write_provenance(experiment.policy(name), origin, inputs, notes=notes)
-        write_provenance(
-            experiment.training_log(name), log_settings, [*inputs, *log_inputs], notes=notes
-        )
+        for path, settings, used in (
+            (experiment.policy(name), origin, inputs),
+            (experiment.training_log(name), log_settings, [*inputs, *log_inputs]),
+        ):
+            write_provenance(path, settings, used, notes=notes, earlier=earlier)
         shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
 
 

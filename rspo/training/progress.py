@@ -2,11 +2,14 @@
 
 import json
 import os
-import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
+
+from rspo.slurm.job import host_name
+from rspo.usage import Usage, usage_so_far
 
 SECONDS_BETWEEN_WRITES = 1.0
 
@@ -17,6 +20,7 @@ class Snapshot:
 
     step, steps: done and in total.  seconds_per_step: since this process started.
     metrics: the last step's, such as reward and entropy.  written: seconds since the epoch.
+    used: what this process and those before it at the same cell used, this one's last.
     """
 
     step: int
@@ -26,6 +30,7 @@ class Snapshot:
     host: str
     process: int
     written: float
+    used: list[dict[str, Any]] = field(default_factory=list)
 
 
 class Progress:
@@ -35,6 +40,7 @@ class Progress:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "progress.json"
         self.start, self.steps = start, steps
+        self.earlier = usage_before(folder)
         self.started = self.written = time.monotonic()
 
     def report(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -43,13 +49,23 @@ class Progress:
             return
         self.written = now
         per_step = (now - self.started) / max(1, step - self.start)
+        used = [asdict(usage) for usage in [*self.earlier, usage_so_far()]]
         snapshot = Snapshot(
-            step, self.steps, per_step, dict(metrics), platform.node(), os.getpid(), time.time()
+            step, self.steps, per_step, dict(metrics), host_name(), os.getpid(), time.time(), used
         )
         # Not `files.whole`: this is news, not a result, and flushing to disk costs milliseconds.
         partial = self.path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(snapshot)))
         partial.replace(self.path)
+
+
+def usage_before(folder: Path) -> list[Usage]:
+    """What processes used that worked on the job with this checkpoint folder and did not end it.
+
+    Known up to their last report, which came at most a second or a step before their end.
+    """
+    snapshot = read_progress(folder)
+    return [Usage(**used) for used in snapshot.used] if snapshot else []
 
 
 def read_progress(folder: Path) -> Snapshot | None:

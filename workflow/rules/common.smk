@@ -5,7 +5,6 @@
 
 import json
 import os
-import re
 import shlex
 import threading
 from pathlib import Path
@@ -21,6 +20,7 @@ from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm.faults import FailureLines, watch_controller
 from rspo.slurm.job import forward_requests
+from rspo.slurm.orphans import forget_old_records
 from rspo.slurm.queue import require_no_jobs_in
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
@@ -40,6 +40,8 @@ except InputError as error:
 if "SLURM_JOB_ID" in os.environ:
     forward_requests()
     shell.prefix("set -euo pipefail; trap '' USR1; ")
+elif workflow.is_main_process:
+    forget_old_records(experiment)
 
 # The same options for every `rspo` command. They are no params: which files a change remakes is
 # decided by the settings that each file depends on, so that seeds=3 adds cells and redoes none.
@@ -93,9 +95,8 @@ def judge_servers(verifier):
 
 
 def cells_on_several_nodes():
-    """Regular expression: the cells whose model is trained on more than one node."""
-    models = [model for model in experiment.config.models if experiment.nodes_of(model) > 1]
-    return rf"({'|'.join(map(re.escape, models))})--[^/]+--s\d+" if models else r"(?!)"
+    """Regular expression of their names: all or none."""
+    return r"[^/]+--s\d+" if experiment.nodes > 1 else r"(?!)"
 
 
 def prepare_for_slurm():

@@ -1,9 +1,9 @@
 rule prepare:
     output:
         f"{RESULTS}/problems/{{data_set}}.parquet",
-    localrule: True
     log:
         f"{RESULTS}/logs/prepare/{{data_set}}.log",
+    localrule: True
     params:
         settings=settings("prepare", "data_set"),
     shell:
@@ -15,9 +15,9 @@ rule contamination:
         [f"{RESULTS}/problems/{data_set}.parquet" for data_set in experiment.data_sets],
     output:
         f"{RESULTS}/tables/contamination.csv",
-    localrule: True
     log:
         f"{RESULTS}/logs/contamination.log",
+    localrule: True
     params:
         settings=settings("contamination"),
     shell:

@@ -15,9 +15,9 @@ rule sample:
 rule fetch_prompt:
     output:
         str(experiment.judge_prompt),
-    localrule: True
     log:
         f"{RESULTS}/logs/fetch_prompt.log",
+    localrule: True
     params:
         settings=settings("fetch-prompt"),
     shell:

@@ -3,9 +3,9 @@ rule figure:
         lambda wildcards: figure_of(wildcards).inputs(experiment),
     output:
         multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),
-    localrule: True
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
+    localrule: True
     params:
         settings=lambda wildcards: fingerprint(figure_of(wildcards).settings(experiment)),
     shell:
@@ -20,11 +20,24 @@ rule tables:
         ],
     output:
         f"{RESULTS}/tables/curves.csv",
-    localrule: True
     log:
         f"{RESULTS}/logs/tables.log",
+    localrule: True
     shell:
         "rspo tables {OPTIONS} 2>&1 | tee -i {log}"
+
+
+# What every policy really used, of the runs that made its files.
+rule cost:
+    input:
+        rules.tables.input,
+    output:
+        f"{RESULTS}/tables/cost.csv",
+    log:
+        f"{RESULTS}/logs/cost.log",
+    localrule: True
+    shell:
+        "rspo cost {OPTIONS} 2>&1 | tee -i {log}"
 
 
 # reports/ holds the chosen scale; results/ keeps every scale's own. The notes that say who made a

@@ -1,9 +1,9 @@
 rule pretrain:
     output:
         directory(f"{RESULTS}/cells/{{model}}--base/policy"),
-    localrule: True
     log:
         f"{RESULTS}/logs/pretrain/{{model}}.log",
+    localrule: True
     params:
         settings=settings("pretrain", "model"),
     shell:

@@ -23,10 +23,30 @@ rule train:
         "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -i {log}"
 
 
-# The same on several nodes, started once on each; slurm/config.yaml says on how many.
-use rule train as train_on_nodes with:
+# The same on several nodes: one process on each, of which the first one trains.
+rule train_on_nodes:
+    input:
+        base=rules.train.input.base,
+        problems=rules.train.input.problems,
+        prompt=judge_prompt(experiment.config.verifier),
+    output:
+        policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),
+        records=f"{RESULTS}/cells/{{cell}}/training.jsonl",
+    log:
+        f"{RESULTS}/logs/train/{{cell}}.log",
     wildcard_constraints:
         cell=cells_on_several_nodes(),
+    priority: 1
+    resources:
+        judge_server=judge_servers(experiment.config.verifier),
+        mpi="srun",
+        nodes=experiment.nodes,
+        tasks=experiment.nodes,
+    params:
+        settings=settings("train", "cell"),
+    shell:
+        "{resources.mpi} --nodes={resources.nodes} --ntasks={resources.nodes} --ntasks-per-node=1 "
+        "--kill-on-bad-exit rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -i {log}"
 
 
 ruleorder: train_on_nodes > train

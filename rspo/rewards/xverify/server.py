@@ -13,11 +13,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 
 from rspo.config import XVerifySettings
 from rspo.errors import InputError
+from rspo.supervisor import supervised
 
 
 @dataclass(frozen=True)
@@ -51,21 +53,11 @@ def serving(settings: XVerifySettings, log: Path) -> Iterator[Server]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rspo-") as folder, log.open("w") as words:
         socket = Path(folder) / "judge"
-        process = subprocess.Popen(
-            [sys.executable, "-m", "rspo.rewards.xverify.supervisor", *_command(settings, socket)],
-            stdin=subprocess.PIPE,  # closes with this process, however that ends
-            stdout=words,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C is for this process, which then ends the server
-        )
-        server = Server(socket, process, log)
-        try:
+        command, key = _command(settings, socket), f"RSPO_JUDGE_{uuid4().hex}"
+        with supervised(command, key, Path(folder), words) as process:
+            server = Server(socket, process, log)
             _wait_until_ready(server, settings.start_seconds)
             yield server
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
-            process.wait()
 
 
 def _command(settings: XVerifySettings, socket: Path) -> list[str]:

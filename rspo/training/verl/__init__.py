@@ -4,9 +4,12 @@ interface.py     which verl this is written for; one clear error for any other
 plugin.py        what `import verl` loads: every objective as an advantage estimator
 estimators.py    what such an estimator computes
 
-run.py           the driver: one cell, from its config to its files
+run.py           one cell, from its config to its files; outlives whatever dies below
 settings.py      a cell -> verl's whole config; cpu.yaml and cuda.yaml: what follows from the device
-task.py          the process that verl's trainer runs in
+driver.py        the process that trains, and ends when something that it needs has died
+cluster.py       Ray over the nodes of a job
+task.py          what verl's driver runs
+checkpoints.py   what lies in the folder of checkpoints
 trainer.py       verl's trainer with this project's step
 dropping.py      which responses of a mini-batch cost an update
 prompts.py       the prompts in their order, and what asks a server for responses to them

@@ -56,7 +56,6 @@ class Replica(RolloutReplica):
             Path(self.model_config.path),
             self.config.response_length,
             self.config.seed,
-            self.replica_rank,
         )
         self.servers = [self._server_handle]
 

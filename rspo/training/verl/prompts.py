@@ -7,7 +7,6 @@ verl/experimental/agent_loop/agent_loop.py (`AgentLoopBase`, `register`).
 
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from omegaconf import DictConfig, OmegaConf
 from torch.utils.data import Dataset
@@ -67,8 +66,10 @@ class PromptLoop(AgentLoopBase):
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
         prompt = [int(token) for token in kwargs["raw_prompt"]]
+        # The same in every run: the server on CPUs draws its random numbers by it.
+        name = f"{kwargs['global_steps']}-{kwargs['index']}-{kwargs['session_id']}"
         output = await self.server_manager.generate(
-            request_id=uuid4().hex, prompt_ids=prompt, sampling_params=sampling_params
+            request_id=name, prompt_ids=prompt, sampling_params=sampling_params
         )
         return AgentLoopOutput(
             prompt_ids=prompt,

@@ -1,20 +1,24 @@
-"""One cell through verl: starts Ray, trains, and leaves what the local engine leaves.
+"""One cell through verl: starts what trains it, and leaves what the local engine leaves.
 
-This module is the driver. It imports verl only when the environment that verl reads at import is
-as the cell's device needs it.
+    this process      holds the cell, waits, says how it ended, collects the files
+    `supervisor.py`   ends with this process, and all that follows with it
+    `driver.py`       verl's trainer; starts Ray, which starts everything else
+
+verl is imported only when the environment that it reads at import is as the cell's device needs it.
 """
 
 import json
 import os
 import shutil
-import tempfile
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from rspo.errors import InputError
+from rspo.config import VerlSettings
+from rspo.errors import InputError, LostProcess
 from rspo.experiment import Experiment, base_name
 from rspo.files import (
     alone,
@@ -27,11 +31,23 @@ from rspo.files import (
 )
 from rspo.rewards import NEED_JUDGE
 from rspo.rewards.configured import verifier_inputs
+from rspo.supervisor import remove_what_is_left, supervised
+from rspo.training.progress import usage_before
+from rspo.training.stopping import REQUEST, Stopped, is_requested
+from rspo.training.verl import cluster
+from rspo.training.verl.checkpoints import (
+    OUTCOME_FILE,
+    RECORDS_FILE,
+    keep_the_last,
+    last_step,
+)
+from rspo.training.verl.driver import TRAINED
 from rspo.training.verl.interface import require_version
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+SECONDS_BETWEEN_LOOKS = 0.5
 CONFIG_FILE = "verl.yaml"  # beside the policy: the whole config that it was trained with
 _CPU = {
     "VERL_PLATFORM": "cpu",
@@ -55,14 +71,21 @@ def config_text(experiment: Experiment, name: str) -> str:
 def train(experiment: Experiment, name: str) -> None:
     """Train one cell: its policy folder, training.jsonl with one line a step, and verl.yaml.
 
-    A killed run goes on from its last checkpoint.
+    A killed run goes on from its last checkpoint. On several nodes (`cluster.py`) the first one
+    trains, and the others return when it is done.
 
     Raises: InputError for missing or bad inputs, when another process trains the same cell, when
-        a server fails to answer, and when the gradient is no longer finite.
+        a server fails to answer, and when the gradient is no longer finite; LostProcess if
+        something else died; Stopped behind a checkpoint, on request.
     """
     cell = experiment.cell(name)
     base, data = experiment.existing_policy(base_name(cell.model)), experiment.problems("train")
     _require_a_judge(experiment)
+    place = cluster.place_of(_settings(experiment).nodes, os.environ)
+    _set_environment(experiment)
+    if place.rank > 0:
+        cluster.join(experiment.folder(name), experiment.checkpoint(name), place)
+        return
     with alone(experiment.folder(name)):
         config = _config(experiment, name)
         write_text(experiment.folder(name) / CONFIG_FILE, _as_text(config))
@@ -73,25 +96,39 @@ def train(experiment: Experiment, name: str) -> None:
         }
         checkpoint = experiment.checkpoint(name)
         _start_anew_if_changed(checkpoint, origin)
+        earlier = usage_before(checkpoint)
+        keep_the_last(checkpoint)
         started = time.monotonic()
-        with _ray_folder(config):
-            _run(config)
+        _run(experiment.folder(name), checkpoint)
         _collect(experiment, name, base)
         trainer = config.trainer
         devices = trainer.nnodes * trainer.n_gpus_per_node if trainer.device == "cuda" else 0
         inputs = [base, data, *verifier_inputs(experiment, experiment.config.verifier)]
         written = (experiment.policy(name), experiment.training_log(name))
         for path in (*written, experiment.folder(name) / CONFIG_FILE):
-            write_provenance(
-                path, origin, inputs, gpu_seconds=devices * (time.monotonic() - started)
-            )
+            seconds = devices * (time.monotonic() - started)
+            write_provenance(path, origin, inputs, gpu_seconds=seconds, earlier=earlier)
         shutil.rmtree(checkpoint)
 
 
+def _settings(experiment: Experiment) -> VerlSettings:
+    """Raises: InputError if the scale has none."""
+    if experiment.config.verl is None:
+        raise InputError(f"config/{experiment.scale}.yaml: engine = 'verl' needs the section verl")
+    return experiment.config.verl
+
+
+def _set_environment(experiment: Experiment) -> None:
+    """What verl and Ray read from it, here and in all processes that follow."""
+    # SLURM says which GPUs a job has in the words of every vendor; verl refuses two of them.
+    os.environ.pop("ROCR_VISIBLE_DEVICES", None)
+    if _settings(experiment).device == "cpu":
+        os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+        os.environ.update(_CPU)
+
+
 def _config(experiment: Experiment, name: str) -> "DictConfig":
-    settings = experiment.config.verl
-    if settings is not None and settings.device == "cpu":
-        os.environ.update(_CPU)  # before verl is imported: it chooses its platform then
+    _set_environment(experiment)  # before verl is imported: it chooses its platform then
     require_version()
     from rspo.training.verl.settings import verl_config
 
@@ -126,46 +163,48 @@ def _start_anew_if_changed(checkpoint: Path, origin: dict[str, Any]) -> None:
     write_text(note, json.dumps(fingerprint(origin)))
 
 
-@contextmanager
-def _ray_folder(config: "DictConfig") -> Iterator[None]:
-    """A folder of its own for a Ray that this process starts; a cluster has one already."""
-    if "RAY_ADDRESS" in os.environ:
-        yield
-        return
-    folder = tempfile.mkdtemp(prefix="ray-")  # short: sockets in it have at most 107 characters
-    config.ray_kwargs.ray_init._temp_dir = folder
-    try:
-        yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _run(config: "DictConfig") -> None:
+def _run(cell: Path, checkpoint: Path) -> None:
     """Everything that is left of the training; ends when the last checkpoint is written.
 
-    Depends on verl/trainer/main_ppo.py (`run_ppo`).
+    Args:
+        cell: the cell's folder, with verl's config in it.
 
-    Raises: InputError as the trainer raises it, though in another process.
+    Raises: see `train`.
     """
-    import ray
-    from verl.trainer.main_ppo import run_ppo
+    key, folder = cluster.key_of(cell, rank=0), cluster.folder_of(cell, rank=0)
+    remove_what_is_left(key, folder)  # by a run whose supervisor was killed with it
+    outcome = checkpoint / OUTCOME_FILE
+    outcome.unlink(missing_ok=True)
+    driver = (sys.executable, "-m", "rspo.training.verl.driver")
+    with supervised([*driver, str(cell / CONFIG_FILE), str(folder)], key, folder) as process:
+        handed_on = False
+        while process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(SECONDS_BETWEEN_LOOKS)
+            if is_requested() and not handed_on:
+                handed_on = True
+                process.send_signal(REQUEST)
+    if outcome.exists():
+        found = json.loads(outcome.read_text())
+    else:
+        words = f"verl's driver has ended with status {process.returncode} and no word"
+        found = {"kind": LostProcess.__name__, "words": words}
+    if found["kind"] != TRAINED:
+        _raise(found["kind"], found["words"], cell.name, last_step(checkpoint))
 
-    from rspo.training.verl.task import Task
 
-    try:
-        run_ppo(config, task_runner_class=ray.remote(num_cpus=1)(Task))
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, InputError):
-            raise error.cause from None
-        raise
-    finally:
-        ray.shutdown()
+def _raise(kind: str, words: str, cell: str, step: int) -> NoReturn:
+    """Raise here what the driver ended with."""
+    if kind == Stopped.__name__:
+        raise Stopped(step)
+    if kind == InputError.__name__:
+        raise InputError(words)
+    there = f"step {step}" if step else "its start"
+    raise LostProcess(f"{cell}: {words}; the same command goes on from {there}")
 
 
 def _collect(experiment: Experiment, name: str, base: Path) -> None:
     """The policy and the records of the last checkpoint, where the local engine puts them."""
-    from rspo.training.verl.trainer import RECORDS
-
     last = experiment.checkpoint(name) / f"global_step_{experiment.config.training.steps}"
     with whole(experiment.policy(name)) as partial:
         # All but the weights is the base policy's: verl would write a config of its own.
@@ -174,4 +213,4 @@ def _collect(experiment: Experiment, name: str, base: Path) -> None:
         )
         for weights in (last / "actor" / "huggingface").glob("*.safetensors*"):
             shutil.copy(weights, partial)
-    write_json_lines(experiment.training_log(name), json.loads((last / RECORDS).read_text()))
+    write_json_lines(experiment.training_log(name), json.loads((last / RECORDS_FILE).read_text()))

@@ -163,7 +163,8 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "max_actor_ckpt_to_keep": 2,
         },
         "ray_kwargs": {
-            "ray_init": {"num_gpus": settings.ranks if settings.device == "cpu" else None}
+            # Of each node; on a CPU they are only slots for ranks.
+            "ray_init": {"num_gpus": settings.ranks_per_node if settings.device == "cpu" else None}
         },
     }
 

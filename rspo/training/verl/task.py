@@ -1,6 +1,6 @@
-"""What runs in verl's driver actor: the trainer, its queue, its agent loops and the verifier.
+"""What verl's driver runs: the trainer, its queue, its agent loops and the verifier.
 
-Depends on verl/trainer/main_ppo.py, whose `run_ppo` starts it, and on
+Depends on verl/trainer/main_ppo.py, whose runner it stands for, and on
 verl/trainer/ppo/v1/agent_loop_tq.py.
 """
 
@@ -19,25 +19,25 @@ class Task:
     """verl's runner, for this project's trainer."""
 
     def run(self, config: DictConfig) -> None:
-        """Train until the last step's checkpoint is written."""
+        """Train until the last step's checkpoint is written.
+
+        Raises: Stopped behind an earlier one, on request.
+        """
         config.transfer_queue.enable = True
         OmegaConf.resolve(config)
         experiment = experiment_of(config.rspo)
         verdicts = experiment.verdicts(config.rspo.cell, "train")
         # Of verl's logger of that name; `tensorboard --logdir results/tiny/cells` shows all cells.
         os.environ["TENSORBOARD_DIR"] = str(experiment.folder(config.rspo.cell) / "tensorboard")
-        transfer_queue.init(config.transfer_queue)
-        try:
-            with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
-                trainer = Trainer(config, verify)
-                trainer.init()
-                agents = AgentLoopManagerTQ.create(
-                    config=config,
-                    llm_client=trainer.get_llm_client(),
-                    teacher_client=trainer.get_teacher_client(),
-                    reward_loop_worker_handles=None,  # the trainer rewards whole batches
-                )
-                trainer.fit(agents)
-                trainer.logger.finish()
-        finally:
-            transfer_queue.close()
+        transfer_queue.init(config.transfer_queue)  # it ends with the cluster
+        with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
+            trainer = Trainer(config, verify)
+            trainer.init()
+            agents = AgentLoopManagerTQ.create(
+                config=config,
+                llm_client=trainer.get_llm_client(),
+                teacher_client=trainer.get_teacher_client(),
+                reward_loop_worker_handles=None,  # the trainer rewards whole batches
+            )
+            trainer.fit(agents)
+            trainer.logger.finish()

@@ -34,8 +34,10 @@ from rspo.rewards.configured import Verify
 from rspo.training.progress import Progress
 from rspo.training.records import Scored, judge, record_of
 from rspo.training.schedule import learning_rate_share
+from rspo.training.stopping import Stopped, is_requested
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.batches import as_metrics, put_in_order
+from rspo.training.verl.checkpoints import RECORDS_FILE
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.interface import require_parameters, require_version
 from rspo.training.verl.prompts import PromptsInOrder, experiment_of
@@ -52,13 +54,13 @@ for function, names in (
     (PPOTrainer._init_resource_pool_mgr, ("self",)),
     (PPOTrainer._load_checkpoint, ("self",)),
     (PPOTrainer._save_checkpoint, ("self",)),
+    (PPOTrainerSync.on_step_end, ("self",)),
 ):
     require_parameters(function, *names)
 
 # How often the trainer asks whether all responses are there; verl's own 2 seconds are a tenth of a
 # short step.
 SECONDS_BETWEEN_LOOKS = 0.2
-RECORDS = "records.json"  # of the steps behind a checkpoint, inside it
 
 
 class Trainer(PPOTrainerSync):
@@ -100,7 +102,7 @@ class Trainer(PPOTrainerSync):
     @property
     def _records_file(self) -> Path:
         checkpoints = Path(self.config.trainer.default_local_dir)
-        return checkpoints / f"global_step_{self.global_steps}" / RECORDS
+        return checkpoints / f"global_step_{self.global_steps}" / RECORDS_FILE
 
     def _save_checkpoint(self) -> None:
         """The records first: verl notes a checkpoint as whole when everything else is written."""
@@ -114,6 +116,17 @@ class Trainer(PPOTrainerSync):
             self.records = json.loads(self._records_file.read_text())
         checkpoints = self.experiment.checkpoint(self.cell.name)
         self.progress = Progress(checkpoints, self.global_steps, self.training.steps)
+
+    def on_step_end(self) -> None:
+        """verl calls it behind a step and, where one is due, its checkpoint.
+
+        Raises: Stopped, behind a checkpoint, if that is requested and steps are left.
+        """
+        if is_requested() and self.global_steps < self.training.steps:
+            if self.global_steps % self.training.checkpoint_every:
+                self._save_checkpoint()
+            raise Stopped(self.global_steps)
+        super().on_step_end()
 
     # --- one step ---------------------------------------------------------------------------------
 

@@ -1,0 +1,180 @@
+"""`rspo plan`: what a run will ask for, before it starts.
+
+From `models.<name>.expected` and slurm/config.yaml, for what is not there yet:
+
+    training    a cell's hours times the GPUs that its job asks for
+    evaluation  every response as long as it may be, at the model's tokens per second on one GPU: an
+                upper bound; scoring is not in it
+    disk        for P parameters: a policy 2 P bytes (bfloat16); a checkpoint 14 P (float32 weights,
+                Adam's two moments, a policy), two of them while one replaces the other, for every
+                cell that trains at the same time; 4 bytes for each sampled token
+"""
+
+import math
+from dataclasses import dataclass
+
+from rspo.config import Expected
+from rspo.errors import InputError
+from rspo.experiment import Experiment
+from rspo.slurm.cluster import Slurm
+from rspo.slurm.profile import DEFAULT, Request, read_profile
+
+POLICY_BYTES = 2  # of a parameter
+CHECKPOINT_BYTES = 14
+TOKEN_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is left to do of an experiment.  Hours, GPU-hours and bytes; None: no estimate."""
+
+    cells: int
+    cell_gpus: int  # of one job
+    cell_hours: list[float] | None  # of each cell
+    limit_hours: float | None  # time limit of a training job
+    samplings: int  # policies x benchmarks
+    sampling_hours: list[float] | None  # of each, on one GPU
+    tables: int  # data sets, scores and curves: jobs without a model
+    policy_bytes: float | None  # policies and samples
+    checkpoint_bytes: float | None  # of the largest cell, while it is replaced
+
+    @property
+    def training_jobs(self) -> int | None:
+        """As many as time limits make of the cells."""
+        if self.cell_hours is None or not self.limit_hours:
+            return None
+        return sum(max(1, math.ceil(hours / self.limit_hours)) for hours in self.cell_hours)
+
+
+def plan(experiment: Experiment) -> Plan:
+    """What is not there yet.
+
+    Raises: InputError if slurm/config.yaml cannot be read.
+    """
+    _, requests = read_profile()
+    request = _training_request(experiment, requests)
+    cells = [name for name in experiment.cells if not experiment.policy(name).is_dir()]
+    pairs = [
+        (policy, benchmark)
+        for policy, suite in experiment.evaluations
+        for benchmark in experiment.benchmarks_of(suite)
+    ]
+    drawn = [pair for pair in pairs if not experiment.samples(*pair).is_file()]
+    scored = [pair for pair in pairs if not experiment.scores(*pair).is_file()]
+    curves = [pair for pair in experiment.evaluations if not experiment.curves(*pair).is_file()]
+    prepared = [name for name in experiment.data_sets if not experiment.problems(name).is_file()]
+    models = [_expected(experiment, name) for name in cells]
+    known = [model for model in models if model is not None]
+    tokens = [(_expected(experiment, name), _tokens(experiment, data)) for name, data in drawn]
+    all_known = len(known) == len(models) and all(model for model, _ in tokens)
+    return Plan(
+        len(cells),
+        request.gpus * experiment.nodes,
+        [model.training_hours for model in known] if all_known else None,
+        request.minutes / 60 if request.minutes else None,
+        len(drawn),
+        [count / model.tokens_per_second / 3600 for model, count in tokens if model is not None]
+        if all_known
+        else None,
+        len(scored) + len(curves) + len(prepared),
+        sum(POLICY_BYTES * model.parameters for model in known)
+        + sum(TOKEN_BYTES * count for _, count in tokens)
+        if all_known
+        else None,
+        max((2 * CHECKPOINT_BYTES * model.parameters for model in known), default=0.0)
+        if all_known
+        else None,
+    )
+
+
+def _training_request(experiment: Experiment, requests: dict[str, Request]) -> Request:
+    rule = "train" if experiment.nodes == 1 else "train_on_nodes"
+    return requests.get(rule, requests[DEFAULT])
+
+
+def _expected(experiment: Experiment, policy: str) -> Expected | None:
+    return experiment.config.models[experiment.model_of(policy)].expected
+
+
+def _tokens(experiment: Experiment, benchmark: str) -> int:
+    """Of all responses to a benchmark, were each as long as it may be."""
+    data_set, config = experiment.data_set(benchmark), experiment.config
+    if data_set.hub is not None:
+        problems = max(data_set.hub.accepted_rows)
+    else:
+        assert data_set.generated is not None  # a data set is one or the other
+        problems = len(data_set.generated.families) * data_set.generated.problems
+    return problems * config.evaluation.samples * config.sampling.max_response_tokens
+
+
+def text(experiment: Experiment) -> str:
+    """The plan in lines for a person; with the wall time on this cluster, if there is one."""
+    found = plan(experiment)
+    nodes = _nodes_for_training(experiment) if Slurm.is_here() else None
+    lines = [
+        f"scale {experiment.scale}, what is not there yet:",
+        _training(found),
+        _evaluation(found),
+        f"without a model  {found.tables} jobs: data sets, verdicts and curves",
+    ]
+    if found.cell_hours:
+        at_a_time = None if nodes is None else nodes // experiment.nodes
+        lines.append(_wall_time(found.cell_hours, at_a_time))
+    if found.policy_bytes is not None and found.checkpoint_bytes is not None:
+        lines.append(
+            f"disk             {found.policy_bytes / 1e9:,.0f} GB for policies and samples, and "
+            f"{found.checkpoint_bytes / 1e9:,.0f} GB for each cell while it trains"
+        )
+    return "\n".join(lines)
+
+
+def _training(found: Plan) -> str:
+    line = f"training         {found.cells} cells on {found.cell_gpus} GPUs"
+    if found.cell_hours is None:
+        return f"{line}: how long is not known (models.<name>.expected)"
+    hours = found.cell_gpus * sum(found.cell_hours)
+    longest = max(found.cell_hours, default=0.0)
+    jobs = f", {found.training_jobs} jobs of at most {found.limit_hours:g} h" if found.cells else ""
+    return f"{line}: {hours:,.0f} GPU-hours, {longest:g} h the longest{jobs}"
+
+
+def _evaluation(found: Plan) -> str:
+    line = f"evaluation       {found.samplings} policies x benchmarks on 1 GPU"
+    if found.sampling_hours is None:
+        return f"{line}: how long is not known (models.<name>.expected)"
+    longest = max(found.sampling_hours, default=0.0)
+    return (
+        f"{line}: at most {sum(found.sampling_hours):,.0f} GPU-hours, {longest:.1f} h the longest"
+    )
+
+
+def _wall_time(hours: list[float], at_a_time: int | None) -> str:
+    """Cells do not wait for each other: as many train at a time as there are nodes for."""
+    one, most = sum(hours), max(hours)
+    line = f"wall time        {_days(one)} with one cell at a time, {_days(most)} with all at once"
+    if at_a_time:
+        most = max(most, one / at_a_time)
+        line += f"; on this cluster, which has nodes for {at_a_time} at a time, {_days(most)}"
+    return f"{line}; time in the queue comes on top"
+
+
+def _days(hours: float) -> str:
+    return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.1f} days"
+
+
+def _nodes_for_training(experiment: Experiment) -> int | None:
+    """Nodes that can take a training job of slurm/config.yaml; None if no SLURM answers."""
+    _, requests = read_profile()
+    try:
+        return _nodes_for(_training_request(experiment, requests))
+    except InputError:
+        return None
+
+
+def _nodes_for(request: Request) -> int:
+    return sum(
+        nodes.count
+        for nodes in Slurm().nodes
+        if nodes.partition == request.partition
+        and nodes.gpus.get(request.gpu_type or "", 0) >= request.gpus
+    )

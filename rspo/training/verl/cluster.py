@@ -1,0 +1,268 @@
+"""One Ray cluster over the nodes of a job, started by the job itself and gone with it.
+
+On one node the driver starts it and is all of it. On several, every node runs the same command:
+
+    srun --nodes=2 --ntasks=2 --ntasks-per-node=1 rspo train CELL
+
+The first one (rank 0) trains. It leaves the cluster's address beside the cell's checkpoint, which
+the others wait for; they join with their GPUs and leave when nobody answers at that address.
+All ports are free ones of Ray's choice, and the cluster answers only who knows its token.
+"""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rspo.errors import InputError, LostProcess
+from rspo.files import fingerprint, whole
+from rspo.supervisor import remove_what_is_left, supervised
+
+if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
+ADDRESS_FILE = "cluster.json"  # beside the checkpoint, while a cluster of several nodes runs
+# Between the first and the last node of a job at work; imports from a slow disk take minutes.
+SECONDS_TO_JOIN = 600.0
+SECONDS_WITHOUT_HEAD = 10.0
+_HOW = "srun --nodes={0} --ntasks={0} --ntasks-per-node=1 rspo train CELL"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Of this process among those of its job.
+
+    hosts: names of the job's nodes, the first one's first.  step: names this try of the job.
+    """
+
+    rank: int = 0
+    hosts: tuple[str, ...] = ("",)
+    step: str = ""
+
+
+def place_of(nodes: int, environment: Mapping[str, str]) -> Place:
+    """Where a process stands, as SLURM tells it.
+
+    Args:
+        nodes: that the config asks for, `verl.nodes`.
+
+    Raises: InputError if the job step has other nodes, or not one process on each.
+    """
+    found = int(environment.get("SLURM_STEP_NUM_NODES", 1))
+    tasks = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
+    if found != nodes or (nodes > 1 and tasks != nodes):
+        raise InputError(
+            f"verl.nodes = {nodes}, but this runs as {tasks} process(es) on {found} node(s); "
+            f"allowed: verl.nodes={found}, or one process on each of {nodes} node(s) of an "
+            f"allocation of SLURM, such as `{_HOW.format(nodes)}`"
+        )
+    if nodes == 1:
+        return Place()
+    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+    return Place(
+        int(environment["SLURM_PROCID"]),
+        tuple(_hosts(environment["SLURM_STEP_NODELIST"])),
+        ".".join(environment.get(name, "0") for name in names),
+    )
+
+
+def _hosts(nodes: str) -> list[str]:
+    """`gpu[1-2]` -> `gpu1`, `gpu2`."""
+    command = ["scontrol", "show", "hostnames", nodes]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+def key_of(cell: Path, rank: int) -> str:
+    """The environment variable of all processes of a cell's training that one rank started."""
+    return f"RSPO_TRAINING_{fingerprint(str(cell.absolute()))}_{rank}"
+
+
+def folder_of(cell: Path, rank: int) -> Path:
+    """Ray's folder on this host: short, because paths of sockets have at most 107 characters."""
+    key = fingerprint([str(cell.absolute()), rank])[:8]
+    return Path(f"/tmp/rspo-{os.getuid()}-{key}")
+
+
+# --- the first node -------------------------------------------------------------------------------
+
+
+@contextmanager
+def head(config: "DictConfig", folder: Path, place: Place) -> Iterator[None]:
+    """A cluster with this process as its driver, once all its nodes are there; it ends with it.
+
+    Depends on verl/trainer/main_ppo.py, whose `run_ppo` starts Ray in the same way, and on
+    verl/trainer/constants_ppo.py.
+
+    Raises: LostProcess that names the nodes which did not join in time.
+    """
+    token = secrets.token_hex(32)
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token)
+    os.environ.pop("RAY_ADDRESS", None)  # of somebody else's cluster
+
+    import ray
+    from omegaconf import OmegaConf
+    from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
+
+    settings: Any = OmegaConf.to_container(config.ray_kwargs.ray_init, resolve=True)
+    environment = OmegaConf.merge(
+        get_ppo_ray_runtime_env(config), settings.pop("runtime_env", None) or {}
+    )
+    own = {"_temp_dir": str(folder), "_node_name": place.hosts[0]}
+    ray.init(**(settings | own), runtime_env=OmegaConf.to_container(environment))
+    address_file = Path(config.trainer.default_local_dir) / ADDRESS_FILE
+    try:
+        if len(place.hosts) > 1:
+            address = ray.get_runtime_context().gcs_address
+            _publish(
+                address_file,
+                {"step": place.step, "address": address, "token": token, "resources": settings},
+            )
+            _wait_for(place.hosts, lambda: [node["NodeName"] for node in ray.nodes()])
+        yield
+    finally:
+        address_file.unlink(missing_ok=True)
+
+
+def _publish(file: Path, content: dict[str, Any]) -> None:
+    """For this user's processes only: the token gives all that Ray can do."""
+    with whole(file) as partial:
+        partial.touch(mode=0o600)
+        partial.write_text(json.dumps(content))
+
+
+def _wait_for(
+    hosts: Iterable[str], joined: Callable[[], list[str]], seconds: float = SECONDS_TO_JOIN
+) -> None:
+    """Raises: LostProcess that names the hosts which have not joined in time."""
+    deadline = time.monotonic() + seconds
+    while missing := sorted(set(hosts) - set(joined())):
+        if time.monotonic() > deadline:
+            raise LostProcess(
+                f"node {', '.join(missing)} of the allocation has not joined Ray within "
+                f"{seconds:g} seconds; its own output says why"
+            )
+        time.sleep(0.5)
+
+
+def lost_process() -> str | None:
+    """Which of Ray's own processes on the first node has died, in words.
+
+    Depends on ray/_private/node.py, as `ray start --block` does.
+    """
+    # Not imported here: the driver may be about to import it, or to start Ray.
+    head: Any = getattr(sys.modules.get("ray._private.worker"), "_global_node", None)
+    for kind, _ in head.dead_processes() if head else ():
+        return f"Ray's {kind} on the first node has died"
+    return None
+
+
+def lost_member() -> str | None:
+    """Which node or actor of the cluster has died, in words; waits a minute without Ray's head.
+
+    Depends on ray/_private/state.py, which needs no dashboard.
+    """
+    import ray
+    from ray._private import state
+    from ray.core.generated import common_pb2
+
+    died: Any = common_pb2.ActorDiedErrorContext  # type: ignore[attr-defined]  # made at import
+
+    for node in ray.nodes():
+        if not node["Alive"]:
+            return f"the node {node['NodeName']} has left Ray"
+    for actor in state.actors().values():
+        if actor["State"] == "DEAD":
+            reason = actor["DeathCause"].actor_died_error_context.reason
+            if reason in (died.WORKER_DIED, died.NODE_DIED):
+                where = actor["Address"]["IPAddress"]
+                return f"process {actor['Pid']} ({actor['ActorClassName']}) on {where} has died"
+    return None
+
+
+# --- the other nodes ------------------------------------------------------------------------------
+
+
+def join(cell: Path, checkpoint: Path, place: Place) -> None:
+    """Give this node to the first one's cluster until that is gone.
+
+    Args:
+        cell: the cell's folder.
+        checkpoint: where the first node leaves the cluster's address.
+
+    Raises: LostProcess if there is no cluster in time, or if Ray's node here ends before it.
+    """
+    found = _wait_for_address(checkpoint / ADDRESS_FILE, place.step)
+    key, folder = key_of(cell, place.rank), folder_of(cell, place.rank)
+    # Not sooner: without the first node's lock on the cell they may be another job's, at work.
+    remove_what_is_left(key, folder)
+    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=found["token"])
+    os.environ.pop("RAY_ADDRESS", None)
+    log = checkpoint / f"ray-{place.hosts[place.rank]}.log"
+    name = place.hosts[place.rank]
+    with (
+        log.open("w") as output,
+        supervised(_start_command(found, folder, name), key, folder, output) as process,
+    ):
+        answered = time.monotonic()
+        while time.monotonic() - answered < SECONDS_WITHOUT_HEAD:
+            if _answers(found["address"]):
+                answered = time.monotonic()
+                if process.poll() is not None:
+                    raise LostProcess(f"Ray on node {name} has ended before its head; see {log}")
+            time.sleep(1)
+
+
+def _wait_for_address(file: Path, step: str, seconds: float = SECONDS_TO_JOIN) -> dict[str, Any]:
+    """What the first node of this very job step has published.
+
+    Raises: LostProcess if it has not in time.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            found: dict[str, Any] = json.loads(file.read_text())
+        except FileNotFoundError:
+            found = {}
+        if found.get("step") == step:
+            return found
+        if time.monotonic() > deadline:
+            raise LostProcess(
+                f"the first node of the allocation has not started Ray within {seconds:g} seconds; "
+                f"its own output says why ({file} is what this node waited for)"
+            )
+        time.sleep(0.5)
+
+
+def _start_command(found: Mapping[str, Any], folder: Path, name: str) -> list[str]:
+    resources = found["resources"]
+    options = {
+        "address": found["address"],
+        "node-name": name,
+        "temp-dir": folder,
+        "num-cpus": resources.get("num_cpus"),
+        "num-gpus": resources.get("num_gpus"),
+        "object-store-memory": resources.get("object_store_memory"),
+        "min-worker-port": 0,  # any free ones, where Ray would count up from the same for all
+        "max-worker-port": 0,
+    }
+    return [
+        *(sys.executable, "-m", "ray.scripts.scripts", "start", "--block"),
+        *(f"--{option}={value}" for option, value in options.items() if value is not None),
+    ]
+
+
+def _answers(address: str) -> bool:
+    host, port = address.rsplit(":", 1)
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError:
+        return False
+    return True

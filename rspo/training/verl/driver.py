@@ -1,0 +1,107 @@
+"""The process that trains: verl's driver, in a process that can be lost without losing the rest.
+
+    python -m rspo.training.verl.driver CONFIG FOLDER
+
+`run.py` starts it under a supervisor, with the cell's `verl.yaml` and a folder for Ray. How it
+ended stands in a file beside the checkpoint, unless it was killed.
+"""
+
+import json
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from rspo.errors import InputError, LostProcess
+from rspo.files import write_text
+from rspo.training.stopping import Stopped, accept_requests
+from rspo.training.verl import cluster
+from rspo.training.verl.checkpoints import OUTCOME_FILE
+
+TRAINED = "trained"
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+def main(config_file: Path, folder: Path) -> None:
+    """Train until the last checkpoint, a request to stop, or the first thing that goes wrong."""
+    from omegaconf import OmegaConf
+
+    accept_requests()
+    config = OmegaConf.load(config_file)
+    OmegaConf.set_struct(config, True)
+    end = _End(Path(config.trainer.default_local_dir) / OUTCOME_FILE)
+    place = cluster.place_of(config.trainer.nnodes, os.environ)
+    try:
+        with _Watch(cluster.lost_process, end), cluster.head(config, folder, place):
+            from rspo.training.verl.task import Task
+
+            with _Watch(cluster.lost_member, end):
+                Task().run(config)
+        end.note(TRAINED, "")
+    except Exception as error:
+        reason = _reason(error)
+        if not isinstance(reason, InputError | LostProcess | Stopped):
+            traceback.print_exc()
+            reason = LostProcess(f"verl's driver has failed, see above: {type(error).__name__}")
+        end.note(type(reason).__name__, str(reason))
+
+
+def _reason(error: Exception) -> Exception:
+    """What is behind an error: somebody's death, or what was raised in another process."""
+    import ray
+
+    if isinstance(error, Stopped | LostProcess):
+        return error
+    lost = cluster.lost_process() or (cluster.lost_member() if ray.is_initialized() else None)
+    if lost is not None:
+        return LostProcess(lost)
+    if isinstance(error, ray.exceptions.RayTaskError) and isinstance(error.cause, InputError):
+        return error.cause
+    return error
+
+
+class _End:
+    """How the training ended; the first word counts."""
+
+    def __init__(self, file: Path) -> None:
+        self.file, self.lock, self.noted = file, threading.Lock(), False
+
+    def note(self, kind: str, words: str) -> None:
+        with self.lock:
+            if not self.noted:
+                self.noted = True
+                write_text(self.file, json.dumps({"kind": kind, "words": words}))
+
+
+class _Watch(threading.Thread):
+    """Ends this process when something that it needs has died, whatever it waits for meanwhile.
+
+    verl waits without a limit for responses of a server, and Ray itself ends a driver without its
+    head after a minute, with a trace of C++.
+    """
+
+    def __init__(self, look: Callable[[], str | None], end: _End) -> None:
+        super().__init__(daemon=True)
+        self.look, self.end, self.stopped = look, end, threading.Event()
+        self.parent = os.getppid()
+
+    def __enter__(self) -> None:
+        self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stopped.set()
+
+    def run(self) -> None:
+        while not self.stopped.wait(SECONDS_BETWEEN_LOOKS):
+            lost = self.look()
+            if os.getppid() != self.parent:
+                lost = "the supervisor has died"
+            if lost is not None and not self.stopped.is_set():
+                self.end.note(LostProcess.__name__, lost)
+                os._exit(1)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,154 @@
+"""`rspo doctor` against a real SLURM: each wrong thing is one line that says what to change.
+
+About half a minute.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from . import slurm_cluster, slurm_world
+from .slurm_cluster import Cluster
+
+pytestmark = [pytest.mark.long, pytest.mark.slurm]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    slurm_cluster.require_slurm()
+    with slurm_cluster.started(nodes=2) as running:
+        yield running
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return slurm_world.make_project(tmp_path / "project")
+
+
+def edit(project: Path, section: str, rule: str | None = None, **values: Any) -> None:
+    path = project / "slurm" / "config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    place = profile[section] if rule is None else profile[section][rule]
+    place |= values
+    path.write_text(yaml.safe_dump(profile))
+
+
+def doctor(
+    project: Path, environment: dict[str, str], *words: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rspo.cli", "doctor", *words],
+        cwd=project,
+        env=environment | {"PYTHONPATH": str(slurm_world.tiny_world.ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def changes(done: subprocess.CompletedProcess[str]) -> list[str]:
+    assert done.stderr == ""
+    found = [line.split(maxsplit=1)[1] for line in done.stdout.splitlines() if line[0] == "c"]
+    assert done.returncode == (2 if found else 0)
+    return found
+
+
+def test_the_shipped_profile_fits_such_a_cluster(cluster: Cluster, project: Path) -> None:
+    done = doctor(project, cluster.environment)
+    assert changes(done) == []
+    for partition in ("cpu", "gpu"):
+        line = f"partition {partition}: a node sees this folder, its locks and this software"
+        assert line in done.stdout
+    assert "accounts: SLURM keeps none here" in done.stdout
+    assert done.stdout.endswith("nothing to change\n")
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (
+            {"slurm_partition": "h800s"},
+            "slurm_partition = 'h800s' does not exist here; has cpu, gpu, short, urgent",
+        ),
+        (
+            {"gres": "gpu:a100:8"},
+            "gres = 'gpu:a100:8': the nodes of partition gpu have gpu:h800:8",
+        ),
+        (
+            {"gres": "gpu:h800:16"},
+            "gres = 'gpu:h800:16': the nodes of partition gpu have gpu:h800:8",
+        ),
+        (
+            {"slurm_partition": "short"},
+            "runtime = 24h is longer than partition short allows; set 1m (a training then takes "
+            "several jobs)",
+        ),
+        ({"mem_mb": 2_000_000}, "mem_mb = 2000000: its nodes have 1000000"),
+        ({"cpus_per_task": 500}, "cpus_per_task = 500: its nodes have 128"),
+        (
+            {"slurm_extra": "'--open-mode=append'"},
+            "slurm_extra has no --signal=USR1@SECONDS: a job would be ended at its time limit "
+            "without a checkpoint; set '--signal=USR1@600'",
+        ),
+    ],
+)
+def test_each_wrong_line_is_named_with_what_to_write(
+    cluster: Cluster, project: Path, values: dict[str, Any], expected: str
+) -> None:
+    edit(project, "set-resources", "train", **values)
+    (line,) = changes(doctor(project, cluster.environment))
+    assert line == f"slurm/config.yaml: set-resources.train.{expected}"
+
+
+def test_more_nodes_than_there_are_is_found(cluster: Cluster, project: Path) -> None:
+    several = ["--set", "engine=verl", "--set", "verl.nodes=2"]
+    assert changes(doctor(project, cluster.environment, *several)) == []
+    several[-1] = "verl.nodes=4"
+    (line,) = changes(doctor(project, cluster.environment, *several))
+    assert line.startswith("verl.nodes = 4: partition gpu has 2 such nodes")
+
+
+def test_a_folder_that_the_nodes_do_not_see_is_found(cluster: Cluster, tmp_path: Path) -> None:
+    """A mount that this process has and the nodes' daemons do not."""
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    script = (
+        f"mount -t tmpfs tmpfs {hidden} && cp -r {tmp_path}/project {hidden} && "
+        f"cd {hidden}/project && exec {sys.executable} -m rspo.cli doctor"
+    )
+    slurm_world.make_project(tmp_path / "project")
+    done = subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+        env=cluster.environment | {"PYTHONPATH": str(slurm_world.tiny_world.ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    found = changes(done)
+    assert len(found) == 2  # for each partition
+    assert all("a node does not see" in line or "cannot run" in line for line in found)
+
+
+def test_a_judge_that_training_cannot_start_is_found(cluster: Cluster, project: Path) -> None:
+    """The paper's scale as shipped: the policy has all GPUs, so the judge must run elsewhere."""
+    paper = slurm_world.tiny_world.ROOT / "config" / "paper.yaml"
+    (project / "config" / "paper.yaml").write_text(paper.read_text())
+    (line,) = changes(doctor(project, cluster.environment, "--scale", "paper"))
+    assert line.startswith("config/paper.yaml: xverify.url is null")
+    url = ["--set", "xverify.url=http://judge:8000"]
+    assert changes(doctor(project, cluster.environment, "--scale", "paper", *url)) == []
+
+
+def test_a_controller_that_does_not_answer_is_one_line(project: Path, tmp_path: Path) -> None:
+    slurm_cluster.require_slurm()
+    nowhere = os.environ | {"SLURM_CONF": str(tmp_path / "slurm.conf")}
+    done = doctor(project, nowhere)
+    assert done.returncode == 2
+    assert done.stderr.startswith("rspo: error: SLURM does not answer (sinfo: ")
+    assert done.stderr.count("\n") == 1

@@ -1,0 +1,67 @@
+"""What a supervised command leaves behind: nothing, whoever is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from . import tiny_world
+
+# Starts a grandchild in a session of its own that takes no notice of SIGTERM, and tells its number.
+COMMAND = """
+import os, subprocess, sys, time
+deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+child = subprocess.Popen([sys.executable, "-c", deaf], start_new_session=True)
+open(sys.argv[1] + "/pids", "w").write(f"{os.getpid()} {child.pid}\\n")
+time.sleep(float(sys.argv[2]))
+"""
+PARENT = """
+import sys
+from pathlib import Path
+from rspo.supervisor import supervised
+command = [sys.executable, "-c", sys.argv[1], sys.argv[2], sys.argv[3]]
+with supervised(command, "RSPO_TEST_" + str(hash(sys.argv[2])), Path(sys.argv[2])) as process:
+    print(process.pid, flush=True)
+    process.wait()
+"""
+
+
+def start(folder: Path, seconds: float) -> tuple["subprocess.Popen[str]", list[int]]:
+    """Somebody who runs the command under a supervisor; the numbers of all that follows."""
+    folder.mkdir()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, COMMAND, str(folder), str(seconds)],
+        env=os.environ | {"PYTHONPATH": str(tiny_world.ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    supervisor, note = int(parent.stdout.readline()), folder / "pids"
+    wait_until(lambda: note.exists() and note.read_text().endswith("\n"))
+    return parent, [supervisor, *map(int, note.read_text().split())]
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_nothing_is_left_whoever_is_killed(tmp_path: Path) -> None:
+    runs = {
+        victim: start(tmp_path / victim, 0 if victim == "nobody" else 600)
+        for victim in ("parent", "supervisor", "command", "nobody")
+    }
+    os.kill(runs["parent"][0].pid, signal.SIGKILL)
+    os.kill(runs["supervisor"][1][0], signal.SIGKILL)
+    os.kill(runs["command"][1][1], signal.SIGKILL)
+    for victim, (parent, pids) in runs.items():
+        parent.wait(60)
+        wait_until(lambda pids=pids: not any(map(psutil.pid_exists, pids)))
+        wait_until(lambda folder=tmp_path / victim: not folder.exists())
