@@ -23,7 +23,17 @@ from pathlib import Path
 import pytest
 
 DAEMONS = ("munged", "slurmctld", "slurmd")
-COMMANDS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo", "sacct", "sacctmgr", "sshare")
+COMMANDS = (
+    "sbatch",
+    "srun",
+    "squeue",
+    "scontrol",
+    "scancel",
+    "sinfo",
+    "sacct",
+    "sacctmgr",
+    "sshare",
+)
 NEEDED = DAEMONS + COMMANDS
 GPUS = 8
 # What Debian does not have on every user's path.
@@ -177,7 +187,9 @@ class Cluster:
             time.sleep(0.05)
 
     def _logs(self) -> str:
-        return "".join(f"\n{p}:\n{p.read_text()[-1500:]}" for p in sorted(self.folder.glob("*.log")))
+        return "".join(
+            f"\n{p}:\n{p.read_text()[-1500:]}" for p in sorted(self.folder.glob("*.log"))
+        )
 
 
 def _processes_with(*marks: bytes) -> list[int]:
