@@ -132,16 +132,10 @@ class Cluster:
 
     def stop_node(self, node: str) -> None:
         """As when a node loses power: slurmd, its jobs' daemons and all that they started."""
-        daemon = self.daemons[node].pid
+        self._kill(node)  # and whoever could tell the controller of the jobs' end, before them
+        _kill_all(_step_daemons(self.folder, node))
         mark = f"SLURMD_NODENAME={node}".encode()
-        self._kill(node)
-        for process in _processes_with(f"SLURM_CONF={self.folder}/slurm.conf".encode(), mark):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        for process in _children_named("slurmstepd", self.folder, node):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        assert not Path(f"/proc/{daemon}").exists()
+        _kill_all(_processes_with(f"SLURM_CONF={self.folder}/slurm.conf".encode(), mark))
 
     def wait_until_idle(self) -> None:
         """All nodes up and unused."""
@@ -161,13 +155,8 @@ class Cluster:
         for name in [*self.nodes, "slurmctld", "munged"]:
             if name in self.daemons:
                 self._kill(name)
-        for process in _processes_with(f"SLURM_CONF={self.folder}/slurm.conf".encode()):
-            if process != os.getpid():
-                with suppress(ProcessLookupError):
-                    os.kill(process, signal.SIGKILL)
-        for process in _children_named("slurmstepd", self.folder):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+        _kill_all(_step_daemons(self.folder))
+        _kill_all(_processes_with(f"SLURM_CONF={self.folder}/slurm.conf".encode()))
 
     def _start(self, name: str, words: list[str]) -> None:
         log = (self.folder / f"{name}.out").open("ab")
@@ -204,18 +193,23 @@ def _processes_with(*marks: bytes) -> list[int]:
     return found
 
 
-def _children_named(name: str, folder: Path, node: str = "") -> list[int]:
-    """Daemons of jobs: they belong to no daemon any more, and carry none of the job's settings."""
+def _step_daemons(folder: Path, node: str = "") -> list[int]:
+    """The daemons of jobs' steps: they outlive the node's and carry none of the job's settings."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with suppress(OSError):
-                if (entry / "comm").read_text().strip() != name:
-                    continue
                 files = [os.readlink(fd) for fd in (entry / "fd").iterdir()]
                 if any(file.startswith(f"{folder}/slurmd-{node}") for file in files):
                     found.append(int(entry.name))
     return found
+
+
+def _kill_all(processes: list[int]) -> None:
+    for process in processes:
+        if process != os.getpid():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
 
 
 def _free_ports(count: int) -> list[int]:
