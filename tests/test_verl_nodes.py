@@ -23,7 +23,7 @@ from rspo.errors import InputError, LostProcess
 from rspo.experiment import Experiment
 from rspo.files import read_json_lines
 from rspo.policies.pretraining import make_base_policy
-from rspo.training.verl.cluster import _wait_for, place_of
+from rspo.training.verl.cluster import Place, _wait_for, dismiss, join, place_of
 
 from . import tiny_world
 from .slurm_cluster import Cluster, require_slurm, started
@@ -60,6 +60,16 @@ def test_a_node_that_does_not_join_is_named() -> None:
     with pytest.raises(LostProcess, match=r"node gpu3 of the allocation has not joined Ray"):
         _wait_for(["gpu1", "gpu2", "gpu3"], lambda: ["gpu2", "gpu1"], seconds=0)
     _wait_for(["gpu1", "gpu2"], lambda: ["gpu2", "gpu1"], seconds=0)
+
+
+def test_a_node_leaves_when_the_first_one_has_given_up(tmp_path: Path) -> None:
+    first, second, other_try = (
+        Place(rank, ("gpu1", "gpu2"), step) for rank, step in ((0, "7.0.0"), (1, "7.0.0"), (1, "8"))
+    )
+    dismiss(tmp_path, first)
+    join(tmp_path / "cell", tmp_path, second)
+    with pytest.raises(LostProcess, match="the first node of the allocation has not started Ray"):
+        join(tmp_path / "cell", tmp_path, other_try, seconds=0)
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,6 @@ from rspo.supervisor import remove_what_is_left, supervised
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-ADDRESS_FILE = "cluster.json"  # beside the checkpoint, while a cluster of several nodes runs
 # Between the first and the last node of a job at work; imports from a slow disk take minutes.
 SECONDS_TO_JOIN = 600.0
 SECONDS_WITHOUT_HEAD = 10.0
@@ -117,18 +116,29 @@ def head(config: "DictConfig", folder: Path, place: Place) -> Iterator[None]:
     )
     own = {"_temp_dir": str(folder), "_node_name": place.hosts[0]}
     ray.init(**(settings | own), runtime_env=OmegaConf.to_container(environment))
-    address_file = Path(config.trainer.default_local_dir) / ADDRESS_FILE
+    address_file = _address_file(Path(config.trainer.default_local_dir), place)
     try:
         if len(place.hosts) > 1:
             address = ray.get_runtime_context().gcs_address
             _publish(
                 address_file,
-                {"step": place.step, "address": address, "token": token, "resources": settings},
+                {"address": address, "token": token, "resources": settings},
             )
             _wait_for(place.hosts, lambda: [node["NodeName"] for node in ray.nodes()])
         yield
     finally:
         address_file.unlink(missing_ok=True)
+
+
+def dismiss(checkpoint: Path, place: Place) -> None:
+    """Tell nodes that still wait for the address of a cluster that there will be none."""
+    if len(place.hosts) > 1:
+        _publish(_address_file(checkpoint, place), {"address": None})
+
+
+def _address_file(checkpoint: Path, place: Place) -> Path:
+    """Of one try of one job: another's may lie there still."""
+    return checkpoint / f"cluster-{place.step}.json"
 
 
 def _publish(file: Path, content: dict[str, Any]) -> None:
@@ -190,16 +200,19 @@ def lost_member() -> str | None:
 # --- the other nodes ------------------------------------------------------------------------------
 
 
-def join(cell: Path, checkpoint: Path, place: Place) -> None:
+def join(cell: Path, checkpoint: Path, place: Place, seconds: float = SECONDS_TO_JOIN) -> None:
     """Give this node to the first one's cluster until that is gone.
 
     Args:
         cell: the cell's folder.
         checkpoint: where the first node leaves the cluster's address.
+        seconds: to wait for it.
 
     Raises: LostProcess if there is no cluster in time, or if Ray's node here ends before it.
     """
-    found = _wait_for_address(checkpoint / ADDRESS_FILE, place.step)
+    found = _wait_for_address(_address_file(checkpoint, place), seconds)
+    if found["address"] is None:
+        return  # the first node's own output says why
     key, folder = key_of(cell, place.rank), folder_of(cell, place.rank)
     # Not sooner: without the first node's lock on the cell they may be another job's, at work.
     remove_what_is_left(key, folder)
@@ -220,25 +233,21 @@ def join(cell: Path, checkpoint: Path, place: Place) -> None:
             time.sleep(1)
 
 
-def _wait_for_address(file: Path, step: str, seconds: float = SECONDS_TO_JOIN) -> dict[str, Any]:
+def _wait_for_address(file: Path, seconds: float) -> dict[str, Any]:
     """What the first node of this very job step has published.
 
     Raises: LostProcess if it has not in time.
     """
     deadline = time.monotonic() + seconds
-    while True:
-        try:
-            found: dict[str, Any] = json.loads(file.read_text())
-        except FileNotFoundError:
-            found = {}
-        if found.get("step") == step:
-            return found
+    while not file.exists():
         if time.monotonic() > deadline:
             raise LostProcess(
                 f"the first node of the allocation has not started Ray within {seconds:g} seconds; "
                 f"its own output says why ({file} is what this node waited for)"
             )
         time.sleep(0.5)
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
 
 
 def _start_command(found: Mapping[str, Any], folder: Path, name: str) -> list[str]:

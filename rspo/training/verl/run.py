@@ -86,6 +86,15 @@ def train(experiment: Experiment, name: str) -> None:
     if place.rank > 0:
         cluster.join(experiment.folder(name), experiment.checkpoint(name), place)
         return
+    try:
+        _train(experiment, name, base, data)
+    except BaseException:
+        cluster.dismiss(experiment.checkpoint(name), place)
+        raise
+
+
+def _train(experiment: Experiment, name: str, base: Path, data: Path) -> None:
+    """`train`, on the first node."""
     with alone(experiment.folder(name)):
         config = _config(experiment, name)
         write_text(experiment.folder(name) / CONFIG_FILE, _as_text(config))
