@@ -15,6 +15,7 @@ include: "workflow/rules/models.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/claims.smk"
 
 
 rule all:
@@ -22,6 +23,9 @@ rule all:
     input:
         expand("reports/{figure}{suffix}", figure=available(experiment), suffix=SUFFIXES),
         "reports/tables/curves.csv",
+        "reports/tables/claim_comparisons.csv",
+        "reports/claims.csv",
+        "reports/claims.md",
 
 
 onstart:

@@ -21,6 +21,7 @@ from rspo.errors import InputError
 _STARTED = time.time()
 _PACKAGES = (
     "numpy",
+    "scipy",
     "pyarrow",
     "torch",
     "transformers",
