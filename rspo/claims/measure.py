@@ -173,10 +173,13 @@ class Measures:
         self, policy: str, benchmark: str, metric: Metric, k: int
     ) -> tuple[Floats, Floats]:
         table = self.scores(policy, benchmark)
-        if metric == "max_at_k":
-            return max_at_k(table.rewards, k), max_at_k_variance(table.rewards, k)
         samples, right = table.correct.shape[1], table.correct.sum(axis=1)
-        return pass_at_k(samples, right, k), pass_at_k_variance(samples, right, k)
+        try:
+            if metric == "max_at_k":
+                return max_at_k(table.rewards, k), max_at_k_variance(table.rewards, k)
+            return pass_at_k(samples, right, k), pass_at_k_variance(samples, right, k)
+        except InputError as error:
+            raise InputError(f"{self.experiment.scores(policy, benchmark)}: {error}") from None
 
     # --- training logs -----------------------------------------------------------------------
 

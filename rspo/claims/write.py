@@ -89,8 +89,8 @@ def _tested(experiment: Experiment, claim: Claim, judged: Sequence[Judged]) -> R
         "hypothesis": claim.hypothesis,
         "comparison": _label(least),
         "estimate": found.estimate.value,
-        "low": low,
-        "high": high,
+        "low": _number(low),
+        "high": _number(high),
         "p_adjusted": least.p_adjusted,
         "verdict": verdict(judged),
         "comparisons": len(measured),
@@ -178,27 +178,28 @@ def _page(experiment: Experiment, claims: Sequence[Row], judged: dict[str, list[
         f"# The paper's claims on our data ({experiment.scale} scale, "
         f"{seeds} training seed{'s' if seeds > 1 else ''})",
         "",
-        f"A claim is supported if each of its comparisons is significantly as it says, contradicted "
-        f"if one is significantly the opposite (two-sided, Holm over the claim's comparisons, "
+        "A claim is supported if each of its comparisons is significantly as it says, contradicted "
+        "if one is significantly the opposite (two-sided, Holm over the claim's comparisons, "
         f"{LEVEL}). Estimate, 95 % interval and adjusted p are those of the comparison that speaks "
-        "least for the claim. K: the k that methods are trained for.",
+        "least for the claim. K: the k that methods are trained for. docs/statistics.md has more.",
         "",
         "| claim | verdict | estimate | 95 % interval | p |",
         "|---|---|---|---|---|",
     ]
     for row in claims:
-        numbers = " | ".join(_short(row)) if row["comparisons"] else " | | "
+        numbers = _short(row) if row["comparisons"] else " | | "
         lines.append(f"| {row['claim']} {row['title']} | **{row['verdict']}** | {numbers} |")
     for row in claims:
         lines += _section(row, judged[row["claim"]])
     return "\n".join(lines) + "\n"
 
 
-def _short(row: Row) -> tuple[str, str, str]:
-    interval = f"{row['low']:+.3f} .. {row['high']:+.3f}"
-    if math.isnan(row["low"]):
-        interval = "none"
-    return f"{row['estimate']:+.3f}", interval, _p(row["p_adjusted"])
+def _short(row: Row) -> str:
+    """Estimate, interval and p as cells of a line."""
+    interval = "none" if row["low"] == "" else f"{row['low']:+.3f} .. {row['high']:+.3f}"
+    p = row["p_adjusted"]
+    rounded = "< .0001" if p < 1e-4 else f"{p:.4f}".removeprefix("0")
+    return f"{row['estimate']:+.3f} | {interval} | {rounded}"
 
 
 def _section(row: Row, judged: Sequence[Judged]) -> list[str]:
@@ -215,23 +216,19 @@ def _section(row: Row, judged: Sequence[Judged]) -> list[str]:
         "|---|---|---|---|---|",
     ]
     for one in deciding(judged):
-        low, high = one.measured.estimate.interval()
+        low, high = map(_number, one.measured.estimate.interval())
         value = one.measured.estimate.value
         cells = _short({"estimate": value, "low": low, "high": high, "p_adjusted": one.p_adjusted})
-        lines.append(f"| {_label(one)} | {' | '.join(cells)} | {one.outcome} |")
+        lines.append(f"| {_label(one)} | {cells} | {one.outcome} |")
     rest = [one for one in judged if not one.measured.comparison.decides]
     if rest:
         counts = {way: sum(one.outcome == way for one in rest) for way in (FOR, AGAINST, OPEN)}
         lines += [
             "",
-            f"Of {len(rest)} further comparisons, which decide nothing (claim_comparisons.csv, Holm "
-            f"over these), {counts[FOR]} are for the claim, {counts[AGAINST]} against, "
+            f"Of {len(rest)} further comparisons, which decide nothing (claim_comparisons.csv, "
+            f"Holm over these), {counts[FOR]} are for the claim, {counts[AGAINST]} against, "
             f"{counts[OPEN]} open.",
         ]
         lines += [f"Against: {_label(one)}." for one in rest if one.outcome == AGAINST]
     lines += ["", "Cells: " + ", ".join(f"`{cell}`" for cell in row["cells"].split()) + "."]
     return lines
-
-
-def _p(value: float) -> str:
-    return "< .0001" if value < 1e-4 else f"{value:.4f}".lstrip("0")

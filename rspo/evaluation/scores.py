@@ -1,6 +1,6 @@
 """Scores of a policy on a benchmark as arrays: the one place that reads them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -118,7 +118,7 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
     )
 
 
-def difference_of_runs(higher: Sequence[float], lower: Sequence[float]) -> Estimate:
+def difference_of_runs(higher: ArrayLike, lower: ArrayLike) -> Estimate:
     """Mean of one method's training runs minus another's, by Welch's t: a run is one value.
 
     Its error is NaN where a method has a single run.
@@ -133,7 +133,7 @@ def difference_of_runs(higher: Sequence[float], lower: Sequence[float]) -> Estim
     return Estimate(value, np.nan, error, error, _satterthwaite(variance, pieces))
 
 
-def mean_of_steps(values: Sequence[float], batches: int = 10) -> Estimate:
+def mean_of_steps(values: ArrayLike, batches: int = 10) -> Estimate:
     """Mean of a series of training steps, which depend on their neighbours, by batch means.
 
     The series is cut into batches of neighbours, whose means are taken as independent (Conway
