@@ -402,7 +402,8 @@ CLAIMS: dict[str, Claim] = {
             "growth of a step's update seconds with the share kept, from step to step in a cell",
             dropping_saves_time,
             "no cell is trained without dropping: the saving is what the steps imply that kept "
-            "more or fewer responses, carried on to all of them; seconds are this machine's",
+            "more or fewer responses, carried on in a straight line to all of them, which is an "
+            "upper bound where further responses cost less and less; seconds are this machine's",
         ),
     )
 }
