@@ -16,6 +16,7 @@ include: "workflow/rules/models.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/claims.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -24,8 +25,11 @@ rule all:
     input:
         expand("reports/{figure}{suffix}", figure=available(experiment), suffix=SUFFIXES),
         "reports/tables/curves.csv",
-        "reports/report.html",
         "reports/tables/cost.csv",
+        "reports/tables/claim_comparisons.csv",
+        "reports/claims.csv",
+        "reports/claims.md",
+        "reports/report.html",
 
 
 onstart:

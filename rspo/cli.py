@@ -8,6 +8,7 @@ rspo sample small--rspo-pass--k4--n16--s0 linear
 rspo score small--rspo-pass--k4--n16--s0 linear
 rspo curves small--rspo-pass--k4--n16--s0 standard
 rspo figure fig_scalability
+rspo claims
 rspo trace results/tiny/figures/fig_scalability.pdf
 """
 
@@ -135,6 +136,13 @@ def tables(arguments: argparse.Namespace) -> None:
     from rspo.evaluation.tables import write_curves_table
 
     write_curves_table(_experiment(arguments))
+
+
+def claims(arguments: argparse.Namespace) -> None:
+    from rspo.claims.write import write_claims
+
+    _skip_pandas()
+    write_claims(_experiment(arguments))
 
 
 def figure(arguments: argparse.Namespace) -> None:
@@ -318,6 +326,8 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     command("tables", tables, "write the curves of all policies as one CSV")
+
+    command("claims", claims, "check the paper's claims on every policy's scores and training logs")
 
     added = command("figure", figure, "draw a figure as pdf, png and csv")
     added.add_argument("name", help="such as fig_scalability")

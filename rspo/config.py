@@ -320,6 +320,8 @@ class Evaluation(Section):
     k: tuple[Positive, ...] = Field(min_length=1)
     seed: int = Field(ge=0)
     resamples: Positive
+    # Largest difference in Pass@k at which two methods count as alike (claim C9).
+    equivalence_margin: float = Field(gt=0, lt=1)
 
     @model_validator(mode="after")
     def _enough_samples(self) -> "Evaluation":

@@ -25,6 +25,7 @@ from rspo.usage import Usage, total, usage_so_far
 LOCK = ".lock"  # in a folder that one process at a time may work in
 _PACKAGES = (
     "numpy",
+    "scipy",
     "pyarrow",
     "torch",
     "transformers",

@@ -108,6 +108,14 @@ def _curves(experiment: "Experiment", _: str) -> Settings:
     return experiment.config.evaluation.model_dump(mode="json", include={"k", "resamples", "seed"})
 
 
+def _claims(experiment: "Experiment", _: str) -> Settings:
+    """The grid with its seeds says which cells are compared, and `k` at which k."""
+    config = experiment.config
+    found = config.model_dump(mode="json", include={"grid", "seeds"})
+    found["suites"] = {suite: list(names) for suite, names in config.data.suites.items()}
+    return found | config.evaluation.model_dump(mode="json", include={"k", "equivalence_margin"})
+
+
 def _report(experiment: "Experiment", _: str) -> Settings:
     return {"scale": experiment.scale} | experiment.config.model_dump(mode="json")
 
@@ -122,5 +130,6 @@ _OF_STEP: dict[str, Callable[["Experiment", str], Settings]] = {
     "score": _score,
     "agreement": _agreement,
     "curves": _curves,
+    "claims": _claims,
     "report": _report,
 }

@@ -14,6 +14,8 @@ from statistics import fmean
 
 import pytest
 
+from rspo.claims.catalogue import CLAIMS
+from rspo.claims.verdicts import CONTRADICTED, SUPPORTED
 from rspo.experiment import Experiment
 from rspo.figures import available
 
@@ -109,3 +111,12 @@ def test_a_cell_takes_at_most_80_cpu_seconds_with_its_evaluation(experiment: Exp
                     continue  # written by the process that wrote the policy
                 seconds[cell.name] += json.loads(note.read_text())["cpu_seconds"]
     assert sorted(seconds.values())[len(seconds) // 2] <= 80
+
+
+def test_the_claims_that_this_scale_was_built_for_are_resolved() -> None:
+    """One way or the other: which one is the data's business."""
+    with (ROOT / "reports" / "claims.csv").open() as lines:
+        verdicts = {row["claim"]: row["verdict"] for row in csv.DictReader(lines)}
+    assert verdicts.keys() == CLAIMS.keys()
+    for claim in ("C1", "C2", "C3", "C4", "C5", "C8", "C10"):
+        assert verdicts[claim] in (SUPPORTED, CONTRADICTED)

@@ -192,13 +192,14 @@ STEPS = [
     ("sample", ""),
     ("score", ""),
     ("curves", ""),
+    ("claims", ""),
 ]
 
 
 @pytest.mark.parametrize(
     ("overrides", "remade"),
     [
-        ({"seeds": 3}, []),
+        ({"seeds": 3}, ["claims"]),
         ({"models": {"small": {"label": "x"}}}, []),
         ({"models": {"small": {"learning_rate": 0.1}}}, ["train", "train"]),
         ({"models": {"medium": {"learning_rate": 0.1}}}, []),
@@ -206,6 +207,8 @@ STEPS = [
         ({"training": {"ppo_clip": 0.1}}, ["train", "train"]),
         ({"training": {"checkpoint_every": 7}}, []),
         ({"evaluation": {"resamples": 7}}, ["curves"]),
+        ({"evaluation": {"k": [1, 2]}}, ["curves", "claims"]),
+        ({"evaluation": {"equivalence_margin": 0.1}}, ["claims"]),
         ({"evaluation": {"samples": 64}}, ["sample"]),
         ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
     ],

@@ -93,6 +93,29 @@ def test_max_at_k_variance_is_its_definition(n: int, k: int) -> None:
         assert max_at_k_variance(rewards, k) == pytest.approx(float(exact), rel=1e-9, abs=1e-14)
 
 
+def max_variance_by_ranks(ascending: list[Fraction], k: int) -> Fraction:
+    """The same, pairs of disjoint subsets counted by the ranks of their two maxima."""
+    n, smaller, products = len(ascending), Fraction(0), Fraction(0)
+    for rank, reward in enumerate(ascending):
+        if rank >= k:
+            products += 2 * reward * comb(rank - k, k - 1) * smaller
+        smaller += reward * comb(rank, k - 1)
+    return max_at_k_estimate(ascending, k) ** 2 - products / (comb(n, k) * comb(n - k, k))
+
+
+@pytest.mark.parametrize("n", [6, 64, 255, 1024])
+def test_max_at_k_variance_is_exact(n: int) -> None:
+    rng = np.random.default_rng(n)
+    rewards = np.sort(rng.integers(-64, 65, n) / 64.0)
+    exact = [Fraction(reward) for reward in rewards.tolist()]
+    if n == 6:
+        assert max_variance_by_ranks(exact, 2) == max_variance(exact, 2)
+    for k in ks_of(n):
+        if 2 * k <= n:
+            expected = float(max_variance_by_ranks(exact, k))
+            assert max_at_k_variance(rewards, k) == pytest.approx(expected, rel=1e-8, abs=1e-15)
+
+
 @pytest.mark.parametrize("n", [2, 16, 64, 1024])
 def test_max_at_k_of_binary_rewards_is_pass_at_k(n: int) -> None:
     counts = np.unique(np.linspace(0, n, 9).astype(int))

@@ -76,6 +76,15 @@ def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
     assert plan["curves"] == 27 + 8
 
 
+def test_claims_rest_on_scores_and_training_logs_of_the_grid(planning: Path) -> None:
+    """Of every cell and base, and of no curve or figure."""
+    plan = jobs(snakemake(planning, "-n", "reports/claims.md"))
+    assert plan["claims"] == plan["publish_claims"] == 1
+    assert plan["train"] == 25
+    assert plan["score"] == 27 * 5 - 5  # the larger model's base is compared with nothing
+    assert "curves" not in plan
+
+
 def test_data_is_every_set_and_what_they_share(planning: Path) -> None:
     one_each = {"contamination": 1, "publish_table": 1, "data": 1}
     tiny = jobs(snakemake(planning, "-n", "data"))

@@ -11,11 +11,10 @@ their problems stand one after the other, `sizes` of them in each.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
 Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
@@ -50,11 +49,15 @@ class Estimate:
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """value -+ t * error; NaN where the error is."""
+        from scipy.special import stdtrit  # here: the short commands do without scipy
+
         half = self.error * float(stdtrit(self.degrees, (1 + confidence) / 2))
         return self.value - half, self.value + half
 
     def p_above(self, threshold: float) -> float:
         """One-sided p-value of "the true value is above the threshold"; 1 without an error."""
+        from scipy.special import stdtr
+
         if np.isnan(self.error):
             return 1.0
         if self.value == threshold:
@@ -113,6 +116,42 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
         float(np.sqrt(variance)),
         _satterthwaite(variance, pieces),
     )
+
+
+def difference_of_runs(higher: ArrayLike, lower: ArrayLike) -> Estimate:
+    """Mean of one method's training runs minus another's, by Welch's t: a run is one value.
+
+    Its error is NaN where a method has a single run.
+    """
+    first, second = np.asarray(higher, dtype=float), np.asarray(lower, dtype=float)
+    value = float(first.mean() - second.mean())
+    if min(len(first), len(second)) < 2:
+        return Estimate(value, np.nan, np.nan, np.nan, np.nan)
+    pieces = [(runs.var(ddof=1) / len(runs), len(runs) - 1.0) for runs in (first, second)]
+    variance = sum(piece for piece, _ in pieces)
+    error = float(np.sqrt(variance))
+    return Estimate(value, np.nan, error, error, _satterthwaite(variance, pieces))
+
+
+def mean_of_steps(values: ArrayLike, batches: int = 10) -> Estimate:
+    """Mean of a series of training steps, which depend on their neighbours, by batch means.
+
+    The series is cut into batches of neighbours, whose means are taken as independent (Conway
+    1963). Says nothing about another run.
+    """
+    series = np.asarray(values, dtype=float)
+    batches = min(batches, len(series))
+    means = np.array([batch.mean() for batch in np.array_split(series, batches)])
+    return replace(mean_of_cells(means), value=float(series.mean()))
+
+
+def mean_of_cells(values: ArrayLike) -> Estimate:
+    """Mean of independent values, one a cell, by Student's t; no error of a single one."""
+    found = np.asarray(values, dtype=float)
+    if len(found) < 2:
+        return Estimate(float(found.mean()), np.nan, np.nan, np.nan, np.nan)
+    error = float(found.std(ddof=1) / np.sqrt(len(found)))
+    return Estimate(float(found.mean()), np.nan, np.nan, error, len(found) - 1.0)
 
 
 def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:

@@ -9,6 +9,7 @@ import shlex
 import threading
 from pathlib import Path
 
+from rspo.claims.catalogue import inputs as claim_inputs
 from rspo.datasets.hub import require_mirror
 from rspo.errors import InputError
 from rspo.experiment import Experiment

@@ -1,0 +1,431 @@
+"""The paper's claims: each with its hypothesis as a formula and its planned comparisons.
+
+A claim about a whole table, such as "on every benchmark, for every k", is decided on the table's
+margins: each benchmark with the ks averaged, each k over all problems, and so on. So every value
+that the claim names is tested on its own, with all the data there is on it. The table's cells are
+compared too, to be read, and decide nothing.
+
+Nothing here looks at data. K, the planned k, are those that the methods of a comparison are trained
+for (1 for policy gradient) and that the config evaluates; other evaluated k are read alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from rspo.claims.comparisons import (
+    Comparison,
+    DroppingComparison,
+    EntropyComparison,
+    Method,
+    Metric,
+    ScoreComparison,
+    Term,
+    inputs_of,
+)
+from rspo.config import POOLED
+from rspo.experiment import Cell, Experiment, base_name
+
+BASELINE, RISK_NEUTRAL, GRPO = "hitchhiking", "policy_gradient", "grpo"
+Plan = Callable[[Experiment], list[Comparison]]
+
+
+class NotTested(Exception):
+    """The grid lacks what a claim is about; the message says what."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper claims.
+
+    hypothesis: a formula. P_j(m) is Pass@j of method m (Max@j in C8), averaged over problems;
+        mean[...] averages over what the words behind it do not fix.
+    plan: the comparisons, every one of which must hold.
+    remark: what a reader of the verdict must know.
+    """
+
+    name: str
+    title: str
+    hypothesis: str
+    plan: Plan
+    remark: str = ""
+
+
+class Grid:
+    """The methods of one comparison of the config's grid.
+
+    Args:
+        k_of: the comparison whose methods' k are the planned ones, if it is another.
+
+    Raises: NotTested if the config has no such comparison, or one of several models.
+    """
+
+    def __init__(self, experiment: Experiment, name: str, k_of: str | None = None) -> None:
+        for needed in (name, k_of or name):
+            if needed not in experiment.config.grid:
+                raise NotTested(f"the grid has no {needed}")
+        self.experiment, self.name, self.k_of = experiment, name, k_of or name
+        self.cells = experiment.cells_of(name)
+        self.benchmarks = experiment.benchmarks_of(experiment.comparison(name).suite)
+        models = {cell.model for cell in self.cells}
+        if len(models) > 1:
+            raise NotTested(f"grid.{name} has several models")
+        (self.model,) = models
+        self.metric: Metric = "pass_at_k"
+        self.rspo = "rspo_pass_at_k"
+        if any(cell.reward == "length" for cell in self.cells):
+            self.metric, self.rspo = "max_at_k", "rspo_max_at_k"
+
+    @property
+    def evaluated(self) -> tuple[int, ...]:
+        return tuple(sorted(self.experiment.config.evaluation.k))
+
+    @property
+    def planned(self) -> tuple[int, ...]:
+        """K.
+
+        Raises: NotTested if none of them is evaluated.
+        """
+        trained = {cell.k for cell in self.experiment.cells_of(self.k_of)}
+        found = tuple(k for k in self.evaluated if k in trained)
+        if not found:
+            raise NotTested(f"evaluation.k has no k that grid.{self.k_of} trains for")
+        return found
+
+    @property
+    def base(self) -> Method:
+        return Method("base", (base_name(self.model),), trained=False)
+
+    def by_k(self, objective: str, label: str) -> dict[int, Method]:
+        """The methods of an objective by the k they are trained for.
+
+        Raises: NotTested if there is none, or if a k stands for several.
+        """
+        cells = [cell for cell in self.cells if cell.objective == objective]
+        if not cells:
+            raise NotTested(f"grid.{self.name} has no {objective}")
+        if len({(cell.n, cell.reward) for cell in cells}) > 1:
+            raise NotTested(f"grid.{self.name} has {objective} with several n or rewards")
+        return _methods(cells, "k", lambda k: f"{label} k={k}")
+
+    def by_n(self, label: str) -> dict[int, Method]:
+        """RSPO by the number of responses per prompt, all trained for one k.
+
+        Raises: NotTested if there are several k.
+        """
+        cells = [cell for cell in self.cells if cell.objective == self.rspo]
+        if len({cell.k for cell in cells}) != 1:
+            raise NotTested(f"grid.{self.name} has not {self.rspo} with one k")
+        return _methods(cells, "n", lambda n: f"{label} n={n}")
+
+    def risk_neutral(self) -> Method:
+        (method,) = self.by_k(RISK_NEUTRAL, "PG").values()
+        return Method("PG", method.policies)
+
+    def by_trained_k(self) -> dict[int, Method]:
+        """RSPO, with policy gradient as its k = 1."""
+        return {1: self.risk_neutral()} | self.by_k(self.rspo, "RSPO")
+
+    def compare(
+        self, label: str, terms: Sequence[Term], where: str = POOLED, **more: Any
+    ) -> ScoreComparison:
+        benchmarks = tuple(self.benchmarks) if where == POOLED else (where,)
+        return ScoreComparison(label, self.metric, where, benchmarks, tuple(terms), **more)
+
+
+def _methods(cells: Sequence[Cell], key: str, label: Callable[[int], str]) -> dict[int, Method]:
+    values = sorted({getattr(cell, key) for cell in cells})
+    return {
+        value: Method(label(value), tuple(c.name for c in cells if getattr(c, key) == value))
+        for value in values
+    }
+
+
+def difference(better: Method, worse: Method, ks: tuple[int, ...], share: float = 1) -> list[Term]:
+    return [Term(better, share, ks), Term(worse, -share, ks)]
+
+
+def _mean_of(pairs: Mapping[str, tuple[Method, Method]], ks: tuple[int, ...]) -> list[Term]:
+    """The differences of several pairs, averaged."""
+    share = 1 / len(pairs)
+    return [term for pair in pairs.values() for term in difference(*pair, ks, share)]
+
+
+# --- C1, C2, C3: what C6, C7 and C8 repeat --------------------------------------------------------
+
+
+def above_baseline(grid: Grid) -> list[Comparison]:
+    rspo, baseline = grid.by_k(grid.rspo, "RSPO"), grid.by_k(BASELINE, "Baseline")
+    pairs = {
+        f"{rspo[k].label} - {baseline[k].label}": (rspo[k], baseline[k])
+        for k in rspo
+        if k in baseline
+    }
+    if not pairs:
+        raise NotTested(f"grid.{grid.name} has no k with both {grid.rspo} and {BASELINE}")
+    return _table("RSPO - Baseline", grid, pairs, by_benchmark=True)
+
+
+def worse_as_k_grows(grid: Grid) -> list[Comparison]:
+    baseline = grid.by_k(BASELINE, "Baseline")
+    if len(baseline) < 2:
+        raise NotTested(f"grid.{grid.name} has {BASELINE} with one k")
+    pairs = {
+        f"{small.label} - {large.label}": (small, large)
+        for small, large in pairwise(baseline.values())
+    }
+    return _table("Baseline, smaller - next k", grid, pairs)
+
+
+def best_at_its_own_k(grid: Grid) -> list[Comparison]:
+    methods = grid.by_trained_k()
+    ks = [k for k in grid.planned if k in methods]
+    if len(ks) < 2:
+        raise NotTested(f"evaluation.k has less than two k that grid.{grid.name} trains RSPO for")
+    found: list[Comparison] = []
+    for k in ks:
+        others = [method for other, method in methods.items() if other != k]
+        terms = [Term(methods[k], 1, (k,)), *(Term(o, -1 / len(others), (k,)) for o in others)]
+        found.append(grid.compare(f"{methods[k].label} - mean of the other k", terms))
+    first, last = ks[0], ks[-1]
+    for own, other in ((first, last), (last, first)):
+        label = f"{methods[own].label} - {methods[other].label}"
+        found.append(grid.compare(label, difference(methods[own], methods[other], (own,))))
+    found += [
+        grid.compare(
+            f"{methods[k].label} - {method.label}",
+            difference(methods[k], method, (k,)),
+            decides=False,
+        )
+        for k in ks
+        for other, method in methods.items()
+        if other != k and {k, other} != {first, last}
+    ]
+    return found
+
+
+def _table(
+    name: str,
+    grid: Grid,
+    pairs: Mapping[str, tuple[Method, Method]],
+    by_benchmark: bool = False,
+) -> list[Comparison]:
+    """Differences of pairs of methods: the margins of pairs x k (x benchmarks), and the cells."""
+    planned = grid.planned
+    wheres = [POOLED, *grid.benchmarks]
+    found: list[Comparison] = []
+    if by_benchmark:
+        found += [grid.compare(name, _mean_of(pairs, planned), where) for where in grid.benchmarks]
+    if len(pairs) > 1:
+        found += [grid.compare(label, difference(*pair, planned)) for label, pair in pairs.items()]
+    found += [grid.compare(name, _mean_of(pairs, (k,))) for k in planned]
+    found += [
+        grid.compare(label, difference(*pair, (k,)), where, decides=False)
+        for label, pair in pairs.items()
+        for where in wheres
+        for k in grid.evaluated
+        if not (where == POOLED and len(pairs) == 1 and k in planned)
+    ]
+    return found
+
+
+def _main_findings(name: str) -> Plan:
+    def plan(experiment: Experiment) -> list[Comparison]:
+        grid = Grid(experiment, name)
+        return [*above_baseline(grid), *worse_as_k_grows(grid), *best_at_its_own_k(grid)]
+
+    return plan
+
+
+# --- the others -----------------------------------------------------------------------------------
+
+
+def entropy_rises(experiment: Experiment) -> list[Comparison]:
+    methods = Grid(experiment, "main").by_trained_k()
+    if len(methods) < 2:
+        raise NotTested("grid.main has RSPO with less than two k")
+    return [
+        EntropyComparison(f"{larger.label} - {smaller.label}", smaller, larger)
+        for smaller, larger in pairwise(methods.values())
+    ]
+
+
+def _more_samples(beyond: bool) -> Plan:
+    """Neighbouring n up to the n of grid.main, or those beyond it."""
+
+    def plan(experiment: Experiment) -> list[Comparison]:
+        grid = Grid(experiment, "scalability", k_of="main")
+        usual = max(cell.n for cell in experiment.cells_of("main"))
+        pairs = {
+            f"{more.label} - {fewer.label}": (more, fewer)
+            for (_, fewer), (n, more) in pairwise(grid.by_n("RSPO").items())
+            if (n > usual) == beyond
+        }
+        if not pairs:
+            where = "beyond" if beyond else "up to"
+            raise NotTested(f"grid.scalability has no two n {where} the {usual} of grid.main")
+        return _table("RSPO, next - smaller n", grid, pairs)
+
+    return plan
+
+
+def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
+    grid = Grid(experiment, "grpo", k_of="main")
+    (grpo,) = grid.by_k(GRPO, "GRPO").values()
+    terms = (Method("GRPO", grpo.policies), Grid(experiment, "main").risk_neutral())
+    margin = experiment.config.evaluation.equivalence_margin
+    return [
+        grid.compare(
+            "GRPO - PG",
+            difference(*terms, (k,)),
+            where,
+            decides=where == POOLED and k in grid.planned,
+            margin=margin,
+        )
+        for where in (POOLED, *grid.benchmarks)
+        for k in grid.evaluated
+    ]
+
+
+def above_base(experiment: Experiment) -> list[Comparison]:
+    grid = Grid(experiment, "main")
+    return [
+        grid.compare(
+            f"{method.label} - base",
+            difference(method, grid.base, (k,)),
+            where,
+            decides=where == POOLED,
+        )
+        for where in (POOLED, *grid.benchmarks)
+        for k, method in grid.by_trained_k().items()
+        if k in grid.planned
+    ]
+
+
+def dropping_saves_time(experiment: Experiment) -> list[Comparison]:
+    models = dict.fromkeys(cell.model for cell in experiment.cells.values())
+    return [
+        DroppingComparison(
+            f"time saved, {model}",
+            tuple(name for name, cell in experiment.cells.items() if cell.model == model),
+        )
+        for model in models
+    ]
+
+
+_C1 = "mean[P_j(RSPO k) - P_j(Baseline k)] > 0 on each benchmark, for each k, and at each j in K"
+_C1_TO_C3 = "the formulas of C1, C2 and C3"
+
+CLAIMS: dict[str, Claim] = {
+    claim.name: claim
+    for claim in (
+        Claim(
+            "C1",
+            "RSPO is above the baseline on every benchmark",
+            _C1,
+            lambda experiment: above_baseline(Grid(experiment, "main")),
+        ),
+        Claim(
+            "C2",
+            "The baseline gets worse as its k grows",
+            "mean[P_j(Baseline k) - P_j(Baseline k')] > 0 for each k < k' (neighbours), "
+            "and at each j in K",
+            lambda experiment: worse_as_k_grows(Grid(experiment, "main")),
+        ),
+        Claim(
+            "C3",
+            "RSPO tends to be best at the k that it was trained for (policy gradient: k = 1)",
+            "P_k(RSPO k) > mean over k' != k of P_k(RSPO k') at each k in K; and with a, b the "
+            "least and the largest of K: P_a(RSPO a) > P_a(RSPO b), P_b(RSPO b) > P_b(RSPO a)",
+            lambda experiment: best_at_its_own_k(Grid(experiment, "main")),
+            "the paper says 'tends': each k against the mean of the others; against each of them "
+            "alone it is only read",
+        ),
+        Claim(
+            "C4",
+            "Entropy is higher for larger k",
+            "H(RSPO k') - H(RSPO k) > 0 for each k < k' (neighbours, PG is k = 1); H is the mean "
+            "entropy over the last third of training",
+            entropy_rises,
+        ),
+        Claim(
+            "C5",
+            "At one k, more samples per prompt are better, up to the n of all other experiments",
+            "mean[P_j(RSPO n') - P_j(RSPO n)] > 0 for each n < n' (neighbours, n' <= the n of "
+            "grid.main), and at each j in K",
+            _more_samples(beyond=False),
+            "steps and prompts per step are the same, so more samples are also more computing",
+        ),
+        Claim(
+            "C5b",
+            "Still more samples per prompt are better still (the paper's n = 32)",
+            "mean[P_j(RSPO n') - P_j(RSPO n)] > 0 for each n < n' (neighbours, n' > the n of "
+            "grid.main), and at each j in K",
+            _more_samples(beyond=True),
+        ),
+        Claim(
+            "C6",
+            "C1, C2 and C3 hold at the second model size",
+            f"{_C1_TO_C3}, on the cells of grid.model_size",
+            _main_findings("model_size"),
+        ),
+        Claim(
+            "C7",
+            "C1, C2 and C3 hold on the benchmarks that are newer than the models",
+            f"{_C1_TO_C3}, on the suite of grid.contamination_free",
+            _main_findings("contamination_free"),
+        ),
+        Claim(
+            "C8",
+            "C1, C2 and C3 hold for Max@k",
+            f"{_C1_TO_C3}, P_j being Max@j, on the cells of grid.max_at_k",
+            _main_findings("max_at_k"),
+        ),
+        Claim(
+            "C9",
+            "GRPO behaves like policy gradient",
+            "|P_j(GRPO) - P_j(PG)| < evaluation.equivalence_margin at each j in K",
+            grpo_like_policy_gradient,
+        ),
+        Claim(
+            "C10",
+            "Reinforcement learning beats the base model at Pass@k when it is trained for that k",
+            "P_k(RSPO k) - P_k(base) > 0 for each k in K (PG is k = 1)",
+            above_base,
+        ),
+        Claim(
+            "C11",
+            "Dropping responses of weight 0 shortens training",
+            "b (1 - share kept) / (seconds of a step + b (1 - share kept)) > 0 for each model; b = "
+            "growth of a step's update seconds with the share kept, from step to step in a cell",
+            dropping_saves_time,
+            "no cell is trained without dropping: the saving is what the steps imply that kept "
+            "more or fewer responses, carried on in a straight line to all of them, which is an "
+            "upper bound where further responses cost less and less; seconds are this machine's",
+        ),
+    )
+}
+
+
+def planned(experiment: Experiment) -> dict[str, list[Comparison] | NotTested]:
+    """The comparisons of every claim by its name, or what the grid lacks for it."""
+    found: dict[str, list[Comparison] | NotTested] = {}
+    for name, claim in CLAIMS.items():
+        try:
+            found[name] = claim.plan(experiment)
+        except NotTested as reason:
+            found[name] = reason
+    return found
+
+
+def inputs(experiment: Experiment) -> list[Path]:
+    """The files that the claims are checked on, each once."""
+    comparisons = [
+        comparison
+        for plan in planned(experiment).values()
+        if not isinstance(plan, NotTested)
+        for comparison in plan
+    ]
+    return inputs_of(experiment, comparisons)

@@ -1,0 +1,256 @@
+"""Verdicts on data whose truth is known: planted, reversed, absent, missing."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rspo.claims.catalogue import CLAIMS, inputs
+from rspo.claims.measure import growth_with_share
+from rspo.claims.write import CLAIM_COLUMNS, COMPARISON_COLUMNS, outputs, write_claims
+from rspo.errors import InputError
+from rspo.evaluation.estimators import pass_at_k
+from rspo.evaluation.scores import policy_scores
+from rspo.experiment import Experiment
+
+from . import planted
+
+Rows = list[dict[str, str]]
+UNRESOLVED = "not resolved at this size"
+
+
+def read(path: Path) -> Rows:
+    with path.open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def verdicts(experiment: Experiment) -> dict[str, str]:
+    write_claims(experiment)
+    return {row["claim"]: row["verdict"] for row in read(outputs(experiment)[0])}
+
+
+@pytest.fixture(scope="module")
+def as_claimed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """Two seeds of every cell, all as the paper says, and the claims on them."""
+    experiment = planted.load(tmp_path_factory.mktemp("claimed"))
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    write_claims(experiment)
+    return experiment
+
+
+def comparisons(experiment: Experiment, **wanted: str) -> Rows:
+    rows = read(outputs(experiment)[1])
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def test_what_was_planted_is_supported(as_claimed: Experiment) -> None:
+    found = {row["claim"]: row["verdict"] for row in read(outputs(as_claimed)[0])}
+    assert found == dict.fromkeys(CLAIMS, "supported")
+
+
+def test_the_opposite_of_it_is_contradicted(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path)
+    planted.plant_scores(experiment, planted.the_opposite, base=(1.0, 0.95))
+    planted.plant_logs(experiment, rise=-0.05, seconds_of_all=-0.2)
+    assert verdicts(experiment) == dict.fromkeys(CLAIMS, "contradicted")
+
+
+def test_no_effect_is_not_resolved_and_only_then_are_methods_alike(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path)
+    planted.plant_scores(experiment, planted.all_alike, base=(0.6, 0.4))
+    planted.plant_logs(experiment, rise=0.0, seconds_of_all=0.0)
+    expected = dict.fromkeys(CLAIMS, UNRESOLVED) | {"C9": "supported"}
+    assert verdicts(experiment) == expected
+
+
+def test_one_benchmark_the_other_way_contradicts_what_is_said_of_all(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path, grid_only="main")
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    for number, cell in enumerate(experiment.cells.values()):
+        if cell.objective == "hitchhiking":
+            rng = np.random.default_rng(number)
+            planted.plant(experiment, cell.name, "multiply", (1.0, 0.95), rng)
+    found = verdicts(experiment)
+    assert found["C1"] == "contradicted"
+    (against,) = comparisons(experiment, claim="C1", decides="yes", benchmark="multiply")
+    assert against["outcome"] == "against"
+    (other,) = comparisons(experiment, claim="C1", decides="yes", benchmark="linear")
+    assert other["outcome"] == "for"
+
+
+@pytest.mark.parametrize(
+    ("grid", "lost"),
+    [
+        ({}, dict.fromkeys(("C1", "C2", "C3", "C4", "C10"), "the grid has no main")),
+        (
+            {"main": [("policy_gradient", 1, 16), ("rspo_pass_at_k", 2, 16)]},
+            {
+                "C1": "grid.main has no hitchhiking",
+                "C2": "grid.main has no hitchhiking",
+                "C5": "the grid has no scalability",
+                "C6": "the grid has no model_size",
+                "C7": "the grid has no contamination_free",
+                "C8": "the grid has no max_at_k",
+                "C9": "the grid has no grpo",
+            },
+        ),
+        (
+            {
+                "main": [("rspo_pass_at_k", 4, 16), ("hitchhiking", 2, 16)],
+                "scalability": [("rspo_pass_at_k", 4, 16)],
+            },
+            {
+                "C1": "grid.main has no k with both rspo_pass_at_k and hitchhiking",
+                "C2": "grid.main has hitchhiking with one k",
+                "C3": "grid.main has no policy_gradient",
+                "C4": "grid.main has no policy_gradient",
+                "C5": "grid.scalability has no two n up to the 16 of grid.main",
+            },
+        ),
+    ],
+    ids=["nothing of the paper", "no baseline", "odd k"],
+)
+def test_what_the_grid_lacks_is_not_tested(
+    tmp_path: Path, grid: dict[str, Any], lost: dict[str, str]
+) -> None:
+    cells = grid or {"mine": [("grpo", 1, 16)]}
+    experiment = planted.load(tmp_path, grid_of=cells)
+    planted.plant_scores(experiment, planted.all_alike)
+    planted.plant_logs(experiment)
+    found = verdicts(experiment)
+    for claim, reason in lost.items():
+        assert found[claim] == f"not tested: {reason}"
+    assert set(found) == set(CLAIMS)
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> None:
+    """One seed, one benchmark, one k: Student's paired test on the problems' estimates."""
+    experiment = planted.load(tmp_path, seeds=1, grid_only="main")
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    write_claims(experiment)
+    label = {"comparison": "RSPO k=4 - Baseline k=4", "k": "2", "benchmark": "linear"}
+    (row,) = comparisons(experiment, claim="C1", **label)
+    rspo, baseline = row["cells"].split()
+    first, second = (
+        pass_at_k(16, policy_scores(experiment, policy, "linear").correct.sum(axis=1), 2)
+        for policy in (rspo, baseline)
+    )
+    other = stats.ttest_rel(first, second)
+    assert float(row["estimate"]) == pytest.approx(np.mean(first - second))
+    assert float(row["p"]) == pytest.approx(other.pvalue)
+    interval = float(row["low"]), float(row["high"])
+    assert interval == pytest.approx(tuple(other.confidence_interval(0.95)))
+    assert (row["seeds"], row["problems"], row["samples"]) == ("1", "160", "16")
+    assert row["error_seeds"] == ""
+    assert 0 < float(row["error_within"]) < float(row["error_problems"])
+    notes = {found["claim"]: found["note"] for found in read(outputs(experiment)[0])}
+    assert "one training seed: the interval does not cover training variance" in notes["C1"]
+
+
+def test_averages_are_averages_of_what_can_be_read_beside_them(as_claimed: Experiment) -> None:
+    """A margin of the table against the cells of the table."""
+    for benchmark in ("linear", "multiply"):
+        (margin,) = comparisons(as_claimed, claim="C1", decides="yes", benchmark=benchmark)
+        cells = comparisons(as_claimed, claim="C1", decides="no", benchmark=benchmark)
+        assert len(cells) == 3 * 4
+        values = [float(row["estimate"]) for row in cells]
+        assert float(margin["estimate"]) == pytest.approx(np.mean(values))
+
+
+def test_the_base_policy_has_one_run_and_no_seeds(as_claimed: Experiment) -> None:
+    (row,) = comparisons(as_claimed, claim="C10", comparison="PG - base", benchmark="linear")
+    assert row["cells"].split() == [
+        "small--policy-gradient--k1--n16--s0",
+        "small--policy-gradient--k1--n16--s1",
+        "small--base",
+    ]
+    assert row["seeds"] == "2"
+
+
+def test_a_claims_row_is_its_comparison_that_speaks_least_for_it(as_claimed: Experiment) -> None:
+    for claim in read(outputs(as_claimed)[0]):
+        rows = comparisons(as_claimed, claim=claim["claim"], decides="yes")
+        assert claim["comparisons"] == str(len(rows))
+        assert float(claim["p_adjusted"]) == max(float(row["p_adjusted"]) for row in rows)
+        assert claim["estimate"] in [row["estimate"] for row in rows]
+        cells = {cell for row in rows for cell in row["cells"].split()}
+        assert set(claim["cells"].split()) == cells
+
+
+def test_growth_is_found_below_a_drift_and_beside_longer_responses() -> None:
+    rng = np.random.default_rng(0)
+    kept, tokens = 0.2 + 0.2 * rng.random(200), 9 + rng.random(200)
+    drift = np.linspace(0, -5, 200)  # strong, and the other way round
+    seconds = 0.1 + 0.6 * kept + 0.05 * tokens + drift + 0.001 * rng.standard_normal(200)
+    assert growth_with_share(seconds, kept + 0 * drift, tokens) == pytest.approx(0.6, abs=0.01)
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_the_page_says_what_the_table_says(as_claimed: Experiment) -> None:
+    table, _, page = outputs(as_claimed)
+    text = page.read_text()
+    for row in read(table):
+        assert f"| {row['claim']} {row['title']} | **{row['verdict']}** |" in text
+        assert f"Hypothesis: {row['hypothesis']}." in text
+        assert all(f"`{cell}`" in text for cell in row["cells"].split())
+
+
+def test_every_column_is_explained() -> None:
+    text = (planted.ROOT / "docs" / "files.md").read_text()
+    for column in {*CLAIM_COLUMNS, *COMPARISON_COLUMNS}:
+        assert f"`{column}`" in text
+
+
+def test_the_same_data_give_the_same_files(as_claimed: Experiment) -> None:
+    before = [path.read_bytes() for path in outputs(as_claimed)]
+    write_claims(as_claimed)
+    assert [path.read_bytes() for path in outputs(as_claimed)] == before
+
+
+@pytest.mark.parametrize("kind", ["scores", "log"])
+def test_a_missing_input_is_named_and_nothing_written(tmp_path: Path, kind: str) -> None:
+    experiment = planted.load(tmp_path, seeds=1)
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    cell = "small--rspo-pass--k4--n16--s0"
+    scores, log = experiment.scores(cell, "linear"), experiment.training_log(cell)
+    path = scores if kind == "scores" else log
+    assert path in inputs(experiment)
+    path.unlink()
+    with pytest.raises(InputError, match=f"{path.name}: no such file"):
+        write_claims(experiment)
+    assert not any(path.exists() for path in outputs(experiment))
+
+
+def test_a_training_that_is_not_finished_is_named(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path, seeds=1, grid_only="main")
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    path = experiment.training_log("small--rspo-pass--k2--n16--s0")
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(InputError, match=r"training\.jsonl: has 59 rows, .* step 1 to 60"):
+        write_claims(experiment)
+
+
+def test_policies_that_were_asked_other_problems_are_not_compared(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path, seeds=1, grid_only="main")
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    other = experiment.scores("small--base", "linear")
+    other.write_bytes(experiment.scores("small--base", "multiply").read_bytes())
+    with pytest.raises(InputError, match=r"linear\.parquet: has other problems than the scores of"):
+        write_claims(experiment)

@@ -1,0 +1,280 @@
+"""Errors, intervals and adjusted p-values against simulation, enumeration and scipy."""
+
+from itertools import chain, combinations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rspo.evaluation.curves import curve
+from rspo.evaluation.estimators import pass_at_k, pass_at_k_variance
+from rspo.evaluation.scores import Scores
+from rspo.evaluation.statistics import (
+    Estimate,
+    Floats,
+    Part,
+    combine,
+    difference_of_runs,
+    holm,
+    mean_of_cells,
+    mean_of_steps,
+    resampled_problems,
+    stratified_variance,
+)
+
+# A world of problems: four benchmarks, each with its own distribution of success probabilities.
+SIZES = (30, 60, 40, 70)
+SHAPES = ((0.4, 2.0), (1.0, 1.0), (2.0, 2.0), (0.5, 0.6))
+SAMPLES, K = 16, 4
+
+
+def chances(
+    rng: np.random.Generator, repeats: int, seeds: int, spread: float, better: float = 0.4
+) -> Floats:
+    """Success probabilities of two methods, [2, repeats, seeds, problems], problems drawn anew.
+
+    In logits: the problem, how it suits each method, the method (the first is better), the training
+    seed (with the given spread) and how it suits the problem.
+    """
+    easy = [rng.beta(a, b, (repeats, 1, size)) for (a, b), size in zip(SHAPES, SIZES, strict=True)]
+    problems = np.concatenate(easy, axis=2)
+    logits = np.log(problems / (1 - problems)) + 0.5 * rng.standard_normal(
+        (2, repeats, 1, sum(SIZES))
+    )
+    logits = logits + np.array([better, 0.0])[:, None, None, None]
+    if seeds > 1:
+        logits = logits + spread * rng.standard_normal((2, repeats, seeds, 1))
+        logits = logits + 0.4 * rng.standard_normal((2, repeats, seeds, sum(SIZES)))
+    return 1 / (1 + np.exp(-logits))
+
+
+def passed(chance: Floats) -> Floats:
+    return 1 - (1 - chance) ** K
+
+
+# --- coverage -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.05), (3, 0.5)], ids=str)
+def test_95_percent_intervals_of_paired_differences_cover_95_percent(
+    seeds: int, spread: float
+) -> None:
+    """Over other problems of every benchmark, and with three seeds over other trainings too.
+
+    With one seed the policies are what they are, and the truth is theirs.
+    """
+    rng = np.random.default_rng(1)
+    truth = np.mean(
+        [
+            passed(p[0]).mean() - passed(p[1]).mean()
+            for p in [chances(rng, 400, seeds, spread) for _ in range(10)]
+        ]
+    )
+    covered, repeats = 0, 1200
+    found = chances(rng, repeats, seeds, spread)
+    estimates = pass_at_k(SAMPLES, rng.binomial(SAMPLES, found), K)
+    for first, second in zip(*estimates, strict=True):
+        low, high = combine([Part(first), Part(-second)], SIZES).interval()
+        covered += low <= truth <= high
+    assert 0.93 <= covered / repeats <= 0.97
+
+
+def test_95_percent_intervals_for_these_very_problems_cover_95_percent() -> None:
+    """The error within problems, of a difference of two policies that are sampled anew."""
+    rng = np.random.default_rng(2)
+    first, second = chances(rng, 1, 1, 0.0)[:, 0, 0]
+    truth = (passed(first) - passed(second)).mean()
+    right = [rng.binomial(SAMPLES, p, (4000, p.size)) for p in (first, second)]
+    differences = np.mean(pass_at_k(SAMPLES, right[0], K) - pass_at_k(SAMPLES, right[1], K), axis=1)
+    variances = sum(pass_at_k_variance(SAMPLES, one, K).sum(axis=1) for one in right)
+    errors = np.sqrt(variances) / first.size
+    covered = np.abs(differences - truth) <= stats.norm.ppf(0.975) * errors
+    assert 0.93 <= covered.mean() <= 0.97
+
+
+def test_95_percent_intervals_of_pooled_curves_cover_95_percent() -> None:
+    """Problems resampled, every benchmark within itself."""
+    rng = np.random.default_rng(3)
+    truth = np.mean([passed(p[0]).mean() for p in [chances(rng, 400, 1, 0.0) for _ in range(10)]])
+    covered, repeats = 0, 800
+    for number, chance in enumerate(chances(rng, repeats, 1, 0.0)[0, :, 0]):
+        right = rng.random((chance.size, SAMPLES)) < chance[:, None]
+        (row, _) = curve(Scores(right, right.astype(float), sizes=SIZES), [K], 200, number)
+        covered += row["low"] <= truth <= row["high"]
+    assert 0.93 <= covered / repeats <= 0.97
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def test_the_paired_error_is_the_spread_of_differences_over_new_problems() -> None:
+    rng = np.random.default_rng(4)
+    estimates = pass_at_k(SAMPLES, rng.binomial(SAMPLES, chances(rng, 1500, 1, 0.0)), K)
+    found = [combine([Part(a), Part(-b)], SIZES) for a, b in zip(*estimates, strict=True)]
+    spread = np.std([one.value for one in found])
+    assert np.mean([one.error**2 for one in found]) == pytest.approx(spread**2, rel=0.1)
+    # As if each method had problems of its own: far too wide, since problems differ so much.
+    alone = [combine([Part(a)], SIZES).error ** 2 for a in chain(*estimates)]
+    assert 2 * np.mean(alone) > 2 * spread**2
+
+
+def test_benchmarks_are_strata_so_their_own_levels_are_no_error() -> None:
+    """Two benchmarks, 0.1 and 0.9 on average: the pooled mean moves only as much as each moves."""
+    rng = np.random.default_rng(5)
+    sizes, levels = (20, 50), (0.1, 0.9)
+    values = [
+        np.concatenate(
+            [level + 0.05 * rng.standard_normal(n) for level, n in zip(levels, sizes, strict=True)]
+        )
+        for _ in range(2000)
+    ]
+    variance = np.var([one.mean() for one in values])
+    assert np.mean([stratified_variance(one, sizes) for one in values]) == pytest.approx(
+        variance, rel=0.1
+    )
+    assert stratified_variance(values[0], (70,)) > 10 * variance
+
+
+def test_resampling_keeps_each_benchmarks_share_and_has_the_stratified_variance() -> None:
+    rng = np.random.default_rng(6)
+    values = np.concatenate([rng.random(30), 5 + rng.random(60)])
+    chosen = resampled_problems((30, 60), 4000, 0)
+    assert chosen.shape == (4000, 90)
+    assert ((chosen < 30).sum(axis=1) == 30).all()
+    assert set(chosen.flatten().tolist()) == set(range(90))
+    # Drawing with replacement has the variance with n in place of n-1.
+    shrunk = (values[:30].var() * 30 + values[30:].var() * 60) / 90**2
+    assert values[chosen].mean(axis=1).var() == pytest.approx(shrunk, rel=0.1)
+    assert stratified_variance(values, (30, 60)) == pytest.approx(shrunk, rel=0.05)
+
+
+def test_two_way_variance_is_that_of_the_analysis_of_variance() -> None:
+    """(MS_seeds + MS_problems - MS_both) / (S P), from sums of squares by hand."""
+    rng = np.random.default_rng(7)
+    seeds, problems = 4, 9
+    x = rng.random((seeds, 1)) + rng.random((1, problems)) + 0.3 * rng.random((seeds, problems))
+    total, rows, columns = x.mean(), x.mean(axis=1), x.mean(axis=0)
+    of_seeds = problems * ((rows - total) ** 2).sum() / (seeds - 1)
+    of_problems = seeds * ((columns - total) ** 2).sum() / (problems - 1)
+    everything = ((x - total) ** 2).sum()
+    left = everything - of_seeds * (seeds - 1) - of_problems * (problems - 1)
+    both = left / ((seeds - 1) * (problems - 1))
+    found = combine([Part(x)], (problems,))
+    assert found.value == pytest.approx(total)
+    assert found.error**2 == pytest.approx((of_seeds + of_problems - both) / (seeds * problems))
+    assert found.error_seeds == pytest.approx(np.std(rows, ddof=1) / 2)
+    assert found.error_problems == pytest.approx(np.std(columns, ddof=1) / 3)
+
+
+def test_seeds_that_differ_widen_the_error_and_one_seed_cannot_tell() -> None:
+    rng = np.random.default_rng(8)
+    problems = rng.random(50)
+    runs = problems + np.array([[-0.1], [0.0], [0.1]])
+    three = combine([Part(runs)], (50,))
+    assert three.error_seeds == pytest.approx(0.1 / np.sqrt(3))
+    assert three.error > three.error_seeds
+    one = combine([Part(runs[:1])], (50,))
+    assert np.isnan(one.error_seeds)
+    assert one.error == one.error_problems == pytest.approx(three.error_problems)
+    base = combine([Part(runs), Part(-runs[:1], trained=False)], (50,))
+    assert base.error_seeds == pytest.approx(0.1 / np.sqrt(3))  # a base policy adds none
+
+
+def test_a_paired_difference_is_students_paired_test() -> None:
+    rng = np.random.default_rng(9)
+    first, second = rng.random((2, 40))
+    found = combine([Part(first[None]), Part(-second[None])], (40,))
+    other = stats.ttest_rel(first, second)
+    assert found.value / found.error == pytest.approx(other.statistic)
+    assert 2 * min(found.p_above(0), found.p_below(0)) == pytest.approx(other.pvalue)
+    assert found.interval() == pytest.approx(tuple(other.confidence_interval(0.95)))
+
+
+def test_runs_are_compared_by_welchs_test_and_cells_by_students() -> None:
+    first, second = [0.31, 0.35, 0.33], [0.20, 0.28, 0.21, 0.19]
+    found, other = (
+        difference_of_runs(first, second),
+        stats.ttest_ind(first, second, equal_var=False),
+    )
+    assert found.degrees == pytest.approx(other.df)
+    assert found.p_above(0) == pytest.approx(other.pvalue / 2)
+    assert found.interval() == pytest.approx(tuple(other.confidence_interval(0.95)))
+    one_sample = stats.ttest_1samp(second, 0.15, alternative="greater")
+    assert mean_of_cells(second).p_above(0.15) == pytest.approx(one_sample.pvalue)
+    assert np.isnan(difference_of_runs([0.3], [0.1, 0.2]).error)
+    assert np.isnan(mean_of_cells([0.3]).error)
+
+
+def test_steps_that_follow_each_other_count_for_less_than_independent_ones() -> None:
+    """A series whose neighbours agree by half: its plain error would cover 75 %."""
+    rng = np.random.default_rng(10)
+    noise = rng.standard_normal((2000, 70))
+    series = np.zeros((2000, 70))
+    for step in range(1, 70):
+        series[:, step] = 0.5 * series[:, step - 1] + noise[:, step]
+    series = series[:, 20:]
+    found = [mean_of_steps(one) for one in series]
+    covered = np.mean([low <= 0 <= high for low, high in (one.interval() for one in found)])
+    plain = [mean_of_cells(one).interval() for one in series]
+    assert np.mean([low <= 0 <= high for low, high in plain]) < 0.8
+    assert 0.9 <= covered <= 0.97
+
+
+# --- what is missing or exact ---------------------------------------------------------------------
+
+
+def test_no_difference_at_all_is_no_evidence() -> None:
+    same = Part(np.full((1, 20), 0.5))
+    found = combine([same, Part(-same.values)], (20,))
+    assert (found.value, found.error) == (0.0, 0.0)
+    assert found.p_above(0) == found.p_below(0) == 0.5
+    assert found.p_below(0.02) == 0.0  # but alike it is
+
+
+def test_a_benchmark_of_one_problem_says_nothing_of_others() -> None:
+    found = combine([Part(np.random.default_rng(0).random((3, 5)))], (4, 1))
+    assert np.isnan(found.error)
+    assert found.p_above(0) == found.p_below(0) == 1.0
+    assert np.isnan(found.interval()).all()
+
+
+def test_p_values_of_both_sides_add_up() -> None:
+    found = Estimate(0.3, 0.1, 0.0, 0.1, 7.0)
+    assert found.p_above(0.1) + found.p_below(0.1) == pytest.approx(1.0)
+    assert found.p_above(0.1) == pytest.approx(stats.t.sf(2.0, 7))
+
+
+# --- several tests at once ------------------------------------------------------------------------
+
+
+def closed_testing(p: Floats) -> list[float]:
+    """Holm's procedure by its definition as a closed test.
+
+    A hypothesis is rejected if every set of hypotheses with it in is, by Bonferroni's test.
+    """
+    indices = range(len(p))
+    sets = list(chain(*(combinations(indices, size) for size in range(1, len(p) + 1))))
+    return [
+        max(min(1.0, len(found) * min(p[j] for j in found)) for found in sets if i in found)
+        for i in indices
+    ]
+
+
+@pytest.mark.parametrize("tests", [1, 2, 3, 7])
+def test_holm_is_the_closed_test_of_bonferroni(tests: int) -> None:
+    rng = np.random.default_rng(tests)
+    for _ in range(20):
+        p = rng.random(tests) ** 3
+        p[rng.integers(tests)] = p[0]  # ties
+        assert holm(p).tolist() == pytest.approx(closed_testing(p))
+    assert holm([]).tolist() == []
+
+
+def test_holm_keeps_the_family_wise_error() -> None:
+    """Twelve comparisons that depend on each other, none of them real."""
+    rng = np.random.default_rng(11)
+    draws = rng.standard_normal((4000, 12)) + 2 * rng.standard_normal((4000, 1))
+    p = 2 * stats.norm.sf(np.abs(draws) / np.sqrt(5))
+    wrong = np.mean([(holm(row) < 0.05).any() for row in p])
+    assert wrong <= 0.055
+    assert np.mean((p < 0.05).any(axis=1)) > 0.1  # which they would have, unadjusted

@@ -1,0 +1,23 @@
+# What the paper claims, against what was measured.
+rule claims:
+    input:
+        claim_inputs(experiment),
+    output:
+        multiext(f"{RESULTS}/tables/", "claims.csv", "claims.md", "claim_comparisons.csv"),
+    log:
+        f"{RESULTS}/logs/claims.log",
+    params:
+        settings=settings("claims"),
+    shell:
+        "rspo claims {OPTIONS} 2>&1 | tee -i {log}"
+
+
+rule publish_claims:
+    input:
+        multiext(f"{RESULTS}/tables/claims", ".csv", ".md"),
+    output:
+        multiext("reports/claims", ".csv", ".md"),
+    params:
+        scale=SCALE,
+    shell:
+        "cp {input} reports/"
