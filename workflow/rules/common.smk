@@ -79,6 +79,13 @@ def judge_servers(verifier):
     return int(verifier in NEED_JUDGE and settings is not None and settings.url is None)
 
 
+def conda_file():
+    """The environment that this scale needs, for --sdm conda."""
+    settings = experiment.config.verl
+    kind = "gpu" if settings is not None and settings.device == "cuda" else "cpu"
+    return f"{workflow.basedir}/envs/conda-{kind}.yaml"
+
+
 def follow_progress(dag):
     """Print where the policies of this run stand, as long as this Snakemake lives."""
     wildcards = [job.wildcards_dict for job in dag.jobs]

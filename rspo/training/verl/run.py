@@ -26,7 +26,7 @@ from rspo.files import (
     write_text,
 )
 from rspo.rewards import NEED_JUDGE
-from rspo.training.verl.interface import require_version
+from rspo.training.verl.interface import require_attention, require_version
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -64,6 +64,7 @@ def train(experiment: Experiment, name: str) -> None:
     _require_a_judge(experiment)
     with alone(experiment.folder(name)):
         config = _config(experiment, name)
+        require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
         write_text(experiment.folder(name) / CONFIG_FILE, _as_text(config))
         origin = {
             "settings": experiment.settings("train", name),
