@@ -3,19 +3,21 @@
 #   PYTHON=...       the Python to build .venv with (default: the first of python3, python3.12,
 #                    python3.11 that runs and is 3.11 or 3.12)
 #   TORCH_INDEX=...  take PyTorch from this package index instead of the usual one
+#   FLASH_ATTN=...   make setup-gpu: a wheel of flash-attn, or none (default: compile it)
 #   ARGS=...         passed on to snakemake (make demo) or pytest (make test)
 
 PYTHON ?=
 TORCH_INDEX ?=
+FLASH_ATTN ?=
 ARGS ?=
 LOCK_PYTHONS ?= python3.11 python3.12
 
-export PYTHON TORCH_INDEX
+export PYTHON TORCH_INDEX FLASH_ATTN
 BIN := .venv/bin
 WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-verl demo test check lock clean-env
+.PHONY: help setup setup-verl setup-gpu demo test check lock clean-env
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +27,9 @@ setup: ## make .venv with all that the tiny paper needs (CPU is enough)
 
 setup-verl: setup ## add verl, Ray, vLLM for CPU, the SLURM plugin and the test tools
 	@sh envs/setup.sh verl
+
+setup-gpu: ## make .venv for NVIDIA GPUs instead: Linux x86-64, Python 3.12, CUDA 13, verl, vLLM
+	@sh envs/setup.sh gpu
 
 demo: setup ## the tiny paper from nothing: every cell, table and figure
 	@$(WITH_VENV) $(BIN)/snakemake all $(ARGS)
@@ -40,6 +45,7 @@ check: setup-verl ## formatting, lint and types, changing nothing
 
 lock: ## resolve envs/*.lock anew (needs Python 3.11 and 3.12; see LOCK_PYTHONS)
 	@$(firstword $(LOCK_PYTHONS)) envs/lock.py $(LOCK_PYTHONS)
+	@$(lastword $(LOCK_PYTHONS)) envs/lock_gpu.py $(lastword $(LOCK_PYTHONS))
 
 clean-env: ## remove .venv
 	rm -rf .venv

@@ -10,6 +10,9 @@
 # of hub data sets; and any key of that file, such as seeds=3.
 
 
+container: "envs/rspo.sif"
+
+
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/models.smk"
@@ -30,6 +33,11 @@ rule all:
         "reports/claims.csv",
         "reports/claims.md",
         "reports/report.html",
+
+
+# Every rule's software, where it is asked for (--sdm conda, --sdm apptainer): envs/README.md.
+for rule_ in workflow.rules:
+    rule_.conda_env = conda_file()
 
 
 onstart:

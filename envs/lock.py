@@ -2,11 +2,12 @@
 
     python envs/lock.py PYTHON3.11 PYTHON3.12
 
-Run by `make lock`. Everything (base, extras `verl` and `test`) is resolved together, once with each
-Python, so that all of it fits; cpu.lock gets what the base dependencies lead to, cpu-verl.lock the
-rest. Nothing is installed. Some packages declare requirements that cannot all be met, or that must
-not be (OVERRIDES): for the resolver each of them is replaced by a stand-in, a wheel without content
-that carries the same name and version and the requirements less those. See envs/README.md.
+Run by `make lock`. Everything (base, extras `verl`, `cpu` and `test`) is resolved together, once
+with each Python, so that all of it fits; cpu.lock gets what the base dependencies lead to,
+cpu-verl.lock the rest. Nothing is installed. Some packages declare requirements that cannot all be
+met, or that must not be (OVERRIDES): for the resolver each of them is replaced by a stand-in, a
+wheel without content that carries the same name and version and the requirements less those. See
+envs/README.md.
 """
 
 import json
@@ -32,6 +33,18 @@ OVERRIDES = {
     # Names some Triton; PyTorch's CUDA build brings the one that fits it, a CPU needs none.
     "xgrammar": r"triton",
 }
+
+
+EXTRAS = ("verl", "cpu", "test")
+
+
+def project() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def extra_lines(names: tuple[str, ...]) -> list[str]:
+    extras = project()["optional-dependencies"]
+    return [line for name in names for line in extras[name]]
 
 
 def name_of(requirement: str) -> str:
@@ -102,6 +115,20 @@ def lock_lines(by_python: dict[str, dict[str, str]], markers: dict[str, str]) ->
     return lines
 
 
+def make_venv(command: str, folder: Path) -> Path:
+    """The Python of a new environment with the newest pip, whatever pip the command came with."""
+    subprocess.run([command, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run([str(python), "-m", "pip", "install", "-qq", "-U", "pip"], check=True)
+    return python
+
+
+def minor_of(python: Path) -> str:
+    """Such as 3.12."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    return subprocess.check_output([str(python), "-c", code], text=True).strip()
+
+
 def write(path: Path, about: str, lines: list[str]) -> None:
     head = [f"# {about}", "# Made by `make lock` from pyproject.toml; see envs/README.md."]
     path.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
@@ -109,22 +136,15 @@ def write(path: Path, about: str, lines: list[str]) -> None:
 
 
 def main(pythons: list[str]) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    base = project["dependencies"]
-    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    base, extras = project()["dependencies"], extra_lines(EXTRAS)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         whole: dict[str, dict[str, str]] = {}
         small: dict[str, dict[str, str]] = {}
         stand_ins: dict[str, str] = {}
         for number, command in enumerate(pythons):
-            # pip's own newest resolver, whatever pip that Python came with
-            subprocess.run([command, "-m", "venv", str(folder / f"venv{number}")], check=True)
-            python = folder / f"venv{number}" / "bin" / "python"
-            subprocess.run([str(python), "-m", "pip", "install", "-qq", "-U", "pip"], check=True)
-            minor = subprocess.check_output(
-                [str(python), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], text=True
-            ).strip()
+            python = make_venv(command, folder / f"venv{number}")
+            minor = minor_of(python)
             if not stand_ins:
                 asked = {name_of(line): line for line in base + extras}
                 for name, dropped in OVERRIDES.items():

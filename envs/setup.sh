@@ -1,19 +1,19 @@
 #!/bin/sh
-# Makes .venv what the lock files say; `make setup` and `make setup-verl` call it.
+# Makes .venv what the lock files say; `make setup`, `setup-verl` and `setup-gpu` call it.
 #
 #   envs/setup.sh base   Python 3.11 or 3.12, envs/cpu.lock, PyTorch, this package
 #   envs/setup.sh verl   the same .venv plus envs/cpu-verl.lock
+#   envs/setup.sh gpu    Python 3.12, envs/gpu.lock, flash-attn, this package
 #
-# .venv/.rspo-base and .venv/.rspo-verl hold a copy of everything the step depends on and are
-# written last, so a step is finished exactly when its copy still fits. .venv/.rspo-busy stands
-# while a step runs: found again, it tells of an interrupted step, and .venv is made from nothing.
+# .venv/.rspo-base, -verl and -gpu hold a copy of everything the step depends on and are written
+# last, so a step is finished exactly when its copy still fits. .venv/.rspo-busy stands while a step
+# runs: found again, it tells of an interrupted step, and .venv is made from nothing.
 set -eu
 cd "$(dirname "$0")/.."
 
 step=$1
 venv=.venv
 python=$venv/bin/python
-stamp=$venv/.rspo-$step
 busy=$venv/.rspo-busy
 
 die() {
@@ -21,12 +21,32 @@ die() {
     exit 1
 }
 
+# --- which step ----------------------------------------------------------------------------------
+
+if [ "$step" != gpu ] && [ -e $venv/.rspo-gpu ]; then
+    [ "$step" = base ] || die ".venv is that of make setup-gpu, which has no tools for tests." \
+        "Make the other one in another checkout, or here after make clean-env."
+    step=gpu # has all of base
+fi
+stamp=$venv/.rspo-$step
+first=base
+if [ "$step" = gpu ]; then
+    first=gpu
+    flash=$venv/.rspo-flash-attn # what .venv was made with
+    FLASH_ATTN=${FLASH_ATTN:-$(cat $flash 2>/dev/null || echo build)}
+    export FLASH_ATTN
+fi
+
 # --- what the finished step depends on -----------------------------------------------------------
 
 inputs() {
     echo "$PWD"
-    cat envs/setup.sh envs/check.py envs/cpu.lock pyproject.toml
-    [ "$step" = base ] || cat envs/cpu-verl.lock
+    cat envs/setup.sh envs/install.sh envs/check.py pyproject.toml
+    case $step in
+    base) cat envs/cpu.lock ;;
+    verl) cat envs/cpu.lock envs/cpu-verl.lock ;;
+    gpu) cat envs/gpu.lock envs/gpu-compiled.lock && echo "$FLASH_ATTN" ;;
+    esac
 }
 
 # --- choosing a Python ---------------------------------------------------------------------------
@@ -40,7 +60,7 @@ choose_python() { # sets $chosen
     if [ -n "${PYTHON:-}" ]; then set -- "$PYTHON"; else set -- python3 python3.12 python3.11; fi
     for chosen in "$@"; do
         if v=$(version_of "$chosen"); then
-            case $v in 3.11.* | 3.12.*) return 0 ;; esac
+            case $step:$v in gpu:3.12.* | base:3.1[12].* | verl:3.1[12].*) return 0 ;; esac
             found="$found, $chosen is Python $v"
         elif command -v "$chosen" >/dev/null 2>&1; then
             found="$found, $chosen does not run"
@@ -48,6 +68,8 @@ choose_python() { # sets $chosen
             found="$found, there is no $chosen"
         fi
     done
+    [ "$step" != gpu ] || die "envs/gpu.lock is for Python 3.12, but ${found#, }." \
+        "Install it and name it: make setup-gpu PYTHON=/path/to/python3.12"
     die "rspo needs Python 3.11 or 3.12 (Snakemake 9 needs >= 3.11, verl < 3.13), but ${found#, }." \
         "Install one of the two and name it: make setup PYTHON=/path/to/python3.11"
 }
@@ -59,8 +81,15 @@ wanted_elsewhere() { # the user names a Python or a PyTorch index that this .ven
         choose_python
         [ "$(version_of "$chosen")" = "$(version_of $python)" ] || return 0
     fi
-    [ -n "${TORCH_INDEX:-}" ] && [ "$TORCH_INDEX" != "$(cat $venv/.rspo-torch-index 2>/dev/null)" ]
+    [ "$step" = gpu ] || [ -z "${TORCH_INDEX:-}" ] && return 1
+    [ "$TORCH_INDEX" != "$(cat $venv/.rspo-torch-index 2>/dev/null)" ]
 }
+
+# A .venv for the CPU stays where the one for a GPU cannot be made.
+if [ "$step" = gpu ] && [ ! -e "$stamp" ]; then
+    choose_python
+    sh envs/install.sh gpu-check "$chosen"
+fi
 
 if [ -e $busy ]; then
     other=$(cat $busy)
@@ -71,8 +100,8 @@ if [ -e $busy ]; then
     echo "An earlier setup was interrupted: making .venv anew."
     rm -rf $venv
 elif [ -d $venv ]; then
-    if [ "$(head -n 1 $venv/.rspo-base 2>/dev/null)" != "$PWD" ]; then
-        echo ".venv was not made here by make setup: making it anew."
+    if [ "$(head -n 1 $venv/.rspo-$first 2>/dev/null)" != "$PWD" ]; then
+        echo ".venv was not made here by this make setup: making it anew."
         rm -rf $venv
     elif ! version_of $python >/dev/null; then
         echo "The Python of .venv is gone: making .venv anew."
@@ -87,7 +116,7 @@ inputs | cmp -s - "$stamp" 2>/dev/null && exit 0
 # --- making it -----------------------------------------------------------------------------------
 
 if [ ! -d $venv ]; then
-    [ "$step" = base ] || exec sh -c 'sh envs/setup.sh base && exec sh envs/setup.sh verl'
+    [ "$step" != verl ] || exec sh -c 'sh envs/setup.sh base && exec sh envs/setup.sh verl'
     choose_python
     "$chosen" -c 'import ensurepip, venv' 2>/dev/null ||
         die "$chosen cannot make a virtual environment (no module venv or ensurepip). On Debian or" \
@@ -102,43 +131,10 @@ if [ ! -x $python ]; then
     "$chosen" -m venv $venv
 fi
 
-# -qq: nothing but errors. --no-build-isolation: the few packages without a wheel, and this one, are
-# built with the setuptools of the lock, not with whatever is the newest one on the day.
-# --no-compile: `compile` below does it with all cores.
-install() {
-    $python -m pip --disable-pip-version-check --no-input -qq \
-        install --no-compile --no-build-isolation "$@" || die "pip failed (see above)"
-}
-
-# Hundreds of short jobs import PyTorch. Where Python may not write bytecode by itself (a read-only
-# .venv, PYTHONDONTWRITEBYTECODE), each would compile it again: four seconds instead of one.
-# Some packages ship templates that are no Python; those fail, and nothing imports them.
-compile() {
-    echo "[$step] compiling"
-    $python -m compileall -q -q -j 0 $venv/lib || true
-}
-
+sh envs/install.sh "$step" $python
 case $step in
-base)
-    torch=$(grep '^torch==' envs/cpu.lock)
-    echo "[base] $(grep -c == envs/cpu.lock) packages of envs/cpu.lock"
-    install "$(grep '^setuptools==' envs/cpu.lock)"
-    grep -v '^torch==' envs/cpu.lock >$venv/.rspo-without-torch
-    install --no-deps -r $venv/.rspo-without-torch
-    # With its dependencies: the CUDA build names the NVIDIA packages it needs, the CPU build none.
-    echo "[base] PyTorch: $torch"
-    install ${TORCH_INDEX:+-i "$TORCH_INDEX"} -c envs/cpu.lock "$torch"
-    echo "${TORCH_INDEX:-}" >$venv/.rspo-torch-index
-    install --no-deps -e .
-    compile
-    $python envs/check.py envs/cpu.lock torch transformers snakemake rspo
-    ;;
-verl)
-    echo "[verl] $(grep -c == envs/cpu-verl.lock) packages of envs/cpu-verl.lock"
-    install --no-deps -r envs/cpu-verl.lock
-    compile
-    $python envs/check.py envs/cpu-verl.lock verl vllm ray tensordict transfer_queue pytest
-    ;;
+base) echo "${TORCH_INDEX:-}" >$venv/.rspo-torch-index ;;
+gpu) echo "$FLASH_ATTN" >"$flash" ;;
 esac
 
 inputs >"$stamp.new"

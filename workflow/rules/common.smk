@@ -112,6 +112,13 @@ def prepare_for_slurm():
     watch_controller()
 
 
+def conda_file():
+    """The environment that this scale needs, for --sdm conda."""
+    settings = experiment.config.verl
+    kind = "gpu" if settings is not None and settings.device == "cuda" else "cpu"
+    return f"{workflow.basedir}/envs/conda-{kind}.yaml"
+
+
 def follow_progress(dag):
     """Print where the policies of this run stand, as long as this Snakemake lives."""
     wildcards = [job.wildcards_dict for job in dag.jobs]

@@ -48,7 +48,8 @@ def serving(settings: XVerifySettings, log: Path) -> Iterator[Server]:
     """
     if importlib.util.find_spec("vllm") is None:
         raise InputError(
-            "a judge's server needs vLLM: `make setup-verl`, or name one by xverify.url"
+            "a judge's server needs vLLM: `make setup-verl` (with GPUs: `make setup-gpu`), or "
+            "name one by xverify.url"
         )
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rspo-") as folder, log.open("w") as words:

@@ -42,7 +42,7 @@ from rspo.training.verl.checkpoints import (
     last_step,
 )
 from rspo.training.verl.driver import TRAINED
-from rspo.training.verl.interface import require_version
+from rspo.training.verl.interface import require_attention, require_version
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -97,6 +97,7 @@ def _train(experiment: Experiment, name: str, base: Path, data: Path) -> None:
     """`train`, on the first node."""
     with alone(experiment.folder(name)):
         config = _config(experiment, name)
+        require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
         write_text(experiment.folder(name) / CONFIG_FILE, _as_text(config))
         origin = {
             "settings": experiment.settings("train", name),
