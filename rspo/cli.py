@@ -27,6 +27,8 @@ from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE, VERIFIERS
 
+BLOCK = "only this block of the samples, from 0 (default: all of evaluation.samples)"
+
 # What each import costs decides where it stands: a command imports what it needs, so that
 # `rspo status` answers at once and scoring does not load torch.
 
@@ -70,13 +72,13 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def sample(arguments: argparse.Namespace) -> None:
-    experiment = _experiment(arguments)
-    _need_tiny_model(experiment, arguments.policy)
     from rspo.evaluation.sample import sample_benchmark
 
-    _use_one_thread()
+    experiment = _experiment(arguments)
+    if experiment.config.sampler == "torch":
+        _use_one_thread()
     _skip_pandas()
-    sample_benchmark(experiment, arguments.policy, arguments.benchmark)
+    sample_benchmark(experiment, arguments.policy, arguments.benchmark, arguments.block)
 
 
 def score(arguments: argparse.Namespace) -> None:
@@ -85,7 +87,7 @@ def score(arguments: argparse.Namespace) -> None:
     _skip_pandas()
     if arguments.responses is None:
         _need(arguments, "score", "policy", "benchmark", instead="--responses")
-        score.score(_experiment(arguments), arguments.policy, arguments.benchmark)
+        score.score(_experiment(arguments), arguments.policy, arguments.benchmark, arguments.block)
         return
     _need(arguments, "score --responses", "output")
     score.score_responses(
@@ -151,16 +153,6 @@ def status(arguments: argparse.Namespace) -> None:
 
 def _experiment(arguments: argparse.Namespace) -> Experiment:
     return Experiment.load(arguments.scale, parse_overrides(arguments.set))
-
-
-def _need_tiny_model(experiment: Experiment, policy: str) -> None:
-    """Raises: InputError for a model that is too large for the sampler that there is."""
-    model = experiment.model_of(policy)
-    if experiment.config.models[model].scratch is None:
-        raise InputError(
-            f"config/{experiment.scale}.yaml: models.{model}: sampling a model of the hub is not "
-            "part of this version of rspo yet; allowed: scratch"
-        )
 
 
 def _need(arguments: argparse.Namespace, command: str, *names: str, instead: str = "") -> None:
@@ -244,10 +236,12 @@ def _parser() -> argparse.ArgumentParser:
     added = command("sample", sample, "draw a policy's responses to a benchmark")
     added.add_argument("policy", help="a cell, or a base policy such as small--base")
     added.add_argument("benchmark")
+    added.add_argument("--block", type=int, help=BLOCK)
 
     added = command("score", score, "judge a policy's samples, or any file of responses")
     added.add_argument("policy", nargs="?")
     added.add_argument("benchmark", nargs="?")
+    added.add_argument("--block", type=int, help=BLOCK)
     added.add_argument(
         "--responses", type=Path, help="JSON lines, one response each; several to a problem"
     )

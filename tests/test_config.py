@@ -45,6 +45,8 @@ def cell(**changes: Any) -> dict[str, Any]:
         ({"models": {"small": {"scratch": {"hiden": 1}}}}, ["models.small.scratch.hiden"]),
         ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "40"]),
         ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
+        ({"evaluation": {"samples": 48}}, ["block = 32 must divide samples = 48"]),
+        ({"sampler": "hf"}, ["sampler = 'hf'", "'torch' or 'vllm'"]),
         ({"evaluation": {"k": [4, 4]}}, ["k = [4, 4] names a k twice"]),
         ({"training": {"optimizer": {"betas": [1.5, 0.9]}}}, ["betas.0 = 1.5", "less than 1"]),
         ({"sampling": {"temperature": float("inf")}}, ["temperature = inf", "finite"]),
@@ -202,7 +204,9 @@ STEPS = [
         ({"training": {"ppo_clip": 0.1}}, ["train", "train"]),
         ({"training": {"checkpoint_every": 7}}, []),
         ({"evaluation": {"resamples": 7}}, ["curves"]),
-        ({"evaluation": {"samples": 64}}, ["sample"]),
+        ({"evaluation": {"samples": 64}}, []),  # more tables; those there are stay
+        ({"evaluation": {"block": 16}}, ["sample"]),
+        ({"sampler": "vllm"}, ["sample"]),
         ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
     ],
 )

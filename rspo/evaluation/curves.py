@@ -41,8 +41,8 @@ def curves(experiment: Experiment, policy: str, suite: str) -> None:
     Raises: InputError for missing or bad scores, or fewer samples than the largest k.
     """
     experiment.model_of(policy)  # an error for a name that the config does not have
-    paths = {name: experiment.scores(policy, name) for name in experiment.benchmarks_of(suite)}
-    scores = {name: read_scores(path) for name, path in paths.items()}
+    benchmarks = experiment.benchmarks_of(suite)
+    scores = {name: policy_scores(experiment, policy, name) for name in benchmarks}
     scores[POOLED] = _pooled(scores, experiment.folder(policy))
     config = experiment.config.evaluation
     rows = [
@@ -52,7 +52,8 @@ def curves(experiment: Experiment, policy: str, suite: str) -> None:
     ]
     path = experiment.curves(policy, suite)
     write_table(path, CURVES, rows)
-    write_provenance(path, experiment.settings("curves"), inputs=paths.values())
+    inputs = [file for name in benchmarks for file in experiment.score_files(policy, name)]
+    write_provenance(path, experiment.settings("curves"), inputs)
 
 
 def curves_of_scores(
@@ -164,29 +165,34 @@ def _pooled(scores: Mapping[str, Scores], place: Path) -> Scores:
 # --- files ----------------------------------------------------------------------------------------
 
 
-def read_scores(path: Path) -> Scores:
-    """Scores of a table, parquet or CSV.
+def policy_scores(experiment: Experiment, policy: str, benchmark: str) -> Scores:
+    """Scores of a policy on a benchmark, all blocks together.
+
+    Raises: InputError as `read_scores` does.
+    """
+    return read_scores(*experiment.score_files(policy, benchmark))
+
+
+def read_scores(*paths: Path) -> Scores:
+    """Scores of a table, parquet or CSV, or of several that hold samples of the same problems.
 
     Raises: InputError for a file that is not such a table, an empty or NaN value, a sample that
         stands there twice, or problems with different numbers of samples.
     """
-    _check_suffix(path)
-    rows = _read_csv(path) if path.suffix == ".csv" else read_table(path, SCORES)
     problems: dict[str, dict[int, Mapping[str, Any]]] = {}
-    for number, row in enumerate(rows):
-        for column in ("problem_id", "sample_index", "correct", "reward"):
-            if row[column] is None:
-                raise InputError(f"{path}, row {number}: column {column!r} is empty")
-        if not np.isfinite(row["reward"]):
-            raise InputError(f"{path}, row {number}: reward is {row['reward']}; must be finite")
-        samples = problems.setdefault(row["problem_id"], {})
-        if row["sample_index"] in samples:
-            raise InputError(
-                f"{path}, row {number}: sample {row['sample_index']} of problem "
-                f"{row['problem_id']!r} stands there twice"
-            )
-        samples[row["sample_index"]] = row
-    _check_counts(path, {problem: len(samples) for problem, samples in problems.items()})
+    for path in paths:
+        _check_suffix(path)
+        rows = _read_csv(path) if path.suffix == ".csv" else read_table(path, SCORES)
+        for number, row in enumerate(rows):
+            _check_score(f"{path}, row {number}", row)
+            samples = problems.setdefault(row["problem_id"], {})
+            if row["sample_index"] in samples:
+                raise InputError(
+                    f"{path}, row {number}: sample {row['sample_index']} of problem "
+                    f"{row['problem_id']!r} stands there twice"
+                )
+            samples[row["sample_index"]] = row
+        _check_counts(path, {problem: len(samples) for problem, samples in problems.items()})
     ordered = [
         [samples[index] for index in sorted(samples)] for _, samples in sorted(problems.items())
     ]
@@ -194,6 +200,15 @@ def read_scores(path: Path) -> Scores:
         np.array([[row["correct"] for row in samples] for samples in ordered], dtype=bool),
         np.array([[row["reward"] for row in samples] for samples in ordered], dtype=np.float64),
     )
+
+
+def _check_score(place: str, row: Mapping[str, Any]) -> None:
+    """Raises: InputError for an empty value, or a reward that is no number."""
+    for column in ("problem_id", "sample_index", "correct", "reward"):
+        if row[column] is None:
+            raise InputError(f"{place}: column {column!r} is empty")
+    if not np.isfinite(row["reward"]):
+        raise InputError(f"{place}: reward is {row['reward']}; must be finite")
 
 
 def _check_counts(path: Path, counts: Mapping[str, int]) -> None:
