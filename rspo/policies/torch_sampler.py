@@ -26,7 +26,7 @@ class TorchSampler:
         self.tokenizer = tokenizer
         self.sampling = sampling
 
-    def batches(self, questions: Sequence[Question]) -> list[list[int]]:
+    def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
         """Consecutive prompts that are equally long, as the sampler needs them."""
         found = []
         places = range(len(questions))
