@@ -31,6 +31,9 @@ from rspo.rewards import NEED_JUDGE, VERIFIERS
 from rspo.slurm.job import requeue
 from rspo.training.stopping import STOPPED_STATUS, Stopped, accept_requests
 
+MIRROR = "folder with the hub's names, instead of the hub"
+BLOCK = "only this block of the samples, from 0 (default: all of evaluation.samples)"
+
 # What each import costs decides where it stands: a command imports what it needs, so that
 # `rspo status` answers at once and scoring does not load torch.
 
@@ -51,7 +54,7 @@ def pretrain(arguments: argparse.Namespace) -> None:
     from rspo.policies.pretraining import make_base_policy
 
     _use_one_thread()
-    make_base_policy(_experiment(arguments), arguments.model)
+    make_base_policy(_experiment(arguments), arguments.model, arguments.mirror)
 
 
 def train(arguments: argparse.Namespace) -> None:
@@ -75,13 +78,13 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def sample(arguments: argparse.Namespace) -> None:
-    experiment = _experiment(arguments)
-    _need_tiny_model(experiment, arguments.policy)
     from rspo.evaluation.sample import sample_benchmark
 
-    _use_one_thread()
+    experiment = _experiment(arguments)
+    if experiment.config.sampler == "torch":
+        _use_one_thread()
     _skip_pandas()
-    sample_benchmark(experiment, arguments.policy, arguments.benchmark)
+    sample_benchmark(experiment, arguments.policy, arguments.benchmark, arguments.block)
 
 
 def score(arguments: argparse.Namespace) -> None:
@@ -90,7 +93,7 @@ def score(arguments: argparse.Namespace) -> None:
     _skip_pandas()
     if arguments.responses is None:
         _need(arguments, "score", "policy", "benchmark", instead="--responses")
-        score.score(_experiment(arguments), arguments.policy, arguments.benchmark)
+        score.score(_experiment(arguments), arguments.policy, arguments.benchmark, arguments.block)
         return
     _need(arguments, "score --responses", "output")
     score.score_responses(
@@ -199,16 +202,6 @@ def _experiment(arguments: argparse.Namespace) -> Experiment:
     return Experiment.load(arguments.scale, parse_overrides(arguments.set))
 
 
-def _need_tiny_model(experiment: Experiment, policy: str) -> None:
-    """Raises: InputError for a model that is too large for the sampler that there is."""
-    model = experiment.model_of(policy)
-    if experiment.config.models[model].scratch is None:
-        raise InputError(
-            f"config/{experiment.scale}.yaml: models.{model}: sampling a model of the hub is not "
-            "part of this version of rspo yet; allowed: scratch"
-        )
-
-
 def _need(arguments: argparse.Namespace, command: str, *names: str, instead: str = "") -> None:
     """Raises: InputError if one of the named arguments was not given."""
     missing = [name for name in names if getattr(arguments, name) is None]
@@ -272,14 +265,13 @@ def _parser() -> argparse.ArgumentParser:
 
     added = command("prepare", prepare, "write the problems of a data set")
     added.add_argument("data_set", help="train, validation or a benchmark of the config")
-    added.add_argument(
-        "--mirror", type=Path, help="folder with the hub's names, instead of the hub"
-    )
+    added.add_argument("--mirror", type=Path, help=MIRROR)
 
     command("contamination", contamination, "write which problems stand in more than one set")
 
     added = command("pretrain", pretrain, "make a model's base policy")
     added.add_argument("model", help="a model of the config")
+    added.add_argument("--mirror", type=Path, help=MIRROR)
 
     added = command("train", train, "train one cell, or go on from its checkpoint")
     added.add_argument(
@@ -294,10 +286,12 @@ def _parser() -> argparse.ArgumentParser:
     added = command("sample", sample, "draw a policy's responses to a benchmark")
     added.add_argument("policy", help="a cell, or a base policy such as small--base")
     added.add_argument("benchmark")
+    added.add_argument("--block", type=int, help=BLOCK)
 
     added = command("score", score, "judge a policy's samples, or any file of responses")
     added.add_argument("policy", nargs="?")
     added.add_argument("benchmark", nargs="?")
+    added.add_argument("--block", type=int, help=BLOCK)
     added.add_argument(
         "--responses", type=Path, help="JSON lines, one response each; several to a problem"
     )

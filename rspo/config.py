@@ -316,7 +316,8 @@ class Agreement(Section):
 
 
 class Evaluation(Section):
-    samples: Positive
+    samples: Positive  # N, of each problem
+    block: Positive  # of those, in one table
     k: tuple[Positive, ...] = Field(min_length=1)
     seed: int = Field(ge=0)
     resamples: Positive
@@ -332,6 +333,8 @@ class Evaluation(Section):
                 f"samples = {self.samples} must be at least twice the largest k = {max(self.k)}, "
                 "or the error within a problem has no unbiased estimate"
             )
+        if self.samples % self.block:
+            raise ValueError(f"block = {self.block} must divide samples = {self.samples}")
         return self
 
 
@@ -385,6 +388,7 @@ class Config(Section):
 
     seeds: Positive
     engine: Literal["local", "verl"]
+    sampler: Literal["torch", "vllm"]
     verifier: VerifierName
     xverify: XVerifySettings | None = None
     agreement: Agreement
@@ -438,6 +442,22 @@ class Config(Section):
                 f"sampling.top_p = {self.sampling.top_p}: the local engine samples the whole "
                 "distribution; allowed: 1.0"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _sampler_fits(self) -> "Config":
+        if self.sampler == "torch":
+            if self.sampling.top_p != 1:
+                raise ValueError(
+                    f"sampling.top_p = {self.sampling.top_p}: the sampler torch samples the whole "
+                    "distribution; allowed: 1.0, or sampler = 'vllm'"
+                )
+            large = [name for name, model in self.models.items() if model.hub is not None]
+            if large:
+                raise ValueError(
+                    f"sampler = 'torch' is for models from scratch; models.{large[0]} is one of "
+                    "the hub: sampler = 'vllm'"
+                )
         return self
 
 

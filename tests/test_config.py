@@ -45,6 +45,8 @@ def cell(**changes: Any) -> dict[str, Any]:
         ({"models": {"small": {"scratch": {"hiden": 1}}}}, ["models.small.scratch.hiden"]),
         ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "40"]),
         ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
+        ({"evaluation": {"samples": 48}}, ["block = 32 must divide samples = 48"]),
+        ({"sampler": "hf"}, ["sampler = 'hf'", "'torch' or 'vllm'"]),
         ({"evaluation": {"k": [4, 4]}}, ["k = [4, 4] names a k twice"]),
         ({"training": {"optimizer": {"betas": [1.5, 0.9]}}}, ["betas.0 = 1.5", "less than 1"]),
         ({"sampling": {"temperature": float("inf")}}, ["temperature = inf", "finite"]),
@@ -209,7 +211,9 @@ STEPS = [
         ({"evaluation": {"resamples": 7}}, ["curves"]),
         ({"evaluation": {"k": [1, 2]}}, ["curves", "claims"]),
         ({"evaluation": {"equivalence_margin": 0.1}}, ["claims"]),
-        ({"evaluation": {"samples": 64}}, ["sample"]),
+        ({"evaluation": {"samples": 64}}, []),  # more tables; those there are stay
+        ({"evaluation": {"block": 16}}, ["sample"]),
+        ({"sampler": "vllm"}, ["sample"]),
         ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
     ],
 )

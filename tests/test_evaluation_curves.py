@@ -50,7 +50,7 @@ def experiment(tmp_path: Path) -> Experiment:
     """A small experiment with random scores of the base policy on every benchmark."""
     found = tiny_world.load(tmp_path)
     for seed, family in enumerate(FAMILIES):
-        write_table(found.scores(POLICY, family), SCORES, random_scores(seed))
+        write_table(found.scores(POLICY, family, 0), SCORES, random_scores(seed))
     return found
 
 
@@ -145,11 +145,28 @@ def test_policies_are_resampled_alike(experiment: Experiment) -> None:
     for seed, family in enumerate(FAMILIES):
         shuffled = random_scores(seed)
         np.random.default_rng(1).shuffle(shuffled)  # type: ignore[arg-type]
-        write_table(experiment.scores(other, family), SCORES, shuffled)
+        write_table(experiment.scores(other, family, 0), SCORES, shuffled)
     for policy in (POLICY, other):
         curves(experiment, policy, "standard")
     mine, others = (read_curves(experiment, policy, "standard") for policy in (POLICY, other))
     assert str([row | {"cell": ""} for row in mine]) == str([r | {"cell": ""} for r in others])
+
+
+def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path) -> None:
+    """Cut in two tables, the same scores give the same numbers."""
+    curves(experiment, POLICY, "standard")
+    whole = read_curves(experiment, POLICY, "standard")
+    evaluation = tiny_world.OVERRIDES["evaluation"] | {"block": 4}
+    cut = tiny_world.load(tmp_path, evaluation=evaluation)
+    for seed, family in enumerate(FAMILIES):
+        for block in (0, 1):
+            rows = [row for row in random_scores(seed) if row["sample_index"] // 4 == block]
+            write_table(cut.scores(POLICY, family, block), SCORES, rows)
+    curves(cut, POLICY, "standard")
+    assert str(read_curves(cut, POLICY, "standard")) == str(whole)
+    cut.scores(POLICY, "divide", 1).unlink()
+    with pytest.raises(InputError, match=r"divide/1\.parquet: no such file"):
+        curves(cut, POLICY, "standard")
 
 
 def test_one_problem_has_no_error_over_problems() -> None:
@@ -169,14 +186,14 @@ def test_rewards_of_any_size_stay_finite() -> None:
 
 
 def refused(experiment: Experiment, rows: Rows, message: str) -> None:
-    write_table(experiment.scores(POLICY, "divide"), SCORES, rows)
+    write_table(experiment.scores(POLICY, "divide", 0), SCORES, rows)
     with pytest.raises(InputError, match=message):
         curves(experiment, POLICY, "standard")
     assert not experiment.curves(POLICY, "standard").exists()
 
 
 def test_unequal_numbers_of_samples(experiment: Experiment) -> None:
-    message = r"divide\.parquet: unequal numbers of samples: 7 of problem 'p5', 8 of problem 'p0'"
+    message = r"divide/0\.parquet: unequal numbers of samples: 7 of problem 'p5', 8 of problem 'p0'"
     refused(experiment, random_scores(0)[:-1], message)
 
 
@@ -189,7 +206,7 @@ def test_too_few_samples(experiment: Experiment) -> None:
     rows = random_scores(0)
     for family in FAMILIES:
         write_table(
-            experiment.scores(POLICY, family), SCORES, [r for r in rows if r["sample_index"] < 3]
+            experiment.scores(POLICY, family, 0), SCORES, [r for r in rows if r["sample_index"] < 3]
         )
     with pytest.raises(InputError, match="k = 4 with n = 3 samples; allowed: 1 <= k <= n"):
         curves(experiment, POLICY, "standard")
@@ -204,26 +221,26 @@ def test_a_sample_that_stands_there_twice(experiment: Experiment) -> None:
 def test_rewards_that_are_not_finite(experiment: Experiment, bad: float) -> None:
     rows = random_scores(0)
     rows[5]["reward"] = bad
-    refused(experiment, rows, r"divide\.parquet, row 5: reward is (nan|inf); must be finite")
+    refused(experiment, rows, r"divide/0\.parquet, row 5: reward is (nan|inf); must be finite")
 
 
 def test_an_empty_verdict(experiment: Experiment) -> None:
     rows = random_scores(0)
     rows[5]["correct"] = None
-    refused(experiment, rows, r"divide\.parquet, row 5: column 'correct' is empty")
+    refused(experiment, rows, r"divide/0\.parquet, row 5: column 'correct' is empty")
 
 
 def test_no_rows(experiment: Experiment) -> None:
-    refused(experiment, [], r"divide\.parquet: has no rows")
+    refused(experiment, [], r"divide/0\.parquet: has no rows")
 
 
 def test_a_truncated_file_and_a_missing_one(experiment: Experiment) -> None:
-    path = experiment.scores(POLICY, "divide")
+    path = experiment.scores(POLICY, "divide", 0)
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(InputError, match=r"divide\.parquet: not a whole parquet file"):
+    with pytest.raises(InputError, match=r"divide/0\.parquet: not a whole parquet file"):
         curves(experiment, POLICY, "standard")
     path.unlink()
-    with pytest.raises(InputError, match=r"divide\.parquet: no such file"):
+    with pytest.raises(InputError, match=r"divide/0\.parquet: no such file"):
         curves(experiment, POLICY, "standard")
 
 
@@ -326,7 +343,7 @@ def test_one_table_of_every_curve(experiment: Experiment) -> None:
     }
     for policy, _ in suites:
         for seed, family in enumerate(FAMILIES):
-            write_table(experiment.scores(policy, family), SCORES, random_scores(seed))
+            write_table(experiment.scores(policy, family, 0), SCORES, random_scores(seed))
         curves(experiment, policy, "standard")
     write_curves_table(experiment)
     with curves_table(experiment).open() as stream:

@@ -46,14 +46,14 @@ SAMPLES_OF_BOTH = [
 
 
 def write_samples(experiment: Experiment, rows: list[dict[str, Any]]) -> None:
-    write_table(experiment.samples(POLICY, "linear"), SAMPLES, rows)
+    write_table(experiment.samples(POLICY, "linear", 0), SAMPLES, rows)
 
 
 def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     """Every policy's reward is 1 - 0.5 * tokens / 18: what Max@k is evaluated on."""
     write_samples(experiment, SAMPLES_OF_BOTH)
     score(experiment, POLICY, "linear")
-    path = experiment.scores(POLICY, "linear")
+    path = experiment.scores(POLICY, "linear", 0)
     rows = read_table(path, SCORES)
     assert [tuple(row.values()) for row in rows] == [
         ("p0", 0, True, "exact", "correct", 0.75),
@@ -71,18 +71,18 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     [
         (
             [*SAMPLES_OF_BOTH, sample("p2", 0, "")],
-            r"linear\.parquet: the samples of 1 problems are of no problem .*'p2'",
+            r"linear/0\.parquet: the samples of 1 problems are of no problem .*'p2'",
         ),
-        (SAMPLES_OF_BOTH[:2], r"linear\.parquet: the samples of 1 problems are missing.*'p1'"),
+        (SAMPLES_OF_BOTH[:2], r"linear/0\.parquet: the samples of 1 problems are missing.*'p1'"),
         (
             [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "") | {"text": None}],
-            r"linear\.parquet, row 3: column 'text' is empty",
+            r"linear/0\.parquet, row 3: column 'text' is empty",
         ),
         (
             [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "", tokens=19)],
-            r"linear\.parquet: a response of 19 tokens; allowed: 0 \.\. 18",
+            r"linear/0\.parquet: a response of 19 tokens; allowed: 0 \.\. 18",
         ),
-        ([], r"linear\.parquet: has no rows"),
+        ([], r"linear/0\.parquet: has no rows"),
     ],
 )
 def test_samples_that_do_not_fit_are_refused(
@@ -91,19 +91,19 @@ def test_samples_that_do_not_fit_are_refused(
     write_samples(experiment, rows)
     with pytest.raises(InputError, match=message):
         score(experiment, POLICY, "linear")
-    assert not experiment.scores(POLICY, "linear").exists()
+    assert not experiment.scores(POLICY, "linear", 0).exists()
 
 
 def test_a_truncated_table_is_named(experiment: Experiment) -> None:
     write_samples(experiment, SAMPLES_OF_BOTH)
-    path = experiment.samples(POLICY, "linear")
+    path = experiment.samples(POLICY, "linear", 0)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match=r"linear\.parquet: not a whole parquet file"):
+    with pytest.raises(InputError, match=r"linear/0\.parquet: not a whole parquet file"):
         score(experiment, POLICY, "linear")
 
 
 def test_missing_samples_and_unknown_policies_are_named(experiment: Experiment) -> None:
-    with pytest.raises(InputError, match=r"samples/linear\.parquet: no such file"):
+    with pytest.raises(InputError, match=r"samples/linear/0\.parquet: no such file"):
         score(experiment, POLICY, "linear")
     with pytest.raises(InputError, match="no cell 'smal--base'"):
         score(experiment, "smal--base", "linear")
@@ -123,7 +123,7 @@ def judged_experiment(tmp_path: Path, url: str, verifier: str = "xverify") -> Ex
     texts = [r"\boxed{5}", r"\boxed{\frac{10}{2}}", r"\boxed{6}", "I say five"]
     rows = [sample("amc/0", index, text) for index, text in enumerate(texts)]
     write_table(experiment.problems("amc"), PROBLEMS, [problem("amc/0", ["5"])])
-    write_table(experiment.samples(policy, "amc"), SAMPLES, rows)
+    write_table(experiment.samples(policy, "amc", 0), SAMPLES, rows)
     write_text(experiment.judge_prompt, f"PROMPT = {TEMPLATE!r}")
     return experiment
 
@@ -134,8 +134,8 @@ def five(prompt: str) -> judge_server.Answer:
 
 def scored(experiment: Experiment) -> list[tuple[bool, str, str]]:
     policy = experiment.policies[0]
-    score(experiment, policy, "amc")
-    rows = read_table(experiment.scores(policy, "amc"), SCORES)
+    score(experiment, policy, "amc", 0)
+    rows = read_table(experiment.scores(policy, "amc", 0), SCORES)
     return [(row["correct"], row["verifier"], row["verdict"]) for row in rows]
 
 
@@ -152,7 +152,7 @@ def test_xverify_is_asked_about_every_response(
         ]
         assert "Q problem amc/0 | O I say five | A 5" in judge.prompts
         assert "2 of 4 responses that were judged count as wrong" in caplog.text
-        path = experiment.scores(experiment.policies[0], "amc")
+        path = experiment.scores(experiment.policies[0], "amc", 0)
         note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
         assert note["notes"]["verdicts"] == {"xverify: correct": 2, "xverify: invalid reply": 2}
         assert note["settings"]["xverify"]["model"] == "IAAR-Shanghai/xVerify-0.5B-I"
@@ -180,7 +180,7 @@ def test_a_judge_that_fails_names_the_cell_and_what_is_safe(tmp_path: Path) -> N
         )
         with pytest.raises(InputError, match=message):
             scored(experiment)
-    assert not experiment.scores(experiment.policies[0], "amc").exists()
+    assert not experiment.scores(experiment.policies[0], "amc", 0).exists()
 
 
 def test_a_run_killed_before_its_provenance_judges_nothing_again(
@@ -194,7 +194,7 @@ def test_a_run_killed_before_its_provenance_judges_nothing_again(
                 scored(experiment)
         monkeypatch.setattr("rspo.rewards.configured.verify", interrupt)
         assert [correct for correct, *_ in scored(experiment)] == [True, True, False, True]
-    path = experiment.scores(experiment.policies[0], "amc")
+    path = experiment.scores(experiment.policies[0], "amc", 0)
     assert path.with_name(path.name + ".provenance.json").is_file()
 
 

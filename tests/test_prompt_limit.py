@@ -80,7 +80,7 @@ def test_a_benchmark_keeps_them_with_shorter_responses(
     experiment: Experiment, caplog: pytest.LogCaptureFixture
 ) -> None:
     sample_benchmark(experiment, "small--base", "linear")
-    path = experiment.samples("small--base", "linear")
+    path = experiment.samples("small--base", "linear", 0)
     rows = read_table(path, SAMPLES)
     n = experiment.config.evaluation.samples
     assert [row["problem_id"] for row in rows] == [

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from rspo.errors import InputError
-from rspo.evaluation import journal
-from rspo.evaluation.journal import judged_in_chunks
-from rspo.rewards import Verdict
+from rspo.evaluation.journal import in_chunks
+from rspo.evaluation.score import ROWS_OF_A_CHUNK
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = 10_000
@@ -64,7 +63,7 @@ def test_a_killed_run_ends_in_the_same_file_and_repeats_one_chunk_at_most(
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = judged()
-    assert chunks <= len(before) < ROWS // journal.ROWS_OF_A_CHUNK
+    assert chunks <= len(before) < ROWS // ROWS_OF_A_CHUNK
     assert not output.exists()
 
     process = subprocess.Popen(command(responses, output), cwd=ROOT)
@@ -79,39 +78,42 @@ def test_a_killed_run_ends_in_the_same_file_and_repeats_one_chunk_at_most(
 # --- the journal ----------------------------------------------------------------------------------
 
 
-def run(path: Path, origin: str, fail_at: int | None = None) -> list[slice]:
-    """Judge 1,200 rows; the chunks that were judged."""
-    asked = []
+CHUNKS = [range(500), range(500, 1000), range(1000, 1200)]
 
-    def judge(rows: slice) -> list[Verdict]:
-        if len(asked) == fail_at:
+
+def run(path: Path, origin: str, fail_at: int | None = None) -> list[range]:
+    """Make 1,200 rows; the chunks that were made."""
+    made = []
+
+    def work(chunk: range) -> list[str]:
+        if len(made) == fail_at:
             raise RuntimeError("the power goes")
-        asked.append(rows)
-        return [Verdict(str(row)) for row in range(rows.start, rows.stop)]
+        made.append(chunk)
+        return [str(row) for row in chunk]
 
     try:
-        with judged_in_chunks(path, origin, 1200, judge) as verdicts:
-            assert [verdict.reason for verdict in verdicts] == [str(row) for row in range(1200)]
+        with in_chunks(path, origin, CHUNKS, work) as rows:
+            assert rows == [str(row) for row in range(1200)]
     except RuntimeError:
         assert fail_at is not None
-    return asked
+    return made
 
 
 def test_chunks_cover_all_rows_and_the_journal_goes(tmp_path: Path) -> None:
-    assert run(tmp_path / "journal", "a") == [slice(0, 500), slice(500, 1000), slice(1000, 1200)]
+    assert run(tmp_path / "journal", "a") == CHUNKS
     assert not (tmp_path / "journal").exists()
 
 
-def test_only_what_is_missing_is_judged_again(tmp_path: Path) -> None:
+def test_only_what_is_missing_is_made_again(tmp_path: Path) -> None:
     run(tmp_path / "journal", "a", fail_at=2)
-    assert run(tmp_path / "journal", "a") == [slice(1000, 1200)]
+    assert run(tmp_path / "journal", "a") == CHUNKS[2:]
 
 
-def test_a_cut_line_is_judged_again(tmp_path: Path) -> None:
+def test_a_cut_line_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     run(path, "a", fail_at=2)
     os.truncate(path, path.stat().st_size - 5)
-    assert run(path, "a") == [slice(500, 1000), slice(1000, 1200)]
+    assert run(path, "a") == CHUNKS[1:]
 
 
 def test_a_journal_of_other_rows_is_not_gone_on_from(tmp_path: Path) -> None:
@@ -119,18 +121,18 @@ def test_a_journal_of_other_rows_is_not_gone_on_from(tmp_path: Path) -> None:
     assert len(run(tmp_path / "journal", "b")) == 3
 
 
-def test_what_fails_after_judging_keeps_the_journal(tmp_path: Path) -> None:
-    """A full disk under the table, say: the verdicts are not lost."""
+def test_what_fails_after_the_last_chunk_keeps_the_journal(tmp_path: Path) -> None:
+    """A full disk under the table, say: the rows are not lost."""
     path = tmp_path / "journal"
-    judged = judged_in_chunks(path, "a", 3, lambda rows: [Verdict("x")] * 3)
-    with pytest.raises(OSError, match="full"), judged:
+    made = in_chunks(path, "a", CHUNKS, lambda chunk: ["x"])
+    with pytest.raises(OSError, match="full"), made:
         raise OSError("full")
-    with judged_in_chunks(path, "a", 3, lambda rows: []) as verdicts:
-        assert verdicts == [Verdict("x")] * 3
+    with in_chunks(path, "a", CHUNKS, lambda chunk: []) as rows:
+        assert rows == ["x"] * 3
 
 
-def test_two_processes_do_not_judge_the_same_rows(tmp_path: Path) -> None:
+def test_two_processes_do_not_make_the_same_table(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    judged = judged_in_chunks(path, "a", 1, lambda rows: [Verdict("x")])
-    with judged, pytest.raises(InputError, match="journal: another process judges these rows"):
+    made = in_chunks(path, "a", CHUNKS, lambda chunk: ["x"])
+    with made, pytest.raises(InputError, match="journal: another process makes this table"):
         run(path, "a")

@@ -1,12 +1,9 @@
 """One template, one text: in our tokenizer, in transformers, and as published."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-import huggingface_hub
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoTokenizer
 
 from rspo.errors import InputError
@@ -15,7 +12,7 @@ from rspo.policies.pretraining import make_base_policy
 from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer
 
-from . import paper_scale
+from . import hub_model, paper_scale
 
 MODEL = "qwen2.5-math-1.5b"
 # Quotes, braces, backslashes and what Jinja or HTML would read as their own.
@@ -45,40 +42,16 @@ def chat(question: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": question}]
 
 
-def hub_folder(folder: Path) -> None:
-    """What the hub gives of a model: a byte-level tokenizer with a template of its own."""
-    symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
-    markup = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-    vocabulary = {symbol: index for index, symbol in enumerate([*symbols, *markup])}
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(markup)
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(folder / "tokenizer.json"))
-    config = {
-        "tokenizer_class": "Qwen2Tokenizer",
-        "eos_token": markup[0],
-        "pad_token": markup[0],
-        "chat_template": "the hub's own",
-    }
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    (folder / "chat_template.jinja").write_text("the hub's own, in a file")
-
-
 @pytest.fixture
-def base_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+def base_policy(tmp_path: Path) -> Any:
     """The folder of the paper scale's base policy, made under a template (or the default one)."""
-
-    def download(id: str, revision: str, local_dir: Path) -> None:
-        hub_folder(local_dir)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    mirror = tmp_path / "mirror"
+    hub_model.write(mirror / "Qwen" / "Qwen2.5-Math-1.5B", hub_model.ANSWER)
 
     def make(template: str | None = None) -> Path:
         hub = {"template": template} if template else {}
         experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
-        make_base_policy(experiment, MODEL)
+        make_base_policy(experiment, MODEL, mirror)
         return experiment.policy(f"{MODEL}--base")
 
     return make

@@ -44,8 +44,8 @@ def test_a_figures_history_is_every_step_from_the_data_on(experiment: Experiment
         for benchmark in experiment.benchmarks_of("standard"):
             expected |= {
                 experiment.problems(benchmark),
-                experiment.samples(policy, benchmark),
-                experiment.scores(policy, benchmark),
+                experiment.samples(policy, benchmark, 0),
+                experiment.scores(policy, benchmark, 0),
             }
     assert set(history([figure_of(experiment)])) == expected
 
@@ -55,12 +55,12 @@ def test_inputs_are_what_each_step_reads(experiment: Experiment) -> None:
         return history([path])[path].inputs
 
     base = experiment.policy("small--base")
-    problems, samples = experiment.problems("linear"), experiment.samples(CELL, "linear")
+    problems, samples = experiment.problems("linear"), experiment.samples(CELL, "linear", 0)
     assert inputs(problems) == inputs(base) == []
     assert inputs(experiment.policy(CELL)) == [base, experiment.problems("train")]
     assert inputs(experiment.training_log(CELL)) == [base, experiment.problems("train")]
     assert inputs(samples) == [experiment.policy(CELL), problems]
-    assert inputs(experiment.scores(CELL, "linear")) == [problems, samples]
+    assert inputs(experiment.scores(CELL, "linear", 0)) == [problems, samples]
 
 
 def test_no_file_is_without_a_note(project: Path) -> None:
@@ -116,8 +116,8 @@ def test_a_published_copy_is_traced_like_the_original(experiment: Experiment) ->
 
 
 def test_the_command_prints_it(experiment: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trace", str(experiment.samples(CELL, "linear"))]) == 0
-    assert capsys.readouterr().out.startswith(f"{experiment.samples(CELL, 'linear')}: ")
+    assert main(["trace", str(experiment.samples(CELL, "linear", 0))]) == 0
+    assert capsys.readouterr().out.startswith(f"{experiment.samples(CELL, 'linear', 0)}: ")
 
 
 # --- broken histories --------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_an_input_that_was_remade_otherwise_is_named_with_what_was_made_from_it(
     solved = [
         benchmark
         for benchmark in experiment.benchmarks_of("standard")
-        if any(row["correct"] for row in read_table(experiment.scores(CELL, benchmark), SCORES))
+        if any(row["correct"] for row in read_table(experiment.scores(CELL, benchmark, 0), SCORES))
     ]
     assert message.count("\n") == len(solved) > 0
 
@@ -158,7 +158,7 @@ def test_a_remade_file_with_the_same_content_breaks_nothing(experiment: Experime
 
 
 def test_an_edited_file_is_named(experiment: Experiment) -> None:
-    scores = experiment.scores(CELL, "linear")
+    scores = experiment.scores(CELL, "linear", 0)
     scores.write_bytes(scores.read_bytes() + b"\0")
     assert f"{scores}: was changed after its provenance note was written" in broken(
         figure_of(experiment)
@@ -171,7 +171,7 @@ def test_an_edited_policy_is_named(experiment: Experiment) -> None:
 
 
 def test_a_lost_input_and_a_lost_note_are_named(experiment: Experiment) -> None:
-    samples, problems = experiment.samples(CELL, "linear"), experiment.problems("divide")
+    samples, problems = experiment.samples(CELL, "linear", 0), experiment.problems("divide")
     samples.unlink()
     problems.with_name(problems.name + ".provenance.json").unlink()
     message = broken(figure_of(experiment))
@@ -181,7 +181,7 @@ def test_a_lost_input_and_a_lost_note_are_named(experiment: Experiment) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"inputs": []}'])
 def test_a_damaged_note_is_named(experiment: Experiment, text: str) -> None:
-    note = Path(f"{experiment.scores(CELL, 'linear')}.provenance.json")
+    note = Path(f"{experiment.scores(CELL, 'linear', 0)}.provenance.json")
     note.write_text(text)
     assert str(note) in broken(figure_of(experiment))
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rspo.tables import SAMPLES, SCORES, read_table
+
 from . import tiny_world
 
 PROGRAMS = Path(sys.executable).parent  # of the environment that runs the tests
@@ -71,8 +73,9 @@ def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
     assert plan["train"] == 25
     assert plan["pretrain"] == 2
     assert plan["prepare"] == 9
-    # Five benchmarks for all policies, two more for the eight of the contamination-free figure.
-    assert plan["sample"] == plan["score"] == 27 * 5 + 8 * 2
+    # Five benchmarks for all policies, two more for the eight of the contamination-free figure; 64
+    # samples in two blocks.
+    assert plan["sample"] == plan["score"] == 2 * (27 * 5 + 8 * 2)
     assert plan["curves"] == 27 + 8
 
 
@@ -173,12 +176,44 @@ def test_a_changed_setting_remakes_what_depends_on_it(built: Path) -> None:
     assert plan == {"curves": 5, "figure": 1, "publish_figure": 1, "total": 7}
 
 
+def test_more_samples_add_blocks_and_remake_none(built: Path) -> None:
+    """N from 8 to 16 in blocks of 8."""
+    more = [item for item in SMALL_WORLD if not item.startswith("evaluation")]
+    evaluation = tiny_world.OVERRIDES["evaluation"] | {"samples": 16}
+    more.append(f"evaluation={json.dumps(evaluation)}")
+    plan = jobs(snakemake(built, "-n", "reports/fig_scalability.pdf", "--config", *more))
+    policies = 5
+    assert plan == {
+        "sample": policies * 5,
+        "score": policies * 5,
+        "curves": policies,
+        "figure": 1,
+        "publish_figure": 1,
+        "total": policies * 11 + 2,
+    }
+    folder = built / "results" / "tiny" / "cells" / "small--base"
+    before = [(folder / name / "linear" / "0.parquet").stat() for name in ("samples", "scores")]
+    target = folder.relative_to(built) / "scores" / "linear" / "1.parquet"
+    done = snakemake(built, str(target), "--config", *more)
+    assert done.returncode == 0, done.stderr
+    after = [(folder / name / "linear" / "0.parquet").stat() for name in ("samples", "scores")]
+    assert [stat.st_mtime_ns for stat in after] == [stat.st_mtime_ns for stat in before]
+    texts = []
+    for block in (0, 1):
+        samples = read_table(folder / "samples" / "linear" / f"{block}.parquet", SAMPLES)
+        scores = read_table(folder / "scores" / "linear" / f"{block}.parquet", SCORES)
+        assert [row["sample_index"] for row in samples] == 6 * [*range(8 * block, 8 * block + 8)]
+        assert [row["sample_index"] for row in scores] == [row["sample_index"] for row in samples]
+        texts.append([row["text"] for row in samples])
+    assert texts[0] != texts[1]  # random numbers of its own
+
+
 def test_a_failed_job_shows_its_one_line_and_leaves_nothing_half_written(built: Path) -> None:
     """A truncated table: the job that reads it says so, by name."""
     problems = built / "results" / "tiny" / "problems" / "linear.parquet"
     whole = problems.read_bytes()
     problems.write_bytes(whole[:-100])
-    target = "results/tiny/cells/small--base/samples/linear.parquet"
+    target = "results/tiny/cells/small--base/samples/linear/0.parquet"
     done = snakemake(built, target, "--forcerun", target, "--config", *SMALL_WORLD)
     problems.write_bytes(whole)
     assert done.returncode != 0
@@ -230,4 +265,4 @@ def test_one_entry_in_the_config_adds_a_benchmark(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     plan = jobs(snakemake(folder, "-n", "all", *options))
     assert plan["prepare"] == 9  # the new set is there
-    assert plan["sample"] == plan["score"] == 27 * 6 + 8 * 2
+    assert plan["sample"] == plan["score"] == 2 * (27 * 6 + 8 * 2)

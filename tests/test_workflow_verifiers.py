@@ -12,7 +12,7 @@ from . import judge_server, tiny_world
 from .test_workflow import SMALL_WORLD, jobs, make_project, snakemake
 from .test_xverify_prompt import commit
 
-SCORE = "results/tiny/cells/small--base/scores/linear.parquet"
+SCORE = "results/tiny/cells/small--base/scores/linear/0.parquet"
 
 
 def cascade(upstream: Path, pinned: str, url: str) -> list[str]:

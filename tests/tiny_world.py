@@ -32,7 +32,7 @@ OVERRIDES: dict[str, Any] = {
             },
         },
     },
-    "evaluation": {"samples": 8, "k": [1, 2, 4], "resamples": 50},
+    "evaluation": {"samples": 8, "block": 8, "k": [1, 2, 4], "resamples": 50},
 }
 
 

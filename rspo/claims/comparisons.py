@@ -63,9 +63,10 @@ class ScoreComparison:
     def inputs(self, experiment: "Experiment") -> list["Path"]:
         """The files it is measured from."""
         return [
-            experiment.scores(policy, benchmark)
+            file
             for policy in self.policies
             for benchmark in self.benchmarks
+            for file in experiment.score_files(policy, benchmark)
         ]
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ class Measures:
             tables = {policy: self.scores(policy, benchmark) for policy in comparison.policies}
             (first, reference), *others = tables.items()
             for policy, table in others:
-                place = self.experiment.scores(policy, benchmark)
+                place = self._place(policy, benchmark)
                 if table.ids != reference.ids:
                     raise InputError(
                         f"{place}: has other problems than the scores of {first}; "
@@ -165,6 +166,10 @@ class Measures:
                     )
         policy = comparison.policies[0]
         return [len(self.scores(policy, name).correct) for name in comparison.benchmarks]
+
+    def _place(self, policy: str, benchmark: str) -> Path:
+        """The folder of a policy's scores, for messages."""
+        return self.experiment.scores(policy, benchmark, 0).parent
 
     def _scores(self, policy: str, benchmark: str) -> Scores:
         return policy_scores(self.experiment, policy, benchmark)
@@ -179,7 +184,7 @@ class Measures:
                 return max_at_k(table.rewards, k), max_at_k_variance(table.rewards, k)
             return pass_at_k(samples, right, k), pass_at_k_variance(samples, right, k)
         except InputError as error:
-            raise InputError(f"{self.experiment.scores(policy, benchmark)}: {error}") from None
+            raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
 
     # --- training logs -----------------------------------------------------------------------
 

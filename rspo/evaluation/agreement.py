@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rspo.errors import InputError
+from rspo.evaluation.sample import policy_samples
 from rspo.experiment import Experiment
 from rspo.files import whole, write_provenance
 from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
-from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table
+from rspo.tables import PROBLEMS, SCORES, read_table
 
 _COLUMNS = (
     *("policy", "benchmark", "verifier_a", "verifier_b", "responses"),
@@ -30,6 +31,15 @@ def compared(experiment: Experiment) -> list[tuple[str, str]]:
         for policy, suite in experiment.evaluations
         if policy not in experiment.cells
         for benchmark in experiment.benchmarks_of(suite)
+    ]
+
+
+def compared_files(experiment: Experiment, policy: str, benchmark: str) -> list[Path]:
+    """The samples and scores tables that hold what is judged again."""
+    first = experiment.config.agreement.samples
+    return [
+        *experiment.sample_files(policy, benchmark, first),
+        *experiment.score_files(policy, benchmark, first),
     ]
 
 
@@ -66,8 +76,7 @@ def write_agreement(experiment: Experiment) -> None:
             for policy, benchmark in compared(experiment)
             for path in (
                 experiment.problems(benchmark),
-                experiment.samples(policy, benchmark),
-                experiment.scores(policy, benchmark),
+                *compared_files(experiment, policy, benchmark),
             )
         ),
     ]
@@ -106,8 +115,9 @@ def _judged_twice(
     """The first samples of a policy, with the verdict of the scores and the other verifier's."""
     first = experiment.config.agreement.samples
     problems = {row["id"]: row for row in read_table(experiment.problems(benchmark), PROBLEMS)}
-    samples = read_table(experiment.samples(policy, benchmark), SAMPLES)
-    scores = read_table(experiment.scores(policy, benchmark), SCORES)
+    samples = policy_samples(experiment, policy, benchmark, first)
+    files = experiment.score_files(policy, benchmark, first)
+    scores = [row for file in files for row in read_table(file, SCORES)]
     pairs = [
         (sample, score)
         for sample, score in zip(samples, scores, strict=True)

@@ -40,8 +40,8 @@ def curves(experiment: Experiment, policy: str, suite: str) -> None:
         for row in curve(table, config.k, config.resamples, config.seed)
     ]
     path = experiment.curves(policy, suite)
-    inputs = [experiment.scores(policy, name) for name in benchmarks]
     write_table(path, CURVES, rows)
+    inputs = [file for name in benchmarks for file in experiment.score_files(policy, name)]
     write_provenance(path, experiment.settings("curves"), inputs=inputs)
 
 

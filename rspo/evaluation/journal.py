@@ -1,32 +1,36 @@
-"""Verdicts of a scoring run that is not finished, so that a killed one goes on where it was."""
+"""What an unfinished table has so far, so that a killed run goes on where it was."""
 
 import fcntl
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 from rspo.errors import InputError
 from rspo.files import fingerprint
-from rspo.rewards import Verdict
 
-ROWS_OF_A_CHUNK = 500
+Chunk = TypeVar("Chunk")
+
+
+def journal_of(table: Path) -> Path:
+    """Where the journal of a table stands."""
+    return table.with_name(f".{table.stem}.journal")
 
 
 @contextmanager
-def judged_in_chunks(
-    path: Path, origin: Any, rows: int, judge: Callable[[slice], list[Verdict]]
-) -> Iterator[list[Verdict]]:
-    """The verdicts of all rows; each chunk is in the journal at `path` as soon as it is judged.
+def in_chunks(
+    path: Path, origin: Any, chunks: Sequence[Chunk], work: Callable[[Chunk], list[Any]]
+) -> Iterator[list[Any]]:
+    """The rows of all chunks; those of a chunk are in the journal as soon as they are there.
 
-    The journal is removed when the block ends well: by then the verdicts stand in a table.
+    The journal is removed when the block ends well: by then the rows stand in a table.
 
     Args:
-        origin: plain data with everything that decides a verdict; a journal of another origin is
-            not gone on from.
-        judge: the verdicts of some rows.
+        path: of the journal.
+        origin: plain data with everything that decides a row; a journal of another origin is not
+            gone on from.
+        work: the rows of a chunk, plain data. They come back as JSON has them.
 
     Raises: InputError if another process has the journal open.
     """
@@ -35,29 +39,29 @@ def judged_in_chunks(
         try:
             fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{path}: another process judges these rows; wait or end it") from None
-        verdicts = _read(journal, fingerprint(origin))[:rows]
-        while len(verdicts) < rows:
-            chunk = judge(slice(len(verdicts), min(len(verdicts) + ROWS_OF_A_CHUNK, rows)))
-            journal.write(json.dumps([astuple(verdict) for verdict in chunk]) + "\n")
+            raise InputError(f"{path}: another process makes this table; wait or end it") from None
+        done = _read(journal, fingerprint(origin))[: len(chunks)]
+        for chunk in chunks[len(done) :]:
+            line = json.dumps(work(chunk))
+            journal.write(line + "\n")
             journal.flush()
-            verdicts += chunk
-        yield verdicts
+            done.append(json.loads(line))
+        yield [row for rows in done for row in rows]
         path.unlink()
 
 
-def _read(journal: TextIO, origin: str) -> list[Verdict]:
-    """The verdicts that are there; whatever else is in the journal is cut off."""
+def _read(journal: TextIO, origin: str) -> list[list[Any]]:
+    """The rows that are there, chunk by chunk; whatever else is in the journal is cut off."""
     journal.seek(0)
-    whole, verdicts = 0, []
+    whole, chunks = 0, []
     for number, line in enumerate(journal):
         if not line.endswith("\n") or (number == 0 and json.loads(line) != origin):
             break
         whole += len(line)
         if number > 0:
-            verdicts += [Verdict(*values) for values in json.loads(line)]
+            chunks.append(json.loads(line))
     journal.truncate(whole)
     if whole == 0:
         journal.write(json.dumps(origin) + "\n")
         journal.flush()
-    return verdicts
+    return chunks

@@ -1,76 +1,119 @@
-"""A policy's N responses to every problem of a benchmark, one row each."""
+"""A policy's N responses to every problem of a benchmark, one row each, block by block."""
 
-import itertools
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.experiment import Experiment
-from rspo.files import write_provenance
-from rspo.policies import qwen2
+from rspo.files import code_version, write_provenance
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
-from rspo.policies.sampler import sample
+from rspo.policies.responses import Block, Question, Response, Sampler
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.seeds import generator_of, seed_of
 from rspo.tables import PROBLEMS, SAMPLES, read_table, write_table
 
-# Problems sampled together; with 32 samples each, 1,024 rows keep one core busy.
-PROBLEMS_PER_BATCH = 32
 
+def sample_benchmark(
+    experiment: Experiment, policy: str, benchmark: str, block: int | None = None
+) -> None:
+    """Write the samples tables of a policy (a cell or a base) on a benchmark.
 
-def sample_benchmark(experiment: Experiment, policy: str, benchmark: str) -> None:
-    """Write the samples table of a policy (a cell or a base) on a benchmark.
+    A run that is killed goes on where it was, to the same file.
 
-    The random numbers depend on the evaluation seed, the benchmark and the batch, not on the
-    policy, so two policies are compared under the same draws.
+    Args:
+        block: only this one of the blocks that N samples come in; default: all.
 
     Raises: InputError for missing or bad inputs.
     """
     experiment.model_of(policy)  # an error for a name that the config does not have
+    if block is not None:
+        experiment.check_block(block)
     folder, data = experiment.existing_policy(policy), experiment.problems(benchmark)
     problems = read_table(data, PROBLEMS)
-    tokenizer, model = ChatTokenizer(folder), qwen2.load(folder)
-    config, sampling = experiment.config, experiment.config.sampling
+    tokenizer, sampling = ChatTokenizer(folder), experiment.config.sampling
     prompts = tokenizer.prompts([problem["prompt"] for problem in problems])
     long = [problems[place]["id"] for place in too_long(prompts, sampling)]
     notes = report_too_long(long, sampling, "kept whole, with shorter responses")
-    rows: list[dict[str, Any]] = []
-    for batch in _batches([len(prompt) for prompt in prompts]):
-        stream = (config.evaluation.seed, benchmark, batch[0])
-        responses = sample(
-            model,
-            [prompts[place] for place in batch],
-            config.evaluation.samples,
-            max_tokens=response_tokens(len(prompts[batch[0]]), sampling),
-            end=tokenizer.end,
-            pad=tokenizer.pad,
-            generator=generator_of(*stream),
-            temperature=sampling.temperature,
+    questions = [
+        Question(problem["id"], prompt, response_tokens(len(prompt), sampling))
+        for problem, prompt in zip(problems, prompts, strict=True)
+    ]
+    sampler = _load(experiment, folder, tokenizer)
+    for number in experiment.blocks if block is None else [block]:
+        started = time.monotonic()
+        path = experiment.samples(policy, benchmark, number)
+        settings = experiment.settings("sample")
+        origin = [settings, code_version(), _files(folder), prompts, number]
+        chosen = Block(
+            number,
+            experiment.config.evaluation.block,
+            (experiment.config.evaluation.seed, benchmark),
         )
-        lengths, ended = responses.lengths.tolist(), responses.finished.tolist()
-        tokens = responses.tokens.tolist()
-        texts = tokenizer.decode(
-            [tokens[row][: lengths[row] - ended[row]] for row in range(len(tokens))]
-        )
-        for row, text in enumerate(texts):
-            problem, index = divmod(row, config.evaluation.samples)
-            rows.append(
-                {
-                    "problem_id": problems[batch[problem]]["id"],
-                    "sample_index": index,
-                    "text": text,
-                    "tokens": lengths[row],
-                    "finish_reason": "stop" if ended[row] else "length",
-                    "seed": seed_of(*stream),
-                }
-            )
-    path = experiment.samples(policy, benchmark)
-    write_table(path, SAMPLES, rows)
-    write_provenance(path, experiment.settings("sample"), inputs=[folder, data], notes=notes)
+        batches = sampler.batches(questions, chosen)
+        draw = partial(_rows, sampler, tokenizer, questions, chosen)
+        with in_chunks(journal_of(path), origin, batches, draw) as rows:
+            write_table(path, SAMPLES, rows)
+            gpu_seconds = sampler.gpus * (time.monotonic() - started)
+            write_provenance(path, settings, [folder, data], gpu_seconds, notes)
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Places of consecutive prompts that are equally long, as the sampler needs them."""
-    for _, run in itertools.groupby(range(len(lengths)), key=lambda place: lengths[place]):
-        places = list(run)
-        for first in range(0, len(places), PROBLEMS_PER_BATCH):
-            yield places[first : first + PROBLEMS_PER_BATCH]
+def policy_samples(
+    experiment: Experiment, policy: str, benchmark: str, first: int | None = None
+) -> list[dict[str, Any]]:
+    """Rows of a policy's samples on a benchmark, block after block.
+
+    Args:
+        first: only the blocks with the first so many samples of each problem.
+
+    Raises: InputError for missing or bad tables.
+    """
+    files = experiment.sample_files(policy, benchmark, first)
+    return [row for file in files for row in read_table(file, SAMPLES)]
+
+
+def _load(experiment: Experiment, folder: Path, tokenizer: ChatTokenizer) -> Sampler:
+    """The policy in the config's sampler."""
+    if experiment.config.sampler == "vllm":
+        from rspo.policies.vllm_sampler import VllmSampler
+
+        return VllmSampler(folder, tokenizer, experiment.config.sampling)
+    from rspo.policies.torch_sampler import TorchSampler
+
+    return TorchSampler(folder, tokenizer, experiment.config.sampling)
+
+
+def _rows(
+    sampler: Sampler,
+    tokenizer: ChatTokenizer,
+    questions: Sequence[Question],
+    block: Block,
+    batch: list[int],
+) -> list[dict[str, Any]]:
+    """Rows of the samples table for a batch of questions."""
+    responses = sampler.draw(questions, batch, block)
+    texts = tokenizer.decode([_said(response) for response in responses])
+    places = [(questions[place].problem, index) for place in batch for index in block.indices]
+    return [
+        {
+            "problem_id": problem,
+            "sample_index": index,
+            "text": text,
+            "tokens": len(response.tokens),
+            "finish_reason": "stop" if response.ended else "length",
+            "seed": response.seed,
+        }
+        for (problem, index), response, text in zip(places, responses, texts, strict=True)
+    ]
+
+
+def _said(response: Response) -> list[int]:
+    """The tokens without the end token."""
+    return response.tokens[:-1] if response.ended else response.tokens
+
+
+def _files(folder: Path) -> list[tuple[str, int, int]]:
+    """What tells a policy from another one in its place, without reading gigabytes."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.errors import InputError
-from rspo.evaluation.journal import judged_in_chunks
+from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.experiment import Experiment
 from rspo.files import code_version, fingerprint, read_json_lines, write_provenance
 from rspo.rewards import Verdict, length_discounted
@@ -23,31 +23,43 @@ from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 
 Rows = Sequence[Mapping[str, Any]]
 
+ROWS_OF_A_CHUNK = 500
+
 _log = logging.getLogger(__name__)
 
 
-def score(experiment: Experiment, policy: str, benchmark: str) -> None:
+def score(experiment: Experiment, policy: str, benchmark: str, block: int | None = None) -> None:
     """Score a policy's samples on a benchmark.
 
     The reward is the length-discounted one for every policy, whatever it was trained with: it is
     what Max@k is evaluated on, and `correct` is what Pass@k is.
 
+    Args:
+        block: only this one of the blocks that N samples come in; default: all.
+
     Raises: InputError for missing or bad tables, or samples that are not those of the problems.
     """
     experiment.model_of(policy)  # an error for a name that the config does not have
+    if block is not None:
+        experiment.check_block(block)
+    for number in experiment.blocks if block is None else [block]:
+        _score_block(experiment, policy, benchmark, number)
+
+
+def _score_block(experiment: Experiment, policy: str, benchmark: str, block: int) -> None:
     problems_path = experiment.problems(benchmark)
-    samples_path = experiment.samples(policy, benchmark)
+    samples_path = experiment.samples(policy, benchmark, block)
     problems = read_table(problems_path, PROBLEMS)
     samples = read_table(samples_path, SAMPLES)
     _check_samples(samples_path, samples, problems)
     payoff = _payoff(experiment, samples_path, samples)
     by_id = {problem["id"]: problem for problem in problems}
     asked = [by_id[sample["problem_id"]] for sample in samples]
-    path = experiment.scores(policy, benchmark)
+    path = experiment.scores(policy, benchmark, block)
     judged = _judged(
         experiment,
         experiment.config.verifier,
-        experiment.verdicts(policy, benchmark),
+        experiment.verdicts(policy, f"{benchmark}/{block}"),
         path,
         Responses(
             [sample["text"] for sample in samples],
@@ -154,18 +166,17 @@ def _judged(
     """
     settings = verifier_settings(experiment, verifier)
     origin = [settings, code_version(), fingerprint(astuple(responses))]
-    with (
-        verifier_of(experiment, verifier, verdicts) as verify,
-        judged_in_chunks(
-            path.with_name(f".{path.stem}.journal"),
-            origin,
-            len(responses.texts),
-            lambda rows: verify(
-                responses.texts[rows], responses.answers[rows], questions=responses.questions[rows]
-            ),
-        ) as found,
-    ):
-        yield found
+    firsts = range(0, len(responses.texts), ROWS_OF_A_CHUNK)
+    chunks = [slice(first, first + ROWS_OF_A_CHUNK) for first in firsts]
+    with verifier_of(experiment, verifier, verdicts) as verify:
+
+        def judge(rows: slice) -> list[Any]:
+            questions = responses.questions[rows]
+            found = verify(responses.texts[rows], responses.answers[rows], questions=questions)
+            return [astuple(verdict) for verdict in found]
+
+        with in_chunks(journal_of(path), origin, chunks, judge) as rows:
+            yield [Verdict(*row) for row in rows]
 
 
 def _payoff(experiment: Experiment, path: Path, samples: Rows) -> list[float]:

@@ -34,11 +34,11 @@ class Scores:
 
 
 def policy_scores(experiment: Experiment, policy: str, benchmark: str) -> Scores:
-    """Scores of a policy (cell or base) on a benchmark.
+    """Scores of a policy (cell or base) on a benchmark, all blocks together.
 
     Raises: InputError for missing or bad scores (`read_scores`).
     """
-    return read_scores(experiment.scores(policy, benchmark))
+    return read_scores(*experiment.score_files(policy, benchmark))
 
 
 def pooled_scores(tables: Mapping[str, Scores], place: object) -> Scores:
@@ -61,29 +61,26 @@ def pooled_scores(tables: Mapping[str, Scores], place: object) -> Scores:
     )
 
 
-def read_scores(path: Path) -> Scores:
-    """Scores of a table, parquet or CSV.
+def read_scores(*paths: Path) -> Scores:
+    """Scores of a table, parquet or CSV, or of several that hold samples of the same problems.
 
     Raises: InputError for a file that is not such a table, an empty or NaN value, a sample that
         stands there twice, or problems with different numbers of samples.
     """
-    check_suffix(path)
-    rows = _read_csv(path) if path.suffix == ".csv" else read_table(path, SCORES)
     problems: dict[str, dict[int, Mapping[str, Any]]] = {}
-    for number, row in enumerate(rows):
-        for column in ("problem_id", "sample_index", "correct", "reward"):
-            if row[column] is None:
-                raise InputError(f"{path}, row {number}: column {column!r} is empty")
-        if not np.isfinite(row["reward"]):
-            raise InputError(f"{path}, row {number}: reward is {row['reward']}; must be finite")
-        samples = problems.setdefault(row["problem_id"], {})
-        if row["sample_index"] in samples:
-            raise InputError(
-                f"{path}, row {number}: sample {row['sample_index']} of problem "
-                f"{row['problem_id']!r} stands there twice"
-            )
-        samples[row["sample_index"]] = row
-    _check_counts(path, {problem: len(samples) for problem, samples in problems.items()})
+    for path in paths:
+        check_suffix(path)
+        rows = _read_csv(path) if path.suffix == ".csv" else read_table(path, SCORES)
+        for number, row in enumerate(rows):
+            _check_score(f"{path}, row {number}", row)
+            samples = problems.setdefault(row["problem_id"], {})
+            if row["sample_index"] in samples:
+                raise InputError(
+                    f"{path}, row {number}: sample {row['sample_index']} of problem "
+                    f"{row['problem_id']!r} stands there twice"
+                )
+            samples[row["sample_index"]] = row
+        _check_counts(path, {problem: len(samples) for problem, samples in problems.items()})
     ordered = [
         [samples[index] for index in sorted(samples)] for _, samples in sorted(problems.items())
     ]
@@ -92,6 +89,15 @@ def read_scores(path: Path) -> Scores:
         np.array([[row["reward"] for row in samples] for samples in ordered], dtype=np.float64),
         tuple(sorted(problems)),
     )
+
+
+def _check_score(place: str, row: Mapping[str, Any]) -> None:
+    """Raises: InputError for an empty value, or a reward that is no number."""
+    for column in ("problem_id", "sample_index", "correct", "reward"):
+        if row[column] is None:
+            raise InputError(f"{place}: column {column!r} is empty")
+    if not np.isfinite(row["reward"]):
+        raise InputError(f"{place}: reward is {row['reward']}; must be finite")
 
 
 def _check_counts(path: Path, counts: Mapping[str, int]) -> None:

@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rspo.config import HubModel, Model, Sampling, Scratch
+from rspo.config import Sampling, Scratch
 from rspo.datasets.generated import worked_examples
 from rspo.errors import InputError
 from rspo.experiment import Experiment, base_name
 from rspo.files import alone, whole, write_provenance
 from rspo.policies import qwen2
+from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import Qwen2, Shape, response_logits
-from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.progress import Progress, usage_before
@@ -29,10 +29,13 @@ CHECKPOINT_EVERY = 500
 IGNORED = -100  # as target: not part of the loss
 
 
-def make_base_policy(experiment: Experiment, model: str) -> None:
+def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = None) -> None:
     """Write the base policy of a model as a Hugging Face folder.
 
-    Raises: InputError for a model that the config does not have.
+    Args:
+        mirror: a folder that may have the hub's files (`rspo.policies.published`).
+
+    Raises: InputError for a model that the config does not have, or that cannot be had.
     """
     if model not in experiment.config.models:
         raise InputError(
@@ -47,30 +50,13 @@ def make_base_policy(experiment: Experiment, model: str) -> None:
         with whole(folder) as partial:
             if source.scratch is not None:
                 _train(experiment, name, source.scratch, settings, partial)
-            elif source.hub is not None:
-                _fetch(source.hub, partial)
-        write_provenance(folder, settings, notes={"sources": [_origin(source)]}, earlier=earlier)
+                origin = f"generated/worked examples @ seed {source.scratch.seed}"
+            else:
+                assert source.hub is not None  # one of the two, by the config's check
+                origin = fetch_model(source.hub, partial, mirror)
+        notes = {"sources": [origin]}
+        write_provenance(folder, settings, notes=notes, earlier=earlier)
         shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
-
-
-def _origin(source: Model) -> str:
-    """What a base policy was made from, for its provenance note."""
-    if source.hub is not None:
-        return f"{source.hub.id} @ {source.hub.revision}"
-    assert source.scratch is not None  # one of the two, by the config's check
-    return f"generated/worked examples @ seed {source.scratch.seed}"
-
-
-def _fetch(source: HubModel, folder: Path) -> None:
-    """Raises: InputError if the hub cannot be reached or does not give the model."""
-    from huggingface_hub import snapshot_download
-
-    try:
-        snapshot_download(source.id, revision=source.revision, local_dir=folder)
-    except Exception as error:  # the library lets errors of several packages through
-        reason = " ".join(str(error).split())
-        raise InputError(f"{source.id} of the hub cannot be had: {reason}") from error
-    set_template(folder, TEMPLATES[source.template])
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> Shape:

@@ -34,8 +34,8 @@ def inputs(experiment: "Experiment") -> list[Path]:
             for policy, benchmark in readable(experiment)
             for path in (
                 experiment.problems(benchmark),
-                experiment.samples(policy, benchmark),
-                experiment.scores(policy, benchmark),
+                *experiment.sample_files(policy, benchmark),
+                *experiment.score_files(policy, benchmark),
             )
         ),
     ]

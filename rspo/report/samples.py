@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rspo.errors import InputError
+from rspo.evaluation.sample import policy_samples
 from rspo.experiment import Experiment
 from rspo.report import readable
 from rspo.report.text import visible
-from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table
+from rspo.tables import PROBLEMS, SCORES, read_table
 
 _Pair = tuple[dict[str, Any], dict[str, Any]]  # a sample and its score
 
@@ -64,13 +65,14 @@ def _judged(experiment: Experiment, policy: str, benchmark: str, problems: set[s
 
     Raises: InputError for tables that are missing or do not belong together.
     """
-    samples = read_table(experiment.samples(policy, benchmark), SAMPLES)
-    scores = read_table(experiment.scores(policy, benchmark), SCORES)
+    samples = policy_samples(experiment, policy, benchmark)
+    files = experiment.score_files(policy, benchmark)
+    scores = [row for file in files for row in read_table(file, SCORES)]
     asked = {sample["problem_id"] for sample in samples}
     if _places(samples) != _places(scores) or not problems >= asked:
         raise InputError(
-            f"{experiment.scores(policy, benchmark)}: not the scores of the samples beside it, or "
-            "those not of these problems; remake them"
+            f"{files[0].parent}: not the scores of the samples beside it, or those not of these "
+            "problems; remake them"
         )
     return list(zip(samples, scores, strict=True))
 

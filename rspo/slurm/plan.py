@@ -54,18 +54,19 @@ def plan(experiment: Experiment) -> Plan:
     _, requests = read_profile()
     request = _training_request(experiment, requests)
     cells = [name for name in experiment.cells if not experiment.policy(name).is_dir()]
-    pairs = [
-        (policy, benchmark)
+    blocks = [
+        (policy, benchmark, block)
         for policy, suite in experiment.evaluations
         for benchmark in experiment.benchmarks_of(suite)
+        for block in experiment.blocks
     ]
-    drawn = [pair for pair in pairs if not experiment.samples(*pair).is_file()]
-    scored = [pair for pair in pairs if not experiment.scores(*pair).is_file()]
+    drawn = [block for block in blocks if not experiment.samples(*block).is_file()]
+    scored = [block for block in blocks if not experiment.scores(*block).is_file()]
     curves = [pair for pair in experiment.evaluations if not experiment.curves(*pair).is_file()]
     prepared = [name for name in experiment.data_sets if not experiment.problems(name).is_file()]
     models = [_expected(experiment, name) for name in cells]
     known = [model for model in models if model is not None]
-    tokens = [(_expected(experiment, name), _tokens(experiment, data)) for name, data in drawn]
+    tokens = [(_expected(experiment, name), _tokens(experiment, data)) for name, data, _ in drawn]
     all_known = len(known) == len(models) and all(model for model, _ in tokens)
     return Plan(
         len(cells),
@@ -97,14 +98,14 @@ def _expected(experiment: Experiment, policy: str) -> Expected | None:
 
 
 def _tokens(experiment: Experiment, benchmark: str) -> int:
-    """Of all responses to a benchmark, were each as long as it may be."""
+    """Of one block of responses to a benchmark, were each as long as it may be."""
     data_set, config = experiment.data_set(benchmark), experiment.config
     if data_set.hub is not None:
         problems = max(data_set.hub.accepted_rows)
     else:
         assert data_set.generated is not None  # a data set is one or the other
         problems = len(data_set.generated.families) * data_set.generated.problems
-    return problems * config.evaluation.samples * config.sampling.max_response_tokens
+    return problems * config.evaluation.block * config.sampling.max_response_tokens
 
 
 def text(experiment: Experiment) -> str:

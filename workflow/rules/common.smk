@@ -14,7 +14,7 @@ from rspo.datasets.hub import require_mirror
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.files import fingerprint
-from rspo.evaluation.agreement import compared
+from rspo.evaluation.agreement import compared, compared_files
 from rspo.figures import FIGURES, SUFFIXES, available
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
@@ -67,6 +67,7 @@ wildcard_constraints:
     model=r"[^/]+",
     data_set=r"[^/]+",
     benchmark=r"[^/]+",
+    block=r"\d+",
     suite=r"[^/]+",
     figure=r"fig_\w+",
     table=r"\w+",

@@ -3,13 +3,13 @@ rule sample:
         policy=f"{RESULTS}/cells/{{policy}}/policy",
         problems=f"{RESULTS}/problems/{{benchmark}}.parquet",
     output:
-        f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}.parquet",
+        f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}/{{block}}.parquet",
     log:
-        f"{RESULTS}/logs/sample/{{policy}}/{{benchmark}}.log",
+        f"{RESULTS}/logs/sample/{{policy}}/{{benchmark}}/{{block}}.log",
     params:
         settings=settings("sample"),
     shell:
-        "rspo sample {wildcards.policy} {wildcards.benchmark} {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo sample {wildcards.policy} {wildcards.benchmark} --block {wildcards.block} {OPTIONS} 2>&1 | tee -i {log}"
 
 
 rule fetch_prompt:
@@ -27,29 +27,25 @@ rule fetch_prompt:
 rule score:
     input:
         judge_prompt(experiment.config.verifier),
-        samples=f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}.parquet",
+        samples=f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}/{{block}}.parquet",
         problems=f"{RESULTS}/problems/{{benchmark}}.parquet",
     output:
-        f"{RESULTS}/cells/{{policy}}/scores/{{benchmark}}.parquet",
+        f"{RESULTS}/cells/{{policy}}/scores/{{benchmark}}/{{block}}.parquet",
     log:
-        f"{RESULTS}/logs/score/{{policy}}/{{benchmark}}.log",
+        f"{RESULTS}/logs/score/{{policy}}/{{benchmark}}/{{block}}.log",
     resources:
         judge_server=judge_servers(experiment.config.verifier),
     params:
         settings=settings("score"),
     shell:
-        "rspo score {wildcards.policy} {wildcards.benchmark} {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo score {wildcards.policy} {wildcards.benchmark} --block {wildcards.block} {OPTIONS} 2>&1 | tee -i {log}"
 
 
 # Where two verifiers differ, on what the base policies say.
 rule agreement:
     input:
         judge_prompt(experiment.config.agreement.against),
-        expand(
-            f"{RESULTS}/cells/{{pair[0]}}/{{table}}/{{pair[1]}}.parquet",
-            pair=compared(experiment),
-            table=["samples", "scores"],
-        ),
+        [file for pair in compared(experiment) for file in compared_files(experiment, *pair)],
         expand(f"{RESULTS}/problems/{{pair[1]}}.parquet", pair=compared(experiment)),
     output:
         multiext(f"{RESULTS}/tables/", "agreement.csv", "disagreements.csv"),
@@ -66,8 +62,9 @@ rule agreement:
 rule curves:
     input:
         lambda wildcards: [
-            f"{RESULTS}/cells/{wildcards.policy}/scores/{benchmark}.parquet"
+            file
             for benchmark in experiment.benchmarks_of(wildcards.suite)
+            for file in experiment.score_files(wildcards.policy, benchmark)
         ],
     output:
         f"{RESULTS}/cells/{{policy}}/curves/{{suite}}.parquet",

@@ -1,0 +1,59 @@
+"""A model as its publisher wrote it, from the Hugging Face hub or a mirror folder.
+
+A mirror holds the files of the model ID in the folder ID, beside the data sets
+(`rspo.datasets.hub`); models that it does not have come from the hub.
+"""
+
+import shutil
+from pathlib import Path
+
+from rspo.config import HubModel
+from rspo.errors import InputError
+from rspo.policies.templates import TEMPLATES, set_template
+from rspo.policies.tokenizer import ChatTokenizer
+
+# Weights in one format, the tokenizer, and what they need; no second copy of the weights.
+_FILES = ("*.json", "*.safetensors", "*.txt", "*.jinja")
+
+
+def fetch_model(source: HubModel, folder: Path, mirror: Path | None = None) -> str:
+    """Write a model's files to `folder`, with the config's template in its tokenizer.
+
+    Returns: where it came from, with its revision, for the provenance.
+
+    Raises: InputError if the model cannot be had, or is not whole.
+    """
+    mirrored = None if mirror is None else mirror / source.id
+    if mirrored is not None and mirrored.is_dir():
+        found, origin = mirrored, str(mirrored)
+    else:
+        found, origin = _download(source, mirrored), f"https://huggingface.co/{source.id}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in sorted({path for pattern in _FILES for path in found.glob(pattern)}):
+        shutil.copyfile(path, folder / path.name)
+    for pattern in ("config.json", "tokenizer.json", "*.safetensors"):
+        if not list(folder.glob(pattern)):
+            raise InputError(f"{found}: has no {pattern}; expected the files of {source.id}")
+    set_template(folder, TEMPLATES[source.template])
+    ChatTokenizer(folder)  # what would fail an hour later fails here
+    return f"{origin} @ {source.revision}"
+
+
+def _download(source: HubModel, mirrored: Path | None) -> Path:
+    """The snapshot in the hub's cache on this machine, which a killed download goes on from.
+
+    Raises: InputError if the hub cannot be reached or does not give the model.
+    """
+    from huggingface_hub import snapshot_download
+
+    try:
+        snapshot = snapshot_download(
+            source.id, revision=source.revision, allow_patterns=list(_FILES)
+        )
+    except Exception as error:  # the library lets errors of several packages through
+        reason = " ".join(str(error).split())
+        place = mirrored or f"MIRROR/{source.id}"
+        raise InputError(
+            f"{source.id} of the hub cannot be had: {reason}; a mirror may have its files: {place}/"
+        ) from error
+    return Path(snapshot)
