@@ -46,24 +46,28 @@ def claims(experiment: Experiment) -> Claims:
 
 def _claim(row: Row, comparisons: list[Row]) -> Claim:
     found = {key: number(value) for key, value in row.items()}
-    interval = "" if found["low"] in ("", "nan") else f"{found['low']} to {found['high']}"
+    brief = {key: number(value, digits=3) for key, value in row.items()}
     own = [other for other in comparisons if other["claim"] == row["claim"]]
     return Claim(
         name=row["claim"],
         title=row["title"],
         verdict=_kind(row),
-        estimate=found["estimate"],
-        interval=interval,
-        p=found["p_adjusted"],
+        estimate=brief["estimate"],
+        interval=_interval(brief),
+        p=brief["p_adjusted"],
         facts=[
             ("Hypothesis", row["hypothesis"]),
-            ("Verdict", row["verdict"]),
-            ("Estimate", f"{found['estimate'] or 'none'}, 95 % interval {interval or 'none'}"),
+            *([("Verdict", row["verdict"])] if row["verdict"] != _kind(row) else []),
+            ("Estimate", f"{found['estimate'] or 'none'}, 95 % interval {_interval(found)}"),
             ("Adjusted p", found["p_adjusted"] or "none"),
             *((_spoken(key), found[key]) for key in row if key not in _NEEDED),
         ],
         comparisons=shown(f"The comparisons behind {row['claim']}", own) if own else None,
     )
+
+
+def _interval(row: Row) -> str:
+    return "none" if row["low"] in ("", "nan") else f"{row['low']} to {row['high']}"
 
 
 def _kind(row: Row) -> str:

@@ -58,11 +58,13 @@ def shown(caption: str, rows: Iterable[Mapping[str, Any]], **more: Any) -> Shown
     return Shown(caption, columns, [[number(row[c]) for c in columns] for row in listed], **more)
 
 
-def number(value: Any) -> str:
-    """Six significant digits of a number that has more; anything else as it stands."""
+def number(value: Any, digits: int = 6) -> str:
+    """So many significant digits of a number that has more; anything else as it stands."""
     text = str(value)
     try:
         found = float(text)
     except ValueError:
         return text
-    return text if text.lstrip("+-").isdigit() or not math.isfinite(found) else f"{found:.6g}"
+    return (
+        text if text.lstrip("+-").isdigit() or not math.isfinite(found) else f"{found:.{digits}g}"
+    )
