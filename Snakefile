@@ -26,6 +26,8 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
+        # Snakemake makes a file again that was lost between two others only where it is asked for.
+        [str(path) for path in experiment.files],
         expand("reports/{figure}{suffix}", figure=available(experiment), suffix=SUFFIXES),
         "reports/tables/curves.csv",
         "reports/tables/cost.csv",

@@ -264,6 +264,19 @@ class Experiment:
         """The tables with the scores of `sample_files`, in the same order."""
         return [self.scores(policy, benchmark, block) for block in self.blocks_of(first)]
 
+    @cached_property
+    def files(self) -> list[Path]:
+        """What the steps make of data and policies, up to the curves, each file or folder once."""
+        found = [self.policy(policy) for policy in self.policies]
+        found += [self.training_log(cell) for cell in self.cells]
+        for policy, suite in self.evaluations:
+            found.append(self.curves(policy, suite))
+            for benchmark in self.benchmarks_of(suite):
+                found += [self.samples(policy, benchmark), self.scores(policy, benchmark)]
+        benchmarks = {name for _, suite in self.evaluations for name in self.benchmarks_of(suite)}
+        found += [self.problems(name) for name in ("train", *sorted(benchmarks))]
+        return list(dict.fromkeys(found))
+
     @property
     def judge_prompt(self) -> Path:
         return self.results / "judge" / "prompt.py"

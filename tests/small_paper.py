@@ -3,6 +3,7 @@
 Everything lies in the current folder, as it does for a user; `rspo` commands work there.
 """
 
+import csv
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,8 +15,10 @@ from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_benchmark
 from rspo.evaluation.score import score
+from rspo.evaluation.tables import write_curves_table
 from rspo.experiment import Experiment
 from rspo.figures import available, draw
+from rspo.files import write_provenance
 from rspo.policies.pretraining import make_base_policy
 from rspo.training.local import train
 from tests.tiny_world import OVERRIDES, ROOT
@@ -56,7 +59,57 @@ def make() -> Experiment:
         make_curves(experiment, policy)
     for figure in available(experiment):
         draw(experiment, figure)
+    write_curves_table(experiment)
+    write_claims_and_cost(experiment)
     return experiment
+
+
+def write_claims_and_cost(experiment: Experiment) -> None:
+    """Tables as other steps write them, with a claim of every verdict, and one that is hostile."""
+    claims = [
+        {
+            "claim": f"C{number}",
+            "title": f"claim {number} <script>alert(1)</script>",
+            "hypothesis": "a < b & b > c",
+            "estimate": estimate,
+            "low": low,
+            "high": high,
+            "p_adjusted": p,
+            "verdict": verdict,
+            "cells": " ".join(experiment.cells),
+            "note": "",
+        }
+        for number, (verdict, estimate, low, high, p) in enumerate(
+            (
+                ("supported", 0.123456789, 0.1, 0.15, 0.001),
+                ("contradicted", -0.25, -0.5, -0.1, 0.01),
+                ("not resolved at this size", 0.01, "nan", "nan", 0.9),
+                ("not tested: this scale has no such cells", "", "", "", ""),
+            ),
+            start=1,
+        )
+    ]
+    comparisons = [{"claim": "C1", "comparison": "RSPO k=2", "k": k, "p": 0.5} for k in (1, 2, 4)]
+    cost = [
+        {
+            "policy": policy,
+            "step": step,
+            "wall_seconds": 3661.5,
+            "cpu_seconds": 59.4,
+            "gpu_seconds": 0,
+            "host": "somewhere",
+        }
+        for policy in experiment.policies
+        for step in ("train", "sample")
+    ]
+    tables = {"claims": claims, "claim_comparisons": comparisons, "cost": cost}
+    for name, rows in tables.items():
+        path = experiment.results / "tables" / f"{name}.csv"
+        with path.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        write_provenance(path, {}, [experiment.results / "tables" / "curves.csv"])
 
 
 def make_scores(experiment: Experiment, policy: str) -> None:

@@ -33,8 +33,9 @@ def cells_sentence(experiment: "Experiment", policies: list[str]) -> str:
     cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p in experiment.cells)
     seeds = experiment.config.seeds
     each = "1 seed (s0)" if seeds == 1 else f"{seeds} seeds (s0 to s{seeds - 1})"
-    trained = f"Cells: {', '.join(cells)}; {each} each."
-    return f"{trained} Not trained: {', '.join(bases)}." if bases else trained
+    trained = f"Cells: {', '.join(cells)}; {each} each." if cells else ""
+    untrained = f"Not trained: {', '.join(bases)}." if bases else ""
+    return " ".join(filter(None, (trained, untrained)))
 
 
 def _evaluation(experiment: "Experiment", figure: "Figure") -> str:

@@ -10,7 +10,7 @@ Importing this package imports no template engine and no matplotlib: the Snakefi
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rspo.figures import FIGURES, available
+from rspo.figures import FIGURES, Figure, available
 
 if TYPE_CHECKING:
     from rspo.experiment import Experiment
@@ -26,7 +26,7 @@ def report_path(experiment: "Experiment") -> Path:
 def inputs(experiment: "Experiment") -> list[Path]:
     """Every file that the report reads: nothing of it is optional."""
     return [
-        *(path for name in available(experiment) for path in figure_files(experiment, name)),
+        *(path for figure in figures(experiment) for path in figure_files(experiment, figure)),
         *(table_path(experiment, name) for name in TABLES),
         *(experiment.training_log(cell) for cell in experiment.cells),
         *(
@@ -41,9 +41,15 @@ def inputs(experiment: "Experiment") -> list[Path]:
     ]
 
 
-def figure_files(experiment: "Experiment", name: str) -> list[Path]:
+def figures(experiment: "Experiment") -> list[Figure]:
+    """Those of the scale, results before formulas."""
+    found = [FIGURES[name] for name in available(experiment)]
+    return sorted(found, key=lambda figure: not figure.grids)
+
+
+def figure_files(experiment: "Experiment", figure: Figure) -> list[Path]:
     """The picture and the numbers of a figure."""
-    files = {path.suffix: path for path in FIGURES[name].outputs(experiment)}
+    files = {path.suffix: path for path in figure.outputs(experiment)}
     return [files[".png"], files[".csv"]]
 
 

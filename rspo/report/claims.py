@@ -39,31 +39,40 @@ def claims(experiment: Experiment) -> Claims:
     Raises: InputError for tables that are missing or lack a column.
     """
     rows = read_csv(table_path(experiment, "claims"), *_NEEDED, "cells")
-    comparisons = read_csv(table_path(experiment, "claim_comparisons"), "claim")
-    counts = Counter(row["verdict"] for row in rows)
+    comparisons = read_csv(table_path(experiment, "claim_comparisons"), "claim", empty=True)
+    counts = Counter(_kind(row) for row in rows)
     return Claims(dict(counts.most_common()), [_claim(row, comparisons) for row in rows])
 
 
 def _claim(row: Row, comparisons: list[Row]) -> Claim:
     found = {key: number(value) for key, value in row.items()}
-    has_interval = found["low"] or found["high"]
-    interval = f"{found['low']} to {found['high']}" if has_interval else ""
+    brief = {key: number(value, digits=3) for key, value in row.items()}
     own = [other for other in comparisons if other["claim"] == row["claim"]]
     return Claim(
         name=row["claim"],
         title=row["title"],
-        verdict=row["verdict"],
-        estimate=found["estimate"],
-        interval=interval,
-        p=found["p_adjusted"],
+        verdict=_kind(row),
+        estimate=brief["estimate"],
+        interval=_interval(brief),
+        p=brief["p_adjusted"],
         facts=[
             ("Hypothesis", row["hypothesis"]),
-            ("Estimate", f"{found['estimate']}, 95 % interval {interval or 'none'}"),
+            *([("Verdict", row["verdict"])] if row["verdict"] != _kind(row) else []),
+            ("Estimate", f"{found['estimate'] or 'none'}, 95 % interval {_interval(found)}"),
             ("Adjusted p", found["p_adjusted"] or "none"),
             *((_spoken(key), found[key]) for key in row if key not in _NEEDED),
         ],
         comparisons=shown(f"The comparisons behind {row['claim']}", own) if own else None,
     )
+
+
+def _interval(row: Row) -> str:
+    return "none" if row["low"] in ("", "nan") else f"{row['low']} to {row['high']}"
+
+
+def _kind(row: Row) -> str:
+    """The verdict without its reason, which follows a colon where a claim was not tested."""
+    return row["verdict"].partition(":")[0]
 
 
 def _spoken(column: str) -> str:

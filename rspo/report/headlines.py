@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rspo.errors import InputError
 from rspo.experiment import Experiment
-from rspo.figures import FIGURES, available
-from rspo.report import figure_files, table_path
+from rspo.report import figure_files, figures, table_path
 from rspo.report.table import Row, Shown, read_csv
 
 
@@ -21,15 +21,17 @@ class Headlines:
 def headlines(experiment: Experiment) -> Headlines:
     """Read from the numbers of the first figure of results, and from tables/curves.csv.
 
-    Raises: InputError for tables that are missing or lack a column.
+    Raises: InputError for tables that are missing or lack a column, or without a figure of results.
     """
-    name = next(name for name in available(experiment) if FIGURES[name].curves)
+    figure = next((figure for figure in figures(experiment) if figure.curves), None)
+    if figure is None:
+        raise InputError(f"config/{experiment.scale}.yaml: no comparison of grid has a figure")
     columns = ("benchmark", "method", "k", "estimate", "low", "high", "problems")
-    rows = read_csv(figure_files(experiment, name)[1], *columns)
+    rows = read_csv(figure_files(experiment, figure)[1], *columns)
     pooled = [row for row in rows if row["benchmark"] == "pooled"]
     ks = list(dict.fromkeys(row["k"] for row in pooled))
     by_k = {k: [row for row in pooled if row["k"] == k] for k in ks}
-    return Headlines(_facts(experiment), [_best(k, by_k[k]) for k in ks], _table(name, by_k))
+    return Headlines(_facts(experiment), [_best(k, by_k[k]) for k in ks], _table(figure.name, by_k))
 
 
 def _facts(experiment: Experiment) -> list[tuple[str, str]]:

@@ -11,11 +11,11 @@ import yaml
 
 from rspo.errors import InputError
 from rspo.experiment import Experiment
-from rspo.figures import FIGURES, available, style
+from rspo.figures import Figure, style
 from rspo.figures.captions import cells_sentence, full_caption
 from rspo.figures.inputs import command
 from rspo.files import write_provenance, write_text
-from rspo.report import figure_files, inputs, report_path, table_path
+from rspo.report import figure_files, figures, inputs, report_path, table_path
 from rspo.report.claims import claims
 from rspo.report.errata import errata
 from rspo.report.headlines import headlines
@@ -72,11 +72,7 @@ def _contents(experiment: Experiment) -> dict[str, Any]:
         "scale": experiment.scale,
         "headlines": headlines(experiment),
         "claims": claims(experiment),
-        # Results first; formulas have no grid.
-        "figures": [
-            _figure(experiment, name)
-            for name in sorted(available(experiment), key=lambda name: not FIGURES[name].grids)
-        ],
+        "figures": [_figure(experiment, figure) for figure in figures(experiment)],
         "training": [_training(experiment, curves) for curves in training_curves(experiment)],
         "tables": _tables(experiment),
         "readings": list(readings(experiment)),
@@ -87,16 +83,16 @@ def _contents(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _figure(experiment: Experiment, name: str) -> Picture:
-    image, numbers = figure_files(experiment, name)
+def _figure(experiment: Experiment, figure: Figure) -> Picture:
+    image, numbers = figure_files(experiment, figure)
     note = read_note(numbers) or {"settings": {}}
     meanings = note["settings"].get("columns", {})
-    table = shown(f"Every number of {name}", read_csv(numbers), meanings=meanings)
+    table = shown(f"Every number of {figure.name}", read_csv(numbers), meanings=meanings)
     content = image.read_bytes()
     return Picture(
-        name,
-        full_caption(experiment, FIGURES[name]),
-        FIGURES[name].caption.partition(";")[0],
+        figure.name,
+        full_caption(experiment, figure),
+        figure.caption.partition(";")[0],
         _data_url(content),
         _inches(content, style.DOTS_PER_INCH),
         table,

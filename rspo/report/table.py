@@ -26,8 +26,11 @@ class Shown:
     meanings: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_csv(path: Path, *needed: str) -> list[Row]:
+def read_csv(path: Path, *needed: str, empty: bool = False) -> list[Row]:
     """Rows of a CSV file by column.
+
+    Args:
+        empty: whether it may have no rows.
 
     Raises: InputError if it is missing, is no such table, or lacks one of the columns needed.
     """
@@ -43,7 +46,7 @@ def read_csv(path: Path, *needed: str) -> list[Row]:
     missing = [name for name in needed if name not in columns]
     if missing:
         raise InputError(f"{path}: the column {missing[0]!r} is missing; has {', '.join(columns)}")
-    if not rows:
+    if not rows and not empty:
         raise InputError(f"{path}: has no rows")
     return rows
 
@@ -55,11 +58,13 @@ def shown(caption: str, rows: Iterable[Mapping[str, Any]], **more: Any) -> Shown
     return Shown(caption, columns, [[number(row[c]) for c in columns] for row in listed], **more)
 
 
-def number(value: Any) -> str:
-    """Six significant digits of a number that has more; anything else as it stands."""
+def number(value: Any, digits: int = 6) -> str:
+    """So many significant digits of a number that has more; anything else as it stands."""
     text = str(value)
     try:
         found = float(text)
     except ValueError:
         return text
-    return text if text.lstrip("+-").isdigit() or not math.isfinite(found) else f"{found:.6g}"
+    return (
+        text if text.lstrip("+-").isdigit() or not math.isfinite(found) else f"{found:.{digits}g}"
+    )

@@ -5,6 +5,7 @@ rule report:
         f"{RESULTS}/report.html",
     log:
         f"{RESULTS}/logs/report.log",
+    localrule: True
     params:
         settings=settings("report"),
     shell:
@@ -16,6 +17,7 @@ rule publish_report:
         f"{RESULTS}/report.html",
     output:
         "reports/report.html",
+    localrule: True
     params:
         scale=SCALE,
     shell:
