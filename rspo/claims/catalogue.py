@@ -11,6 +11,7 @@ for (1 for policy gradient) and that the config evaluates; other evaluated k are
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ class Grid:
     def evaluated(self) -> tuple[int, ...]:
         return tuple(sorted(self.experiment.config.evaluation.k))
 
-    @property
+    @cached_property
     def planned(self) -> tuple[int, ...]:
         """K.
 

@@ -60,15 +60,6 @@ class ScoreComparison:
     def ks(self) -> tuple[int, ...]:
         return tuple(sorted({k for term in self.terms for k in term.ks}))
 
-    def inputs(self, experiment: "Experiment") -> list["Path"]:
-        """The files it is measured from."""
-        return [
-            file
-            for policy in self.policies
-            for benchmark in self.benchmarks
-            for file in experiment.score_files(policy, benchmark)
-        ]
-
 
 @dataclass(frozen=True)
 class EntropyComparison:
@@ -84,9 +75,6 @@ class EntropyComparison:
     def policies(self) -> tuple[str, ...]:
         return self.lower.policies + self.higher.policies
 
-    def inputs(self, experiment: "Experiment") -> list["Path"]:
-        return [experiment.training_log(cell) for cell in self.policies]
-
 
 @dataclass(frozen=True)
 class DroppingComparison:
@@ -101,14 +89,32 @@ class DroppingComparison:
     def policies(self) -> tuple[str, ...]:
         return self.cells
 
-    def inputs(self, experiment: "Experiment") -> list["Path"]:
-        return [experiment.training_log(cell) for cell in self.cells]
-
 
 Comparison = ScoreComparison | EntropyComparison | DroppingComparison
 
 
 def inputs_of(experiment: "Experiment", comparisons: Sequence[Comparison]) -> list["Path"]:
     """The files that comparisons are measured from, each once."""
-    found = (path for comparison in comparisons for path in comparison.inputs(experiment))
+    scores = dict.fromkeys(
+        (term.method, benchmark)
+        for comparison in comparisons
+        if isinstance(comparison, ScoreComparison)
+        for term in comparison.terms
+        for benchmark in comparison.benchmarks
+    )
+    trained = dict.fromkeys(
+        cell
+        for comparison in comparisons
+        if not isinstance(comparison, ScoreComparison)
+        for cell in comparison.policies
+    )
+    found = [
+        *(
+            file
+            for method, benchmark in scores
+            for policy in method.policies
+            for file in experiment.score_files(policy, benchmark)
+        ),
+        *(experiment.training_log(cell) for cell in trained),
+    ]
     return list(dict.fromkeys(found))
