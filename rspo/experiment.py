@@ -272,7 +272,8 @@ class Experiment:
         for policy, suite in self.evaluations:
             found.append(self.curves(policy, suite))
             for benchmark in self.benchmarks_of(suite):
-                found += [self.samples(policy, benchmark), self.scores(policy, benchmark)]
+                found += self.sample_files(policy, benchmark)
+                found += self.score_files(policy, benchmark)
         benchmarks = {name for _, suite in self.evaluations for name in self.benchmarks_of(suite)}
         found += [self.problems(name) for name in ("train", *sorted(benchmarks))]
         return list(dict.fromkeys(found))
