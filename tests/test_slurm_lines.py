@@ -12,7 +12,7 @@ import pytest
 
 from rspo.slurm.cluster import time_limit
 from rspo.slurm.faults import FailureLines, explanation
-from rspo.slurm.orphans import forget_old_records
+from rspo.slurm.orphans import renew_records
 
 from . import tiny_world
 from .test_workflow import SMALL_WORLD, jobs, make_project, snakemake
@@ -143,5 +143,5 @@ def test_a_cell_that_a_job_finished_without_its_snakemake_is_not_trained_again(
 
 def test_records_stay_where_nothing_was_trained(tmp_path: Path) -> None:
     experiment = tiny_world.load(tmp_path)
-    forget_old_records(experiment, tmp_path / "metadata")
+    renew_records(experiment, tmp_path / "metadata")
     assert not (tmp_path / "metadata").exists()
