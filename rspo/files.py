@@ -53,6 +53,7 @@ def whole(path: Path) -> Iterator[Path]:
     try:
         yield partial
         _sync(partial)
+        os.utime(partial)  # a copied folder would look as old as what was copied
         if path.is_dir():  # a rename cannot replace a folder that has files
             path.replace(path.parent / f".{path.name}.partial-old")
         partial.replace(path)

@@ -36,7 +36,9 @@ def grid(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     first = 'precommand: "export HF_HUB_OFFLINE=1'
     text = profile.read_text()
     assert text.count(f'{first}"') == 1
-    profile.write_text(text.replace(f'{first}"', f'{first} && env > $SLURM_JOB_ID.environment"'))
+    # The plugin's own shell takes away the backslash, and the job's puts in the number.
+    more = r" && env > \\$SLURM_JOB_ID.environment"
+    profile.write_text(text.replace(f'{first}"', f'{first}{more}"'))
     targets = [slurm_world.FIGURE, "reports/tables/cost.csv"]
     status, output = slurm_world.run(cluster, project, *targets, "--jobs=4")
     assert status == 0, output

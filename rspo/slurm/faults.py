@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from rspo.slurm.job import REQUEUED
+
 # SLURM's states of a job that ended badly, and what they mean to the person who started it.
 MEANING = {
     "TIMEOUT": "ran past its time limit: set a longer runtime, or let --signal come earlier",
@@ -19,8 +21,13 @@ MEANING = {
     "DEADLINE": "ran past its deadline",
     "BOOT_FAIL": "did not start: its node did not boot",
     "FAILED": "failed",
+    "TOO_EARLY": "was told to stop before it had begun: set a longer runtime",
 }
-_OUT_OF_MEMORY = re.compile(r"exceeded (job )?memory limit|oom[-_ ]kill|out of memory", re.I)
+# What a job that SLURM only calls FAILED printed.
+_SIGNS = {
+    "OUT_OF_MEMORY": re.compile(r"exceeded (job )?memory limit|oom[-_ ]kill|out of memory", re.I),
+    "TOO_EARLY": re.compile(r"User defined signal 1"),
+}
 _OWN_LINE = re.compile(r"^rspo: (?:error: )?(.+)$", re.M)
 SECONDS_BETWEEN_PINGS = 10
 
@@ -35,9 +42,10 @@ def explanation(task: str, message: str, logs: Sequence[Path]) -> str:
     """
     number, state = _number_and_state(message)
     printed = "\n".join(log.read_text(errors="replace") for log in logs if log.is_file())
+    printed = printed.rpartition(REQUEUED)[2]  # what the job did before it went back is over
     said = _OWN_LINE.findall(printed)
-    if state == "FAILED" and not said and _OUT_OF_MEMORY.search(printed):
-        state = "OUT_OF_MEMORY"
+    if state == "FAILED" and not said:
+        state = next((other for other, sign in _SIGNS.items() if sign.search(printed)), state)
     reason = f": {said[-1]}" if said and state == "FAILED" else ""
     if not number:
         return f"{task}: {_first_line(message)}"

@@ -10,6 +10,7 @@ from functools import cache
 
 from rspo.training.stopping import REQUEST
 
+REQUEUED = "goes back into the queue"
 SECONDS = 30  # for one of SLURM's commands to answer
 
 
@@ -64,7 +65,7 @@ def requeue() -> str:
     except (OSError, subprocess.SubprocessError) as error:
         reason = getattr(error, "stderr", None) or str(error)
         return f"SLURM did not take job {number} back into its queue: {reason.strip()}"
-    return f"SLURM job {number} goes back into the queue"
+    return f"SLURM job {number} {REQUEUED}"
 
 
 def forward_requests() -> None:

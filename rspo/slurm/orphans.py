@@ -9,15 +9,16 @@ from base64 import urlsafe_b64encode
 from pathlib import Path
 
 from rspo.experiment import Experiment
+from rspo.files import write_text
 
 RECORDS = Path(".snakemake") / "metadata"
 
 
-def forget_old_records(experiment: Experiment, records: Path = RECORDS) -> None:
-    """Remove Snakemake's records of cells that were trained since, with the settings of now.
+def renew_records(experiment: Experiment, records: Path = RECORDS) -> None:
+    """Put the settings of now into Snakemake's records of cells that were trained with them since.
 
-    Depends on snakemake/persistence/file.py (`_record_path`); a name too long for it to be one file
-    is left alone.
+    Depends on snakemake/persistence/file.py (`_record_path`, and the key `params`, which has the
+    one parameter of rule train); a name too long for it to be one file is left alone.
     """
     if not records.is_dir():
         return
@@ -28,7 +29,9 @@ def forget_old_records(experiment: Experiment, records: Path = RECORDS) -> None:
             if _is_older(record, note) and _settings_in(note) == _plain(
                 experiment.settings("train", cell)
             ):
-                record.unlink()
+                found = json.loads(record.read_text())
+                found["params"] = [repr(experiment.settings_hash("train", cell))]
+                write_text(record, json.dumps(found))
 
 
 def _is_older(record: Path, note: Path) -> bool:

@@ -21,7 +21,7 @@ from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm.faults import FailureLines, watch_controller
 from rspo.slurm.job import forward_requests
-from rspo.slurm.orphans import forget_old_records
+from rspo.slurm.orphans import renew_records
 from rspo.slurm.queue import require_no_jobs_in
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
@@ -42,7 +42,7 @@ if "SLURM_JOB_ID" in os.environ:
     forward_requests()
     shell.prefix("set -euo pipefail; trap '' USR1; ")
 elif workflow.is_main_process:
-    forget_old_records(experiment)
+    renew_records(experiment)
 
 # The same options for every `rspo` command. They are no params: which files a change remakes is
 # decided by the settings that each file depends on, so that seeds=3 adds cells and redoes none.

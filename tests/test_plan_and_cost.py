@@ -1,0 +1,126 @@
+"""What a run will ask for and what it used: `rspo plan` and `rspo cost`, without a cluster."""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rspo.cost import cost_table, write_cost_table
+from rspo.errors import InputError
+from rspo.slurm.plan import plan, text
+from rspo.slurm.profile import read_profile
+from rspo.training.progress import Progress, usage_before
+
+from . import paper_scale, tiny_world
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the shipped profile, and no SLURM within reach."""
+    shutil.copytree(tiny_world.ROOT / "slurm", tmp_path / "slurm")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "no-slurm.conf"))
+    return tmp_path
+
+
+def test_the_paper_is_3200_gpu_hours_of_training(here: Path) -> None:
+    found = plan(paper_scale.load(here))
+    assert found.cells == 25
+    assert found.cell_hours == [16] * 25
+    assert found.cell_gpus == 8
+    assert found.training_jobs == 25
+    assert "25 cells on 8 GPUs: 3,200 GPU-hours, 16 h the longest" in text(paper_scale.load(here))
+
+
+def test_a_time_limit_makes_several_jobs_of_a_cell(here: Path) -> None:
+    profile = here / "slurm" / "config.yaml"
+    shipped = profile.read_text()
+    assert shipped.count("runtime: 24h") == 2
+    profile.write_text(shipped.replace("runtime: 24h", "runtime: 4h"))
+    assert plan(paper_scale.load(here)).training_jobs == 25 * 4
+
+
+def test_several_nodes_are_counted(here: Path) -> None:
+    assert plan(paper_scale.load(here, verl={"nodes": 2})).cell_gpus == 16
+
+
+def test_disk_is_what_policies_checkpoints_and_texts_take(here: Path) -> None:
+    """By hand: 18 cells of 1.54e9 parameters and 7 of 7.62e9, two bytes each; every response of
+    3,072 tokens at four bytes, 64 to each of 1,560 problems for 27 policies and 170 for 8."""
+    found = plan(paper_scale.load(here))
+    policies = 2 * (18 * 1.54e9 + 7 * 7.62e9)
+    responses = 64 * (27 * (30 + 83 + 500 + 272 + 675) + 8 * (30 + 140))
+    assert found.policy_bytes == pytest.approx(policies + 4 * 3072 * responses)
+    assert found.checkpoint_bytes == pytest.approx(2 * 14 * 7.62e9)
+
+
+def test_what_is_there_is_not_planned_again(here: Path) -> None:
+    experiment = paper_scale.load(here)
+    name = next(iter(experiment.cells))
+    experiment.policy(name).mkdir(parents=True)
+    sample = experiment.samples(name, "math500")
+    sample.parent.mkdir()
+    sample.touch()
+    found = plan(experiment)
+    assert (found.cells, found.samplings) == (24, 27 * 5 + 8 * 2 - 1)
+
+
+def test_without_an_estimate_only_jobs_are_told(here: Path) -> None:
+    experiment = tiny_world.load(here)
+    found = plan(experiment)
+    assert (found.cells, found.samplings, found.cell_hours) == (25, 27 * 5, None)
+    assert "how long is not known (models.<name>.expected)" in text(experiment)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("runtime: 8h", "runtime: 8 hours", r"set-resources.sample.runtime = '8 hours'; allowed"),
+        ('"gpu:h800:8"', '"h800:8"', r"set-resources.train.gres = 'h800:8'; allowed"),
+        ("executor: slurm", "executor: [", "not YAML"),
+    ],
+)
+def test_a_wrong_profile_is_one_line(here: Path, old: str, new: str, message: str) -> None:
+    profile = here / "slurm" / "config.yaml"
+    assert old in profile.read_text()
+    profile.write_text(profile.read_text().replace(old, new))
+    with pytest.raises(InputError, match=message) as raised:
+        read_profile()
+    assert "\n" not in str(raised.value)
+
+
+def test_cost_sums_every_process_of_a_step_and_skips_what_is_not_there(here: Path) -> None:
+    experiment = tiny_world.load(here)
+    cell = next(iter(experiment.cells))
+    first = {"job": "7", "host": "n1", "process": 1}
+    first |= {"wall_seconds": 10.0, "cpu_seconds": 9.0, "gpu_seconds": 80.0}
+    second = first | {"job": "12", "host": "n2", "wall_seconds": 5.0, "gpu_seconds": 40.0}
+    folder = experiment.folder(cell)
+    (folder / "samples").mkdir(parents=True)
+    note = json.dumps({"processes": [first, second]})
+    (folder / "policy.provenance.json").write_text(note)
+    (folder / "training.jsonl.provenance.json").write_text(note)  # the same work
+    for benchmark in ("linear", "divide"):
+        path = folder / "samples" / f"{benchmark}.parquet.provenance.json"
+        path.write_text(json.dumps({"processes": [first]}))
+    write_cost_table(experiment)
+    with cost_table(experiment).open() as stream:
+        rows = list(csv.reader(stream))
+    assert rows == [
+        ["policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds", "host", "jobs"],
+        [cell, "train", "15.0", "18.0", "120.0", "n1 n2", "7 12"],
+        [cell, "sample", "20.0", "18.0", "160.0", "n1", "7"],
+    ]
+
+
+def test_what_a_killed_process_used_is_known_to_the_next(tmp_path: Path) -> None:
+    progress = Progress(tmp_path, 0, 4)
+    assert progress.earlier == []
+    progress.report(4, {})
+    (before,) = usage_before(tmp_path)
+    assert before.wall_seconds > 0
+    again = Progress(tmp_path, 2, 4)
+    again.report(4, {})
+    assert [usage.process for usage in usage_before(tmp_path)] == [before.process] * 2

@@ -1,0 +1,147 @@
+"""What this project does with SLURM's words, where no SLURM is needed to tell."""
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rspo.slurm.cluster import time_limit
+from rspo.slurm.faults import FailureLines, explanation
+from rspo.slurm.orphans import renew_records
+
+from . import tiny_world
+from .test_workflow import SMALL_WORLD, jobs, make_project, snakemake
+
+CELL = "small--rspo-pass--k4--n8--s0"
+
+
+def plugins_message(state: str) -> str:
+    return f"SLURM-job '12' failed, SLURM status is: '{state}'. Detailed failure reason unavailable"
+
+
+@pytest.mark.parametrize(
+    ("state", "printed", "expected"),
+    [
+        ("TIMEOUT", "", "SLURM job 12 ran past its time limit: set a longer runtime"),
+        ("CANCELLED", "", "SLURM job 12 was cancelled (scancel)"),
+        ("NODE_FAIL", "", "SLURM job 12 lost its node"),
+        ("OUT_OF_MEMORY", "rspo: error: x", "SLURM job 12 needed more memory than its mem_mb"),
+        ("FAILED", "rspo: error: a\nrspo: error: b", "SLURM job 12 failed: b"),
+        ("FAILED", "error: Exceeded job memory limit", "needed more memory than its mem_mb"),
+        ("FAILED", "slurmstepd: Detected 1 oom_kill event", "needed more memory than its mem_mb"),
+        ("FAILED", "srun: error: n1: task 0: User defined signal 1", "before it had begun"),
+        # A job that was requeued has the words of its earlier starts in its log.
+        (
+            "FAILED",
+            "rspo: SLURM job 12 goes back into the queue\nrspo: error: late",
+            "SLURM job 12 failed: late",
+        ),
+        ("REVOKED", "", "SLURM job 12 ended as REVOKED"),
+    ],
+)
+def test_each_end_of_a_job_is_a_line(
+    tmp_path: Path, state: str, printed: str, expected: str
+) -> None:
+    log = tmp_path / "12.log"
+    log.write_text(printed)
+    line = explanation("train a", plugins_message(state), [log])
+    assert line.startswith("train a: SLURM job 12 ")
+    assert expected in line
+    assert line.endswith(f"[{log}]")
+    assert "\n" not in line
+
+
+def test_what_sbatch_refused_is_a_line_too() -> None:
+    message = (
+        "SLURM sbatch failed. The error message was 'invalid partition'.\n    sbatch call:\n x"
+    )
+    expected = "train a: SLURM sbatch failed. The error message was 'invalid partition'."
+    assert explanation("train a", message, []) == expected
+
+
+def test_snakemakes_record_of_a_failed_job_is_printed_with_its_task(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = logging.getLogger("test of failure lines")
+    handler = FailureLines(tmp_path / "logs")
+    logger.addHandler(handler)
+    log = tmp_path / "logs" / "score" / CELL / "linear.log"
+    details = {"rule_name": "score", "rule_msg": plugins_message("TIMEOUT")}
+    marked = f"{log} (check log file(s) for error details)"
+    logger.error("Error in rule score", extra=details | {"log": [marked]})
+    logger.error("another error")
+    logger.removeHandler(handler)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"rspo: score {CELL} linear: SLURM job 12 ran past its time limit")
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("2-00:00:00", 2880), ("4:00:00", 240), ("30:00", 30), ("1:30", 1.5), ("infinite", None)],
+)
+def test_slurms_time_limits_are_read(text: str, minutes: float | None) -> None:
+    assert time_limit(text) == minutes
+
+
+def test_the_signal_reaches_the_command_and_spares_what_is_between(tmp_path: Path) -> None:
+    """As in a job: a Python that forwards, the rules' shell, and a command with its own handler.
+
+    Where SLURM signals only the first process of a step, nothing else brings the signal down.
+    """
+    command = (
+        "import signal, time; signal.signal(signal.SIGUSR1, lambda *_: print('told') or exit(75));"
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    shell = f'''set -euo pipefail; trap "" USR1; {sys.executable} -c "{command}" | tee -i log'''
+    first = (
+        "import subprocess; from rspo.slurm.job import forward_requests; forward_requests();"
+        f"print(subprocess.call(['bash', '-c', {shell!r}]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", first],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tiny_world.ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(10)
+    assert process.communicate(timeout=60)[0] == "told\n75\n"
+    assert (tmp_path / "log").read_text() == "ready\ntold\n"
+
+
+def test_a_cell_that_a_job_finished_without_its_snakemake_is_not_trained_again(
+    tmp_path: Path,
+) -> None:
+    """Snakemake has a record of the cell with other settings; the job that went on did not write
+    one."""
+    folder = make_project(tmp_path / "project")
+    shutil.copytree(tiny_world.ROOT / "slurm", folder / "slurm")
+    target = f"results/tiny/cells/{CELL}/policy"
+    assert snakemake(folder, target, "--config", *SMALL_WORLD).returncode == 0
+    training = tiny_world.OVERRIDES["training"] | {"steps": 3}
+    changed = [item for item in SMALL_WORLD if not item.startswith("training")]
+    changed.append(f"training={json.dumps(training)}")
+    plan = ["-n", target, "--config", *changed]
+    assert jobs(snakemake(folder, *plan))["train"] == 1
+    overrides = tiny_world.OVERRIDES | {"training": training}
+    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
+    environment = os.environ | {"PYTHONPATH": str(tiny_world.ROOT)}
+    command = [sys.executable, "-m", "rspo.cli", "train", CELL, *sets]
+    subprocess.run(command, cwd=folder, env=environment, check=True)
+    done = snakemake(folder, *plan)
+    assert "Nothing to be done" in done.stdout + done.stderr
+    # With the settings from before, it is out of date as ever.
+    assert jobs(snakemake(folder, "-n", target, "--config", *SMALL_WORLD)).get("train", 0) == 1
+
+
+def test_records_stay_where_nothing_was_trained(tmp_path: Path) -> None:
+    experiment = tiny_world.load(tmp_path)
+    renew_records(experiment, tmp_path / "metadata")
+    assert not (tmp_path / "metadata").exists()
