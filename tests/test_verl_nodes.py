@@ -172,11 +172,12 @@ def test_two_nodes_and_one_give_the_same_policy(
         record["reward"] for record in records
     ]
     two, one = (load_file(e.policy(CELL) / "model.safetensors") for e in (world, alone))
+    assert any(record["reward"] for record in records)
     base = load_file(world.policy("small--base") / "model.safetensors")
     for name in one:
         torch.testing.assert_close(two[name].float(), one[name].float(), rtol=0, atol=1e-5)
     moved = max(float((one[name].float() - base[name].float()).abs().max()) for name in one)
-    assert moved > 1e-3  # three steps of two updates at rates of about 4e-4
+    assert moved > 3e-4  # one update of Adam moves by the learning rate, which is 4e-4
 
 
 def wait_until_nothing_is_left(slurm: Cluster, world: Experiment) -> None:
