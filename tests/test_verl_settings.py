@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 import yaml
 from omegaconf import OmegaConf
+from ray.exceptions import RayTaskError
 
 from rspo.cli import main
 from rspo.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
-from rspo.training.verl import run
+from rspo.training.verl.driver import _reason
 from rspo.training.verl.estimators import estimator_name
 from rspo.training.verl.settings import verl_config
 
@@ -127,16 +128,8 @@ def test_the_local_engine_has_no_verl_config(
     assert "found engine = 'local'" in capsys.readouterr().err
 
 
-def test_what_the_trainer_refuses_reaches_the_user_as_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It happens in another process, so Ray wraps it."""
-    from ray.exceptions import RayTaskError
-    from verl.trainer import main_ppo
-
-    def refuse(config: object, task_runner_class: object) -> None:
-        raise RayTaskError("run", "a traceback", InputError("no")).as_instanceof_cause()
-
-    monkeypatch.setattr(main_ppo, "run_ppo", refuse)
-    with pytest.raises(InputError, match=r"^no$"):
-        run._run(verl_config(paper_scale.load(tmp_path), CELL_7B))
+def test_what_is_refused_in_another_process_is_seen_behind_rays_error() -> None:
+    error = RayTaskError("run", "a traceback", InputError("no")).as_instanceof_cause()
+    reason = _reason(error)
+    assert type(reason) is InputError
+    assert str(reason) == "no"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # Between the first and the last node of a job at work; imports from a slow disk take minutes.
 SECONDS_TO_JOIN = 600.0
 SECONDS_WITHOUT_HEAD = 10.0
+_SECONDS_TO_START = "300"  # of Ray itself on one node; its own 30 are too few on a busy host
 _HOW = "srun --nodes={0} --ntasks={0} --ntasks-per-node=1 rspo train CELL"
 
 
@@ -105,6 +106,7 @@ def head(config: "DictConfig", folder: Path, place: Place) -> Iterator[None]:
     token = secrets.token_hex(32)
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token)
     os.environ.pop("RAY_ADDRESS", None)  # of somebody else's cluster
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", _SECONDS_TO_START)
 
     import ray
     from omegaconf import OmegaConf
@@ -218,6 +220,7 @@ def join(cell: Path, checkpoint: Path, place: Place, seconds: float = SECONDS_TO
     remove_what_is_left(key, folder)
     os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=found["token"])
     os.environ.pop("RAY_ADDRESS", None)
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", _SECONDS_TO_START)
     log = checkpoint / f"ray-{place.hosts[place.rank]}.log"
     name = place.hosts[place.rank]
     with (
