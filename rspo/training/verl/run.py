@@ -26,6 +26,7 @@ from rspo.files import (
     write_text,
 )
 from rspo.rewards import NEED_JUDGE
+from rspo.training.validation import log_origin
 from rspo.training.verl.interface import require_version
 
 if TYPE_CHECKING:
@@ -78,10 +79,12 @@ def train(experiment: Experiment, name: str) -> None:
         _collect(experiment, name, base)
         trainer = config.trainer
         devices = trainer.nnodes * trainer.n_gpus_per_node if trainer.device == "cuda" else 0
-        for path in (experiment.policy(name), experiment.training_log(name)):
-            write_provenance(
-                path, origin, [base, data], gpu_seconds=devices * (time.monotonic() - started)
-            )
+        gpu_seconds = devices * (time.monotonic() - started)
+        write_provenance(experiment.policy(name), origin, [base, data], gpu_seconds)
+        log_settings, log_inputs = log_origin(experiment, origin)
+        write_provenance(
+            experiment.training_log(name), log_settings, [base, data, *log_inputs], gpu_seconds
+        )
         shutil.rmtree(checkpoint)
 
 
