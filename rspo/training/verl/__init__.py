@@ -8,9 +8,13 @@ run.py           the driver: one cell, from its config to its files
 settings.py      a cell -> verl's whole config; cpu.yaml and cuda.yaml: what follows from the device
 task.py          the process that verl's trainer runs in
 trainer.py       verl's trainer with this project's step
+batches.py       what is read from and written to verl's queue of responses
+scoring.py       rewards and weights of a batch
+validation.py    the servers' responses to held-out problems
 dropping.py      which responses of a mini-batch cost an update
 prompts.py       the prompts in their order, and what asks a server for responses to them
 worker.py        verl's actor on one rank; optimizer.py: its settings
+disk.py          what a cell takes of it
 cpu_*.py         what verl lacks to run without a GPU
 
 Importing this package imports nothing of verl.
