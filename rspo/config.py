@@ -399,7 +399,15 @@ class Config(Section):
     verl: VerlSettings | None = None
     rewards: Rewards
     evaluation: Evaluation
-    grid: dict[Name, Comparison]
+    grid: Annotated[dict[Name, Comparison], Field(min_length=1)]
+
+    @field_validator("grid", mode="before")
+    @classmethod
+    def _leave_out(cls, grid: Any) -> Any:
+        """A comparison that is null is left out: `--config grid='{model_size: null}'`."""
+        if not isinstance(grid, Mapping):
+            return grid
+        return {name: comparison for name, comparison in grid.items() if comparison is not None}
 
     @model_validator(mode="after")
     def _references_exist(self) -> "Config":

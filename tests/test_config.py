@@ -38,6 +38,15 @@ def cell(**changes: Any) -> dict[str, Any]:
         ({"training": {"stepz": 9}}, ["training.stepz = 9", "did you mean 'steps'?"]),
         ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
         ({"seeds": "many"}, ["seeds = 'many'", "valid integer"]),
+        (
+            {"training": {"validation": {"every": 0}}},
+            ["training.validation.every = 0", "equal to 1"],
+        ),
+        ({"verl": {"loggers": ["mlflow"]}}, ["verl.loggers.0 = 'mlflow'", "'tensorboard'"]),
+        (
+            {"grid": dict.fromkeys(["main", "scalability", "model_size", "max_at_k", "grpo"])},
+            ["grid = {}", "at least 1"],
+        ),
         ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
         ({"verifier": "eval"}, ["verifier = 'eval'", "'exact'"]),
         ({"sampling": {"temperature": 0}}, ["sampling.temperature = 0", "greater than 0"]),
@@ -276,3 +285,20 @@ def test_a_scale_is_a_name_and_no_path() -> None:
 def test_a_judge_has_an_address() -> None:
     with pytest.raises(InputError, match=r"xverify\.url = 'judge:8000'"):
         Experiment.load("paper", {"xverify": {"url": "judge:8000"}}, root=ROOT)
+
+
+def test_a_comparison_that_is_null_is_left_out() -> None:
+    left_out = {"model_size": None, "max_at_k": None}
+    experiment = Experiment.load("tiny", {"grid": left_out}, root=ROOT)
+    assert list(experiment.config.grid) == ["main", "scalability", "grpo"]
+    assert len(experiment.cells) == 25 - 7 - 7
+
+
+def test_loggers_are_no_reason_to_train_again() -> None:
+    hashes = {
+        Experiment.load(
+            "tiny", {"engine": "verl", "verl": {"loggers": loggers}}, root=ROOT
+        ).settings_hash("train", "small--rspo-pass--k4--n16--s0")
+        for loggers in ([], ["wandb"])
+    }
+    assert len(hashes) == 1

@@ -74,6 +74,10 @@ def test_any_key_of_verl_can_be_overridden(tmp_path: Path) -> None:
             {"overrides": {"actor_rollout_ref": {"actor": {"loss_agg_mode": "mean"}}}},
             "verl refuses the config of .*mean",
         ),
+        (
+            {"loggers": ["trackio"]},
+            r"verl\.loggers: trackio is not installed; `pip install trackio`",
+        ),
         ({"ranks_per_node": 3}, "cannot be shared by 3 ranks; allowed: ranks that divide 80"),
     ],
 )

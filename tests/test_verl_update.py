@@ -12,7 +12,10 @@ import torch
 
 from rspo.errors import InputError
 from rspo.objectives import OBJECTIVES
+from rspo.training.verl.disk import checkpoint_bytes
 from rspo.training.verl.dropping import kept_rows
+
+from .test_local_engine import make_model
 
 ROOT = Path(__file__).resolve().parent.parent
 TOLERANCE = 1e-4  # of the update's norm
@@ -54,13 +57,31 @@ def run_ranks(folder: Path, ranks: int) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_verl_makes_the_local_engines_updates(tmp_path: Path, ranks: int) -> None:
+@pytest.fixture(scope="module", params=[1, 2], ids=["1 rank", "2 ranks"])
+def updated(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, float], Path]:
+    """What the ranks found, and the checkpoint that they left."""
+    folder = tmp_path_factory.mktemp("ranks")
+    return run_ranks(folder, request.param), folder / "checkpoint"
+
+
+def test_verl_makes_the_local_engines_updates(updated: tuple[dict[str, float], Path]) -> None:
     """Every objective, two mini-batches, with and without dropping; also with nothing left in the
     second mini-batch, which then moves by momentum, and with nothing left at all."""
-    found = run_ranks(tmp_path, ranks)
+    found, _ = updated
     assert len(found) == 2 * len(OBJECTIVES) + 2
     assert {name: share for name, share in found.items() if share > TOLERANCE} == {}
+
+
+def test_a_checkpoint_takes_the_disk_that_is_stated(
+    updated: tuple[dict[str, float], Path],
+) -> None:
+    """Up to names, shapes and the tokenizer, which are little even beside a tiny model."""
+    _, checkpoint = updated
+    parameters = sum(parameter.numel() for parameter in make_model().parameters())
+    measured = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
+    assert 1 <= measured / checkpoint_bytes(parameters) < 1.1
 
 
 def test_responses_without_weight_are_dropped() -> None:

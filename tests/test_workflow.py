@@ -101,6 +101,13 @@ def test_one_figure_needs_only_its_own_cells(planning: Path) -> None:
     assert (plan["train"], plan["pretrain"], plan["figure"]) == (4, 1, 1)
 
 
+def test_a_comparison_can_be_left_out_on_the_command_line(planning: Path) -> None:
+    """Also with verl, as for a first try of that engine."""
+    left_out = "grid={model_size: null, max_at_k: null, grpo: null, scalability: null}"
+    plan = jobs(snakemake(planning, "-n", "all", "--config", left_out, "engine=verl"))
+    assert (plan["train"], plan["pretrain"]) == (7, 1)
+
+
 def test_more_seeds_add_cells(planning: Path) -> None:
     assert jobs(snakemake(planning, "-n", "all", "--config", "seeds=3"))["train"] == 75
 

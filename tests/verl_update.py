@@ -187,6 +187,7 @@ def distances(folder: Path, ranks: int) -> Iterator[tuple[str, float]]:
         rollout = rollout_of(case, model)
         expected = local_updates(experiment, model, rollout)
         yield case.name, distance(verl_updates(worker, config, rollout, case), expected, start)
+    worker.save_checkpoint(str(folder / "checkpoint"), None, 1, max_ckpt_to_keep=1)
 
 
 if __name__ == "__main__":

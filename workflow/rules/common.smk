@@ -29,7 +29,18 @@ from snakemake.logging import logger
 
 SCALE = config.get("scale", "tiny")
 MIRROR = config.get("mirror")
-OVERRIDES = {key: value for key, value in config.items() if key not in ("scale", "mirror")}
+
+
+def with_nulls(value):
+    """Snakemake reads the null of `--config KEY='{other: null}'` as a text."""
+    if isinstance(value, dict):
+        return {key: with_nulls(item) for key, item in value.items()}
+    return None if value == "null" else value
+
+
+OVERRIDES = {
+    key: with_nulls(value) for key, value in config.items() if key not in ("scale", "mirror")
+}
 
 try:
     experiment = Experiment.load(SCALE, OVERRIDES)

@@ -17,6 +17,7 @@ rule train:
     priority: 1
     resources:
         judge_server=judge_servers(experiment.config.verifier),
+        verl_cell=int(experiment.config.engine == "verl"),
     params:
         settings=settings("train", "cell"),
     shell:

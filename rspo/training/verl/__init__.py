@@ -11,9 +11,13 @@ cluster.py       Ray over the nodes of a job
 task.py          what verl's driver runs
 checkpoints.py   what lies in the folder of checkpoints
 trainer.py       verl's trainer with this project's step
+batches.py       what is read from and written to verl's queue of responses
+scoring.py       rewards and weights of a batch
+validation.py    the servers' responses to held-out problems
 dropping.py      which responses of a mini-batch cost an update
 prompts.py       the prompts in their order, and what asks a server for responses to them
 worker.py        verl's actor on one rank; optimizer.py: its settings
+disk.py          what a cell takes of it
 cpu_*.py         what verl lacks to run without a GPU
 
 Importing this package imports nothing of verl.

@@ -34,6 +34,7 @@ from rspo.rewards.configured import verifier_inputs
 from rspo.supervisor import remove_what_is_left, supervised
 from rspo.training.progress import usage_before
 from rspo.training.stopping import REQUEST, Stopped, is_requested
+from rspo.training.validation import log_origin
 from rspo.training.verl import cluster
 from rspo.training.verl.checkpoints import (
     OUTCOME_FILE,
@@ -114,10 +115,14 @@ def _train(experiment: Experiment, name: str, base: Path, data: Path) -> None:
         trainer = config.trainer
         devices = trainer.nnodes * trainer.n_gpus_per_node if trainer.device == "cuda" else 0
         inputs = [base, data, *verifier_inputs(experiment, experiment.config.verifier)]
-        written = (experiment.policy(name), experiment.training_log(name))
-        for path in (*written, experiment.folder(name) / CONFIG_FILE):
-            seconds = devices * (time.monotonic() - started)
-            write_provenance(path, origin, inputs, gpu_seconds=seconds, earlier=earlier)
+        log_settings, log_inputs = log_origin(experiment, origin)
+        gpu_seconds = devices * (time.monotonic() - started)
+        for path, settings, used in (
+            (experiment.policy(name), origin, inputs),
+            (experiment.folder(name) / CONFIG_FILE, origin, inputs),
+            (experiment.training_log(name), log_settings, [*inputs, *log_inputs]),
+        ):
+            write_provenance(path, settings, used, gpu_seconds=gpu_seconds, earlier=earlier)
         shutil.rmtree(checkpoint)
 
 

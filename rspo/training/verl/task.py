@@ -18,6 +18,8 @@ from rspo.training.verl.trainer import Trainer
 class Task:
     """verl's runner, for this project's trainer."""
 
+    trainer_class: type[Trainer] = Trainer
+
     def run(self, config: DictConfig) -> None:
         """Train until the last step's checkpoint is written.
 
@@ -31,7 +33,7 @@ class Task:
         os.environ["TENSORBOARD_DIR"] = str(experiment.folder(config.rspo.cell) / "tensorboard")
         transfer_queue.init(config.transfer_queue)  # it ends with the cluster
         with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
-            trainer = Trainer(config, verify)
+            trainer = self.trainer_class(config, verify)
             trainer.init()
             agents = AgentLoopManagerTQ.create(
                 config=config,

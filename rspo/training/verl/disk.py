@@ -1,0 +1,24 @@
+"""What a cell takes on disk, from the number of its model's parameters.
+
+A checkpoint holds float32 numbers: the weights and Adam's two moments, in one file a rank, and the
+weights again as a Hugging Face folder, which the last checkpoint hands on as the policy. A test
+holds this against a checkpoint that verl wrote.
+"""
+
+FLOAT32 = 4  # bytes
+KEPT = 2  # checkpoints: verl removes the last but one before it notes the last as whole
+
+
+def checkpoint_bytes(parameters: int) -> int:
+    """Of one checkpoint: weights, two moments, and the weights as a Hugging Face folder."""
+    return (1 + 2 + 1) * FLOAT32 * parameters
+
+
+def policy_bytes(parameters: int) -> int:
+    """Of a finished cell's policy."""
+    return FLOAT32 * parameters
+
+
+def peak_bytes(parameters: int) -> int:
+    """The most that a cell takes: its last checkpoints, and the policy copied from the last."""
+    return KEPT * checkpoint_bytes(parameters) + policy_bytes(parameters)
