@@ -101,6 +101,15 @@ def _agreement(experiment: "Experiment", _: str) -> Settings:
     return found | {"against": against, "samples": config.agreement.samples}
 
 
+def _gradients(experiment: "Experiment", _: str) -> Settings:
+    config = experiment.config
+    found = verifier_settings(experiment, config.verifier)
+    found |= config.sampling.model_dump(mode="json")
+    if config.gradients is not None:
+        found["gradients"] = config.gradients.model_dump(mode="json", exclude={"policies"})
+    return found
+
+
 def _curves(experiment: "Experiment", _: str) -> Settings:
     return experiment.config.evaluation.model_dump(mode="json", include={"k", "resamples", "seed"})
 
@@ -115,4 +124,5 @@ _OF_STEP: dict[str, Callable[["Experiment", str], Settings]] = {
     "score": _score,
     "agreement": _agreement,
     "curves": _curves,
+    "gradients": _gradients,
 }

@@ -85,11 +85,11 @@ class Family:
 # The paper's section 5.2 asks for a black dashed PG, and reds and blues that get darker and thicker
 # with k. Filled against hollow markers tell the two families apart in grey; the shape tells k.
 _FAMILIES = {
-    BASE: Family("#8C8C8C", ":", markers="v"),
-    "policy_gradient": Family("#000000", "--", markers="x"),
-    "grpo": Family(ORANGE, "-.", markers="*", marker_size=6.0),
+    BASE: Family("#8C8C8C", ":", markers="v^<>"),
+    "policy_gradient": Family("#000000", "--", markers="x+12"),
+    "grpo": Family(ORANGE, "-.", markers="*XP8", marker_size=6.0),
     "rspo_pass_at_k": Family("Reds"),
-    "rspo_max_at_k": Family("Reds"),
+    "rspo_max_at_k": Family("Reds", markers="pXhPd8H*"),
     "hitchhiking": Family("Blues", filled=False),
 }
 # Of objectives that nobody has chosen a look for, in the order of the registry.

@@ -13,7 +13,7 @@ from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.files import fingerprint
 from rspo.evaluation.agreement import compared
-from rspo.figures import FIGURES, SUFFIXES, available
+from rspo.figures import SUFFIXES, available, figures_of, named
 from rspo.rewards import NEED_JUDGE
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
@@ -25,6 +25,7 @@ OVERRIDES = {key: value for key, value in config.items() if key not in ("scale",
 try:
     experiment = Experiment.load(SCALE, OVERRIDES)
     require_mirror(Path(MIRROR) if MIRROR else None, experiment.data_sets.values())
+    figures = figures_of(experiment)
 except InputError as error:
     raise WorkflowError(str(error))
 
@@ -52,7 +53,7 @@ wildcard_constraints:
     data_set=r"[^/]+",
     benchmark=r"[^/]+",
     suite=r"[^/]+",
-    figure=r"fig_\w+",
+    figure=r"fig_[^/]+",
     table=r"\w+",
 
 
@@ -63,9 +64,10 @@ def settings(step, wildcard=""):
 
 def figure_of(wildcards):
     """The figure that a file's name asks for."""
-    if wildcards.figure not in FIGURES:
-        raise WorkflowError(f"no figure {wildcards.figure}; has {', '.join(FIGURES)}")
-    return FIGURES[wildcards.figure]
+    try:
+        return named(figures, wildcards.figure)
+    except InputError as error:
+        raise WorkflowError(str(error))
 
 
 def judge_prompt(verifier):
