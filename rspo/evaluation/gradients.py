@@ -1,8 +1,8 @@
 """`rspo gradients`: signal and variance of every objective's gradient, measured on a policy itself.
 
-Of a prompt x, N responses are drawn and their gradients s_i = grad log pi(y_i|x) taken. They are cut
-at random into B = N/n groups of n, and each group gives what a trainer would add up for the prompt,
-g_b = sum_i w_i s_i. Groups are independent, so for g of one prompt
+Of a prompt x, N responses are drawn and their gradients s_i = grad log pi(y_i|x) taken. They are
+cut at random into B = N/n groups of n, and each group gives what a trainer would add up for the
+prompt, g_b = sum_i w_i s_i. Groups are independent, so for g of one prompt
 
     |E[g]|^2    is estimated without bias by the mean of g_b . g_b' over pairs of different groups
     E[|g|^2]    by the mean of |g_b|^2

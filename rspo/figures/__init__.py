@@ -136,7 +136,9 @@ class Figure:
         has = experiment.config.grid
         lacking = [grid for grid in self.grids if grid not in has]
         if lacking:
-            return f"needs grid {', '.join(lacking)}, which this scale lacks; it has {', '.join(has)}"
+            return (
+                f"needs grid {', '.join(lacking)}, which this scale lacks; it has {', '.join(has)}"
+            )
         if self.gradients and experiment.config.gradients is None:
             return "needs the section gradients, which this scale lacks"
         return ""
@@ -152,7 +154,10 @@ _BANDS = (
     "same problems, so bands may overlap where paired differences are clear); whiskers, with "
     "several training seeds, reach from the lowest to the highest"
 )
-_SHOWS = {"pass_at_k": "Accuracy (Pass@k)", "max_at_k": "Max@k, the expected best reward of k responses,"}
+_SHOWS = {
+    "pass_at_k": "Accuracy (Pass@k)",
+    "max_at_k": "Max@k, the expected best reward of k responses,",
+}
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -259,26 +264,26 @@ FIGURES: dict[str, Figure] = {
         Figure(
             "fig_estimator_variance",
             "estimator_variance",
-            "Exact variance (top) and signal-to-noise ratio, the squared mean over the variance, of "
-            "each objective's gradient for a policy with a single logit, against the probability p "
-            "of a correct response, the objective's k, and the number n of responses; bottom right: "
-            "the ratio divided by n, what each response brings.",
+            "Exact variance (top) and signal-to-noise ratio, the squared mean over the variance, "
+            "of each objective's gradient for a policy with a single logit, against the "
+            "probability p of a correct response, the objective's k, and the number n of "
+            "responses; bottom right: the ratio divided by n, what each response brings.",
         ),
         Figure(
             "fig_bandit",
             "bandit",
-            "A policy that must bet on one of six hidden strategies: the best policy for each k and "
-            "its Pass@k (top), and the signal-to-noise ratio of one prompt's gradient at the uniform "
-            "policy, of RSPO and of the baseline, whose optima are the same (bottom); all values "
-            "are exact.",
+            "A policy that must bet on one of six hidden strategies: the best policy for each k "
+            "and its Pass@k (top), and the signal-to-noise ratio of one prompt's gradient at the "
+            "uniform policy, of RSPO and of the baseline, whose optima are the same (bottom); all "
+            "values are exact.",
         ),
         Figure(
             "fig_sample_efficiency",
             "sample_efficiency",
             "Pass@k of the training prompts while RSPO is trained with different numbers n of "
-            "responses per prompt, against the training step (left) and against the responses drawn "
-            "in total (right); moving averages; shaded, with several training seeds: from the lowest "
-            "to the highest.",
+            "responses per prompt, against the training step (left) and against the responses "
+            "drawn in total (right); moving averages; shaded, with several training seeds: from "
+            "the lowest to the highest.",
             grids=("scalability",),
             training_logs=True,
         ),

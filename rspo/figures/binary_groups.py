@@ -1,4 +1,4 @@
-"""What every objective's weights are on groups of 0/1 rewards: what exact expectations are sums over.
+"""Every objective's weights on groups of 0/1 rewards: what exact expectations are sums over.
 
 The weights come from `rspo.objectives.response_weights`, the function that training calls.
 """
@@ -60,7 +60,7 @@ def binomial(n: int, p: float) -> Floats:
 
 
 def lines() -> list[Method]:
-    """A line for each objective that differs on 0/1 rewards, looking as in the figures of results."""
+    """A line for each objective that differs on 0/1 rewards, as in the figures of results."""
     return [
         Method(label_of(objective), objective, None, None, ())
         for objective in OBJECTIVES

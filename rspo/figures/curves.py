@@ -149,8 +149,8 @@ def _draw_panel(axes: Axes, rows: Sequence[Row], methods: Sequence[Method]) -> N
         )
         axes.plot(x, y, **look, zorder=height, gid=method.label)
         if any(point["seeds"] != 1 for point in points):
-            ends = ([point[key] for point in points] for key in ("lowest", "highest"))
-            axes.vlines(x, *ends, color=look["color"], linewidth=0.8, gid=method.label)
+            lowest, highest = ([point[key] for point in points] for key in ("lowest", "highest"))
+            axes.vlines(x, lowest, highest, color=look["color"], linewidth=0.8, gid=method.label)
     style.log2_axis(axes, sorted({int(row["k"]) for row in rows}))
 
 

@@ -59,9 +59,7 @@ def numbers(experiment: Experiment, figure: Figure) -> list[Row]:
                     "smoothed": fmean(line[index] for line in lines),
                     "lowest": min(line[index] for line in lines),
                     "highest": max(line[index] for line in lines),
-                    "lowest": "lower end of the band: the lowest of the seeds' own smoothed lines",
-    "highest": "upper end of the band",
-    "window": 2 * half + 1,
+                    "window": 2 * half + 1,
                     "seeds": len(seeds),
                 }
             )
@@ -77,9 +75,15 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
         steps = [row["step"] for row in points]
         look = style.line(method)
         if any(row["seeds"] != 1 for row in points):
-            ends = ([row[key] for row in points] for key in ("lowest", "highest"))
+            lowest, highest = ([r[key] for r in points] for key in ("lowest", "highest"))
             axes.fill_between(
-                steps, *ends, color=look["color"], alpha=0.15, linewidth=0, gid=method.label
+                steps,
+                lowest,
+                highest,
+                color=look["color"],
+                alpha=0.15,
+                linewidth=0,
+                gid=method.label,
             )
         axes.plot(
             steps,

@@ -2,10 +2,10 @@
 
 Each response is correct with probability p = sigmoid(theta), so grad log pi is 1-p for a correct
 response and -p for a wrong one, and a group of n gives g = (1-p) W+ - p W-. Its mean and variance
-are exact sums over the binomial distribution of the number of correct responses. The signal-to-noise
-ratio is E[g]^2 / Var[g]: of the mean over P prompts it is P times as much, and a factor before g does
-not change it. With a single logit, a wrong response is as informative as a correct one; on a real
-policy it is not, and there fig_gradient_variance has the last word.
+are exact sums over the binomial distribution of the number of correct responses. The signal-to-
+noise ratio is E[g]^2 / Var[g]: of the mean over P prompts it is P times as much, and a factor
+before g does not change it. With a single logit a wrong response tells as much as a correct one; on
+a real policy it does not, and there fig_gradient_variance has the last word.
 """
 
 from collections.abc import Sequence
@@ -109,7 +109,8 @@ def _draw_last_row(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
     for axes, name, values in zip(panels, ("k", "n", "n"), (ALL_KS, NS, NS), strict=True):
         style.log2_axis(axes, values)
         axes.set_xlabel(f"${name}$")
-        axes.set_yscale("log")
+        axes.set_ylim(bottom=0)
+    against_n.set_yscale("log")
 
 
 def _draw_panel(axes: Axes, rows: Sequence[Row], x: str, y: str, every: int) -> None:

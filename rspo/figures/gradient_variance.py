@@ -1,7 +1,7 @@
 """Gradient variance of every objective, measured on the policy itself, before and after training.
 
-Of each training prompt, `rspo gradients` has |E[g]|^2 and tr Cov[g] of what a trainer adds up for it
-(`rspo.evaluation.gradients`, unbiased). Drawn are
+Of each training prompt, `rspo gradients` has |E[g]|^2 and tr Cov[g] of what a trainer adds up for
+it (`rspo.evaluation.gradients`, unbiased). Drawn are
 
     tr Cov[g] as a multiple of RSPO's at the same k     (which only compares what has one aim)
     mean |E[g]|^2 / mean tr Cov[g]                      (signal to noise; a factor of g drops out)
@@ -98,9 +98,7 @@ def _row(policy: str, table: _Table, objective: str, k: int) -> Row:
     }
 
 
-def ratio_of_means(
-    above: Sequence[float], below: Sequence[float]
-) -> tuple[float, float, float]:
+def ratio_of_means(above: Sequence[float], below: Sequence[float]) -> tuple[float, float, float]:
     """mean(above) / mean(below) over the same prompts, with its 95 % interval."""
     ratio = fmean(above) / fmean(below)
     residuals = [a - ratio * b for a, b in zip(above, below, strict=True)]
@@ -120,7 +118,7 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
         style.log2_axis(below, sorted({int(row["k"]) for row in rows}))
         below.set_xlabel("k of the objective")
     grid[0][0].set(yscale="log", ylabel="variance / RSPO's")
-    grid[1][0].set(yscale="log", ylabel="signal / noise")
+    grid[1][0].set_ylabel("signal / noise")
     style.legend(result, lines())
     (prompts,), (responses,), (n,) = (
         {int(row[key]) for row in rows} for key in ("prompts", "responses", "n")
@@ -149,6 +147,6 @@ def _draw(axes: Axes, rows: Sequence[Row], quantity: str) -> None:
         if not points:
             continue
         look, k = style.line(method), [row["k"] for row in points]
-        ends = ([row[f"{quantity}_{end}"] for row in points] for end in ("low", "high"))
-        axes.vlines(k, *ends, color=look["color"], linewidth=0.8, gid=method.label)
+        low, high = ([row[f"{quantity}_{end}"] for row in points] for end in ("low", "high"))
+        axes.vlines(k, low, high, color=look["color"], linewidth=0.8, gid=method.label)
         axes.plot(k, [row[quantity] for row in points], **look, zorder=height, gid=method.label)

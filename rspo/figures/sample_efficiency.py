@@ -85,9 +85,15 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
             look = style.line(method)
             places = [row[x] for row in points]
             if any(row["seeds"] != 1 for row in points):
-                ends = ([row[key] for row in points] for key in ("lowest", "highest"))
+                lowest, highest = ([r[key] for r in points] for key in ("lowest", "highest"))
                 axes.fill_between(
-                    places, *ends, color=look["color"], alpha=0.15, linewidth=0, gid=method.label
+                    places,
+                    lowest,
+                    highest,
+                    color=look["color"],
+                    alpha=0.15,
+                    linewidth=0,
+                    gid=method.label,
                 )
             axes.plot(
                 places,

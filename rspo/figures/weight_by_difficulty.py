@@ -6,10 +6,10 @@ of the correct and of the wrong ones, the expected update is along the gradient 
     E[sum_i w_i grad log pi(y_i|x)] = (E[W+] / p - E[W-] / (1-p)) grad p
 
 because the mean of grad log pi is (grad p)/p over correct responses and -(grad p)/(1-p) over wrong
-ones. The bracket is 1 for policy gradient and k (1-p)^(k-1) for whatever is unbiased for Pass@k, the
-hitchhiking baseline included: they differ in what they spend on wrong responses. The update that is
-drawn is that of the logit of p, whose gradient is grad p = p (1-p). All expectations are exact sums
-over the binomial distribution of the number of correct responses.
+ones. The bracket is 1 for policy gradient and k (1-p)^(k-1) for whatever is unbiased for Pass@k,
+the hitchhiking baseline included: they differ in what they spend on wrong responses. The update
+that is drawn is that of the logit of p, whose gradient is grad p = p (1-p). All expectations are
+exact sums over the binomial distribution of the number of correct responses.
 """
 
 from collections.abc import Sequence

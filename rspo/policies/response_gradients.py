@@ -15,7 +15,7 @@ CHUNK = 64
 
 
 class _LogProbability(nn.Module):
-    """log pi(y|x) of one response, summed over its tokens, as a function of a model's parameters."""
+    """log pi(y|x) of one response, summed over its tokens, as a function of the parameters."""
 
     def __init__(self, model: Qwen2, temperature: float) -> None:
         super().__init__()
