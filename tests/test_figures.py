@@ -389,7 +389,7 @@ def test_gradient_variance_shows_the_csv(
     assert {
         f"{r['prompts']} training prompts, {r['responses']} responses each, groups of n = {r['n']}"
         for r in rows
-    } == {face.split("seed, ")[1].split("; whiskers")[0]}
+    } == {face.split("seed, ")[1].split(" whiskers")[0]}
 
 
 def test_gradient_variance_is_the_mean_over_the_tables_prompts(
@@ -1010,7 +1010,7 @@ def test_objectives_without_a_look_of_their_own(tmp_path: Path) -> None:
     ]
     experiment = experiment_in(tmp_path, grid={"main": {"cells": cells}})
     methods = methods_of(experiment, FIGURES["fig_main"])
-    assert methods[1].label == "RSPO plug-in k=2"
+    assert methods[1].label == "RSPO plug-in k=4"
     looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
     assert len(looks) == len(methods) == 8
 

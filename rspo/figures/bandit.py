@@ -148,7 +148,8 @@ def picture(rows: Sequence[Row]) -> Picture:
     style.log2_axis(metric, EVALUATED)
     for axes, panel in ((by_prompt, "signal_to_noise"), (by_response, "per_response")):
         _draw(axes, rows, panel, _objectives())
-        axes.set(xlabel="$n$, responses per prompt", ylabel="signal / noise", yscale="log")
+        axes.set(xlabel="$n$, responses per prompt", ylabel="signal / noise")
+        style.log10_axis(axes, "y")
         style.log2_axis(axes, NS)
     by_prompt.set_title("gradient of one prompt, uniform policy", loc="left")
     by_response.set_title("the same divided by n", loc="left")

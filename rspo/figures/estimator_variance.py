@@ -84,7 +84,8 @@ def picture(rows: Sequence[Row]) -> Picture:
         of_k = [row for row in rows if row["panel"] == "p" and row["k"] == k]
         for place, quantity in enumerate(("variance", "signal_to_noise")):
             _draw_panel(grid[place][column], of_k, "p", quantity, 12)
-            grid[place][column].set(xlim=(0, 1), yscale="log")
+            style.log10_axis(grid[place][column], "y")
+            grid[place][column].set_xlim(0, 1)
             grid[place][column].set_xlabel("$p$, probability of a correct response")
         grid[0][column].set_title(f"$k={k}$, $n={N}$", loc="left")
         grid[1][column].set_ylim(1e-4, 1e3)
@@ -110,7 +111,7 @@ def _draw_last_row(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
         style.log2_axis(axes, values)
         axes.set_xlabel(f"${name}$")
         axes.set_ylim(bottom=0)
-    against_n.set_yscale("log")
+    style.log10_axis(against_n, "y")
 
 
 def _draw_panel(axes: Axes, rows: Sequence[Row], x: str, y: str, every: int) -> None:

@@ -117,7 +117,8 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
         above.set_title(_title(experiment, policy), loc="left")
         style.log2_axis(below, sorted({int(row["k"]) for row in rows}))
         below.set_xlabel("k of the objective")
-    grid[0][0].set(yscale="log", ylabel="variance / RSPO's")
+    style.log10_axis(grid[0][0], "y")
+    grid[0][0].set_ylabel("variance / RSPO's")
     grid[1][0].set_ylabel("signal / noise")
     style.legend(result, lines())
     (prompts,), (responses,), (n,) = (

@@ -105,7 +105,7 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
     left, right = result.axes
     left.set(xlabel="training step", ylabel=f"Pass@{rows[0]['metric_k']} of training prompts (%)")
     left.set_title("the same prompts in all", loc="left")
-    right.set_xscale("log")
+    style.log10_axis(right, "x")
     right.set(xlabel="responses drawn in total")
     right.set_title("the same responses in all", loc="left")
     style.legend(result, methods)

@@ -16,6 +16,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure as Picture
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from rspo.experiment import BASE
 from rspo.figures.methods import Method
@@ -159,6 +160,16 @@ def log2_axis(axes: Axes, values: Sequence[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [str(value) for value in values])
     axes.minorticks_off()
+
+
+def log10_axis(axes: Axes, which: str) -> None:
+    """A logarithmic "x" or "y" axis, labelled without exponents, which would be set too small."""
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    )
+    axis.set_minor_formatter(NullFormatter())
 
 
 def legend(picture: Picture, methods: Sequence[Method]) -> None:

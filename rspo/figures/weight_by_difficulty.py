@@ -77,7 +77,8 @@ def picture(rows: Sequence[Row]) -> Picture:
             _draw_panel(axes, [row for row in rows if row["k"] == k], quantity)
         grid[place][0].set_ylabel(label)
     for axes in (*grid[0], *grid[2]):
-        axes.set(yscale="log", ylim=(1e-3, 10))
+        style.log10_axis(axes, "y")
+        axes.set_ylim(1e-3, 10)
     for axes, k in zip(grid[0], KS, strict=True):
         axes.set_title(f"$k={k}$", loc="left")
     for axes in grid[-1]:
