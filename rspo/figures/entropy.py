@@ -109,7 +109,7 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
     several = any(row["seeds"] != 1 for row in rows)
     style.note(
         result,
-        face(experiment, figure, methods),
+        f"{face(experiment, figure, methods)}, "
         f"{experiment.config.training.prompts_per_step} prompts a step",
         f"thin: each step; thick: centred mean of {rows[0]['window']} steps (fewer at the ends)"
         + ("; shaded: lowest to highest seed" if several else ""),

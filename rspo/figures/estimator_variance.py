@@ -110,8 +110,9 @@ def _draw_last_row(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
     for axes, name, values in zip(panels, ("k", "n", "n"), (ALL_KS, NS, NS), strict=True):
         style.log2_axis(axes, values)
         axes.set_xlabel(f"${name}$")
-        axes.set_ylim(bottom=0)
     style.log10_axis(against_n, "y")
+    for axes in (against_k, per_response):
+        axes.set_ylim(bottom=0)
 
 
 def _draw_panel(axes: Axes, rows: Sequence[Row], x: str, y: str, every: int) -> None:

@@ -90,7 +90,7 @@ _FAMILIES = {
     "policy_gradient": Family("#000000", "--", markers="x+12"),
     "grpo": Family(ORANGE, "-.", markers="*XP8", marker_size=6.0),
     "rspo_pass_at_k": Family("Reds"),
-    "rspo_max_at_k": Family("Reds", markers="pXhPd8H*"),
+    "rspo_max_at_k": Family("Reds", markers="Phv8d<>*"),
     "hitchhiking": Family("Blues", filled=False),
 }
 # Of objectives that nobody has chosen a look for, in the order of the registry.
