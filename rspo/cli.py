@@ -135,6 +135,14 @@ def curves(arguments: argparse.Namespace) -> None:
     curves.curves_of_scores(arguments.scores, arguments.output, arguments.k)
 
 
+def gradients(arguments: argparse.Namespace) -> None:
+    from rspo.evaluation.gradients import write_gradients
+
+    _use_one_thread()
+    _skip_pandas()
+    write_gradients(_experiment(arguments), arguments.policy)
+
+
 def tables(arguments: argparse.Namespace) -> None:
     from rspo.evaluation.tables import write_curves_table
 
@@ -318,6 +326,9 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument(
         "--k", type=int, nargs="+", help="with --scores; default: 1, 2, 4, ... up to half of N"
     )
+
+    added = command("gradients", gradients, "signal and variance of every objective's gradient")
+    added.add_argument("policy", help="a cell, or a base policy such as small--base")
 
     command("tables", tables, "write the curves of all policies as one CSV")
 

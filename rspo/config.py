@@ -338,6 +338,29 @@ class Evaluation(Section):
         return self
 
 
+class Gradients(Section):
+    """What `rspo gradients` measures on tiny policies (`rspo.evaluation.gradients`)."""
+
+    policies: tuple[str, ...] = Field(min_length=1)  # names of cells or base policies
+    prompts: int = Field(ge=2)  # the first ones of the training set
+    responses: Positive  # to each prompt
+    n: Positive  # responses of a group
+    k: tuple[Annotated[int, Field(ge=2)], ...] = Field(min_length=1)
+    groupings: Positive  # ways to cut the responses into groups
+    seed: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _whole_groups(self) -> "Gradients":
+        if self.responses % self.n or self.responses < 2 * self.n:
+            raise ValueError(
+                f"responses = {self.responses} must be a multiple of n = {self.n}, at least twice"
+            )
+        wrong = [k for k in self.k if self.n % k]
+        if wrong:
+            raise ValueError(f"k = {wrong[0]} must divide n = {self.n}, as hitchhiking needs")
+        return self
+
+
 class CellSpec(Section):
     """Training cells: one for each combination of the values of k and n."""
 
@@ -399,6 +422,7 @@ class Config(Section):
     verl: VerlSettings | None = None
     rewards: Rewards
     evaluation: Evaluation
+    gradients: Gradients | None = None
     grid: Annotated[dict[Name, Comparison], Field(min_length=1)]
 
     @field_validator("grid", mode="before")

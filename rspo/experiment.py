@@ -125,6 +125,18 @@ class Experiment:
         )
         return list(dict.fromkeys(pairs))
 
+    @property
+    def gradient_policies(self) -> list[str]:
+        """Names of the policies whose gradients are measured.
+
+        Raises: InputError for one that the grid does not have.
+        """
+        settings = self.config.gradients
+        policies = list(settings.policies) if settings else []
+        for policy in policies:
+            self.model_of(policy)
+        return policies
+
     def cell(self, name: str) -> Cell:
         if name not in self.cells:
             raise InputError(
@@ -284,6 +296,9 @@ class Experiment:
 
     def curves(self, policy: str, suite: str) -> Path:
         return self.folder(policy) / "curves" / f"{suite}.parquet"
+
+    def gradients(self, policy: str) -> Path:
+        return self.folder(policy) / "gradients.parquet"
 
 
 def _near(name: str, names: Iterable[str]) -> str:

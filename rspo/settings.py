@@ -105,6 +105,15 @@ def _agreement(experiment: "Experiment", _: str) -> Settings:
     return found | {"against": against, "samples": config.agreement.samples}
 
 
+def _gradients(experiment: "Experiment", _: str) -> Settings:
+    config = experiment.config
+    found = verifier_settings(experiment, config.verifier)
+    found |= config.sampling.model_dump(mode="json")
+    if config.gradients is not None:
+        found["gradients"] = config.gradients.model_dump(mode="json", exclude={"policies"})
+    return found
+
+
 def _curves(experiment: "Experiment", _: str) -> Settings:
     return experiment.config.evaluation.model_dump(mode="json", include={"k", "resamples", "seed"})
 
@@ -133,4 +142,5 @@ _OF_STEP: dict[str, Callable[["Experiment", str], Settings]] = {
     "curves": _curves,
     "claims": _claims,
     "report": _report,
+    "gradients": _gradients,
 }

@@ -92,6 +92,24 @@ CURVES = Table(
     ),
 )
 
+GRADIENTS = Table(
+    "gradients",
+    1,
+    pa.schema(
+        [
+            ("problem_id", pa.string()),  # of the training set
+            ("objective", pa.string()),
+            ("k", pa.int32()),  # of the objective; 1 where it has none
+            ("n", pa.int32()),  # responses of a group
+            ("responses", pa.int32()),  # drawn to the prompt
+            ("correct", pa.float64()),  # share of them
+            ("variance", pa.float64()),  # tr Cov[g] of a group's gradient, unbiased
+            ("signal", pa.float64()),  # |E[g]|^2, unbiased, so it may be below 0
+            ("shared_signal", pa.float64()),  # E[g] times the mean of the other prompts' E[g]
+        ]
+    ),
+)
+
 
 def write_table(path: Path, kind: Table, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write rows in the layout of `kind`, whole or not at all.

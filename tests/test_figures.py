@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from docutils.core import publish_parts
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure as Picture
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
@@ -27,11 +27,15 @@ from matplotlib.text import Text
 from PIL import Image
 
 from rspo.errors import InputError
+from rspo.evaluation.gradients import measured
 from rspo.experiment import BASE, Experiment
 from rspo.figures import (
     FIGURES,
     available,
+    bandit,
+    binary_groups,
     draw,
+    figures_of,
     hitchhiking,
     intro,
     maxk_weight,
@@ -41,7 +45,8 @@ from rspo.figures import (
 from rspo.figures.captions import full_caption
 from rspo.figures.methods import methods_of
 from rspo.files import read_json_lines, write_json_lines
-from rspo.tables import CURVES, read_table, write_table
+from rspo.objectives import OBJECTIVES
+from rspo.tables import CURVES, GRADIENTS, read_table, write_table
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -62,7 +67,7 @@ def experiment_in(root: Path, scale: str = "tiny", **overrides: Any) -> Experime
 
 def write_results(experiment: Experiment, *names: str) -> None:
     """Plausible inputs of the figures named; of all that the scale has if none is."""
-    for figure in (FIGURES[name] for name in names or available(experiment)):
+    for figure in (figures_of(experiment)[name] for name in names or available(experiment)):
         for number, policy in enumerate(figure.policies(experiment)):
             if figure.curves:
                 suite = figure.suite(experiment)
@@ -71,6 +76,31 @@ def write_results(experiment: Experiment, *names: str) -> None:
             if figure.training_logs:
                 log = log_rows(experiment, policy, number)
                 write_json_lines(experiment.training_log(policy), log)
+            if figure.gradients:
+                rows = gradient_rows(experiment, number)
+                write_table(experiment.gradients(policy), GRADIENTS, rows)
+
+
+def gradient_rows(experiment: Experiment, number: int) -> list[dict[str, object]]:
+    """Of the tables that `rspo gradients` writes, with numbers of the right size."""
+    settings = experiment.config.gradients
+    assert settings is not None
+    sizes = {"hitchhiking": 5.0, "grpo": 3.0, "rspo_max_at_k_plugin": 2.0}
+    return [
+        {
+            "problem_id": f"linear/train/{place}",
+            "objective": objective,
+            "k": k,
+            "n": settings.n,
+            "responses": settings.responses,
+            "correct": 0.1 + place / 100,
+            "variance": (50 + place) * sizes.get(objective, 1.0) ** math.log2(2 * k),
+            "signal": 40.0 + 3 * place + 20 * number,
+            "shared_signal": 0.5 + place / 100,
+        }
+        for place in range(settings.prompts)
+        for objective, k in measured(settings)
+    ]
 
 
 def difficulty(experiment: Experiment, policy: str) -> tuple[float, float]:
@@ -126,7 +156,8 @@ def log_rows(experiment: Experiment, cell: str, number: int) -> list[dict[str, o
         level = 0.08 + 0.04 * math.log2(2 * k)
         noise = 0.015 * math.sin(12.9898 * step + 78.233 * number) * math.sin(step / 3 + number)
         entropy = level + (0.35 - level) * math.exp(-6 * step / steps) + noise
-        rows.append({"step": step, "reward": 0.3, "entropy": entropy})
+        solved = {f"pass_at_{2**i}": 0.3 + 0.1 * i + noise for i in range(6)}
+        rows.append({"step": step, "reward": 0.3, "entropy": entropy, **solved})
     return rows
 
 
@@ -149,7 +180,7 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 NAMES = list(FIGURES)
-PAPER = ["fig_entropy", "fig_contamination_free"]
+PAPER = ["fig_entropy", "fig_contamination_free", "fig_sample_efficiency"]
 CURVE_FIGURES = [name for name in NAMES if FIGURES[name].curves]
 
 Drawn = tuple[Picture, list[dict[str, str]]]
@@ -188,6 +219,29 @@ def bands_of(picture: Picture, axes: int) -> dict[str, set[tuple[float, float]]]
     areas = [c for c in picture.axes[axes].collections if isinstance(c, PolyCollection)]
     corners = {str(area.get_gid()): np.asarray(area.get_paths()[0].vertices) for area in areas}
     return {name: {(float(x), float(y)) for x, y in of_area} for name, of_area in corners.items()}
+
+
+def whiskers_of(picture: Picture, axes: int) -> dict[str, list[tuple[float, float, float]]]:
+    """Vertical lines of a panel by their name: x, lower end, upper end."""
+    found = {}
+    for lines in picture.axes[axes].collections:
+        if isinstance(lines, LineCollection):
+            ends = [np.asarray(segment) for segment in lines.get_segments()]
+            assert all(x0 == x1 for (x0, _), (x1, _) in ends)
+            found[str(lines.get_gid())] = [
+                (float(x), float(low), float(high)) for (x, low), (_, high) in ends
+            ]
+    return found
+
+
+def ends_in(
+    rows: list[dict[str, str]], line: str, x: str, low: str, high: str
+) -> dict[str, list[tuple[float, float, float]]]:
+    """The whiskers that the CSV asks for."""
+    found: dict[str, list[tuple[float, float, float]]] = {}
+    for row in rows:
+        found.setdefault(row[line], []).append((float(row[x]), float(row[low]), float(row[high])))
+    return found
 
 
 def bars_of(picture: Picture, axes: int) -> dict[str, list[float]]:
@@ -239,6 +293,11 @@ def test_curves_show_the_csv(drawn: dict[tuple[str, str], Drawn], scale: str, na
         low, high = (grouped(panel, ("method",), "k", end) for end in ("low", "high"))
         bands = {name: {*low[name], *high[name]} for name in low}
         assert bands_of(picture, axes) == bands
+        assert "Base" in lines_of(picture, axes)
+        several = [row for row in panel if int(row["seeds"]) > 1]
+        assert bool(several) == (scale == "paper")
+        whiskers = ends_in(several, "method", "k", "lowest", "highest")
+        assert whiskers_of(picture, axes) == whiskers
         assert {f"{row['problems']} problems" for row in panel} == {
             picture.axes[axes].get_title(loc="right")
         }
@@ -252,9 +311,107 @@ def test_entropy_shows_the_csv(drawn: dict[tuple[str, str], Drawn]) -> None:
             for method, line in grouped(rows, ("method",), "step", quantity).items():
                 expected[f"{method}/{quantity}"] = line
         assert lines_of(picture, 0) == expected
+        assert bands_of(picture, 0) == (seed_bands(rows, "step") if scale == "paper" else {})
         assert {f"mean of {row['window']} steps" for row in rows} == {
             " ".join(picture.get_supxlabel().split()).split("centred ")[1].split(" (")[0]
         }
+
+
+def seed_bands(rows: list[dict[str, str]], x: str) -> dict[str, set[tuple[float, float]]]:
+    low, high = (grouped(rows, ("method",), x, end) for end in ("lowest", "highest"))
+    return {name: {*low[name], *high[name]} for name in low}
+
+
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_sample_efficiency_shows_the_csv(drawn: dict[tuple[str, str], Drawn], scale: str) -> None:
+    picture, rows = drawn[scale, "fig_sample_efficiency"]
+    for axes, x in enumerate(("step", "responses")):
+        assert lines_of(picture, axes) == grouped(rows, ("method",), x, "smoothed")
+        assert bands_of(picture, axes) == (seed_bands(rows, x) if scale == "paper" else {})
+    (k,) = {row["metric_k"] for row in rows}
+    assert f"Pass@{k} " in picture.axes[0].get_ylabel()
+
+
+def of_lines(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Rows of the objectives that have a line; the others' numbers are the same as their line's."""
+    shown = {method.objective for method in binary_groups.lines()}
+    numbers = {
+        tuple(v for key, v in row.items() if key != "objective")
+        for row in rows
+        if row["objective"] in shown
+    }
+    for row in rows:
+        assert tuple(v for key, v in row.items() if key != "objective") in numbers
+    assert {row["objective"] for row in rows} == set(OBJECTIVES)
+    return [row for row in rows if row["objective"] in shown]
+
+
+def test_weight_by_difficulty_shows_the_csv(drawn: dict[tuple[str, str], Drawn]) -> None:
+    picture, rows = drawn["tiny", "fig_weight_by_difficulty"]
+    places = product(("correct_weight", "wrong_weight", "update"), ("2", "4", "8"))
+    for axes, (quantity, k) in enumerate(places):
+        panel = [row for row in of_lines(rows) if row["k"] == k]
+        assert lines_of(picture, axes) == grouped(panel, ("line",), "p", quantity)
+
+
+def test_estimator_variance_shows_the_csv(drawn: dict[tuple[str, str], Drawn]) -> None:
+    picture, rows = drawn["tiny", "fig_estimator_variance"]
+    for axes, (quantity, k) in enumerate(product(("variance", "signal_to_noise"), ("2", "4", "8"))):
+        panel = [row for row in of_lines(rows) if (row["panel"], row["k"]) == ("p", k)]
+        assert lines_of(picture, axes) == grouped(panel, ("line",), "p", quantity)
+    last = (("k", "signal_to_noise"), ("n", "signal_to_noise"), ("n", "per_response"))
+    for axes, (x, quantity) in enumerate(last, start=6):
+        panel = [row for row in of_lines(rows) if row["panel"] == x]
+        assert lines_of(picture, axes) == grouped(panel, ("line",), x, quantity)
+
+
+def test_bandit_shows_the_csv(drawn: dict[tuple[str, str], Drawn]) -> None:
+    picture, rows = drawn["tiny", "fig_bandit"]
+    panels = ("policy", "pass_at_k", "signal_to_noise", "per_response")
+    for axes, name in enumerate(panels):
+        panel = [row for row in rows if row["panel"] == name]
+        assert lines_of(picture, axes) == grouped(panel, ("line",), "x", "y")
+    assert {row["panel"] for row in rows} == set(panels)
+    for share in bandit.RULE_SHARES:
+        assert f" {share:g}" in picture.get_supxlabel()
+
+
+def test_gradient_variance_shows_the_csv(
+    tiny: Experiment, drawn: dict[tuple[str, str], Drawn]
+) -> None:
+    picture, rows = drawn["tiny", "fig_gradient_variance"]
+    policies = tiny.gradient_policies
+    quantities = ("multiple", "signal_to_noise")
+    for axes, (quantity, policy) in enumerate(product(quantities, policies)):
+        panel = [row for row in of_lines(rows) if row["policy"] == policy and row[quantity]]
+        assert lines_of(picture, axes) == grouped(panel, ("line",), "k", quantity)
+        whiskers = ends_in(panel, "line", "k", f"{quantity}_low", f"{quantity}_high")
+        assert whiskers_of(picture, axes) == whiskers
+    assert {row["policy"] for row in rows} == set(policies)
+    face = " ".join(picture.get_supxlabel().split())
+    assert {
+        f"{r['prompts']} training prompts, {r['responses']} responses each, groups of n = {r['n']}"
+        for r in rows
+    } == {face.split("seed, ")[1].split(" whiskers")[0]}
+
+
+def test_gradient_variance_is_the_mean_over_the_tables_prompts(
+    tiny: Experiment, drawn: dict[tuple[str, str], Drawn]
+) -> None:
+    _, rows = drawn["tiny", "fig_gradient_variance"]
+    for row in rows:
+        table = read_table(tiny.gradients(row["policy"]), GRADIENTS)
+
+        def mean(key: str, objective: str, k: str = row["k"], table: Any = table) -> float:
+            return fmean(r[key] for r in table if (r["objective"], r["k"]) == (objective, int(k)))
+
+        variance = mean("variance", row["objective"])
+        assert float(row["variance"]) == pytest.approx(variance)
+        ratio = mean("signal", row["objective"]) / variance
+        assert float(row["signal_to_noise"]) == pytest.approx(ratio)
+        if row["multiple"]:
+            reference = mean("variance", "rspo_pass_at_k")
+            assert float(row["multiple"]) == pytest.approx(variance / reference)
 
 
 def test_intro_shows_the_csv(drawn: dict[tuple[str, str], Drawn]) -> None:
@@ -485,6 +642,9 @@ def test_curves_are_means_over_seeds(
             for key in ("estimate", "low", "high"):
                 seeds = [tables[policy][point][key] for policy in method.policies]
                 assert float(row[key]) == pytest.approx(unit * fmean(seeds))
+            seeds = [unit * tables[policy][point]["estimate"] for policy in method.policies]
+            ends = [float(row["lowest"]), float(row["highest"])]
+            assert ends == pytest.approx([min(seeds), max(seeds)])
             assert int(row["seeds"]) == len(method.policies)
     assert not rows
     assert sorted(p for m in methods for p in m.policies) == sorted(figure.policies(experiment))
@@ -601,7 +761,7 @@ def test_text_is_readable_and_whole(
         assert apart, (text.get_text(), other.get_text())
 
 
-@pytest.mark.parametrize(("scale", "name"), [key for key in ALL if FIGURES[key[1]].grids])
+@pytest.mark.parametrize(("scale", "name"), [key for key in ALL if FIGURES[key[1]].of_results])
 def test_face_says_what_is_shown(
     request: pytest.FixtureRequest, drawn: dict[tuple[str, str], Drawn], scale: str, name: str
 ) -> None:
@@ -610,11 +770,14 @@ def test_face_says_what_is_shown(
     face = " ".join(picture.get_supxlabel().split())
     (model,) = {experiment.model_of(policy) for policy in FIGURES[name].policies(experiment)}
     assert f"{scale} scale, {experiment.config.models[model].label}" in face
-    seeds = {int(row["seeds"]) for row in rows}
+    seeds = {int(row.get("seeds", 1)) for row in rows}
     assert re.search(r"(\d+) seeds?\b", face)[1] == str(max(seeds))  # type: ignore[index]
+    if FIGURES[name].training_logs:
+        assert f"{experiment.config.training.prompts_per_step} prompts a step" in face
     if FIGURES[name].curves:
         assert f"{experiment.config.evaluation.samples} samples a problem" in face
         assert "95 % over resampled problems" in face
+        assert ("whiskers: lowest to highest seed" in face) == (max(seeds) > 1)
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -762,7 +925,9 @@ def test_incomplete_training_log(tmp_path: Path, change: Any, message: str) -> N
 
 def test_grid_that_the_config_lacks(tiny: Experiment, paper: Experiment) -> None:
     assert available(tiny) == NAMES
-    assert available(paper) == list(FIGURES)
+    assert available(paper) == [n for n in FIGURES if n != "fig_gradient_variance"]
+    with pytest.raises(InputError, match=r"config/paper.yaml: .* needs the section gradients"):
+        draw(paper, "fig_gradient_variance")
     config = tiny.config.model_copy(update={"grid": {"main": tiny.config.grid["main"]}})
     smaller = replace(tiny, config=config)
     assert "fig_contamination_free" not in available(smaller)
@@ -781,11 +946,63 @@ def test_grids_that_cannot_share_panels(tmp_path: Path) -> None:
     grid = {"grpo": {"suite": "contamination_free"}}
     with pytest.raises(InputError, match=r"grid\.grpo\.suite = contamination_free"):
         draw(experiment_in(tmp_path, "paper", grid=grid), "fig_grpo")
-    cells = [{"model": "medium", "objective": "grpo", "n": 16}]
-    experiment = experiment_in(tmp_path, grid={"grpo": {"cells": cells}})
-    write_results(experiment, "fig_grpo")
-    with pytest.raises(InputError, match="shows one model, found medium, small"):
-        draw(experiment, "fig_grpo")
+
+
+# What a user may add to the grid, under a name that nothing else knows.
+MINE = {
+    "lr-sweep": {
+        "suite": "standard",
+        "cells": [
+            {"model": "small", "objective": "rspo_pass_at_k", "k": [2, 4], "n": 8},
+            {"model": "small", "objective": "rspo_max_at_k", "k": [2, 4], "n": 8},
+            {"model": "small", "objective": "rspo_pass_at_k_plugin", "k": 4, "n": 8},
+        ],
+    },
+    "sizes": {
+        "suite": "contamination_free",
+        "cells": [
+            {"model": model, "objective": objective, "n": 16}
+            for model in ("small", "medium")
+            for objective in ("policy_gradient", "grpo")
+        ],
+    },
+    "lengths": {
+        "suite": "standard",
+        "cells": [
+            {"model": "small", "objective": "hitchhiking", "k": 4, "n": 8, "reward": "length"}
+        ],
+    },
+}
+
+
+def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> None:
+    experiment = experiment_in(tmp_path, grid=MINE)
+    assert available(experiment) == [*NAMES, "fig_lr-sweep", "fig_sizes", "fig_lengths"]
+    for name, grid in zip(available(experiment)[-3:], MINE, strict=True):
+        write_results(experiment, name)
+        draw(experiment, name)
+        figure = figures_of(experiment)[name]
+        assert figure.metric == ("max_at_k" if grid == "lengths" else "pass_at_k")
+        assert grid in figure.caption
+        with figure.outputs(experiment)[2].open() as stream:
+            rows = list(csv.DictReader(stream))
+        methods = methods_of(experiment, figure)
+        assert list(dict.fromkeys(row["method"] for row in rows)) == [m.label for m in methods]
+        looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
+        assert len(looks) == len(methods)
+        assert sorted(p for m in methods for p in m.policies) == sorted(figure.policies(experiment))
+    labels = [m.label for m in methods_of(experiment, figures_of(experiment)["fig_sizes"])]
+    small, medium = "Small (0.1M)", "Medium (0.25M)"
+    assert labels == [f"{m}, {size}" for size in (small, medium) for m in ("PG", "GRPO")] + [
+        f"Base, {small}",
+        f"Base, {medium}",
+    ]
+
+
+def test_a_comparison_that_would_take_another_figures_name(tmp_path: Path) -> None:
+    experiment = experiment_in(tmp_path, grid={"intro": MINE["sizes"]})
+    with pytest.raises(InputError, match=r"config/tiny.yaml: grid.intro would be drawn as fig_int"):
+        available(experiment)
 
 
 def test_objectives_without_a_look_of_their_own(tmp_path: Path) -> None:
@@ -796,7 +1013,7 @@ def test_objectives_without_a_look_of_their_own(tmp_path: Path) -> None:
     ]
     experiment = experiment_in(tmp_path, grid={"main": {"cells": cells}})
     methods = methods_of(experiment, FIGURES["fig_main"])
-    assert methods[1].label == "rspo pass at k plugin k=4"
+    assert methods[1].label == "RSPO plug-in k=4"
     looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
     assert len(looks) == len(methods) == 8
 

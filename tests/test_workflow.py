@@ -66,6 +66,7 @@ def test_all_at_tiny_scale_is_25_cells_two_bases_and_their_evaluation(planning: 
     # Five benchmarks for all policies, two more for the eight of the contamination-free figure.
     assert plan["sample"] == plan["score"] == 27 * 5 + 8 * 2
     assert plan["curves"] == 27 + 8
+    assert plan["gradients"] == 2
 
 
 def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
@@ -106,6 +107,32 @@ def test_a_comparison_can_be_left_out_on_the_command_line(planning: Path) -> Non
     left_out = "grid={model_size: null, max_at_k: null, grpo: null, scalability: null}"
     plan = jobs(snakemake(planning, "-n", "all", "--config", left_out, "engine=verl"))
     assert (plan["train"], plan["pretrain"]) == (7, 1)
+
+
+def test_a_comparison_of_ones_own_needs_no_other_change(planning: Path) -> None:
+    cell = {"model": "small", "objective": "rspo_pass_at_k_plugin", "k": 4, "n": 8}
+    mine = {"suite": "contamination_free", "cells": [cell]}
+    config = ["--config", f"grid={json.dumps({'my-sweep': mine})}"]
+    plan = jobs(snakemake(planning, "-n", "reports/fig_my-sweep.pdf", *config))
+    assert plan.pop("total") == 17
+    assert plan == {
+        "prepare": 3,
+        "pretrain": 1,
+        "train": 1,
+        "sample": 4,
+        "score": 4,
+        "curves": 2,
+        "figure": 1,
+        "publish_figure": 1,
+    }
+    assert jobs(snakemake(planning, "-n", "all", *config))["train"] == 26
+
+
+def test_a_comparison_that_would_take_another_figures_name_stops(planning: Path) -> None:
+    mine = {"suite": "standard", "cells": [{"model": "small", "objective": "grpo", "n": 8}]}
+    done = snakemake(planning, "-n", "all", "--config", f"grid={json.dumps({'intro': mine})}")
+    assert done.returncode != 0
+    assert "grid.intro would be drawn as fig_intro" in done.stdout + done.stderr
 
 
 def test_more_seeds_add_cells(planning: Path) -> None:

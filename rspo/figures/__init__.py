@@ -4,7 +4,8 @@
     for name in available(experiment):
         draw(experiment, name)
 
-A new figure is one module here and one line in `FIGURES`. The module has
+A comparison of the config's grid that no figure here draws gets one of its own, of the same kind as
+fig_main. Any other new figure is one module here and one line in `FIGURES`. The module has
 
     COLUMNS: dict[str, str]          the CSV's columns and what each holds
     numbers(...) -> list[Row]        every number to be drawn, one dict a row
@@ -17,6 +18,7 @@ Importing this package imports neither numpy nor matplotlib: the Snakefile reads
 """
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,6 +45,8 @@ class Figure:
         base policies too.
     metric: which rows of those curves.
     training_logs: whether it reads `experiment.training_log(cell)` of its policies.
+    gradients: whether it reads `experiment.gradients(policy)` of the policies that the config's
+        section gradients names.
     """
 
     name: str
@@ -53,13 +57,21 @@ class Figure:
     curves: bool = False
     metric: str = "pass_at_k"
     training_logs: bool = False
+    gradients: bool = False
+
+    @property
+    def of_results(self) -> bool:
+        """Whether it shows what an experiment measured, and not formulas alone."""
+        return bool(self.grids) or self.gradients
 
     def policies(self, experiment: "Experiment") -> list[str]:
         """Names of the policies it draws, base ones first, each once; none for formulas.
 
-        Raises: InputError for a grid that the config lacks.
+        Raises: InputError for a grid or section that the config lacks.
         """
         self.require(experiment)
+        if self.gradients:
+            return experiment.gradient_policies
         bases = [base for grid in self.grids for base in experiment.bases_of(grid)]
         cells = [
             cell.name
@@ -91,6 +103,7 @@ class Figure:
         return [
             *(experiment.curves(policy, suite) for policy in policies if self.curves),
             *(experiment.training_log(policy) for policy in policies if self.training_logs),
+            *(experiment.gradients(policy) for policy in policies if self.gradients),
         ]
 
     def outputs(self, experiment: "Experiment") -> list[Path]:
@@ -101,7 +114,7 @@ class Figure:
     def settings(self, experiment: "Experiment") -> dict[str, Any]:
         """What of the config decides the figure, its inputs' content aside, as plain data."""
         chosen: dict[str, Any] = {"figure": self.name}
-        if not self.grids:
+        if not self.of_results:
             return chosen
         policies = self.policies(experiment)
         models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
@@ -116,24 +129,36 @@ class Figure:
             chosen["k"] = list(experiment.config.evaluation.k)
         if self.training_logs:
             chosen["steps"] = experiment.config.training.steps
+            chosen["prompts_per_step"] = experiment.config.training.prompts_per_step
         return chosen
 
-    def require(self, experiment: "Experiment") -> None:
-        """Raises: InputError that names the grids that the config lacks, if any."""
+    def lacks(self, experiment: "Experiment") -> str:
+        """What it needs of the config and this scale has not; empty if nothing."""
         has = experiment.config.grid
         lacking = [grid for grid in self.grids if grid not in has]
         if lacking:
-            raise InputError(
-                f"config/{experiment.scale}.yaml: {self.name} needs grid {', '.join(lacking)}, "
-                f"which this scale lacks; it has {', '.join(has)}"
+            return (
+                f"needs grid {', '.join(lacking)}, which this scale lacks; it has {', '.join(has)}"
             )
+        if self.gradients and experiment.config.gradients is None:
+            return "needs the section gradients, which this scale lacks"
+        return ""
+
+    def require(self, experiment: "Experiment") -> None:
+        """Raises: InputError that names what the config lacks, if anything."""
+        if lacking := self.lacks(experiment):
+            raise InputError(f"config/{experiment.scale}.yaml: {self.name} {lacking}")
 
 
 _BANDS = (
-    "bands are 95 % intervals over resampled problems (averaged over seeds, whose own spread they "
-    "leave out; all methods answer the same problems, so bands may overlap where paired "
-    "differences are clear)"
+    "bands are 95 % intervals over resampled problems, averaged over seeds (all methods answer the "
+    "same problems, so bands may overlap where paired differences are clear); whiskers, with "
+    "several training seeds, reach from the lowest to the highest"
 )
+_SHOWS = {
+    "pass_at_k": "Accuracy (Pass@k)",
+    "max_at_k": "Max@k, the expected best reward of k responses,",
+}
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -186,7 +211,7 @@ FIGURES: dict[str, Figure] = {
             "entropy",
             "Entropy of the policy (mean over tokens, in nats) at each training step for policy "
             "gradient (PG) and RSPO; thin: each step, averaged over seeds; thick: its centred "
-            "moving average; no error is drawn.",
+            "moving average; shaded, with several training seeds: from the lowest to the highest.",
             grids=("main",),
             objectives=("policy_gradient", "rspo_pass_at_k"),
             training_logs=True,
@@ -229,14 +254,96 @@ FIGURES: dict[str, Figure] = {
             grids=("main", "grpo"),
             curves=True,
         ),
+        Figure(
+            "fig_weight_by_difficulty",
+            "weight_by_difficulty",
+            "What each objective does with a prompt that is solved with probability p, in exact "
+            "expectation: the total weight of correct responses (top), of wrong ones (middle), and "
+            "the update of p's logit that follows from both (bottom); RSPO and the baseline have "
+            "the same update, and the baseline pays wrong responses for it.",
+        ),
+        Figure(
+            "fig_estimator_variance",
+            "estimator_variance",
+            "Exact variance (top) and signal-to-noise ratio, the squared mean over the variance, "
+            "of each objective's gradient for a policy with a single logit, against the "
+            "probability p of a correct response, the objective's k, and the number n of "
+            "responses; bottom right: the ratio divided by n, what each response brings.",
+        ),
+        Figure(
+            "fig_bandit",
+            "bandit",
+            "A policy that must bet on one of six hidden strategies: the best policy for each k "
+            "and its Pass@k (top), and the signal-to-noise ratio of one prompt's gradient at the "
+            "uniform policy, of RSPO and of the baseline, whose optima are the same (bottom); all "
+            "values are exact.",
+        ),
+        Figure(
+            "fig_sample_efficiency",
+            "sample_efficiency",
+            "Pass@k of the training prompts while RSPO is trained with different numbers n of "
+            "responses per prompt, against the training step (left) and against the responses "
+            "drawn in total (right); moving averages; shaded, with several training seeds: from "
+            "the lowest to the highest.",
+            grids=("scalability",),
+            training_logs=True,
+        ),
+        Figure(
+            "fig_gradient_variance",
+            "gradient_variance",
+            "Variance of each objective's gradient as a multiple of RSPO's at the same k (top) and "
+            "its signal-to-noise ratio (bottom), estimated without bias from responses to training "
+            "prompts, before and after training; whiskers are 95 % intervals over prompts.",
+            gradients=True,
+        ),
     )
 }
 
 
+def figures_of(experiment: "Experiment") -> dict[str, Figure]:
+    """Every figure by name: those of `FIGURES`, then fig_<comparison> for each comparison of the
+    config that none of those draws.
+
+    Raises: InputError for a comparison whose figure would have another one's name.
+    """
+    drawn = {grid for figure in FIGURES.values() for grid in figure.grids}
+    found = dict(FIGURES)
+    for grid, comparison in experiment.config.grid.items():
+        if grid in drawn:
+            continue
+        if f"fig_{grid}" in FIGURES:
+            raise InputError(
+                f"config/{experiment.scale}.yaml: grid.{grid} would be drawn as fig_{grid}, which "
+                "is another figure's name; choose another name for the comparison"
+            )
+        binary = any(spec.reward == "binary" for spec in comparison.cells)
+        metric = "pass_at_k" if binary else "max_at_k"
+        found[f"fig_{grid}"] = Figure(
+            f"fig_{grid}",
+            "curves",
+            f"{_SHOWS[metric]} of the policies of the comparison {grid}; {_BANDS}.",
+            grids=(grid,),
+            curves=True,
+            metric=metric,
+        )
+    return found
+
+
 def available(experiment: "Experiment") -> list[str]:
-    """Names of the figures whose grids the config has, those of formulas included."""
-    has = set(experiment.config.grid)
-    return [name for name, figure in FIGURES.items() if has.issuperset(figure.grids)]
+    """Names of the figures that the config has what it takes for, those of formulas included."""
+    return [name for name, figure in figures_of(experiment).items() if not figure.lacks(experiment)]
+
+
+def named(figures: Mapping[str, Figure], name: str) -> Figure:
+    """One of the figures.
+
+    Raises: InputError for an unknown name.
+    """
+    if name not in figures:
+        close = difflib.get_close_matches(name, figures, n=1)
+        hint = f"; did you mean {close[0]}?" if close else ""
+        raise InputError(f"no figure {name!r}{hint}; has {', '.join(figures)}")
+    return figures[name]
 
 
 def draw(experiment: "Experiment", name: str) -> None:
@@ -248,11 +355,8 @@ def draw(experiment: "Experiment", name: str) -> None:
     Raises: InputError for an unknown figure, one whose grid the config lacks, and for inputs that
         are missing or incomplete.
     """
-    if name not in FIGURES:
-        close = difflib.get_close_matches(name, FIGURES, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise InputError(f"no figure {name!r}{hint}; has {', '.join(FIGURES)}")
-    FIGURES[name].require(experiment)
+    figure = named(figures_of(experiment), name)
+    figure.require(experiment)
     from rspo.figures.drawing import draw_files  # here, because it imports matplotlib
 
-    draw_files(experiment, FIGURES[name])
+    draw_files(experiment, figure)

@@ -4,7 +4,8 @@ One estimate of a seed is the unbiased one of `rspo.evaluation`, averaged over p
 seeds are averaged, and so are the ends of their intervals: seeds answer the same problems, so the
 errors that come from the choice of problems do not average out between seeds, and the mean of the
 intervals is at least as wide as the interval of the mean (the standard deviation of a mean is at
-most the mean of the standard deviations). The spread between seeds is not in the band.
+most the mean of the standard deviations). The spread between seeds is not in the band; a whisker
+from the lowest to the highest seed shows it.
 """
 
 import math
@@ -34,6 +35,8 @@ COLUMNS = {
     "estimate": "y: Pass@k in %, or Max@k in units of reward; mean over seeds",
     "low": "lower end of the band, mean over seeds of the 95 % intervals over resampled problems",
     "high": "upper end of the band",
+    "lowest": "lower end of the whisker: the estimate of the lowest seed",
+    "highest": "upper end of the whisker: the estimate of the highest seed",
     "seeds": "training seeds averaged",
     "problems": "in the benchmark",
     "samples": "per problem",
@@ -97,6 +100,8 @@ def _row(figure: Figure, method: Method, point: _Point, seeds: list[dict[str, An
         "n": "" if method.n is None else method.n,
         "k": k,
         **{key: unit * fmean(s[key] for s in seeds) for key in ("estimate", "low", "high")},
+        "lowest": unit * min(s["estimate"] for s in seeds),
+        "highest": unit * max(s["estimate"] for s in seeds),
         "seeds": len(seeds),
         "problems": seeds[0]["problems"],
         "samples": seeds[0]["samples"],
@@ -119,7 +124,8 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
     _label_axes(result, figure)
     style.legend(result, methods)
     samples = sorted({int(row["samples"]) for row in rows})
-    over_seeds = ", averaged over seeds" if experiment.config.seeds > 1 else ""
+    several = any(row["seeds"] != 1 for row in rows)
+    over_seeds = ", mean over seeds; whiskers: lowest to highest seed" if several else ""
     style.note(
         result,
         f"{face(experiment, figure, methods)}, {' or '.join(map(str, samples))} samples a problem",
@@ -142,6 +148,9 @@ def _draw_panel(axes: Axes, rows: Sequence[Row], methods: Sequence[Method]) -> N
             x, low, high, color=look["color"], alpha=0.07, linewidth=0, gid=method.label
         )
         axes.plot(x, y, **look, zorder=height, gid=method.label)
+        if any(point["seeds"] != 1 for point in points):
+            lowest, highest = ([point[key] for point in points] for key in ("lowest", "highest"))
+            axes.vlines(x, lowest, highest, color=look["color"], linewidth=0.8, gid=method.label)
     style.log2_axis(axes, sorted({int(row["k"]) for row in rows}))
 
 

@@ -22,7 +22,7 @@ Row = Mapping[str, str | int | float]
 def draw_files(experiment: "Experiment", figure: "Figure") -> None:
     """Write a figure's .pdf, .png and .csv, and the provenance of each."""
     module: Any = import_module(f"rspo.figures.{figure.module}")
-    context = (experiment, figure) if figure.grids else ()
+    context = (experiment, figure) if figure.of_results else ()
     with style.applied():
         rows: list[Row] = module.numbers(*context)
         picture: Picture = module.picture(rows, *context)

@@ -1,23 +1,21 @@
 """Entropy of the policy while it is trained (the paper's figure 7, section 5.2).
 
 The entropy of a step is the one the trainer logs: the mean over the tokens of the step's responses
-of -sum_t p(t) log p(t), in nats. Seeds are averaged step by step. The smoothed line is the mean of
-the steps at most `half_window` away, of fewer at both ends.
+of -sum_t p(t) log p(t), in nats. Seeds are averaged step by step; the band reaches from the lowest
+to the highest seed's smoothed line.
 """
 
-import math
 from collections.abc import Sequence
 from statistics import fmean
 
 from matplotlib.figure import Figure as Picture
 
-from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.figures import Figure, style
 from rspo.figures.drawing import Row
-from rspo.figures.inputs import command, require_files
+from rspo.figures.inputs import require_files
 from rspo.figures.methods import face, methods_of
-from rspo.files import read_json_lines
+from rspo.figures.training_logs import logged, smoothed
 
 COLUMNS = {
     "method": "line, as the legend names it",
@@ -26,6 +24,8 @@ COLUMNS = {
     "step": "x: of training, from 1",
     "entropy": "thin line: token mean in nats, mean over seeds",
     "smoothed": "thick line: mean of `entropy` over the steps within the window around this one",
+    "lowest": "lower end of the band: the lowest of the seeds' own smoothed lines",
+    "highest": "upper end of the band",
     "window": "steps in that window, fewer at both ends",
     "seeds": "training seeds averaged",
 }
@@ -44,9 +44,10 @@ def numbers(experiment: Experiment, figure: Figure) -> list[Row]:
     require_files(experiment, figure)
     rows: list[Row] = []
     for method in methods_of(experiment, figure):
-        seeds = [_entropy(experiment, policy) for policy in method.policies]
+        seeds = [logged(experiment, policy, "entropy") for policy in method.policies]
         entropy = [fmean(values) for values in zip(*seeds, strict=True)]
         half = half_window(len(entropy))
+        lines = [smoothed(values, half) for values in seeds]
         for index, value in enumerate(entropy):
             rows.append(
                 {
@@ -55,32 +56,14 @@ def numbers(experiment: Experiment, figure: Figure) -> list[Row]:
                     "n": "" if method.n is None else method.n,
                     "step": index + 1,
                     "entropy": value,
-                    "smoothed": fmean(entropy[max(0, index - half) : index + half + 1]),
+                    "smoothed": fmean(line[index] for line in lines),
+                    "lowest": min(line[index] for line in lines),
+                    "highest": max(line[index] for line in lines),
                     "window": 2 * half + 1,
                     "seeds": len(seeds),
                 }
             )
     return rows
-
-
-def _entropy(experiment: Experiment, cell: str) -> list[float]:
-    """A cell's entropy at step 1, 2, ... to the end of its training."""
-    path = experiment.training_log(cell)
-    log = read_json_lines(path)
-    steps = experiment.config.training.steps
-    found = [row.get("step") for row in log]
-    if found != list(range(1, steps + 1)):
-        raise InputError(
-            f"{path}: has {len(found)} rows, expected one for each step 1 to {steps} in order; "
-            f"finish or remake it with `{command(experiment, path)}`"
-        )
-    for row in log:
-        value = row.get("entropy")
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            raise InputError(
-                f"{path}, line {row['step']}: entropy is {value!r}, expected a finite number"
-            )
-    return [float(row["entropy"]) for row in log]
 
 
 def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Picture:
@@ -90,7 +73,18 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
     for method in methods:
         points = [row for row in rows if row["method"] == method.label]
         steps = [row["step"] for row in points]
-        look = style.line(method) | {"marker": "none"}
+        look = style.line(method)
+        if any(row["seeds"] != 1 for row in points):
+            lowest, highest = ([r[key] for r in points] for key in ("lowest", "highest"))
+            axes.fill_between(
+                steps,
+                lowest,
+                highest,
+                color=look["color"],
+                alpha=0.15,
+                linewidth=0,
+                gid=method.label,
+            )
         axes.plot(
             steps,
             [row["entropy"] for row in points],
@@ -103,7 +97,7 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
         axes.plot(
             steps,
             [row["smoothed"] for row in points],
-            **style.line(method),
+            **look,
             markevery=max(1, len(points) // 6),
             clip_on=False,  # markers at the edge are whole
             gid=f"{method.label}/smoothed",
@@ -112,9 +106,12 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
     axes.set_ylabel("entropy (nats a token)")
     axes.set_xlim(0, len({row["step"] for row in rows}))
     style.legend(result, methods)
+    several = any(row["seeds"] != 1 for row in rows)
     style.note(
         result,
-        face(experiment, figure, methods),
-        f"thin: each step; thick: centred mean of {rows[0]['window']} steps (fewer at the ends)",
+        f"{face(experiment, figure, methods)}, "
+        f"{experiment.config.training.prompts_per_step} prompts a step",
+        f"thin: each step; thick: centred mean of {rows[0]['window']} steps (fewer at the ends)"
+        + ("; shaded: lowest to highest seed" if several else ""),
     )
     return result

@@ -4,7 +4,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rspo.errors import InputError
 from rspo.experiment import BASE, Cell
 from rspo.objectives import OBJECTIVES, KRule
 
@@ -19,17 +18,21 @@ _LABELS = {
     "rspo_pass_at_k": "RSPO",
     "rspo_max_at_k": "RSPO",
     "hitchhiking": "Baseline",
+    "rspo_pass_at_k_plugin": "RSPO plug-in",
+    "rspo_max_at_k_plugin": "RSPO Max@k plug-in",
 }
+# Where both RSPO are drawn.
+_FULL_LABELS = {"rspo_pass_at_k": "RSPO Pass@k", "rspo_max_at_k": "RSPO Max@k"}
 
 
 @dataclass(frozen=True)
 class Method:
     """One line: the cells that differ in nothing but the seed, or the base policy.
 
-    objective: of the cells; "base" for the base policy.
+    objective: of the cells; "base" for a base policy.
     k, n: of the cells; None where it has none.
     position, family: this is number `position` (from 0) of the `family` lines of its objective,
-        by k and then n: what shade, width and marker follow.
+        by k, n, reward and model: what shade, width and marker follow.
     """
 
     label: str
@@ -42,44 +45,45 @@ class Method:
 
 
 def methods_of(experiment: "Experiment", figure: "Figure") -> list[Method]:
-    """The lines of a figure in the order of its grids, the base policy last.
-
-    Raises: InputError if its grids have several models, whose lines would look the same.
-    """
+    """The lines of a figure in the order of its grids, the base policies last."""
     policies = figure.policies(experiment)
-    models = sorted({experiment.model_of(policy) for policy in policies})
-    if len(models) != 1:
-        raise InputError(
-            f"config/{experiment.scale}.yaml: {figure.name} draws grid {', '.join(figure.grids)} "
-            f"and shows one model, found {', '.join(models) or 'none that it could draw'}; "
-            "give each model a grid of its own, as model_size has"
-        )
+    models = list(dict.fromkeys(experiment.model_of(policy) for policy in policies))
+    names = {model: experiment.config.models[model].label for model in models}
     cells = [experiment.cell(policy) for policy in policies if policy in experiment.cells]
-    bases = tuple(policy for policy in policies if policy not in experiment.cells)
-    methods = trained_methods(cells)
-    if bases:
-        methods.append(Method("Base", BASE, None, None, bases))
+    methods = trained_methods(cells, names)
+    bases = [policy for policy in policies if policy not in experiment.cells]
+    for position, base in enumerate(bases):
+        label = "Base" if len(names) == 1 else f"Base, {names[experiment.model_of(base)]}"
+        methods.append(Method(label, BASE, None, None, (base,), position, len(bases)))
     return methods
 
 
-def trained_methods(cells: list[Cell]) -> list[Method]:
-    """The lines of some cells of one model; those that differ only in their seeds are one line."""
-    seeds: dict[tuple[str, int, int, str], list[str]] = defaultdict(list)
+_Key = tuple[int, int, str, str]  # k, n, reward, model
+
+
+def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
+    """The lines of some cells; those that differ only in their seeds are one line.
+
+    Args:
+        names: of each model, as a label says it.
+    """
+    seeds: dict[tuple[str, _Key], list[str]] = defaultdict(list)
     for cell in cells:
-        seeds[cell.objective, cell.k, cell.n, cell.reward].append(cell.name)
-    families: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
-    for objective, k, n, reward in seeds:
-        families[objective].append((k, n, reward))
+        seeds[cell.objective, (cell.k, cell.n, cell.reward, cell.model)].append(cell.name)
+    families: dict[str, list[_Key]] = defaultdict(list)
+    for objective, key in seeds:
+        families[objective].append(key)
     # What is the same for every line is said on the figure's face, not in each label.
-    n_differs = len({n for _, _, n, _ in seeds}) > 1
-    reward_differs = len({reward for *_, reward in seeds}) > 1
+    n_differs = len({n for _, (_, n, _, _) in seeds}) > 1
+    reward_differs = len({reward for _, (_, _, reward, _) in seeds}) > 1
     methods = []
-    for (objective, k, n, reward), names in seeds.items():
+    for (objective, key), policies in seeds.items():
+        k, n, reward, model = key
         has_k = OBJECTIVES[objective].k_rule is not KRule.NONE
-        name = _LABELS.get(objective, objective.replace("_", " "))
-        label = f"{name} k={k}" if has_k else name
+        label = label_of(objective, k, full=families.keys() >= _FULL_LABELS.keys())
         label += f", n={n}" if n_differs else ""
         label += f", {reward} reward" if reward_differs else ""
+        label += f", {names[model]}" if len(names) > 1 else ""
         family = sorted(families[objective])
         methods.append(
             Method(
@@ -87,21 +91,33 @@ def trained_methods(cells: list[Cell]) -> list[Method]:
                 objective,
                 k if has_k else None,
                 n,
-                tuple(names),
-                family.index((k, n, reward)),
+                tuple(policies),
+                family.index(key),
                 len(family),
             )
         )
     return methods
 
 
+def label_of(objective: str, k: int | None = None, full: bool = False) -> str:
+    """What a legend calls an objective, with its k if it has one and it is given.
+
+    Args:
+        full: tell the RSPO of Pass@k from that of Max@k.
+    """
+    name = _LABELS.get(objective, objective.replace("_", " "))
+    name = _FULL_LABELS.get(objective, name) if full else name
+    return name if k is None or OBJECTIVES[objective].k_rule is KRule.NONE else f"{name} k={k}"
+
+
 def face(experiment: "Experiment", figure: "Figure", methods: list[Method]) -> str:
     """What the results on a figure are of: scale, model, seeds, and n if it is the same for all."""
-    model = experiment.model_of(methods[0].policies[0])
+    policies = [policy for method in methods for policy in method.policies]
+    models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
     seeds = experiment.config.seeds
     parts = [
         f"{experiment.scale} scale",
-        experiment.config.models[model].label,
+        " and ".join(experiment.config.models[model].label for model in models),
         f"{seeds} seed{'s' if seeds > 1 else ''}",
     ]
     ns = {method.n for method in methods if method.n is not None}

@@ -16,6 +16,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure as Picture
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from rspo.experiment import BASE
 from rspo.figures.methods import Method
@@ -85,11 +86,11 @@ class Family:
 # The paper's section 5.2 asks for a black dashed PG, and reds and blues that get darker and thicker
 # with k. Filled against hollow markers tell the two families apart in grey; the shape tells k.
 _FAMILIES = {
-    BASE: Family("#8C8C8C", ":", markers="v"),
-    "policy_gradient": Family("#000000", "--", markers="x"),
-    "grpo": Family(ORANGE, "-.", markers="*", marker_size=6.0),
+    BASE: Family("#8C8C8C", ":", markers="v^<>"),
+    "policy_gradient": Family("#000000", "--", markers="x+12"),
+    "grpo": Family(ORANGE, "-.", markers="*XP8", marker_size=6.0),
     "rspo_pass_at_k": Family("Reds"),
-    "rspo_max_at_k": Family("Reds"),
+    "rspo_max_at_k": Family("Reds", markers="Phv8d<>*"),
     "hitchhiking": Family("Blues", filled=False),
 }
 # Of objectives that nobody has chosen a look for, in the order of the registry.
@@ -159,6 +160,16 @@ def log2_axis(axes: Axes, values: Sequence[int]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(values, [str(value) for value in values])
     axes.minorticks_off()
+
+
+def log10_axis(axes: Axes, which: str) -> None:
+    """A logarithmic "x" or "y" axis, labelled without exponents, which would be set too small."""
+    axes.set(**{f"{which}scale": "log"})
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
+    )
+    axis.set_minor_formatter(NullFormatter())
 
 
 def legend(picture: Picture, methods: Sequence[Method]) -> None:

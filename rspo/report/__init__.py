@@ -10,7 +10,7 @@ Importing this package imports no template engine and no matplotlib: the Snakefi
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rspo.figures import FIGURES, Figure, available
+from rspo.figures import Figure, available, figures_of
 
 if TYPE_CHECKING:
     from rspo.experiment import Experiment
@@ -43,8 +43,9 @@ def inputs(experiment: "Experiment") -> list[Path]:
 
 def figures(experiment: "Experiment") -> list[Figure]:
     """Those of the scale, results before formulas."""
-    found = [FIGURES[name] for name in available(experiment)]
-    return sorted(found, key=lambda figure: not figure.grids)
+    every = figures_of(experiment)
+    found = [every[name] for name in available(experiment)]
+    return sorted(found, key=lambda figure: not figure.of_results)
 
 
 def figure_files(experiment: "Experiment", figure: Figure) -> list[Path]:

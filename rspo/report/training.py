@@ -58,7 +58,8 @@ def _curves(experiment: Experiment, title: str, cells: list[Cell]) -> Curves:
     ks = sorted(int(key.removeprefix(_PASS)) for key in shared if key.startswith(_PASS))
     drawn = max((k for k in ks if k <= max(cell.k for cell in cells)), default=ks[-1])
     keys = ["reward", "entropy", *(f"{_PASS}{k}" for k in ks)]
-    methods = trained_methods(cells)
+    models = {cell.model: experiment.config.models[cell.model].label for cell in cells}
+    methods = trained_methods(cells, models)
     rows = [
         {"method": method.label, "step": step + 1}
         | {key: fmean(logs[name][step][key] for name in method.policies) for key in keys}

@@ -15,7 +15,7 @@ from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.files import fingerprint
 from rspo.evaluation.agreement import compared, compared_files
-from rspo.figures import FIGURES, SUFFIXES, available
+from rspo.figures import SUFFIXES, available, figures_of, named
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
@@ -45,6 +45,7 @@ OVERRIDES = {
 try:
     experiment = Experiment.load(SCALE, OVERRIDES)
     require_mirror(Path(MIRROR) if MIRROR else None, experiment.data_sets.values())
+    figures = figures_of(experiment)
 except InputError as error:
     raise WorkflowError(str(error))
 
@@ -80,7 +81,7 @@ wildcard_constraints:
     benchmark=r"[^/]+",
     block=r"\d+",
     suite=r"[^/]+",
-    figure=r"fig_\w+",
+    figure=r"fig_[^/]+",
     table=r"\w+",
 
 
@@ -91,9 +92,10 @@ def settings(step, wildcard=""):
 
 def figure_of(wildcards):
     """The figure that a file's name asks for."""
-    if wildcards.figure not in FIGURES:
-        raise WorkflowError(f"no figure {wildcards.figure}; has {', '.join(FIGURES)}")
-    return FIGURES[wildcards.figure]
+    try:
+        return named(figures, wildcards.figure)
+    except InputError as error:
+        raise WorkflowError(str(error))
 
 
 def judge_prompt(verifier):

@@ -74,3 +74,20 @@ rule curves:
         settings=settings("curves"),
     shell:
         "rspo curves {wildcards.policy} {wildcards.suite} {OPTIONS} 2>&1 | tee -i {log}"
+
+
+rule gradients:
+    input:
+        judge_prompt(experiment.config.verifier),
+        policy=f"{RESULTS}/cells/{{policy}}/policy",
+        problems=f"{RESULTS}/problems/train.parquet",
+    output:
+        f"{RESULTS}/cells/{{policy}}/gradients.parquet",
+    log:
+        f"{RESULTS}/logs/gradients/{{policy}}.log",
+    resources:
+        judge_server=judge_servers(experiment.config.verifier),
+    params:
+        settings=settings("gradients"),
+    shell:
+        "rspo gradients {wildcards.policy} {OPTIONS} 2>&1 | tee -i {log}"

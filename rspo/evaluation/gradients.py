@@ -1,0 +1,207 @@
+"""`rspo gradients`: signal and variance of every objective's gradient, measured on a policy itself.
+
+Of a prompt x, N responses are drawn and their gradients s_i = grad log pi(y_i|x) taken. They are
+cut at random into B = N/n groups of n, and each group gives what a trainer would add up for the
+prompt, g_b = sum_i w_i s_i. Groups are independent, so for g of one prompt
+
+    |E[g]|^2    is estimated without bias by the mean of g_b . g_b' over pairs of different groups
+    E[|g|^2]    by the mean of |g_b|^2
+    tr Cov[g]   by the difference of the two
+
+and averaging over several ways to cut changes no expectation. All three need only the products
+s_i . s_j. That the pairs are of different groups matters: |mean of g_b|^2 would hold the very noise
+that is to be measured.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rspo.config import Gradients
+from rspo.errors import InputError
+from rspo.experiment import Experiment
+from rspo.files import write_provenance
+from rspo.objectives import OBJECTIVES, response_weights
+from rspo.objectives.registry import KRule
+from rspo.policies import qwen2
+from rspo.policies.response_gradients import response_gradients
+from rspo.policies.sampler import sample
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.rewards.configured import Verify, verifier_of
+from rspo.seeds import generator_of, seed_of
+from rspo.tables import GRADIENTS, PROBLEMS, read_table, write_table
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Of one prompt's gradient by one objective.
+
+    variance: tr Cov[g].
+    signal: |E[g]|^2.
+    weights: (N,) the mean weight of each response; with them, the mean gradient.
+    """
+
+    variance: float
+    signal: float
+    weights: Tensor
+
+
+def write_gradients(experiment: Experiment, policy: str) -> None:
+    """Write cells/<policy>/gradients.parquet: a row for each training prompt, objective and k.
+
+    Raises: InputError for missing or bad inputs, for a model of the hub, and for a config without
+        the section gradients.
+    """
+    model = experiment.model_of(policy)  # an error for a name that the config does not have
+    settings = experiment.config.gradients
+    if settings is None:
+        raise InputError(f"config/{experiment.scale}.yaml has no section gradients")
+    if experiment.config.models[model].scratch is None:
+        raise InputError(
+            f"config/{experiment.scale}.yaml: models.{model}: gradients are measured on one CPU, "
+            "for models that it can train; allowed: scratch"
+        )
+    folder, data = experiment.existing_policy(policy), experiment.problems("train")
+    problems = read_table(data, PROBLEMS)[: settings.prompts]
+    if len(problems) < settings.prompts:
+        raise InputError(
+            f"gradients.prompts = {settings.prompts}: {data} has only {len(problems)} problems"
+        )
+    verdicts = experiment.verdicts(policy, "gradients")
+    with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
+        meter = _Meter(experiment, policy, settings, verify)
+        rows = meter.rows(problems)
+    path = experiment.gradients(policy)
+    write_table(path, GRADIENTS, rows)
+    write_provenance(path, experiment.settings("gradients"), inputs=[folder, data])
+
+
+class _Meter:
+    """A policy and how its gradients are measured."""
+
+    def __init__(
+        self, experiment: Experiment, policy: str, settings: Gradients, verify: Verify
+    ) -> None:
+        folder = experiment.existing_policy(policy)
+        self.tokenizer, self.model = ChatTokenizer(folder), qwen2.load(folder)
+        self.sampling, self.settings = experiment.config.sampling, settings
+        self.verify = verify
+
+    def rows(self, problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Rows of the gradients table."""
+        pairs = list(measured(self.settings))
+        rows: list[dict[str, Any]] = []
+        means = []
+        for problem in problems:
+            rewards, gradients, row_of = self._responses(problem)
+            products = (gradients @ gradients.T).double()[row_of][:, row_of]
+            draw = np.random.default_rng(seed_of(self.settings.seed, "groups", problem["id"]))
+            cuts = np.array(
+                [draw.permutation(len(rewards)) for _ in range(self.settings.groupings)]
+            ).reshape(self.settings.groupings, -1, self.settings.n)
+            found = [moments(products, rewards, cuts, *pair) for pair in pairs]
+            weights = torch.zeros(len(pairs), len(gradients), dtype=torch.float64)
+            weights.index_add_(1, row_of, torch.stack([one.weights for one in found]))
+            means.append(weights.float() @ gradients)
+            rows += [
+                {
+                    "problem_id": problem["id"],
+                    "objective": objective,
+                    "k": k,
+                    "n": self.settings.n,
+                    "responses": len(rewards),
+                    "correct": float(rewards.mean()),
+                    "variance": one.variance,
+                    "signal": one.signal,
+                }
+                for (objective, k), one in zip(pairs, found, strict=True)
+            ]
+        # (pairs, prompts) -> in the order of the rows
+        shared = torch.stack([shared_signal(of_pair) for of_pair in torch.stack(means, dim=1)])
+        for row, value in zip(rows, shared.T.flatten().tolist(), strict=True):
+            row["shared_signal"] = value
+        return rows
+
+    def _responses(self, problem: dict[str, Any]) -> tuple[Floats, Tensor, Tensor]:
+        """Rewards of the N responses to a prompt, the gradient of each response that differs from
+        the others (U, parameters), and which of them is that of each response (N,)."""
+        count, tokenizer = self.settings.responses, self.tokenizer
+        (prompt,) = tokenizer.prompts([problem["prompt"]])
+        drawn = sample(
+            self.model,
+            [prompt],
+            count,
+            max_tokens=self.sampling.max_response_tokens,
+            end=tokenizer.end,
+            pad=tokenizer.pad,
+            generator=generator_of(self.settings.seed, "gradients", problem["id"]),
+            temperature=self.sampling.temperature,
+        )
+        # A small policy says the same again and again, and equal responses have equal gradients.
+        tokens, first, row_of = np.unique(
+            drawn.tokens.numpy(), axis=0, return_index=True, return_inverse=True
+        )
+        lengths, ended = drawn.lengths[first].tolist(), drawn.finished[first].tolist()
+        texts = tokenizer.decode(
+            [ids[: lengths[row] - ended[row]] for row, ids in enumerate(tokens.tolist())]
+        )
+        verdicts = self.verify(
+            texts,
+            [problem["answers"]] * len(texts),
+            questions=[problem["prompt"][-1]["content"]] * len(texts),
+        )
+        correct = np.array([float(verdict.correct) for verdict in verdicts])
+        gradients = response_gradients(
+            self.model,
+            torch.tensor(prompt),
+            torch.from_numpy(tokens),
+            drawn.mask[first],
+            self.sampling.temperature,
+        )
+        return correct[row_of], gradients, torch.from_numpy(row_of)
+
+
+def measured(settings: Gradients) -> Iterator[tuple[str, int]]:
+    """Every objective with every k; those without one have k = 1."""
+    for name, objective in OBJECTIVES.items():
+        for k in (1,) if objective.k_rule is KRule.NONE else settings.k:
+            yield name, k
+
+
+def moments(
+    products: Tensor, rewards: Floats, cuts: NDArray[np.int64], objective: str, k: int
+) -> Moments:
+    """Unbiased estimates for one prompt.
+
+    Args:
+        products: (N, N) s_i . s_j, in float64.
+        rewards: (N,).
+        cuts: (cuts, B, n) which responses are in each of the B >= 2 groups of each cut; every
+            response once.
+    """
+    count, groups, _ = cuts.shape
+    rows = np.zeros((count, groups, len(rewards)))
+    np.put_along_axis(rows, cuts, response_weights(rewards[cuts], objective, k), axis=-1)
+    of_groups = torch.from_numpy(rows)
+    square = float((of_groups @ products * of_groups).sum()) / (count * groups)  # mean |g_b|^2
+    of_cuts = of_groups.sum(dim=1)
+    together = float((of_cuts @ products * of_cuts).sum()) / count  # mean |sum_b g_b|^2
+    signal = (together - groups * square) / (groups * (groups - 1))
+    return Moments(square - signal, signal, of_cuts.mean(dim=0) / groups)
+
+
+def shared_signal(means: Tensor) -> Tensor:
+    """Of each prompt's mean gradient (prompts, parameters), the product with the others' mean.
+
+    The mean of these over prompts is an unbiased estimate of |E_x E[g|x]|^2, the squared length of
+    the gradient that a whole step follows.
+    """
+    products = means @ means.T
+    return (products.sum(dim=1) - products.diagonal()) / (len(means) - 1)
