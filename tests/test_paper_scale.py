@@ -41,6 +41,9 @@ def settings(judge: Path, upstream: Path, pinned: str) -> list[str]:
             "server_arguments": [
                 *("--dtype", "float32", "--enforce-eager"),
                 *("--max-model-len", str(hub_model.CONTEXT)),
+                # Requests have seeds, and vLLM on a CPU cannot read a seeded prompt in parts.
+                *("--no-enable-chunked-prefill", "--max-num-batched-tokens"),
+                str(hub_model.CONTEXT),
             ],
         },
     }
