@@ -204,7 +204,7 @@ BATCHES = 20
 
 @pytest.mark.parametrize(
     "sampler",
-    ["torch", pytest.param("vllm", marks=pytest.mark.long)],  # starts vLLM thrice: a minute
+    ["torch", pytest.param("vllm", marks=pytest.mark.long)],  # starts vLLM thrice
 )
 def test_a_killed_job_goes_on_where_it_was_to_the_same_file(tmp_path: Path, sampler: str) -> None:
     experiment = tiny_world.load(tmp_path)

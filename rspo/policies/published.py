@@ -23,6 +23,8 @@ def fetch_model(source: HubModel, folder: Path, mirror: Path | None = None) -> s
 
     Raises: InputError if the model cannot be had, or is not whole.
     """
+    if mirror is not None and not mirror.is_dir():
+        raise InputError(f"mirror = {mirror}: no such folder")
     mirrored = None if mirror is None else mirror / source.id
     if mirrored is not None and mirrored.is_dir():
         found, origin = mirrored, str(mirrored)

@@ -22,16 +22,16 @@ from rspo.policies.responses import Block, Question, Response
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.seeds import seed_of
 
-# Drawn together, and so lost when a job is killed: minutes of a GPU, and enough to keep it busy.
+# Drawn together, and so lost when a job is killed; many times what one GPU computes at a time.
 RESPONSES_PER_BATCH = 4096
-# vLLM on a CPU takes nearly all memory for its cache unless it is told how much; this is four
-# requests of 4,096 tokens for a model of 7B, and thousands for a tiny one.
+# vLLM on a CPU takes nearly all memory for its cache unless it is told how much. Two requests of
+# 4,096 tokens for a model of 7B in float32, thousands for a tiny one.
 CPU_CACHE_BYTES = 2**30
 
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_LOGGING_LEVEL": "ERROR",  # which are raised, too; it warns of what is meant
+    "VLLM_LOGGING_LEVEL": "CRITICAL",  # what goes wrong is raised, without pages of its state
     "HF_HUB_OFFLINE": "1",  # a policy is a folder: there is nothing to ask the hub for
 }
 
@@ -49,7 +49,7 @@ class VllmSampler:
     ) -> None:
         """
         Args:
-            log_probs: give those of the sampled tokens; costs a tenth or so of the speed.
+            log_probs: give those of the sampled tokens; evaluation has no use for them.
 
         Raises: InputError without vLLM, or for a folder that is no model, has less context than
             `sampling` asks for, or that vLLM cannot load.
@@ -76,7 +76,6 @@ class VllmSampler:
         except ImportError as error:
             raise InputError(f"sampler = 'vllm' needs vLLM: `make setup-verl` ({error})") from None
         on_cpu = current_platform.is_cpu()
-        for_cpu: dict[str, Any] = {"enforce_eager": True, "kv_cache_memory_bytes": CPU_CACHE_BYTES}
         try:
             llm = vllm.LLM(
                 str(folder.resolve()),
@@ -86,12 +85,22 @@ class VllmSampler:
                 dtype=config.get("dtype") or config.get("torch_dtype") or "auto",
                 max_model_len=self.context,
                 logprobs_mode="processed_logprobs",  # of what is drawn from: temperature, top_p
-                **(for_cpu if on_cpu else {}),
+                **(self._on_cpu() if on_cpu else {}),
             )
         except Exception as error:  # it lets errors of several packages through
             reason = " ".join(str(error).split())
             raise InputError(f"{folder}: vLLM cannot load it: {reason}") from error
         return llm, 0 if on_cpu else 1
+
+    def _on_cpu(self) -> dict[str, Any]:
+        return {
+            "enforce_eager": True,
+            "kv_cache_memory_bytes": CPU_CACHE_BYTES,
+            # A prompt that is read in two parts takes back the first one's random number, which
+            # PyTorch's generators on a CPU cannot ("CPU Generator does not use offset").
+            "enable_chunked_prefill": False,
+            "max_num_batched_tokens": max(4096, self.context),
+        }
 
     def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
         """Consecutive questions with RESPONSES_PER_BATCH responses, whatever their lengths."""

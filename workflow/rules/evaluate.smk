@@ -6,6 +6,9 @@ rule sample:
         f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}/{{block}}.parquet",
     log:
         f"{RESULTS}/logs/sample/{{policy}}/{{benchmark}}/{{block}}.log",
+    resources:
+        # A policy in vLLM takes all of a GPU, as the judge's server does.
+        judge_server=int(experiment.config.sampler == "vllm"),
     params:
         settings=settings("sample"),
     shell:
