@@ -106,11 +106,8 @@ def train(folder: str) -> None:
     experiment = Experiment(experiment.scale, experiment.config, Path(folder), Path(folder))
     config = verl_config(experiment, CELL)
     settings: Any = OmegaConf.to_container(config.ray_kwargs.ray_init)
-    ray.init(
-        **settings,
-        runtime_env=get_ppo_ray_runtime_env(config),
-        _temp_dir=tempfile.mkdtemp(prefix="ray-", dir=folder),
-    )
+    settings["runtime_env"] = get_ppo_ray_runtime_env(config)
+    ray.init(**settings, _temp_dir=tempfile.mkdtemp(prefix="ray-", dir=folder))
     try:
         task = Task()
         task.trainer_class = taking_turns()
