@@ -194,8 +194,8 @@ def lost_member() -> str | None:
         if actor["State"] == "DEAD":
             reason = actor["DeathCause"].actor_died_error_context.reason
             if reason in (died.WORKER_DIED, died.NODE_DIED):
-                where = actor["Address"]["IPAddress"]
-                return f"process {actor['Pid']} ({actor['ActorClassName']}) on {where} has died"
+                where, kind = actor["Address"]["IPAddress"], actor["ActorClassName"]
+                return f"process {actor['Pid']} ({kind.rsplit('.')[-1]}) on {where} has died"
     return None
 
 
