@@ -160,6 +160,8 @@ class Cluster:
 
     def _start(self, name: str, words: list[str]) -> None:
         log = (self.folder / f"{name}.out").open("ab")
+        # Whoever started it may be killed and unable to end it.
+        words = ["setpriv", "--pdeathsig", "KILL", *words]
         self.daemons[name] = subprocess.Popen(
             words, env=self.environment, stdout=log, stderr=log, start_new_session=True
         )

@@ -125,6 +125,7 @@ def test_a_second_run_submits_nothing(grid: Path, cluster: Cluster) -> None:
     assert "Nothing to be done" in output
 
 
+@pytest.mark.timeout(1200)
 def test_a_cell_through_verl_runs_in_a_job_too(
     grid: Path, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_cell_through_verl_runs_in_a_job_too(
     shutil.copytree(grid / results / "problems", project / results / "problems")
     base = results / "cells" / "small--base"
     shutil.copytree(grid / base, project / base)
-    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE)
+    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE, timeout=1000)
     assert status == 0, output
     (cell,) = (name for name in slurm_world.CELLS if "--n16--" in name)
     assert note_of(project, cell)["packages"]["verl"]

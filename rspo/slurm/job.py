@@ -19,7 +19,7 @@ class Job:
     """What SLURM granted.
 
     gpus: as its controller counts them, on all nodes together, such as `gpu:h800:8`.
-    devices: those of this node, as the job's own environment names them: `0,1,2,3,4,5,6,7`.
+    devices: those of this job step on this node, as its environment says: `0,1,2,3,4,5,6,7`.
     """
 
     number: str
@@ -34,7 +34,7 @@ def this_job() -> Job | None:
     """The job of this process; None outside SLURM, or if its controller does not answer."""
     if "SLURM_JOB_ID" not in os.environ:
         return None
-    number, devices = os.environ["SLURM_JOB_ID"], os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    number, devices = os.environ["SLURM_JOB_ID"], os.environ.get("SLURM_STEP_GPUS", "")
     try:
         said = _answer("scontrol", "--details", "--oneliner", "show", "job", number)
     except (OSError, subprocess.SubprocessError):
