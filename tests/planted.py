@@ -43,7 +43,12 @@ def load(
     }
     main = config["grid"]["main"]["cells"]
     config["grid"]["contamination_free"] = {"suite": "contamination_free", "cells": main}
-    config["evaluation"] |= {"samples": SAMPLES, "k": [1, 2, 4, 8], "equivalence_margin": 0.05}
+    config["evaluation"] |= {
+        "samples": SAMPLES,
+        "block": SAMPLES,
+        "k": [1, 2, 4, 8],
+        "equivalence_margin": 0.05,
+    }
     config["training"] |= {"steps": STEPS}
     if grid_only:
         config["grid"] = {grid_only: config["grid"][grid_only]}

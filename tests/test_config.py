@@ -290,7 +290,7 @@ def test_a_judge_has_an_address() -> None:
 def test_a_comparison_that_is_null_is_left_out() -> None:
     left_out = {"model_size": None, "max_at_k": None}
     experiment = Experiment.load("tiny", {"grid": left_out}, root=ROOT)
-    assert list(experiment.config.grid) == ["main", "scalability", "grpo"]
+    assert list(experiment.config.grid) == ["main", "scalability", "contamination_free", "grpo"]
     assert len(experiment.cells) == 25 - 7 - 7
 
 

@@ -341,14 +341,15 @@ def test_one_table_of_every_curve(experiment: Experiment) -> None:
         for grid, comparison in experiment.config.grid.items()
         for policy in experiment.policies_of(grid)
     }
-    for policy, _ in suites:
-        for seed, family in enumerate(FAMILIES):
-            write_table(experiment.scores(policy, family, 0), SCORES, random_scores(seed))
-        curves(experiment, policy, "standard")
+    for policy, suite in suites:
+        for seed, benchmark in enumerate(experiment.benchmarks_of(suite)):
+            write_table(experiment.scores(policy, benchmark, 0), SCORES, random_scores(seed))
+        curves(experiment, policy, suite)
     write_curves_table(experiment)
     with curves_table(experiment).open() as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == len(suites) * 36
+    # Both metrics at three k, of every benchmark and of all together.
+    assert len(rows) == sum(6 * (len(experiment.benchmarks_of(suite)) + 1) for _, suite in suites)
     described = {
         tuple(
             row[column]
@@ -359,6 +360,7 @@ def test_one_table_of_every_curve(experiment: Experiment) -> None:
     }
     assert described == {
         ("standard", "small", "base", "", "", "", ""),
+        ("contamination_free", "small", "base", "", "", "", ""),
         ("standard", "small", "rspo_max_at_k", "4", "16", "length", "0"),
     }
     one = read_curves(experiment, POLICY, "standard")[7]

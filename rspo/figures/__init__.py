@@ -142,6 +142,10 @@ class Figure:
             )
         if self.gradients and experiment.config.gradients is None:
             return "needs the section gradients, which this scale lacks"
+        if self.gradients and (
+            unknown := set(experiment.gradient_policies) - {*experiment.policies}
+        ):
+            return f"needs {', '.join(sorted(unknown))} of gradients.policies, not in this grid"
         return ""
 
     def require(self, experiment: "Experiment") -> None:
