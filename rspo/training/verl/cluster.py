@@ -17,10 +17,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import psutil
 
 from rspo.errors import InputError, LostProcess
 from rspo.files import fingerprint, whole
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 SECONDS_TO_JOIN = 600.0
 SECONDS_WITHOUT_HEAD = 10.0
 _SECONDS_TO_START = "300"  # of Ray itself on one node; its own 30 are too few on a busy host
+_RAYS_OWN = ("gcs_server", "raylet")
 _HOW = "srun --nodes={0} --ntasks={0} --ntasks-per-node=1 rspo train CELL"
 
 
@@ -165,14 +168,15 @@ def _wait_for(
 
 
 def lost_process() -> str | None:
-    """Which of Ray's own processes on the first node has died, in words.
+    """Which of Ray's own processes of the driver has died, in words; Ray itself waits for minutes.
 
-    Depends on ray/_private/node.py, as `ray start --block` does.
+    Without asking Ray, which may be about to start or hang. A child that has died stays in the
+    list of processes until its parent asks for its status, which Ray never does with these.
     """
-    # Not imported here: the driver may be about to import it, or to start Ray.
-    head: Any = getattr(sys.modules.get("ray._private.worker"), "_global_node", None)
-    for kind, _ in head.dead_processes() if head else ():
-        return f"Ray's {kind} on the first node has died"
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if child.name() in _RAYS_OWN and child.status() == psutil.STATUS_ZOMBIE:
+                return f"Ray's {child.name()} on the first node has died"
     return None
 
 
