@@ -46,6 +46,7 @@ check_flash_attn() {
     case ${FLASH_ATTN:-build} in
     none) return 0 ;;
     build)
+        "$python" -c 'import flash_attn' 2>/dev/null && return 0 # compiled before
         nvcc=${CUDA_HOME:+$CUDA_HOME/bin/}nvcc
         release=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p') || true
         [ "$release" = 13 ] ||

@@ -7,7 +7,8 @@
 #
 # .venv/.rspo-base, -verl and -gpu hold a copy of everything the step depends on and are written
 # last, so a step is finished exactly when its copy still fits. .venv/.rspo-busy stands while a step
-# runs: found again, it tells of an interrupted step, and .venv is made from nothing.
+# runs: found again, it tells of an interrupted step, and .venv is made from nothing. A .venv with
+# .venv/.rspo-flash-attn is for GPUs.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -23,7 +24,8 @@ die() {
 
 # --- which step ----------------------------------------------------------------------------------
 
-if [ "$step" != gpu ] && [ -e $venv/.rspo-gpu ]; then
+flash=$venv/.rspo-flash-attn # holds the FLASH_ATTN that .venv is made with
+if [ "$step" != gpu ] && [ -e $flash ]; then
     [ "$step" = base ] || die ".venv is that of make setup-gpu, which has no tools for tests." \
         "Make the other one in another checkout, or here after make clean-env."
     step=gpu # has all of base
@@ -32,7 +34,6 @@ stamp=$venv/.rspo-$step
 first=base
 if [ "$step" = gpu ]; then
     first=gpu
-    flash=$venv/.rspo-flash-attn # what .venv was made with
     FLASH_ATTN=${FLASH_ATTN:-$(cat $flash 2>/dev/null || echo build)}
     export FLASH_ATTN
 fi
@@ -85,39 +86,38 @@ wanted_elsewhere() { # the user names a Python or a PyTorch index that this .ven
     [ "$TORCH_INDEX" != "$(cat $venv/.rspo-torch-index 2>/dev/null)" ]
 }
 
-# A .venv for the CPU stays where the one for a GPU cannot be made.
-if [ "$step" = gpu ] && [ ! -e "$stamp" ]; then
-    choose_python
-    sh envs/install.sh gpu-check "$chosen"
-fi
-
+reason= # to make it anew
 if [ -e $busy ]; then
     other=$(cat $busy)
     if [ -n "$other" ] && kill -0 "$other" 2>/dev/null; then
         die "another make setup (process $other) is at work on .venv; wait for it to end." \
             "If that process is something else, run make clean-env first."
     fi
-    echo "An earlier setup was interrupted: making .venv anew."
-    rm -rf $venv
+    reason="An earlier setup was interrupted"
 elif [ -d $venv ]; then
     if [ "$(head -n 1 $venv/.rspo-$first 2>/dev/null)" != "$PWD" ]; then
-        echo ".venv was not made here by this make setup: making it anew."
-        rm -rf $venv
+        reason=".venv was not made here by this make setup"
     elif ! version_of $python >/dev/null; then
-        echo "The Python of .venv is gone: making .venv anew."
-        rm -rf $venv
+        reason="The Python of .venv is gone"
     elif wanted_elsewhere; then
-        echo "Another Python or PyTorch index is asked for: making .venv anew."
-        rm -rf $venv
+        reason="Another Python or PyTorch index is asked for"
     fi
 fi
-inputs | cmp -s - "$stamp" 2>/dev/null && exit 0
+[ -z "$reason" ] && inputs | cmp -s - "$stamp" 2>/dev/null && exit 0
 
 # --- making it -----------------------------------------------------------------------------------
 
+# What cannot be made is said before anything that is there goes.
+chosen=$python
+if [ -n "$reason" ] || [ ! -d $venv ]; then choose_python; fi
+[ "$step" != gpu ] || sh envs/install.sh gpu-check "$chosen"
+
+if [ -n "$reason" ]; then
+    echo "$reason: making .venv anew."
+    rm -rf $venv
+fi
 if [ ! -d $venv ]; then
     [ "$step" != verl ] || exec sh -c 'sh envs/setup.sh base && exec sh envs/setup.sh verl'
-    choose_python
     "$chosen" -c 'import ensurepip, venv' 2>/dev/null ||
         die "$chosen cannot make a virtual environment (no module venv or ensurepip). On Debian or" \
             "Ubuntu: sudo apt install python$(version_of "$chosen" | cut -d. -f1,2)-venv"
@@ -131,11 +131,9 @@ if [ ! -x $python ]; then
     "$chosen" -m venv $venv
 fi
 
+[ "$step" != gpu ] || echo "$FLASH_ATTN" >$flash
 sh envs/install.sh "$step" $python
-case $step in
-base) echo "${TORCH_INDEX:-}" >$venv/.rspo-torch-index ;;
-gpu) echo "$FLASH_ATTN" >"$flash" ;;
-esac
+[ "$step" != base ] || echo "${TORCH_INDEX:-}" >$venv/.rspo-torch-index
 
 inputs >"$stamp.new"
 mv "$stamp.new" "$stamp"

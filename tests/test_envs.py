@@ -125,30 +125,46 @@ def test_the_table_of_differences_is_that_of_the_locks() -> None:
 # --- setup ---------------------------------------------------------------------------------------
 
 
-def setup_gpu(folder: Path, python_version: str, **variables: str) -> str:
-    """The error of `make setup-gpu` in a copy, with a Python that says it has this version."""
-    shutil.copytree(ENVS, folder / "envs")
-    shutil.copy(ROOT / "pyproject.toml", folder)
-    python = folder / "python"
-    python.write_text(f'#!/bin/sh\n[ "$1" != -c ] || echo {python_version}\n')
-    python.chmod(0o755)
-    done = subprocess.run(
-        ["sh", "envs/setup.sh", "gpu"],
-        cwd=folder,
-        env=os.environ | {"PYTHON": str(python)} | variables,
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what `make setup-gpu` reads, with a Python that only says that it is 3.12."""
+    shutil.copytree(ENVS, tmp_path / "envs")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    make_python(tmp_path / "python3.12", "3.12.1")
+    return tmp_path
+
+
+def make_python(path: Path, version: str) -> None:
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_text(
+        f"""#!/bin/sh
+case "$*" in
+*sys.version_info*) echo {version} ;;
+*flash_attn*) exit 1 ;;
+esac
+[ "$2" != venv ] || {{ mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; }}
+"""
+    )
+    path.chmod(0o755)
+
+
+def setup(checkout: Path, step: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["sh", "envs/setup.sh", step],
+        cwd=checkout,
+        env=os.environ | {"PYTHON": str(checkout / "python3.12")} | variables,
         capture_output=True,
         text=True,
     )
+
+
+def test_the_gpu_environment_wants_python_3_12(checkout: Path) -> None:
+    make_python(checkout / "python3.11", "3.11.9")
+    done = setup(checkout, "gpu", PYTHON=str(checkout / "python3.11"), FLASH_ATTN="none")
     assert done.returncode == 1
-    assert not (folder / ".venv").exists()
-    return done.stderr
-
-
-def test_the_gpu_environment_wants_python_3_12(tmp_path: Path) -> None:
-    said = setup_gpu(tmp_path, "3.11.9", FLASH_ATTN="none")
-    assert "envs/gpu.lock is for Python 3.12, but" in said
-    assert "is Python 3.11.9" in said
-    assert len(said.splitlines()) == 1
+    assert "envs/gpu.lock is for Python 3.12, but" in done.stderr
+    assert "is Python 3.11.9" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -159,10 +175,30 @@ def test_the_gpu_environment_wants_python_3_12(tmp_path: Path) -> None:
         ({"FLASH_ATTN": "yes"}, "FLASH_ATTN is 'yes'; allowed: build, none, a file that ends in"),
     ],
 )
-def test_what_flash_attn_lacks_is_said_before_anything_is_downloaded(
-    tmp_path: Path, variables: dict[str, str], message: str
+def test_what_flash_attn_lacks_is_said_before_anything_is_made_or_removed(
+    checkout: Path, variables: dict[str, str], message: str
 ) -> None:
-    assert message in setup_gpu(tmp_path, "3.12.1", **variables)
+    assert setup(checkout, "base").returncode == 0
+    before = (checkout / ".venv" / ".rspo-base").read_bytes()
+    done = setup(checkout, "gpu", **variables)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert (checkout / ".venv" / ".rspo-base").read_bytes() == before
+    assert not (checkout / ".venv" / ".rspo-busy").exists()
+
+
+def test_make_setup_keeps_an_environment_for_gpus(checkout: Path) -> None:
+    assert setup(checkout, "gpu", FLASH_ATTN="none").returncode == 0
+    assert not (checkout / ".venv" / ".rspo-base").exists()
+    assert setup(checkout, "base").stdout == ""  # nothing to do
+    with (checkout / "pyproject.toml").open("a") as project:
+        project.write("# changed")
+    assert "packages of envs/gpu.lock" in setup(checkout, "base").stdout
+    assert "has no tools for tests" in setup(checkout, "verl").stderr
+    (checkout / ".venv" / ".rspo-busy").touch()
+    again = setup(checkout, "base").stdout
+    assert "An earlier setup was interrupted" in again
+    assert "packages of envs/gpu.lock" in again
 
 
 def test_another_machine_is_named(tmp_path: Path) -> None:
