@@ -44,7 +44,7 @@ def cell(**changes: Any) -> dict[str, Any]:
         ),
         ({"verl": {"loggers": ["mlflow"]}}, ["verl.loggers.0 = 'mlflow'", "'tensorboard'"]),
         (
-            {"grid": dict.fromkeys(["main", "scalability", "model_size", "max_at_k", "grpo"])},
+            {"grid": dict.fromkeys(Experiment.load("tiny", root=ROOT).config.grid)},
             ["grid = {}", "at least 1"],
         ),
         ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
