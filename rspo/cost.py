@@ -28,7 +28,12 @@ def write_cost_table(experiment: Experiment) -> None:
         writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(costs(experiment))
-    write_provenance(path, {"policies": len(experiment.policies)})
+    curves = [experiment.curves(*pair) for pair in experiment.evaluations]
+    write_provenance(
+        path,
+        {"policies": len(experiment.policies)},
+        inputs=[path for path in curves if path.is_file()],
+    )
 
 
 def costs(experiment: Experiment) -> Iterator[dict[str, Any]]:

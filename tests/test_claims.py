@@ -252,5 +252,5 @@ def test_policies_that_were_asked_other_problems_are_not_compared(tmp_path: Path
     planted.plant_logs(experiment)
     other = experiment.scores("small--base", "linear", 0)
     other.write_bytes(experiment.scores("small--base", "multiply", 0).read_bytes())
-    with pytest.raises(InputError, match=r"linear\.parquet: has other problems than the scores of"):
+    with pytest.raises(InputError, match="scores/linear: has other problems than the scores of"):
         write_claims(experiment)

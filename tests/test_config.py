@@ -45,7 +45,7 @@ def cell(**changes: Any) -> dict[str, Any]:
         ({"verl": {"loggers": ["mlflow"]}}, ["verl.loggers.0 = 'mlflow'", "'tensorboard'"]),
         (
             {"grid": dict.fromkeys(Experiment.load("tiny", root=ROOT).config.grid)},
-            ["grid = {}", "at least 1"],
+            ["tiny.yaml: grid", "at least 1 item"],
         ),
         ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
         ({"verifier": "eval"}, ["verifier = 'eval'", "'exact'"]),

@@ -169,7 +169,7 @@ def test_training_curves_are_the_logs_numbers(made: Experiment, tree: Tree) -> N
 def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     text = tree.sections["summary"]
     judged = sum(
-        len(read_table(made.scores(policy, benchmark), SCORES))
+        len(read_table(made.scores(policy, benchmark, 0), SCORES))
         for policy in made.policies
         for benchmark in made.benchmarks_of("standard")
     )
@@ -272,8 +272,8 @@ def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
     def write(place: int, row: dict[str, object]) -> None:
         row["text"], row["tokens"] = f"answer {place}.", 17 if place == 5 else 3
 
-    rewrite(experiment.scores(CELL, "linear"), SCORES, judge)
-    rewrite(experiment.samples(CELL, "linear"), SAMPLES, write)
+    rewrite(experiment.scores(CELL, "linear", 0), SCORES, judge)
+    rewrite(experiment.samples(CELL, "linear", 0), SAMPLES, write)
     text = Tree(page_of(experiment)).sections["samples"]
     linear = text[text.index(f"linear, by {CELL}") : text.index(f"multiply, by {CELL}")]
     assert re.findall(r"answer (\d+)\.", linear) == ["9", "0", "5"]
@@ -284,13 +284,13 @@ def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
 
 
 def test_a_kind_of_response_that_there_is_none_of_is_said(experiment: Experiment) -> None:
-    rewrite(experiment.scores(CELL, "linear"), SCORES, lambda _, row: row.update(correct=False))
+    rewrite(experiment.scores(CELL, "linear", 0), SCORES, lambda _, row: row.update(correct=False))
     text = Tree(page_of(experiment)).sections["samples"]
     assert "No response is right." in text[: text.index("multiply, by")]
 
 
 def test_what_a_model_wrote_stays_text(experiment: Experiment) -> None:
-    rewrite(experiment.samples(CELL, "linear"), SAMPLES, lambda _, row: row.update(text=HOSTILE))
+    rewrite(experiment.samples(CELL, "linear", 0), SAMPLES, lambda _, row: row.update(text=HOSTILE))
     page = page_of(experiment)
     tree = Tree(page)
     assert "script" not in {tag for tag, _ in tree.elements}
@@ -354,7 +354,7 @@ def test_training_seconds_are_not_on_the_page(experiment: Experiment) -> None:
 def test_a_half_finished_run_names_all_that_is_missing_and_writes_nothing(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lost = [experiment.scores(CELL, "linear"), table_path(experiment, "claims")]
+    lost = [experiment.scores(CELL, "linear", 0), table_path(experiment, "claims")]
     for path in lost:
         path.unlink()
     with pytest.raises(InputError) as caught:
@@ -396,7 +396,7 @@ def test_a_training_log_that_ends_early_is_named(experiment: Experiment) -> None
 
 
 def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
-    scores = experiment.scores(CELL, "linear")
+    scores = experiment.scores(CELL, "linear", 0)
     write_table(scores, SCORES, read_table(scores, SCORES)[:-1])
     with pytest.raises(InputError, match="not the scores of the samples beside it"):
         write_report(experiment)

@@ -20,4 +20,4 @@ rule publish_claims:
     params:
         scale=SCALE,
     shell:
-        "cp {input} reports/"
+        "for file in {input}; do cp $file{{,.provenance.json}} reports/; done"
