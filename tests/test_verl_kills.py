@@ -186,9 +186,10 @@ def test_whoever_is_killed_the_same_command_goes_on(experiment: Experiment) -> N
 
 
 def last(checkpoint: Path) -> int:
-    """Step of the last checkpoint that verl noted as whole."""
+    """Step of the last checkpoint that verl noted as whole, or emptied its note to do so."""
     note = checkpoint / "latest_checkpointed_iteration.txt"
-    return int(note.read_text()) if note.exists() else 0
+    steps = [int(path.name.removeprefix("global_step_")) for path in checkpoint.glob("global_*")]
+    return int(note.read_text() or max(steps)) if note.exists() else 0
 
 
 def behind(checkpoint: Path) -> str:

@@ -14,16 +14,22 @@ OUTCOME_FILE = "outcome.json"  # how the last try ended: its kind, and in words
 def last_step(checkpoints: Path) -> int:
     """Of the last checkpoint that is whole; 0 if there is none."""
     note = checkpoints / NOTE_FILE
-    return int(note.read_text() or 0) if note.exists() else 0
+    if not note.exists():
+        return 0
+    # verl opens the note, which empties it, when the newest checkpoint is whole: a kill between
+    # that and the writing leaves it empty.
+    return int(note.read_text() or max(_folders(checkpoints)))
 
 
 def keep_the_last(checkpoints: Path) -> None:
     """Remove all others: verl forgets at a resume which it made before, whole ones or not."""
-    folders = {int(path.name.rsplit("_", 1)[1]): path for path in checkpoints.glob("global_step_*")}
-    note = checkpoints / NOTE_FILE
-    if folders and note.exists() and not note.read_text():
-        # verl was killed between opening the note and writing it: behind a whole checkpoint.
-        write_text(note, str(max(folders)))
-    for step, path in folders.items():
-        if step != last_step(checkpoints):
+    last = last_step(checkpoints)
+    if last:
+        write_text(checkpoints / NOTE_FILE, str(last))
+    for step, path in _folders(checkpoints).items():
+        if step != last:
             shutil.rmtree(path)
+
+
+def _folders(checkpoints: Path) -> dict[int, Path]:
+    return {int(path.name.rsplit("_", 1)[1]): path for path in checkpoints.glob("global_step_*")}
