@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the shipped profile, and no SLURM within reach."""
     shutil.copytree(tiny_world.ROOT / "slurm", tmp_path / "slurm")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "no-slurm.conf"))
+    monkeypatch.setenv("PATH", str(tmp_path))  # SLURM's commands may be installed here
     return tmp_path
 
 
