@@ -191,14 +191,17 @@ def _run(cell: Path, checkpoint: Path) -> None:
     outcome = checkpoint / OUTCOME_FILE
     outcome.unlink(missing_ok=True)
     driver = (sys.executable, "-m", "rspo.training.verl.driver")
-    with supervised([*driver, str(cell / CONFIG_FILE), str(folder)], key, folder) as process:
-        handed_on = False
-        while process.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(SECONDS_BETWEEN_LOOKS)
-            if is_requested() and not handed_on:
-                handed_on = True
-                process.send_signal(REQUEST)
+    try:
+        with supervised([*driver, str(cell / CONFIG_FILE), str(folder)], key, folder) as process:
+            handed_on = False
+            while process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(SECONDS_BETWEEN_LOOKS)
+                if is_requested() and not handed_on:
+                    handed_on = True
+                    process.send_signal(REQUEST)
+    finally:
+        print(file=sys.stderr)  # verl's progress bar does not end its line, whoever ended it
     if outcome.exists():
         found = json.loads(outcome.read_text())
     else:
