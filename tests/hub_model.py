@@ -24,6 +24,8 @@ ANSWER: dict[str, list[str]] = {
     **{digit: [*"0123456789", "}"] for digit in "0123456789"},
     "}": [END],
 }
+# The same, of large digits only: another policy.
+ANSWER_LARGE = ANSWER | {"{": list("56789")} | {digit: [*"56789", "}"] for digit in "56789"}
 # "Correct" with two r in a quarter of all replies, otherwise with one, three or more.
 VERDICT: dict[str, list[str]] = {
     **{a: [b] for a, b in zip("\nCo", "Cor", strict=True)},
