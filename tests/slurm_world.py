@@ -48,7 +48,7 @@ IMPATIENT = [
 
 def make_project(folder: Path, **more: Any) -> Path:
     """The project's files and a config of seconds; `more` is laid over the config."""
-    for name in ("workflow", "profiles", "slurm"):
+    for name in ("workflow", "profiles", "slurm", "envs"):
         shutil.copytree(tiny_world.ROOT / name, folder / name)
     shutil.copy(tiny_world.ROOT / "Snakefile", folder)
     config = yaml.safe_load((tiny_world.ROOT / "config" / "tiny.yaml").read_text())

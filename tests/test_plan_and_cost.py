@@ -60,17 +60,17 @@ def test_what_is_there_is_not_planned_again(here: Path) -> None:
     experiment = paper_scale.load(here)
     name = next(iter(experiment.cells))
     experiment.policy(name).mkdir(parents=True)
-    sample = experiment.samples(name, "math500")
-    sample.parent.mkdir()
+    sample = experiment.samples(name, "math500", 0)
+    sample.parent.mkdir(parents=True)
     sample.touch()
     found = plan(experiment)
-    assert (found.cells, found.samplings) == (24, 27 * 5 + 8 * 2 - 1)
+    assert (found.cells, found.samplings) == (24, 2 * (27 * 5 + 8 * 2) - 1)
 
 
 def test_without_an_estimate_only_jobs_are_told(here: Path) -> None:
     experiment = tiny_world.load(here)
     found = plan(experiment)
-    assert (found.cells, found.samplings, found.cell_hours) == (25, 27 * 5, None)
+    assert (found.cells, found.samplings, found.cell_hours) == (25, 27 * 5 + 8 * 2, None)
     assert "how long is not known (models.<name>.expected)" in text(experiment)
 
 

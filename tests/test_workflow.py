@@ -19,7 +19,7 @@ SMALL_WORLD = [f"{key}={json.dumps(value)}" for key, value in tiny_world.OVERRID
 
 
 def make_project(folder: Path) -> Path:
-    for name in ("config", "workflow", "profiles"):
+    for name in ("config", "workflow", "profiles", "envs"):
         shutil.copytree(tiny_world.ROOT / name, folder / name)
     shutil.copy(tiny_world.ROOT / "Snakefile", folder)
     return folder
