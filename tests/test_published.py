@@ -34,7 +34,8 @@ def test_a_mirrors_model_is_the_base_policy(experiment: Experiment, mirror: Path
         assert (folder / name).read_bytes() == (mirror / ID / name).read_bytes()
     assert not (folder / "README.md").exists()
     note = json.loads(folder.with_name("policy.provenance.json").read_text())
-    assert note["notes"] == {"origin": str(mirror / ID)}
+    revision = experiment.config.models[MODEL].hub.revision
+    assert note["notes"] == {"sources": [f"{mirror / ID} @ {revision}"]}
     assert note["settings"]["hub"]["id"] == ID
 
 

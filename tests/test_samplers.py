@@ -150,7 +150,7 @@ def test_pass_at_k_agrees_within_sampling_error(
         estimates.append(pass_at_k(BLOCK.size, right, k).mean())
         variances.append(pass_at_k_variance(BLOCK.size, right, k).sum() / PROBLEM_COUNT**2)
     error = np.sqrt(sum(variances))
-    assert error < 0.03
+    assert error < 0.04  # or it could not tell much
     assert 0.02 < estimates[1] < 0.98
     assert abs(estimates[0] - estimates[1]) < 3.5 * error
 

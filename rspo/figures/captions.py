@@ -20,7 +20,10 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
     sentences = [
         figure.caption,
         f"{experiment.scale.capitalize()} scale, {labels}.",
-        cells_sentence(experiment, policies),
+        # Gradients are measured on the policies that the config names, of one seed each.
+        f"Policies: {', '.join(policies)}."
+        if figure.gradients
+        else cells_sentence(experiment, policies),
     ]
     if figure.curves:
         sentences.append(_evaluation(experiment, figure))
