@@ -46,9 +46,11 @@ def finish(experiment: Experiment, policy: str, seconds: float) -> None:
     experiment.policy(policy).mkdir(parents=True)
     note = json.dumps({"wall_seconds": seconds})
     (experiment.folder(policy) / "policy.provenance.json").write_text(note)
+    for name, suite in experiment.evaluations:
+        if name == policy:
+            experiment.curves(policy, suite).parent.mkdir(exist_ok=True)
+            experiment.curves(policy, suite).touch()
     curves = experiment.curves(policy, "standard")
-    curves.parent.mkdir()
-    curves.touch()
     curves.with_name(curves.name + ".provenance.json").write_text(json.dumps({"wall_seconds": 10}))
 
 
