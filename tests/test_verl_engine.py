@@ -92,7 +92,7 @@ def test_the_files_are_the_local_engines(trained: Experiment, trained_locally: E
         for e in (trained, trained_locally)
     )
     extra = {file for file in ours - theirs if file.parts[0] != "tensorboard"}
-    assert extra == {Path("verl.yaml")}
+    assert extra == {Path("verl.yaml"), Path("verl.yaml.provenance.json")}
     assert theirs <= ours
 
 
