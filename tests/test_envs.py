@@ -273,17 +273,14 @@ exec bash -c "$last"
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with the files of envs/, on a machine that has the two programs."""
+    """A project on a machine that has the two programs."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for name, lines in STUBS.items():
         (programs / name).write_text(f"#!/bin/sh{lines}")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    folder = tmp_path / "project"
-    folder.mkdir()
-    shutil.copytree(ENVS, folder / "envs")
-    return make_project(folder)
+    return make_project(tmp_path / "project")
 
 
 @pytest.mark.parametrize(("scale", "kind"), [("tiny", "cpu"), ("paper", "gpu")])

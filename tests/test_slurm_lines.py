@@ -95,7 +95,7 @@ def test_the_signal_reaches_the_command_and_spares_what_is_between(tmp_path: Pat
     """
     command = (
         "import signal, time; signal.signal(signal.SIGUSR1, lambda *_: print('told') or exit(75));"
-        "print('ready', flush=True); time.sleep(60)"
+        "print('ready', flush=True); [time.sleep(0.1) for _ in range(600)]"
     )
     shell = f'''set -euo pipefail; trap "" USR1; {sys.executable} -c "{command}" | tee -i log'''
     first = (

@@ -37,7 +37,7 @@ from rspo.evaluation.statistics import (
     mean_of_steps,
 )
 from rspo.experiment import Experiment
-from rspo.files import read_json_lines
+from rspo.training.logs import column, read_log
 
 LATE = 3  # the last third of training is late
 
@@ -226,25 +226,11 @@ class Measures:
         return added / total
 
     def _column(self, cell: str, key: str) -> Floats:
-        values = [row.get(key) for row in self.log(cell)]
-        for number, value in enumerate(values, start=1):
-            if not isinstance(value, int | float) or not math.isfinite(value):
-                raise InputError(
-                    f"{self.experiment.training_log(cell)}, line {number}: {key} is {value!r}, "
-                    "expected a finite number"
-                )
-        return np.array(values, dtype=np.float64)
+        return np.array(column(self.experiment.training_log(cell), self.log(cell), key))
 
     def _log(self, cell: str) -> list[dict[str, Any]]:
-        path = self.experiment.training_log(cell)
-        rows = read_json_lines(path)
-        steps = self.experiment.config.training.steps
-        if [row.get("step") for row in rows] != list(range(1, steps + 1)):
-            raise InputError(
-                f"{path}: has {len(rows)} rows, expected one for each step 1 to {steps} in order; "
-                f"`rspo train {cell}` finishes it"
-            )
-        return rows
+        path, steps = self.experiment.training_log(cell), self.experiment.config.training.steps
+        return read_log(path, steps, f"`rspo train {cell}` finishes it")
 
 
 def growth_with_share(

@@ -1,13 +1,11 @@
 """What figures read from training.jsonl: one number a step, smoothed for the eye."""
 
-import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.figures.inputs import command
-from rspo.files import read_json_lines
+from rspo.training.logs import column, read_log
 
 
 def logged(experiment: Experiment, cell: str, key: str) -> list[float]:
@@ -16,21 +14,8 @@ def logged(experiment: Experiment, cell: str, key: str) -> list[float]:
     Raises: InputError for a log that lacks a step, or in which the number is missing or not finite.
     """
     path = experiment.training_log(cell)
-    log = read_json_lines(path)
-    steps = experiment.config.training.steps
-    found = [row.get("step") for row in log]
-    if found != list(range(1, steps + 1)):
-        raise InputError(
-            f"{path}: has {len(found)} rows, expected one for each step 1 to {steps} in order; "
-            f"finish or remake it with `{command(experiment, path)}`"
-        )
-    for row in log:
-        value = row.get(key)
-        if not isinstance(value, int | float) or not math.isfinite(value):
-            raise InputError(
-                f"{path}, line {row['step']}: {key} is {value!r}, expected a finite number"
-            )
-    return [float(row[key]) for row in log]
+    remedy = f"finish or remake it with `{command(experiment, path)}`"
+    return column(path, read_log(path, experiment.config.training.steps, remedy), key)
 
 
 def smoothed(values: Sequence[float], half: int) -> list[float]:

@@ -11,6 +11,7 @@ from rspo.experiment import Cell, Experiment
 from rspo.figures import style
 from rspo.figures.entropy import half_window
 from rspo.figures.methods import Method, trained_methods
+from rspo.figures.training_logs import smoothed
 from rspo.files import read_json_lines
 
 _PASS = "pass_at_"
@@ -90,7 +91,12 @@ def _picture(
                 steps, look = range(1, len(values) + 1), style.line(method)
                 axes.plot(steps, values, color=look["color"], linewidth=0.5, alpha=0.3)
                 # A marker at every sixth of the line tells the lines apart in grey.
-                axes.plot(steps, _smoothed(values), **look, markevery=max(1, len(values) // 6))
+                axes.plot(
+                    steps,
+                    smoothed(values, half_window(len(values))),
+                    **look,
+                    markevery=max(1, len(values) // 6),
+                )
             axes.set_title(_LABELS.get(key, f"Pass@{key.removeprefix(_PASS)} of the prompts"))
             axes.set_xlabel("training step")
         style.legend(picture, methods)
@@ -98,8 +104,3 @@ def _picture(
         dots = style.DOTS_PER_INCH // 2
         picture.savefig(stream, format="png", dpi=dots, metadata={"Software": None})
     return stream.getvalue()
-
-
-def _smoothed(values: Sequence[float]) -> list[float]:
-    half = half_window(len(values))
-    return [fmean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
