@@ -105,7 +105,6 @@ GRADIENTS = Table(
             ("correct", pa.float64()),  # share of them
             ("variance", pa.float64()),  # tr Cov[g] of a group's gradient, unbiased
             ("signal", pa.float64()),  # |E[g]|^2, unbiased, so it may be below 0
-            ("shared_signal", pa.float64()),  # E[g] times the mean of the other prompts' E[g]
         ]
     ),
 )

@@ -116,7 +116,8 @@ def plant(
         "correct": solved,
         "verifier": ["exact"] * solved.size,
         "verdict": [""] * solved.size,
-        "reward": 0.7 * solved,
+        # Of its own, so that Max@k is not a multiple of Pass@k.
+        "reward": solved * rng.uniform(0.4, 1.0, solved.size),
     }
     path = experiment.scores(policy, benchmark, 0)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -77,6 +77,7 @@ def write_claims_and_cost(experiment: Experiment) -> None:
             "p_adjusted": p,
             "verdict": verdict,
             "cells": " ".join(experiment.cells),
+            "seeds": experiment.config.seeds,
             "note": "",
         }
         for number, (verdict, estimate, low, high, p) in enumerate(

@@ -17,7 +17,6 @@ from rspo.evaluation.statistics import (
     difference_of_runs,
     holm,
     mean_of_cells,
-    mean_of_steps,
     resampled_problems,
     stratified_variance,
 )
@@ -203,21 +202,6 @@ def test_runs_are_compared_by_welchs_test_and_cells_by_students() -> None:
     assert mean_of_cells(second).p_above(0.15) == pytest.approx(one_sample.pvalue)
     assert np.isnan(difference_of_runs([0.3], [0.1, 0.2]).error)
     assert np.isnan(mean_of_cells([0.3]).error)
-
-
-def test_steps_that_follow_each_other_count_for_less_than_independent_ones() -> None:
-    """A series whose neighbours agree by half: its plain error would cover 75 %."""
-    rng = np.random.default_rng(10)
-    noise = rng.standard_normal((2000, 70))
-    series = np.zeros((2000, 70))
-    for step in range(1, 70):
-        series[:, step] = 0.5 * series[:, step - 1] + noise[:, step]
-    series = series[:, 20:]
-    found = [mean_of_steps(one) for one in series]
-    covered = np.mean([low <= 0 <= high for low, high in (one.interval() for one in found)])
-    plain = [mean_of_cells(one).interval() for one in series]
-    assert np.mean([low <= 0 <= high for low, high in plain]) < 0.8
-    assert 0.9 <= covered <= 0.97
 
 
 # --- what is missing or exact ---------------------------------------------------------------------

@@ -13,7 +13,7 @@ import torch
 from rspo.config import Gradients
 from rspo.datasets.generated import RULE_SHARES
 from rspo.errors import InputError
-from rspo.evaluation.gradients import measured, moments, shared_signal, write_gradients
+from rspo.evaluation.gradients import measured, moments, write_gradients
 from rspo.experiment import Experiment
 from rspo.figures import bandit, estimator_variance, weight_by_difficulty
 from rspo.figures.binary_groups import SAME, blocks_of
@@ -240,12 +240,6 @@ def test_moments_by_the_groups_themselves() -> None:
         assert found.weights.numpy() @ scores == pytest.approx(np.mean(means, axis=0))
 
 
-def test_the_shared_signal_by_pairs_of_prompts() -> None:
-    means = torch.randn(5, 7, generator=torch.Generator().manual_seed(2))
-    pairs = [float(a @ b) for a, b in itertools.permutations(means, 2)]
-    assert float(shared_signal(means).mean()) == pytest.approx(np.mean(pairs), abs=1e-6)
-
-
 def test_the_interval_of_a_ratio_holds_the_truth_about_95_times_in_100() -> None:
     draw, held = np.random.default_rng(4), 0
     for _ in range(1000):
@@ -282,9 +276,7 @@ def test_gradients_are_measured_for_every_objective_and_are_the_same_again(
     assert [(row["objective"], row["k"]) for row in rows] == pairs * 5
     assert {objective for objective, _ in pairs} == set(OBJECTIVES)
     assert {(row["n"], row["responses"]) for row in rows} == {(8, 32)}
-    assert all(
-        np.isfinite([row["variance"], row["signal"], row["shared_signal"]]).all() for row in rows
-    )
+    assert all(np.isfinite([row["variance"], row["signal"]]).all() for row in rows)
     write_gradients(world, "small--base")
     assert path.read_bytes() == before
     note = json.loads(path.with_name(path.name + ".provenance.json").read_text())

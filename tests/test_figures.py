@@ -96,7 +96,6 @@ def gradient_rows(experiment: Experiment, number: int) -> list[dict[str, object]
             "correct": 0.1 + place / 100,
             "variance": (50 + place) * sizes.get(objective, 1.0) ** math.log2(2 * k),
             "signal": 40.0 + 3 * place + 20 * number,
-            "shared_signal": 0.5 + place / 100,
         }
         for place in range(settings.prompts)
         for objective, k in measured(settings)

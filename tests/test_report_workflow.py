@@ -61,7 +61,7 @@ def project(small_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.mark.long  # two minutes on a quiet machine
-@pytest.mark.parametrize("lost", ["samples/linear.parquet", "scores/divide.parquet"])
+@pytest.mark.parametrize("lost", ["samples/linear/0.parquet", "scores/divide/0.parquet"])
 def test_a_lost_file_is_made_again_with_what_depends_on_it_and_gives_the_same_report(
     project: Path, lost: str
 ) -> None:

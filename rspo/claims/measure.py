@@ -34,7 +34,6 @@ from rspo.evaluation.statistics import (
     combine,
     difference_of_runs,
     mean_of_cells,
-    mean_of_steps,
 )
 from rspo.experiment import Experiment
 from rspo.training.logs import column, read_log
@@ -189,23 +188,17 @@ class Measures:
     # --- training logs -----------------------------------------------------------------------
 
     def _of_entropy(self, comparison: EntropyComparison) -> Measured:
-        """With one seed, the error is that of the steps, compared step by step."""
+        """A run is one value: with one seed nothing tells how far another run would be."""
         higher, lower = (
             [self._late_entropy(cell) for cell in method.policies]
             for method in (comparison.higher, comparison.lower)
         )
-        seeds = min(len(higher), len(lower))
-        if seeds == 1:
-            estimate = mean_of_steps(higher[0] - lower[0])
-        else:
-            estimate = difference_of_runs(
-                [run.mean() for run in higher], [run.mean() for run in lower]
-            )
+        estimate, seeds = difference_of_runs(higher, lower), min(len(higher), len(lower))
         return Measured(comparison, estimate, math.nan, seeds, problems=0, samples=0)
 
-    def _late_entropy(self, cell: str) -> Floats:
+    def _late_entropy(self, cell: str) -> float:
         entropy = self._column(cell, "entropy")
-        return entropy[-max(1, len(entropy) // LATE) :]
+        return float(entropy[-max(1, len(entropy) // LATE) :].mean())
 
     def _of_dropping(self, comparison: DroppingComparison) -> Measured:
         estimate = mean_of_cells([self._saved(cell) for cell in comparison.cells])

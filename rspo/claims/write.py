@@ -81,7 +81,12 @@ def _tested(experiment: Experiment, claim: Claim, judged: Sequence[Judged]) -> R
     found = least.measured
     low, high = found.estimate.interval()
     measured = [one.measured for one in deciding(judged)]
-    notes = [claim.remark, ONE_SEED if any(one.one_seed for one in measured) else ""]
+    margins = dict.fromkeys(one.comparison.margin for one in measured)
+    notes = [
+        claim.remark,
+        *(f"equivalence_margin = {margin:g}" for margin in margins if margin is not None),
+        ONE_SEED if any(one.one_seed for one in measured) else "",
+    ]
     cells = dict.fromkeys(cell for one in measured for cell in one.comparison.policies)
     return {
         "claim": claim.name,
@@ -180,15 +185,19 @@ def _page(experiment: Experiment, claims: Sequence[Row], judged: dict[str, list[
         "",
         "A claim is supported if each of its comparisons is significantly as it says, contradicted "
         "if one is significantly the opposite (two-sided, Holm over the claim's comparisons, "
-        f"{LEVEL}). Estimate, 95 % interval and adjusted p are those of the comparison that speaks "
-        "least for the claim. K: the k that methods are trained for. docs/statistics.md has more.",
+        f"{LEVEL}). Estimate, 95 % interval (not adjusted) and adjusted p are those of the "
+        "comparison that speaks least for the claim. With one training seed a verdict is about the "
+        "policies that were trained, not about methods. K: the k that methods are trained for. "
+        "docs/statistics.md has more.",
         "",
-        "| claim | verdict | estimate | 95 % interval | p |",
-        "|---|---|---|---|---|",
+        "| claim | verdict | seeds | estimate | 95 % interval | p |",
+        "|---|---|---|---|---|---|",
     ]
     for row in claims:
         numbers = _short(row) if row["comparisons"] else " | | "
-        lines.append(f"| {row['claim']} {row['title']} | **{row['verdict']}** | {numbers} |")
+        lines.append(
+            f"| {row['claim']} {row['title']} | **{row['verdict']}** | {row['seeds']} | {numbers} |"
+        )
     for row in claims:
         lines += _section(row, judged[row["claim"]])
     return "\n".join(lines) + "\n"

@@ -45,12 +45,10 @@ class Moments:
 
     variance: tr Cov[g].
     signal: |E[g]|^2.
-    weights: (N,) the mean weight of each response; with them, the mean gradient.
     """
 
     variance: float
     signal: float
-    weights: Tensor
 
 
 def write_gradients(experiment: Experiment, policy: str) -> None:
@@ -98,7 +96,6 @@ class _Meter:
         """Rows of the gradients table."""
         pairs = list(measured(self.settings))
         rows: list[dict[str, Any]] = []
-        means = []
         for problem in problems:
             rewards, gradients, row_of = self._responses(problem)
             products = (gradients @ gradients.T).double()[row_of][:, row_of]
@@ -107,9 +104,6 @@ class _Meter:
                 [draw.permutation(len(rewards)) for _ in range(self.settings.groupings)]
             ).reshape(self.settings.groupings, -1, self.settings.n)
             found = [moments(products, rewards, cuts, *pair) for pair in pairs]
-            weights = torch.zeros(len(pairs), len(gradients), dtype=torch.float64)
-            weights.index_add_(1, row_of, torch.stack([one.weights for one in found]))
-            means.append(weights.float() @ gradients)
             rows += [
                 {
                     "problem_id": problem["id"],
@@ -123,10 +117,6 @@ class _Meter:
                 }
                 for (objective, k), one in zip(pairs, found, strict=True)
             ]
-        # (pairs, prompts) -> in the order of the rows
-        shared = torch.stack([shared_signal(of_pair) for of_pair in torch.stack(means, dim=1)])
-        for row, value in zip(rows, shared.T.flatten().tolist(), strict=True):
-            row["shared_signal"] = value
         return rows
 
     def _responses(self, problem: dict[str, Any]) -> tuple[Floats, Tensor, Tensor]:
@@ -194,14 +184,4 @@ def moments(
     of_cuts = of_groups.sum(dim=1)
     together = float((of_cuts @ products * of_cuts).sum()) / count  # mean |sum_b g_b|^2
     signal = (together - groups * square) / (groups * (groups - 1))
-    return Moments(square - signal, signal, of_cuts.mean(dim=0) / groups)
-
-
-def shared_signal(means: Tensor) -> Tensor:
-    """Of each prompt's mean gradient (prompts, parameters), the product with the others' mean.
-
-    The mean of these over prompts is an unbiased estimate of |E_x E[g|x]|^2, the squared length of
-    the gradient that a whole step follows.
-    """
-    products = means @ means.T
-    return (products.sum(dim=1) - products.diagonal()) / (len(means) - 1)
+    return Moments(square - signal, signal)

@@ -11,7 +11,7 @@ their problems stand one after the other, `sizes` of them in each.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -131,18 +131,6 @@ def difference_of_runs(higher: ArrayLike, lower: ArrayLike) -> Estimate:
     variance = sum(piece for piece, _ in pieces)
     error = float(np.sqrt(variance))
     return Estimate(value, np.nan, error, error, _satterthwaite(variance, pieces))
-
-
-def mean_of_steps(values: ArrayLike, batches: int = 10) -> Estimate:
-    """Mean of a series of training steps, which depend on their neighbours, by batch means.
-
-    The series is cut into batches of neighbours, whose means are taken as independent (Conway
-    1963). Says nothing about another run.
-    """
-    series = np.asarray(values, dtype=float)
-    batches = min(batches, len(series))
-    means = np.array([batch.mean() for batch in np.array_split(series, batches)])
-    return replace(mean_of_cells(means), value=float(series.mean()))
 
 
 def mean_of_cells(values: ArrayLike) -> Estimate:

@@ -238,7 +238,7 @@ FIGURES: dict[str, Figure] = {
         Figure(
             "fig_contamination_free",
             "curves",
-            f"The policies of fig_main on benchmarks that are newer than the models; {_BANDS}.",
+            f"The policies of fig_main on the suite contamination_free; {_BANDS}.",
             grids=("contamination_free",),
             curves=True,
         ),
@@ -269,9 +269,9 @@ FIGURES: dict[str, Figure] = {
         Figure(
             "fig_estimator_variance",
             "estimator_variance",
-            "Exact variance (top) and signal-to-noise ratio, the squared mean over the variance, "
-            "of each objective's gradient for a policy with a single logit, against the "
-            "probability p of a correct response, the objective's k, and the number n of "
+            "Exact variance of each objective's gradient for a policy with a single logit, against "
+            "the probability p of a correct response (top), and its signal-to-noise ratio, the "
+            "squared mean over the variance, against p, the objective's k, and the number n of "
             "responses; bottom right: the ratio divided by n, what each response brings.",
         ),
         Figure(
@@ -288,7 +288,8 @@ FIGURES: dict[str, Figure] = {
             "Pass@k of the training prompts while RSPO is trained with different numbers n of "
             "responses per prompt, against the training step (left) and against the responses "
             "drawn in total (right); moving averages; shaded, with several training seeds: from "
-            "the lowest to the highest.",
+            "the lowest to the highest. A learning rate that falls does so with the step: at "
+            "equal responses a smaller n is nearer to its end.",
             grids=("scalability",),
             training_logs=True,
         ),
@@ -296,8 +297,9 @@ FIGURES: dict[str, Figure] = {
             "fig_gradient_variance",
             "gradient_variance",
             "Variance of each objective's gradient as a multiple of RSPO's at the same k (top) and "
-            "its signal-to-noise ratio (bottom), estimated without bias from responses to training "
-            "prompts, before and after training; whiskers are 95 % intervals over prompts.",
+            "its signal-to-noise ratio (bottom): ratios of unbiased estimates, from responses to "
+            "training prompts, before and after training; whiskers are 95 % intervals over "
+            "prompts.",
             gradients=True,
         ),
     )

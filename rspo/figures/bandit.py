@@ -29,7 +29,7 @@ from rspo.figures.drawing import Row
 from rspo.figures.methods import Method, label_of
 
 COLUMNS = {
-    "panel": "policy: left; pass_at_k: middle; signal_to_noise, per_response: right, two panels",
+    "panel": "policy, pass_at_k: top; signal_to_noise, per_response: bottom",
     "line": "as the legend names it, with the k that it is best for or trained with",
     "k": "that the policy is the optimum for, or the objective's",
     "x": "action 1 .. 8 (7 and 8 are never right); k of Pass@k; n",

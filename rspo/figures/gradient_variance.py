@@ -40,7 +40,6 @@ COLUMNS = {
     "correct": "share of them",
     "signal": "mean over prompts of |E[g]|^2",
     "variance": "mean over prompts of tr Cov[g]",
-    "shared_signal": "|E[g]|^2 of g averaged over prompts",
     "multiple": "first row: variance over that of rspo_pass_at_k at this k; empty where k is 1",
     "multiple_low": "lower end of its 95 % interval over prompts",
     "multiple_high": "upper end",
@@ -92,7 +91,6 @@ def _row(policy: str, table: _Table, objective: str, k: int) -> Row:
         "correct": fmean(row["correct"] for row in found),
         "signal": fmean(row["signal"] for row in found),
         "variance": fmean(variance),
-        "shared_signal": fmean(row["shared_signal"] for row in found),
         **{f"multiple{end}": value for end, value in zip(ends, multiple, strict=True)},
         **{f"signal_to_noise{end}": v for end, v in zip(ends, signal_to_noise, strict=True)},
     }

@@ -8,7 +8,17 @@ from rspo.report import table_path
 from rspo.report.table import Row, Shown, number, read_csv, shown
 
 # Each has a place of its own; whatever other columns there are is listed.
-_NEEDED = ("claim", "title", "hypothesis", "estimate", "low", "high", "p_adjusted", "verdict")
+_NEEDED = (
+    "claim",
+    "title",
+    "hypothesis",
+    "estimate",
+    "low",
+    "high",
+    "p_adjusted",
+    "verdict",
+    "seeds",
+)
 
 
 @dataclass(frozen=True)
@@ -21,6 +31,7 @@ class Claim:
     estimate: str
     interval: str
     p: str
+    seeds: str
     facts: list[tuple[str, str]]
     comparisons: Shown | None
 
@@ -55,6 +66,7 @@ def _claim(row: Row, comparisons: list[Row]) -> Claim:
         estimate=brief["estimate"],
         interval=_interval(brief),
         p=brief["p_adjusted"],
+        seeds=row["seeds"],
         facts=[
             ("Hypothesis", row["hypothesis"]),
             *([("Verdict", row["verdict"])] if row["verdict"] != _kind(row) else []),

@@ -72,6 +72,7 @@ def _contents(experiment: Experiment) -> dict[str, Any]:
         "scale": experiment.scale,
         "headlines": headlines(experiment),
         "claims": claims(experiment),
+        "seeds": experiment.config.seeds,
         "figures": [_figure(experiment, figure) for figure in figures(experiment)],
         "training": [_training(experiment, curves) for curves in training_curves(experiment)],
         "tables": _tables(experiment),

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from rspo.errors import InputError
 from rspo.experiment import Cell, Experiment
 from rspo.figures import style
 from rspo.figures.entropy import half_window
 from rspo.figures.methods import Method, trained_methods
 from rspo.figures.training_logs import smoothed
-from rspo.files import read_json_lines
+from rspo.training.logs import read_log
 
 _PASS = "pass_at_"
 _LABELS = {"reward": "mean reward", "entropy": "entropy (nats a token)"}
@@ -73,10 +72,7 @@ def _curves(experiment: Experiment, title: str, cells: list[Cell]) -> Curves:
 
 def _log(experiment: Experiment, cell: str) -> list[dict[str, Any]]:
     path, steps = experiment.training_log(cell), experiment.config.training.steps
-    log = read_json_lines(path)
-    if [row.get("step") for row in log] != list(range(1, steps + 1)):
-        raise InputError(f"{path}: expected one row for each step 1 to {steps}; remake it")
-    return log
+    return read_log(path, steps, "remake it")
 
 
 def _picture(

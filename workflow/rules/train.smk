@@ -29,6 +29,7 @@ rule train_on_nodes:
     input:
         base=rules.train.input.base,
         problems=rules.train.input.problems,
+        held_out=rules.train.input.held_out,
         prompt=judge_prompt(experiment.config.verifier),
     output:
         policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),
