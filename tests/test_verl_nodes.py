@@ -76,7 +76,7 @@ def test_a_node_leaves_when_the_first_one_has_given_up(tmp_path: Path) -> None:
     ("settings", "cpus", "found"),
     [
         ({"num_cpus": None}, 96, 96),  # of a host that may have more
-        ({}, 4, 64),  # for eight ranks verl needs 33
+        ({}, 4, 64),  # of which verl takes more than 30 for eight ranks
         ({"num_cpus": 16}, 96, 16),
     ],
 )
