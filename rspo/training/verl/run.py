@@ -54,9 +54,6 @@ _CPU = {
     "VERL_PLATFORM": "cpu",
     "VERL_USE_EXTERNAL_MODULES": "rspo.training.verl.cpu_platform",
     "OMP_NUM_THREADS": "1",  # more threads than ranks are slower, and change sums
-    # Ray would start a process for each of its slots before anyone needs one.
-    "RAY_prestart_worker_first_driver": "0",
-    "RAY_enable_worker_prestart": "0",
     "TQ_NUM_THREADS": "1",  # of TransferQueue, which else warns at every call
 }
 
