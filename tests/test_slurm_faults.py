@@ -121,6 +121,12 @@ def lines(output: str) -> list[str]:
     return re.findall(r"^rspo: (.*)$", output, flags=re.M)
 
 
+def told_of_restarts(output: str, number: str) -> list[str]:
+    """The counts in the lines about a job that went back into the queue."""
+    line = rf"train {CELL}: SLURM job {number} went back into the queue \(restart (\d+)\)"
+    return [found[1] for text in lines(output) if (found := re.fullmatch(line, text))]
+
+
 class Run:
     """One `snakemake --profile slurm` that a test disturbs."""
 
@@ -178,6 +184,7 @@ def test_a_preempted_cell_goes_back_into_the_queue_and_on(
     status, output = running.end()
     assert status == 0, output
     assert cluster.job(number)["Restarts"] == "1"
+    assert told_of_restarts(output, number) == ["1"]
     assert results_of(project) == undisturbed
 
 
@@ -195,6 +202,7 @@ def test_a_cell_whose_node_dies_goes_on_elsewhere(
     job = cluster.job(number)
     assert job["Restarts"] == "1"
     assert job["NodeList"] != node
+    assert told_of_restarts(output, number) == ["1"]
     assert results_of(project) == undisturbed
 
 
@@ -332,7 +340,8 @@ def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
     assert status == 0, output
     processes = provenance(project)["processes"]
     assert len(processes) >= 3
-    assert len({process["job"] for process in processes}) == 1  # the same one, requeued
+    (number,) = {process["job"] for process in processes}  # the same one, requeued
+    assert told_of_restarts(output, number) == [str(n) for n in range(1, len(processes))]
     (log,) = (project / "logs" / "slurm" / "rule_train" / CELL).iterdir()
     said = re.findall(r"^rspo: stopped at step (\d+)", log.read_text(), flags=re.M)
     stops = [int(step) for step in said]

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from rspo.slurm.cluster import time_limit
-from rspo.slurm.faults import FailureLines, explanation
+from rspo.slurm.faults import FailureLines, QueueLines, explanation
 from rspo.slurm.orphans import renew_records
+from rspo.slurm.queue import QueuedJob
 
 from . import tiny_world
 from .test_workflow import SMALL_WORLD, jobs, make_project, snakemake
@@ -34,11 +35,27 @@ def plugins_message(state: str) -> str:
         ("FAILED", "rspo: error: a\nrspo: error: b", "SLURM job 12 failed: b"),
         ("FAILED", "error: Exceeded job memory limit", "needed more memory than its mem_mb"),
         ("FAILED", "slurmstepd: Detected 1 oom_kill event", "needed more memory than its mem_mb"),
+        # Whoever lost a process to the kernel cannot say why; the kernel's or torch's word does.
+        (
+            "FAILED",
+            "rspo: error: a: process 7 has died\nslurmstepd: Detected 1 oom_kill event in 12.0",
+            "needed more memory than its mem_mb",
+        ),
+        (
+            "FAILED",
+            "torch.OutOfMemoryError: CUDA out of memory. Tried\nrspo: error: a: it has died",
+            "needed more GPU memory: smaller ppo_max_token_len_per_gpu or gpu_memory_utilization",
+        ),
         ("FAILED", "srun: error: n1: task 0: User defined signal 1", "before it had begun"),
         # A job that was requeued has the words of its earlier starts in its log.
         (
             "FAILED",
             "rspo: SLURM job 12 goes back into the queue\nrspo: error: late",
+            "SLURM job 12 failed: late",
+        ),
+        (
+            "FAILED",
+            "oom_kill\nrspo: SLURM job 12 goes back into the queue\nrspo: error: late",
             "SLURM job 12 failed: late",
         ),
         ("REVOKED", "", "SLURM job 12 ended as REVOKED"),
@@ -78,6 +95,28 @@ def test_snakemakes_record_of_a_failed_job_is_printed_with_its_task(
     logger.removeHandler(handler)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"rspo: score {CELL} linear: SLURM job 12 ran past its time limit")
+
+
+def queued(restarts: int = 0, number: str = "12") -> QueuedJob:
+    return QueuedJob(number, "me", "RUNNING", restarts, f"rule_train_wildcards_{CELL}")
+
+
+def test_each_return_to_the_queue_is_a_line() -> None:
+    queue = QueueLines()
+    assert list(queue.lines([queued(1), queued(0, "13")], set(), 0)) == []  # before this run
+    (line,) = queue.lines([queued(2), queued(0, "13")], set(), 10)
+    assert line == f"train {CELL}: SLURM job 12 went back into the queue (restart 2)"
+    assert list(queue.lines([queued(2), queued(0, "13")], set(), 20)) == []
+
+
+def test_a_job_that_slurm_forgot_while_snakemake_waits_is_a_line() -> None:
+    queue = QueueLines()
+    assert list(queue.lines([queued()], {"12", "new"}, 0)) == []
+    assert list(queue.lines([], {"12", "new"}, 290)) == []
+    assert list(queue.lines([], {"new"}, 310)) == []  # Snakemake has seen its end
+    (line,) = queue.lines([], {"12", "new"}, 320)
+    assert line.startswith(f"train {CELL}: SLURM has forgotten job 12 and Snakemake waits for it")
+    assert list(queue.lines([], {"12", "new"}, 330)) == []
 
 
 @pytest.mark.parametrize(

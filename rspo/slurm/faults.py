@@ -1,15 +1,18 @@
-"""One line for each job that SLURM ended, and for a controller that does not answer."""
+"""One line for each job that SLURM ended, requeued or forgot, and for a controller that is away."""
 
+import contextlib
 import logging
 import re
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 
+from rspo.errors import InputError
 from rspo.slurm.job import REQUEUED
+from rspo.slurm.queue import QueuedJob, jobs_in
 
 # SLURM's states of a job that ended badly, and what they mean to the person who started it.
 MEANING = {
@@ -21,15 +24,21 @@ MEANING = {
     "DEADLINE": "ran past its deadline",
     "BOOT_FAIL": "did not start: its node did not boot",
     "FAILED": "failed",
+    "GPU_MEMORY": (
+        "needed more GPU memory: smaller ppo_max_token_len_per_gpu or gpu_memory_utilization"
+    ),
     "TOO_EARLY": "was told to stop before it had begun: set a longer runtime",
 }
-# What a job that SLURM only calls FAILED printed.
-_SIGNS = {
-    "OUT_OF_MEMORY": re.compile(r"exceeded (job )?memory limit|oom[-_ ]kill|out of memory", re.I),
-    "TOO_EARLY": re.compile(r"User defined signal 1"),
+# What a job that SLURM only calls FAILED printed.  Who lost a process to the kernel does not know
+# why, so the reason goes before what the command itself said.
+_REASONS = {
+    "OUT_OF_MEMORY": re.compile(r"oom[-_ ]kill|exceeded (job )?memory limit", re.I),
+    "GPU_MEMORY": re.compile(r"CUDA out of memory|CUDA error: out of memory"),
 }
+_TOO_EARLY = re.compile(r"User defined signal 1")
 _OWN_LINE = re.compile(r"^rspo: (?:error: )?(.+)$", re.M)
-SECONDS_BETWEEN_PINGS = 10
+SECONDS_BETWEEN_LOOKS = 10
+SECONDS_TO_FORGET = 300  # out of SLURM's memory, while Snakemake still waits
 
 
 def explanation(task: str, message: str, logs: Sequence[Path]) -> str:
@@ -44,8 +53,10 @@ def explanation(task: str, message: str, logs: Sequence[Path]) -> str:
     printed = "\n".join(log.read_text(errors="replace") for log in logs if log.is_file())
     printed = printed.rpartition(REQUEUED)[2]  # what the job did before it went back is over
     said = _OWN_LINE.findall(printed)
-    if state == "FAILED" and not said:
-        state = next((other for other, sign in _SIGNS.items() if sign.search(printed)), state)
+    if state == "FAILED":
+        state = next((other for other, sign in _REASONS.items() if sign.search(printed)), state)
+    if state == "FAILED" and not said and _TOO_EARLY.search(printed):
+        state = "TOO_EARLY"
     reason = f": {said[-1]}" if said and state == "FAILED" else ""
     if not number:
         return f"{task}: {_first_line(message)}"
@@ -82,25 +93,69 @@ class FailureLines(logging.Handler):
         task = record.rule_name
         if logs and logs[0].is_relative_to(self.logs):
             task = " ".join(logs[0].relative_to(self.logs).with_suffix("").parts)
-        print(
-            f"rspo: {explanation(task, record.rule_msg or '', logs)}", file=sys.stderr, flush=True
-        )
+        _say(explanation(task, record.rule_msg or "", logs))
 
 
-def watch_controller() -> None:
-    """Say when SLURM's controller stops answering and when it is back, as long as this lives."""
-    threading.Thread(target=_watch, daemon=True).start()
+class QueueLines:
+    """What became of a run's jobs since the last look at the queue."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[QueuedJob, float]] = {}  # by number, and when
+
+    def lines(self, queue: Sequence[QueuedJob], awaited: Set[str], now: float) -> Iterator[str]:
+        """A line for each job that went back into the queue, or that SLURM has forgotten.
+
+        Args:
+            queue: all of SLURM's memory, jobs that ended minutes ago included.
+            awaited: numbers of the jobs that Snakemake waits for.
+            now: seconds.
+        """
+        for job in queue:
+            before, _ = self._seen.get(job.number, (job, now))
+            if job.restarts > before.restarts:
+                yield (
+                    f"{job.task}: SLURM job {job.number} went back into the queue "
+                    f"(restart {job.restarts})"
+                )
+            self._seen[job.number] = job, now
+        for number in sorted(awaited & self._seen.keys()):
+            job, then = self._seen[number]
+            if now - then > SECONDS_TO_FORGET:
+                del self._seen[number]  # told once
+                yield (
+                    f"{job.task}: SLURM has forgotten job {number} and Snakemake waits for it: "
+                    "end Snakemake with Ctrl-C and start it again, it goes on from there"
+                )
 
 
-def _watch() -> None:
-    answered = True
+def watch_queue(folder: Path, awaited: Callable[[], Set[str]]) -> None:
+    """Print `QueueLines`, and when SLURM's controller is away and back, as long as this lives.
+
+    Args:
+        folder: of the run; nobody else's jobs are in it.
+        awaited: numbers of the jobs that Snakemake waits for, at any time.
+    """
+    threading.Thread(target=_watch, args=(folder, awaited), daemon=True).start()
+
+
+def _watch(folder: Path, awaited: Callable[[], Set[str]]) -> None:
+    answered, queue = True, QueueLines()
     while True:
-        time.sleep(SECONDS_BETWEEN_PINGS)
+        time.sleep(SECONDS_BETWEEN_LOOKS)
         answers = _answers()
         if answers != answered:
             now = "answers again" if answers else "does not answer: waiting for it; the jobs go on"
-            print(f"rspo: SLURM's controller {now}", file=sys.stderr, flush=True)
+            _say(f"SLURM's controller {now}")
         answered = answers
+        with contextlib.suppress(InputError):  # a later look will tell
+            if answers:
+                jobs = jobs_in(folder, "--states=all")
+                for line in queue.lines(jobs, awaited(), time.monotonic()):
+                    _say(line)
+
+
+def _say(line: str) -> None:
+    print(f"rspo: {line}", file=sys.stderr, flush=True)
 
 
 def _answers() -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rspo.errors import InputError
 
-JOB_PREFIX = "rspo"  # slurm/config.yaml: slurm-jobname-prefix
+_RULE = "rule_"  # begins the comment of each job that Snakemake's plugin submits
 
 
 @dataclass(frozen=True)
@@ -15,16 +15,25 @@ class QueuedJob:
     number: str
     user: str
     state: str
+    restarts: int
     comment: str  # the plugin's: rule and wildcards
 
+    @property
+    def task(self) -> str:
+        """Such as `train small--rspo-pass--k4--n16--s0`."""
+        return self.comment.removeprefix(_RULE).replace("_wildcards_", " ", 1)
 
-def jobs_in(folder: Path) -> list[QueuedJob]:
-    """Jobs of anybody that work in a folder and have not ended.
+
+def jobs_in(folder: Path, *options: str) -> list[QueuedJob]:
+    """Snakemake's jobs of anybody that work in a folder and have not ended.
+
+    Args:
+        options: more of `squeue`'s, such as `--states=all`: also those that ended minutes ago.
 
     Raises: InputError if SLURM does not answer.
     """
-    layout = "%i|%u|%T|%j|%Z|%k"
-    command = ["squeue", "--noheader", "--all", "--format", layout]
+    layout = "JobID:|,UserName:|,State:|,RestartCnt:|,WorkDir:|,Comment:|"
+    command = ["squeue", "--noheader", "--all", "--Format", layout, *options]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
@@ -32,9 +41,9 @@ def jobs_in(folder: Path) -> list[QueuedJob]:
         raise InputError(f"SLURM does not answer (squeue: {reason}); try again later") from None
     found = []
     for line in done.stdout.splitlines():
-        number, user, state, name, place, comment = line.split("|", 5)
-        if name.startswith(JOB_PREFIX) and os.path.realpath(place) == os.path.realpath(folder):
-            found.append(QueuedJob(number, user, state, comment))
+        number, user, state, restarts, place, comment = line.removesuffix("|").split("|", 5)
+        if comment.startswith(_RULE) and os.path.realpath(place) == os.path.realpath(folder):
+            found.append(QueuedJob(number, user, state, int(restarts), comment))
     return found
 
 

@@ -19,7 +19,7 @@ from rspo.figures import SUFFIXES, available, figures_of, named
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
-from rspo.slurm.faults import FailureLines, watch_controller
+from rspo.slurm.faults import FailureLines, watch_queue
 from rspo.slurm.job import forward_requests
 from rspo.slurm.orphans import renew_records
 from rspo.slurm.queue import require_no_jobs_in
@@ -123,7 +123,22 @@ def prepare_for_slurm():
     except InputError as error:
         raise WorkflowError(str(error))
     logger.addHandler(FailureLines(Path(RESULTS) / "logs"))
-    watch_controller()
+    watch_queue(Path.cwd(), jobs_waited_for)
+
+
+submitted = {}  # the last SLURM job of each of Snakemake's
+
+
+def jobs_waited_for():
+    """Numbers of the SLURM jobs whose end Snakemake has not seen.
+
+    Depends on snakemake/scheduling/job_scheduler.py and on the executor's `active_jobs`, which is
+    empty while it looks after them.
+    """
+    scheduler = workflow.scheduler
+    for active in list(scheduler._executor.active_jobs):
+        submitted[active.job] = active.external_jobid
+    return {number for job, number in submitted.items() if job in scheduler.running}
 
 
 def conda_file():
