@@ -79,6 +79,16 @@ def test_without_an_estimate_only_jobs_are_told(here: Path) -> None:
     [
         ("runtime: 8h", "runtime: 8 hours", r"set-resources.sample.runtime = '8 hours'; allowed"),
         ('"gpu:h800:8"', '"h800:8"', r"set-resources.train.gres = 'h800:8'; allowed"),
+        (
+            '"gpu:h800:8"',
+            '"gpu:h800-80:8"',
+            "write --gpus-per-node=h800-80:8 into slurm_",
+        ),
+        (
+            "mem_mb: 64000",
+            'mem_mb: "64000 * attempt"',
+            r"mem_mb = '64000 \* attempt'; allowed:",
+        ),
         ("executor: slurm", "executor: [", "not YAML"),
     ],
 )
@@ -89,6 +99,14 @@ def test_a_wrong_profile_is_one_line(here: Path, old: str, new: str, message: st
     with pytest.raises(InputError, match=message) as raised:
         read_profile()
     assert "\n" not in str(raised.value)
+
+
+def test_an_account_of_digits_is_a_name(here: Path) -> None:
+    profile = here / "slurm" / "config.yaml"
+    shipped = profile.read_text()
+    assert "  #   slurm_account: my-account" in shipped
+    profile.write_text(shipped.replace("  #   slurm_account: my-account", "  slurm_account: 12345"))
+    assert read_profile()[1]["train"].account == "12345"
 
 
 def test_cost_sums_every_process_of_a_step_and_skips_what_is_not_there(here: Path) -> None:

@@ -4,6 +4,7 @@ About half a minute.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
+
+from rspo.experiment import Experiment
+from rspo.slurm.doctor import findings
 
 from . import slurm_cluster, slurm_world
 from .slurm_cluster import Cluster
@@ -65,7 +69,7 @@ def test_the_shipped_profile_fits_such_a_cluster(cluster: Cluster, project: Path
     for partition in ("cpu", "gpu"):
         line = f"partition {partition}: a node sees this folder, its locks and this software"
         assert line in done.stdout
-    assert "accounts: SLURM keeps none here" in done.stdout
+    assert cluster.jobs() == []  # not even the one that was asked about
     assert done.stdout.endswith("nothing to change\n")
 
 
@@ -104,6 +108,39 @@ def test_each_wrong_line_is_named_with_what_to_write(
     edit(project, "set-resources", "train", **values)
     (line,) = changes(doctor(project, cluster.environment))
     assert line == f"slurm/config.yaml: set-resources.train.{expected}"
+
+
+def test_what_slurm_itself_refuses_is_told_in_its_words(cluster: Cluster, project: Path) -> None:
+    edit(project, "set-resources", "train", constraint="nvlink")
+    (line,) = changes(doctor(project, cluster.environment))
+    assert line.startswith("slurm/config.yaml: set-resources.train: sbatch --partition=gpu ")
+    assert line.endswith("Invalid feature specification")
+
+
+def test_a_partition_whose_preempted_jobs_are_cancelled_is_found(
+    cluster: Cluster, project: Path
+) -> None:
+    cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=CANCEL")
+    try:
+        (line,) = changes(doctor(project, cluster.environment))
+    finally:
+        cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=REQUEUE")
+    assert line.startswith("SLURM cancels preempted jobs of partition gpu (PreemptMode = CANCEL)")
+
+
+def test_a_signal_too_late_for_a_step_and_a_checkpoint_is_found(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand: 4 steps of 16 h / 580, and 16 bytes of 7.62e9 numbers at a GB/s: 519.2 seconds."""
+    shutil.copy(slurm_world.tiny_world.ROOT / "config" / "paper.yaml", project / "config")
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", str(project))  # no SLURM
+    paper = Experiment.load("paper", {"xverify": {"url": "http://judge:8000"}}, root=project)
+    for seconds, found in ((520, 0), (519, 1)):
+        extra = f"'--signal=USR1@{seconds}'"
+        edit(project, "set-resources", "train", slurm_extra=extra)
+        assert len(findings(paper)[0]) == found
+    assert findings(paper)[0][0].endswith("a step and a checkpoint; set '--signal=USR1@600'")
 
 
 def test_more_nodes_than_there_are_is_found(cluster: Cluster, project: Path) -> None:

@@ -58,24 +58,46 @@ class Slurm:
         pairs = (line.split("=", 1) for line in lines if "=" in line)
         return {name.strip(): value.strip() for name, value in pairs}
 
-    def accounts(self) -> set[str] | None:
-        """Accounts that this user may charge; None where nobody keeps accounts."""
-        if self.settings.get("AccountingStorageType", "") != "accounting_storage/slurmdbd":
-            return None
-        user = self.ask("id", "-un").strip()
-        said = self.ask("sacctmgr", "-n", "-P", "show", "assoc", f"user={user}", "format=account")
-        return {line.strip() for line in said.splitlines() if line.strip()}
+    @cached_property
+    def preempt_modes(self) -> dict[str, str]:
+        """What becomes of preempted jobs, such as `REQUEUE`, by partition."""
+        said = self.ask("scontrol", "--oneliner", "show", "partition")
+        return dict(re.findall(r"PartitionName=(\S+).* PreemptMode=(\S+)", said))
+
+    def refusal(self, *options: str) -> str:
+        """Why SLURM would not take a job with these options of `sbatch`; empty if it would."""
+        done = _run("sbatch", "--test-only", *options, "--wrap=true")
+        return " ".join(done.stderr.split()) if done.returncode else ""
+
+    def takes_back(self, *options: str) -> bool:
+        """Whether such a job may go back into the queue; asks one that is held and ended at once.
+
+        A cluster's own rules may forbid what its settings allow.
+        """
+        held = ("--parsable", "--hold", "--requeue", "--output=/dev/null")
+        number = self.ask("sbatch", *held, *options, "--wrap=true").strip().split(";")[0]
+        try:
+            return "Requeue=1" in self.ask("scontrol", "show", "job", number).split()
+        finally:
+            self.ask("scancel", number)
 
     def ask(self, *words: str, seconds: float = 60) -> str:
         """What a command printed."""
-        try:
-            done = subprocess.run(
-                words, capture_output=True, text=True, timeout=seconds, check=True
-            )
-        except (OSError, subprocess.SubprocessError) as error:
-            reason = " ".join((getattr(error, "stderr", None) or str(error)).split())
-            raise InputError(f"SLURM does not answer ({words[0]}: {reason})") from None
+        done = _run(*words, seconds=seconds)
+        if done.returncode:
+            raise _no_answer(words[0], done.stderr or f"exit status {done.returncode}")
         return done.stdout
+
+
+def _run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(words, capture_output=True, text=True, timeout=seconds)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise _no_answer(words[0], str(error)) from None
+
+
+def _no_answer(command: str, reason: str) -> InputError:
+    return InputError(f"SLURM does not answer ({command}: {' '.join(reason.split())})")
 
 
 def time_limit(text: str) -> float | None:

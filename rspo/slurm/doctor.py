@@ -1,6 +1,7 @@
 """`rspo doctor`: slurm/config.yaml held against the live cluster, and what to change in it."""
 
 import fcntl
+import math
 import os
 import sys
 import tempfile
@@ -13,12 +14,16 @@ from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm.cluster import Nodes, Slurm
 from rspo.slurm.profile import Request, read_profile
+from rspo.training.verl.disk import checkpoint_bytes
 
 # Seconds to wait for a free node of a partition before its check is left out.
 PROBE_SECONDS = 60
-# SLURM looks at time limits twice a minute and may send the signal a minute early; a step and a
-# checkpoint have to fit behind it.
+# Between the signal and the time limit: SLURM looks twice a minute, and the running step, which may
+# be a long one, and a checkpoint have to end.
 LEAST_SIGNAL_SECONDS = 60
+USUAL_SIGNAL_SECONDS = 600
+STEPS = 4  # of usual length, for a long one
+CHECKPOINT_BYTES_PER_SECOND = 1e9
 
 
 def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
@@ -27,17 +32,17 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     Raises: InputError if the profile cannot be read or SLURM does not answer.
     """
     profile, requests = read_profile()
-    change = [*_config(experiment), *_signals(requests)]
+    used = [r for r in requests.values() if _is_used(experiment, r)]
+    change = [*_config(experiment), *_signals(experiment, used)]
     if not Slurm.is_here():
         return change, ["SLURM is not on this machine (no sinfo): nothing of it was checked"]
     slurm = Slurm()
-    used = [r for r in requests.values() if _is_used(experiment, r)]
     for request in used:
         nodes = experiment.nodes if request.rule == "train_on_nodes" else 1
-        change += _request(slurm, request, nodes)
-    change += _accounts(slurm, used)
-    change += _controller(slurm, profile, used)
-    notes = [] if slurm.accounts() is not None else ["accounts: SLURM keeps none here"]
+        change += list(_request(slurm, request, nodes)) or _refused(slurm, request, nodes)
+    change += _preemption(slurm, used)
+    change += _memory_of_jobs(slurm, profile)
+    notes: list[str] = []
     for request in _one_of_each_partition(slurm, used):
         problem, note = _files(slurm, request)
         change += problem
@@ -47,9 +52,13 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
 
 def _is_used(experiment: Experiment, request: Request) -> bool:
     """Whether this scale has jobs of that kind."""
-    if request.rule in ("train", "train_on_nodes"):
+    if _trains(request):
         return (request.rule == "train_on_nodes") == (experiment.nodes > 1)
     return True
+
+
+def _trains(request: Request) -> bool:
+    return request.rule in ("train", "train_on_nodes")
 
 
 def _config(experiment: Experiment) -> Iterator[str]:
@@ -65,21 +74,36 @@ def _config(experiment: Experiment) -> Iterator[str]:
         )
 
 
-def _signals(requests: dict[str, Request]) -> Iterator[str]:
-    for rule in ("train", "train_on_nodes"):
-        if rule not in requests:
+def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
+    needed = _seconds_to_stop(experiment)
+    option = f"--signal=USR1@{max(needed, USUAL_SIGNAL_SECONDS)}"
+    for request in used:
+        seconds = request.signal_seconds
+        if not _trains(request):
             continue
-        request, seconds = requests[rule], requests[rule].signal_seconds
         if seconds is None:
             yield (
                 f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: a job would be ended at "
-                "its time limit without a checkpoint; set '--signal=USR1@600'"
+                f"its time limit without a checkpoint; set '{option}'"
             )
-        elif seconds < LEAST_SIGNAL_SECONDS and (request.minutes or 0) > 10:
+        elif seconds < needed and (request.minutes or 0) > 10:
             yield (
                 f"{request.key}.slurm_extra: {seconds} seconds before the time limit are few for "
-                "a step and a checkpoint; set '--signal=USR1@600'"
+                f"a step and a checkpoint; set '{option}'"
             )
+
+
+def _seconds_to_stop(experiment: Experiment) -> int:
+    """What the slowest cell may take, as far as `models.<name>.expected` tells."""
+    models = {experiment.model_of(name) for name in experiment.cells}
+    known = [found for name in models if (found := experiment.config.models[name].expected)]
+    steps = experiment.config.training.steps
+    needed = [
+        STEPS * model.training_hours * 3600 / steps
+        + checkpoint_bytes(model.parameters) / CHECKPOINT_BYTES_PER_SECOND
+        for model in known
+    ]
+    return math.ceil(max([LEAST_SIGNAL_SECONDS, *needed]))
 
 
 def _request(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
@@ -138,31 +162,49 @@ def _hours(minutes: float) -> str:
     return f"{minutes / 60:g}h" if minutes >= 60 else f"{minutes:g}m"
 
 
-def _accounts(slurm: Slurm, requests: list[Request]) -> Iterator[str]:
-    allowed = slurm.accounts()
-    if allowed is None:
-        return
-    for request in requests:
-        if request.account is not None and request.account not in allowed:
+def _refused(slurm: Slurm, request: Request, nodes: int) -> list[str]:
+    """What SLURM itself says of such a job, where everything looks right."""
+    options = [*request.options, *([f"--nodes={nodes}", f"--ntasks={nodes}"] * (nodes > 1))]
+    if reason := slurm.refusal(*options):
+        return [f"{request.key}: sbatch {' '.join(options)}: {reason}"]
+    if _trains(request) and not slurm.takes_back(*options):
+        return [
+            f"{request.key}: SLURM takes no such job back into its queue (Requeue = 0): each part "
+            "of a training is a job of its own; set retries to a cell's hours divided by the time "
+            "limit's, rounded up"
+        ]
+    return []
+
+
+def _preemption(slurm: Slurm, used: list[Request]) -> Iterator[str]:
+    """Who is preempted is decided by the job's partition, or else by all of the cluster's mode."""
+    settings = slurm.settings
+    everywhere = settings.get("PreemptMode", "OFF")
+    by_partition = settings.get("PreemptType") == "preempt/partition_prio"
+    for partition in sorted({request.partition or "" for request in used}):
+        mode = slurm.preempt_modes.get(partition, everywhere) if by_partition else everywhere
+        if "CANCEL" in mode.split(","):
             yield (
-                f"{request.key}.slurm_account = {request.account!r} is none of yours; "
-                f"has {', '.join(sorted(allowed)) or 'none'}"
+                f"SLURM cancels preempted jobs of partition {partition or '(default)'} "
+                "(PreemptMode = CANCEL), and Snakemake waits for them: ask for one that no other "
+                "preempts"
             )
 
 
-def _controller(slurm: Slurm, profile: dict[str, object], used: list[Request]) -> Iterator[str]:
-    """What the cluster's own settings do to a run of weeks."""
+def _memory_of_jobs(slurm: Slurm, profile: dict[str, object]) -> Iterator[str]:
+    """Whether SLURM can tell Snakemake of every job how it ended."""
+    if profile.get("slurm-status-command") != "squeue":
+        return
     age = int(slurm.settings.get("MinJobAge", "300").split()[0])
-    if profile.get("slurm-status-command") == "squeue" and age < 240:
+    if slurm.settings.get("AccountingStorageType") == "accounting_storage/slurmdbd":
         yield (
-            f"slurm/config.yaml: slurm-status-command = squeue, but SLURM forgets ended jobs after "
-            f"{age} s (MinJobAge) and Snakemake asks every three minutes: set sacct"
+            f"slurm/config.yaml: slurm-status-command = squeue forgets ended jobs after {age} s "
+            "(MinJobAge), and there is accounting here, which keeps them: set sacct"
         )
-    if slurm.settings.get("PreemptMode", "OFF").split(",")[0] == "CANCEL":
-        places = ", ".join(sorted({request.partition or "the default" for request in used}))
+    elif age < 240:
         yield (
-            f"SLURM cancels preempted jobs (PreemptMode = CANCEL), and Snakemake waits for them: "
-            f"ask for partitions that no other preempts (used: {places})"
+            f"SLURM forgets ended jobs after {age} s (MinJobAge), and Snakemake asks every three "
+            "minutes: it may wait for them for ever; ask your cluster's administrators for 300"
         )
 
 

@@ -1,5 +1,6 @@
 """slurm/config.yaml as `rspo plan` and `rspo doctor` read it: what each class of jobs asks for."""
 
+import math
 import re
 import shlex
 from collections.abc import Mapping
@@ -13,6 +14,16 @@ from rspo.errors import InputError
 
 PROFILE = Path("slurm") / "config.yaml"
 DEFAULT = "default-resources"  # the class of every rule that is not named
+# Resources that Snakemake's plugin gives `sbatch` as they are.
+_OPTIONS = {
+    "slurm_partition": "--partition",
+    "slurm_account": "--account",
+    "constraint": "--constraint",
+    "qos": "--qos",
+    "gres": "--gres",
+    "mem_mb": "--mem",
+    "cpus_per_task": "--cpus-per-task",
+}
 _MINUTES = {"d": 1440.0, "h": 60.0, "m": 1.0, "s": 1 / 60}
 
 
@@ -29,7 +40,8 @@ class Request:
     cpus: int
     gpu_type: str | None
     gpus: int  # of each node
-    extra: tuple[str, ...]
+    extra: tuple[str, ...]  # of slurm_extra
+    options: tuple[str, ...]  # all of `sbatch`'s, but for the number of nodes
 
     @property
     def gres(self) -> str:
@@ -69,17 +81,21 @@ def read_profile(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, Reques
 def _request(path: Path, rule: str, key: str, found: Mapping[str, Any]) -> Request:
     extra = tuple(shlex.split(str(found.get("slurm_extra") or "").strip("'\"")))
     kind, count = _gpus(path, key, found, extra)
+    minutes = _minutes(path, key, found.get("runtime"))
+    options = [f"{_OPTIONS[name]}={found[name]}" for name in _OPTIONS if found.get(name)]
+    options += [f"--time={math.ceil(minutes)}"] if minutes else []
     return Request(
         rule,
         f"{path}: {key}",
-        found.get("slurm_partition"),
-        found.get("slurm_account"),
-        _minutes(path, key, found.get("runtime")),
-        int(found.get("mem_mb", 0)),
-        int(found.get("cpus_per_task", 1)),
+        _name(found.get("slurm_partition")),
+        _name(found.get("slurm_account")),
+        minutes,
+        _whole(path, key, "mem_mb", found.get("mem_mb", 0)),
+        _whole(path, key, "cpus_per_task", found.get("cpus_per_task", 1)),
         kind,
         count,
         extra,
+        (*options, *extra),
     )
 
 
@@ -94,7 +110,23 @@ def _gpus(
     matched = re.fullmatch(r"gpu(?::([A-Za-z][\w.-]*))?:(\d+)", text)
     if matched is None:
         raise InputError(f"{path}: {key}.gres = {text!r}; allowed: such as gpu:h800:8")
+    if "gres" in found and "-" in text:
+        raise InputError(
+            f"{path}: {key}.gres = {text!r}: Snakemake's plugin takes no hyphen; write "
+            f"--gpus-per-node={text.removeprefix('gpu:')} into slurm_extra instead"
+        )
     return matched[1], int(matched[2])
+
+
+def _name(value: Any) -> str | None:
+    """Of an account or a partition; YAML takes `12345` for a number."""
+    return None if value is None else str(value)
+
+
+def _whole(path: Path, key: str, name: str, value: Any) -> int:
+    if isinstance(value, bool) or not str(value).isdecimal():
+        raise InputError(f"{path}: {key}.{name} = {value!r}; allowed: a whole number")
+    return int(value)
 
 
 def _minutes(path: Path, key: str, value: Any) -> float | None:
