@@ -38,8 +38,10 @@ rule all:
 
 
 # Every rule's software, where it is asked for (--sdm conda, --sdm apptainer): envs/README.md.
-for rule_ in workflow.rules:
-    rule_.conda_env = conda_file()
+# Nowhere else: Snakemake would look after it for every job.
+if DeploymentMethod.CONDA in software:
+    for rule_ in workflow.rules:
+        rule_.conda_env = conda_file()
 
 
 onstart:

@@ -12,7 +12,6 @@ import pytest
 
 from rspo.slurm.cluster import time_limit
 from rspo.slurm.faults import FailureLines, QueueLines, explanation
-from rspo.slurm.orphans import renew_records
 from rspo.slurm.queue import QueuedJob
 
 from . import tiny_world
@@ -158,8 +157,8 @@ def test_the_signal_reaches_the_command_and_spares_what_is_between(tmp_path: Pat
 def test_a_cell_that_a_job_finished_without_its_snakemake_is_not_trained_again(
     tmp_path: Path,
 ) -> None:
-    """Snakemake has a record of the cell with other settings; the job that went on did not write
-    one."""
+    """Snakemake has a record of the cell with other settings; the job that went on renews it, and
+    who only asks writes nothing."""
     folder = make_project(tmp_path / "project")
     shutil.copytree(tiny_world.ROOT / "slurm", folder / "slurm")
     target = f"results/tiny/cells/{CELL}/policy"
@@ -178,9 +177,3 @@ def test_a_cell_that_a_job_finished_without_its_snakemake_is_not_trained_again(
     assert "Nothing to be done" in done.stdout + done.stderr
     # With the settings from before, it is out of date as ever.
     assert jobs(snakemake(folder, "-n", target, "--config", *SMALL_WORLD)).get("train", 0) == 1
-
-
-def test_records_stay_where_nothing_was_trained(tmp_path: Path) -> None:
-    experiment = tiny_world.load(tmp_path)
-    renew_records(experiment, tmp_path / "metadata")
-    assert not (tmp_path / "metadata").exists()

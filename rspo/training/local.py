@@ -38,6 +38,7 @@ from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
 from rspo.seeds import generator_of
+from rspo.slurm.orphans import renew_records
 from rspo.training.checkpoint import load_checkpoint, remove_checkpoints, save_checkpoint
 from rspo.training.progress import Progress, usage_before
 from rspo.training.prompts import Prompts, prompts_of_step, read_prompts
@@ -106,6 +107,7 @@ def train(experiment: Experiment, name: str) -> None:
             (experiment.training_log(name), log_settings, [*inputs, *log_inputs]),
         ):
             write_provenance(path, settings, used, notes=notes, earlier=earlier)
+        renew_records(experiment, name)
         remove_checkpoints(experiment.checkpoint(name))
 
 

@@ -21,11 +21,11 @@ from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm.faults import FailureLines, watch_queue
 from rspo.slurm.job import forward_requests
-from rspo.slurm.orphans import renew_records
 from rspo.slurm.queue import require_no_jobs_in
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
+from snakemake.settings.types import DeploymentMethod
 
 SCALE = config.get("scale", "tiny")
 MIRROR = config.get("mirror")
@@ -49,12 +49,16 @@ try:
 except InputError as error:
     raise WorkflowError(str(error))
 
+software = workflow.deployment_settings.deployment_method
+if experiment.nodes > 1 and DeploymentMethod.APPTAINER in software:
+    raise WorkflowError(
+        "verl.nodes above 1 starts processes with srun, which no image has: no apptainer"
+    )
+
 # In a job, the signal before its time limit is for `rspo train` alone, which then asks for another.
 if "SLURM_JOB_ID" in os.environ:
     forward_requests()
     shell.prefix("set -euo pipefail; trap '' USR1; ")
-elif workflow.is_main_process:
-    renew_records(experiment)
 
 # The same options for every `rspo` command. They are no params: which files a change remakes is
 # decided by the settings that each file depends on, so that seeds=3 adds cells and redoes none.

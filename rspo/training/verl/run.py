@@ -31,6 +31,7 @@ from rspo.files import (
 )
 from rspo.rewards import NEED_JUDGE
 from rspo.rewards.configured import verifier_inputs
+from rspo.slurm.orphans import renew_records
 from rspo.supervisor import remove_what_is_left, supervised
 from rspo.training.checkpoint import remove_checkpoints, set_aside
 from rspo.training.progress import usage_before
@@ -124,6 +125,7 @@ def _train(experiment: Experiment, name: str, base: Path, data: Path) -> None:
             (experiment.training_log(name), log_settings, [*inputs, *log_inputs]),
         ):
             write_provenance(path, settings, used, gpu_seconds=gpu_seconds, earlier=earlier)
+        renew_records(experiment, name)
         remove_checkpoints(checkpoint)
 
 
