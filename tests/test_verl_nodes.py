@@ -56,6 +56,15 @@ def test_one_node_needs_no_allocation() -> None:
     assert place_of(1, {"SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1"}).rank == 0
 
 
+def test_each_start_of_a_job_has_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the executor has taken away SLURM's count of restarts."""
+    monkeypatch.setattr("rspo.training.verl.cluster._hosts", lambda nodes: ["n1", "n2"])
+    job = STEP | {"SLURM_STEP_NODELIST": "n[1-2]", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}
+    tries = [job, job | {"RSPO_TRY": "1"}, job | {"RSPO_TRY": "2"}]
+    tries.append(job | {"SLURM_RESTART_COUNT": "1"})
+    assert len({place_of(2, environment).step for environment in tries}) == len(tries)
+
+
 def test_a_node_that_does_not_join_is_named() -> None:
     with pytest.raises(LostProcess, match=r"node gpu3 of the allocation has not joined Ray"):
         _wait_for(["gpu1", "gpu2", "gpu3"], lambda: ["gpu2", "gpu1"], seconds=0)

@@ -24,7 +24,9 @@ rule train:
         "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -i {log}"
 
 
-# The same on several nodes: one process on each, of which the first one trains.
+# The same on several nodes: one process on each, of which the first one trains. A step of a job
+# asks for its CPUs anew (from SLURM 22.05), and does not know which start of the job it is part of:
+# the executor takes SLURM's own count away.
 rule train_on_nodes:
     input:
         base=rules.train.input.base,
@@ -44,11 +46,14 @@ rule train_on_nodes:
         mpi="srun",
         nodes=experiment.nodes,
         tasks=experiment.nodes,
+        cpus_per_task=1,
     params:
         settings=settings("train", "cell"),
     shell:
+        "export RSPO_TRY=$(date +%s%N); "
         "{resources.mpi} --nodes={resources.nodes} --ntasks={resources.nodes} --ntasks-per-node=1 "
-        "--kill-on-bad-exit rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -i {log}"
+        "--cpus-per-task={resources.cpus_per_task} --kill-on-bad-exit "
+        "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -i {log}"
 
 
 ruleorder: train_on_nodes > train

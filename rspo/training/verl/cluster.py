@@ -74,7 +74,9 @@ def place_of(nodes: int, environment: Mapping[str, str]) -> Place:
         )
     if nodes == 1:
         return Place()
-    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+    # A job that went back into the queue has the same number; the rule's shell, which does not
+    # know the count, tells the time of its start instead.
+    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT", "RSPO_TRY")
     return Place(
         int(environment["SLURM_PROCID"]),
         tuple(_hosts(environment["SLURM_STEP_NODELIST"])),
@@ -143,6 +145,8 @@ def head(config: "DictConfig", folder: Path, place: Place) -> Iterator[None]:
     own = {"_temp_dir": str(folder), "_node_name": place.hosts[0], "num_cpus": slots(settings)}
     ray.init(**(settings | own), runtime_env=OmegaConf.to_container(environment))
     address_file = _address_file(Path(config.trainer.default_local_dir), place)
+    for stale in address_file.parent.glob("cluster-*.json"):  # of earlier tries
+        stale.unlink()
     try:
         if len(place.hosts) > 1:
             address = ray.get_runtime_context().gcs_address
