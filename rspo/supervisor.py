@@ -25,6 +25,7 @@ import psutil
 from rspo.training.stopping import REQUEST, accept_requests, is_requested
 
 _SECONDS_TO_END = 10
+_SECONDS_TO_DIE = 60  # of a SIGKILL: a process that waits for a disk or a GPU takes no signal
 _SECONDS_BETWEEN_LOOKS = 0.2
 # A process's title is written over its arguments and, where they are too short for it, over its
 # environment, which is then as good as erased. Ray's and vLLM's processes have titles; this keeps
@@ -66,19 +67,21 @@ def main(key: str, folder: Path, command: list[str]) -> int:
     child = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
     )
-    threading.Thread(target=_end_with_input, args=[child], daemon=True).start()
+    gives_up = threading.Event()
+    threading.Thread(target=_end_with_input, args=[child, gives_up], daemon=True).start()
     handed_on = False
-    while child.poll() is None:
+    while child.poll() is None and not gives_up.is_set():
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(_SECONDS_BETWEEN_LOOKS)
         if is_requested() and not handed_on:
             handed_on = True
             child.send_signal(REQUEST)
     remove_what_is_left(key, folder)
-    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+    status = child.returncode if child.returncode is not None else -signal.SIGKILL
+    return status if status >= 0 else 128 - status
 
 
-def _end_with_input(child: "subprocess.Popen[bytes]") -> None:
+def _end_with_input(child: "subprocess.Popen[bytes]", gives_up: threading.Event) -> None:
     while os.read(sys.stdin.fileno(), 1):  # unbuffered: Python waits for a buffer's lock at its end
         pass
     child.terminate()
@@ -86,12 +89,22 @@ def _end_with_input(child: "subprocess.Popen[bytes]") -> None:
         child.wait(_SECONDS_TO_END)
     except subprocess.TimeoutExpired:
         child.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_SECONDS_TO_DIE)
+        gives_up.set()
 
 
 def remove_what_is_left(key: str, folder: Path) -> None:
-    """End all processes that have the environment variable `key`, then remove the folder."""
+    """End all processes that have the environment variable `key`, then remove the folder.
+
+    Those that do not die of a SIGKILL within a minute are named and left to their kernel.
+    """
     deadline, told = time.monotonic() + _SECONDS_TO_END, set()
     while found := _processes_with(key):
+        if time.monotonic() > deadline + _SECONDS_TO_DIE:
+            numbers = ", ".join(str(process.pid) for process in found)
+            print(f"rspo: process {numbers} cannot be killed and is left", file=sys.stderr)
+            break
         for process in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 if time.monotonic() > deadline:
