@@ -197,7 +197,7 @@ class Expected(Section):
     """What a model's cells should take; for `rspo plan` alone, and decides nothing."""
 
     parameters: float = Field(gt=0)
-    training_hours: float = Field(gt=0)  # of one cell
+    training_hours: float = Field(gt=0)  # of one cell, on one node
     tokens_per_second: float = Field(gt=0)  # sampled on one GPU
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from rspo.cost import cost_table, write_cost_table
 from rspo.errors import InputError
+from rspo.slurm.cluster import Nodes
 from rspo.slurm.plan import plan, text
 from rspo.slurm.profile import read_profile
 from rspo.training.progress import Progress, usage_before
@@ -43,7 +44,23 @@ def test_a_time_limit_makes_several_jobs_of_a_cell(here: Path) -> None:
 
 
 def test_several_nodes_are_counted(here: Path) -> None:
-    assert plan(paper_scale.load(here, verl={"nodes": 2})).cell_gpus == 16
+    found = plan(paper_scale.load(here, verl={"nodes": 2}))
+    assert found.cell_gpus == 16
+    assert found.cell_hours == [8] * 25  # the same GPU-hours, at best
+
+
+def test_scoring_is_told_with_the_gpus_that_it_holds(here: Path) -> None:
+    found = plan(paper_scale.load(here))
+    assert (found.scorings, found.scoring_gpus) == (found.samplings, 1)
+    assert f"scoring          {found.scorings} policies x benchmarks on 1 GPU" in text(
+        paper_scale.load(here)
+    )
+
+
+@pytest.mark.parametrize(("kind", "gpus"), [(None, 8), ("h800", 8), ("a100", 2), ("h100", 0)])
+def test_a_node_has_gpus_of_a_type_or_of_any(kind: str | None, gpus: int) -> None:
+    nodes = Nodes("gpu", 3, None, 1000, 64, {"h800": 8, "a100": 2})
+    assert nodes.gpus_of(kind) == gpus
 
 
 def test_disk_is_what_policies_checkpoints_and_texts_take(here: Path) -> None:

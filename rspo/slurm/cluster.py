@@ -20,6 +20,10 @@ class Nodes:
     cpus: int
     gpus: dict[str, int]  # by type, of each node; "" for GPUs without one
 
+    def gpus_of(self, kind: str | None) -> int:
+        """How many a job could be granted on one node; None: of whatever type."""
+        return max(self.gpus.values(), default=0) if kind is None else self.gpus.get(kind, 0)
+
 
 class Slurm:
     """The cluster that this machine belongs to.

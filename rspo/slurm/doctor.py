@@ -121,7 +121,7 @@ def _request(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
         )
         return
     there = there or slurm.nodes
-    with_gpus = [nodes for nodes in there if _has_gpus(nodes, request)]
+    with_gpus = [nodes for nodes in there if nodes.gpus_of(request.gpu_type) >= request.gpus]
     if not with_gpus:
         has = sorted({f"gpu:{k}:{n}" for nodes in there for k, n in nodes.gpus.items()})
         yield (
@@ -135,12 +135,6 @@ def _request(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
             f"verl.nodes = {needed}: partition {request.partition} has {count} such nodes "
             f"({request.key})"
         )
-
-
-def _has_gpus(nodes: Nodes, request: Request) -> bool:
-    most = max(nodes.gpus.values(), default=0)
-    granted = most if request.gpu_type is None else nodes.gpus.get(request.gpu_type, 0)
-    return granted >= request.gpus
 
 
 def _limits(request: Request, there: list[Nodes]) -> Iterator[str]:

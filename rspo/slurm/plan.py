@@ -2,9 +2,11 @@
 
 From `models.<name>.expected` and slurm/config.yaml, for what is not there yet:
 
-    training    a cell's hours times the GPUs that its job asks for
+    training    a cell's hours times the GPUs that its job asks for; on several nodes as many times
+                faster, which is a lower bound
     evaluation  every response as long as it may be, at the model's tokens per second on one GPU: an
-                upper bound; scoring is not in it
+                upper bound
+    scoring     how many jobs, and what they hold while they run; how long is not known
     disk        policies and, for every cell that trains at the same time, checkpoints
                 (`rspo.training.verl.disk`); 4 bytes for each sampled token
 """
@@ -32,7 +34,9 @@ class Plan:
     limit_hours: float | None  # time limit of a training job
     samplings: int  # policies x benchmarks
     sampling_hours: list[float] | None  # of each, on one GPU
-    tables: int  # data sets, scores and curves: jobs without a model
+    scorings: int  # policies x benchmarks
+    scoring_gpus: int  # of one job
+    tables: int  # data sets and curves: jobs without a model
     policy_bytes: float | None  # policies and samples
     checkpoint_bytes: float | None  # of the largest cell, while one replaces the other
 
@@ -69,13 +73,15 @@ def plan(experiment: Experiment) -> Plan:
     return Plan(
         len(cells),
         request.gpus * experiment.nodes,
-        [model.training_hours for model in known] if all_known else None,
+        [model.training_hours / experiment.nodes for model in known] if all_known else None,
         request.minutes / 60 if request.minutes else None,
         len(drawn),
         [count / model.tokens_per_second / 3600 for model, count in tokens if model is not None]
         if all_known
         else None,
-        len(scored) + len(curves) + len(prepared),
+        len(scored),
+        requests.get("score", requests[DEFAULT]).gpus,
+        len(curves) + len(prepared),
         sum(disk.policy_bytes(model.parameters) for model in known)
         + sum(TOKEN_BYTES * count for _, count in tokens)
         if all_known
@@ -114,7 +120,9 @@ def text(experiment: Experiment) -> str:
         f"scale {experiment.scale}, what is not there yet:",
         _training(found),
         _evaluation(found),
-        f"without a model  {found.tables} jobs: data sets, verdicts and curves",
+        f"scoring          {found.scorings} policies x benchmarks on {found.scoring_gpus} GPU: how "
+        "long is not known",
+        f"without a model  {found.tables} jobs: data sets and curves",
     ]
     if found.cell_hours:
         at_a_time = None if nodes is None else nodes // experiment.nodes
@@ -174,6 +182,6 @@ def _nodes_for(request: Request) -> int:
     return sum(
         nodes.count
         for nodes in Slurm().nodes
-        if nodes.partition == request.partition
-        and nodes.gpus.get(request.gpu_type or "", 0) >= request.gpus
+        if request.partition in (None, nodes.partition)
+        and nodes.gpus_of(request.gpu_type) >= request.gpus
     )
