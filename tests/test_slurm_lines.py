@@ -177,3 +177,11 @@ def test_a_cell_that_a_job_finished_without_its_snakemake_is_not_trained_again(
     assert "Nothing to be done" in done.stdout + done.stderr
     # With the settings from before, it is out of date as ever.
     assert jobs(snakemake(folder, "-n", target, "--config", *SMALL_WORLD)).get("train", 0) == 1
+
+
+def test_several_nodes_in_an_image_are_refused(tmp_path: Path) -> None:
+    folder = make_project(tmp_path / "project")
+    several = ["engine=verl", "verl={nodes: 2}"]
+    done = snakemake(folder, "-n", "data", "--sdm", "apptainer", "--config", *SMALL_WORLD, *several)
+    assert done.returncode == 1
+    assert "verl.nodes above 1 starts processes with srun, which no image has" in done.stdout
