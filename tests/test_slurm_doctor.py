@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from rspo.experiment import Experiment
+from rspo.slurm.cluster import Slurm
 from rspo.slurm.doctor import findings
 
 from . import slurm_cluster, slurm_world
@@ -126,6 +127,23 @@ def test_a_partition_whose_preempted_jobs_are_cancelled_is_found(
     finally:
         cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=REQUEUE")
     assert line.startswith("SLURM cancels preempted jobs of partition gpu (PreemptMode = CANCEL)")
+
+
+def test_a_cluster_that_takes_no_job_back_is_found(
+    cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as by rules of its own that no setting tells."""
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", cluster.environment["PATH"])
+    ask = Slurm.ask
+
+    def refused(slurm: Slurm, *words: str, seconds: float = 60) -> str:
+        return ask(slurm, *words, seconds=seconds).replace("Requeue=1", "Requeue=0")
+
+    monkeypatch.setattr(Slurm, "ask", refused)
+    (line,) = findings(Experiment.load("tiny", root=project))[0]
+    assert line.startswith("slurm/config.yaml: set-resources.train: SLURM takes no such job back")
+    assert cluster.jobs() == []
 
 
 def test_a_signal_too_late_for_a_step_and_a_checkpoint_is_found(

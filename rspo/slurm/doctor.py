@@ -161,7 +161,11 @@ def _refused(slurm: Slurm, request: Request, nodes: int) -> list[str]:
     options = [*request.options, *([f"--nodes={nodes}", f"--ntasks={nodes}"] * (nodes > 1))]
     if reason := slurm.refusal(*options):
         return [f"{request.key}: sbatch {' '.join(options)}: {reason}"]
-    if _trains(request) and not slurm.takes_back(*options):
+    try:
+        stays = _trains(request) and not slurm.takes_back(*options)
+    except InputError as error:
+        return [f"{request.key}: {error}"]
+    if stays:
         return [
             f"{request.key}: SLURM takes no such job back into its queue (Requeue = 0): each part "
             "of a training is a job of its own; set retries to a cell's hours divided by the time "
