@@ -288,6 +288,14 @@ class Experiment:
     def judge_prompt(self) -> Path:
         return self.results / "judge" / "prompt.py"
 
+    @property
+    def judge_model(self) -> Path | None:
+        """Where the judge's model is fetched to; None if no server of ours needs one of the hub."""
+        settings = self.config.xverify
+        if settings is None or settings.url is not None or Path(settings.model).is_dir():
+            return None
+        return self.results / "judge" / "model"
+
     def curves(self, policy: str, suite: str) -> Path:
         return self.folder(policy) / "curves" / f"{suite}.parquet"
 
