@@ -272,9 +272,11 @@ class Experiment:
 
     @cached_property
     def files(self) -> list[Path]:
-        """What the steps make of data and policies, up to the curves, each file or folder once."""
+        """What the steps make of data and policies, before all tables and figures, each once."""
         found = [self.policy(policy) for policy in self.policies]
         found += [self.training_log(cell) for cell in self.cells]
+        # A smaller grid may lack some of the config's policies.
+        found += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
         for policy, suite in self.evaluations:
             found.append(self.curves(policy, suite))
             for benchmark in self.benchmarks_of(suite):
