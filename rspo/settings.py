@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rspo.rewards import NEED_JUDGE
 from rspo.rewards.mathematics import RULES
+from rspo.training.verl.deciding import deciding
 
 if TYPE_CHECKING:
     from rspo.experiment import Experiment
@@ -72,8 +73,7 @@ def _train(experiment: "Experiment", name: str) -> Settings:
     # train for hours again. The log's provenance says which one it has.
     del found["training"]["checkpoint_every"], found["training"]["validation"]
     if config.engine == "verl" and config.verl is not None:
-        verl = config.verl.model_dump(mode="json", exclude={"loggers"})
-        found["verl"] = [verl, config.models[cell.model].verl]
+        found["verl"] = deciding(config.verl, config.models[cell.model].verl)
     if cell.reward == "length":
         found["rewards"] = config.rewards.model_dump(mode="json")
     return found

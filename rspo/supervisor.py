@@ -26,6 +26,10 @@ from rspo.training.stopping import REQUEST, accept_requests, is_requested
 
 _SECONDS_TO_END = 10
 _SECONDS_BETWEEN_LOOKS = 0.2
+# A process's title is written over its arguments and, where they are too short for it, over its
+# environment, which is then as good as erased. Ray's and vLLM's processes have titles; this keeps
+# both from taking more than the arguments' room.
+_KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
 
 
 @contextlib.contextmanager
@@ -58,8 +62,9 @@ def supervised(
 def main(key: str, folder: Path, command: list[str]) -> int:
     """Returns: the exit status of the command, as a shell would give it."""
     accept_requests()
+    environment = os.environ | _KEEP_ENVIRONMENT | {key: "1"}
     child = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, env=os.environ | {key: "1"}, start_new_session=True
+        command, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
     )
     threading.Thread(target=_end_with_input, args=[child], daemon=True).start()
     handed_on = False

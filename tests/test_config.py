@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
+from rspo.cli import parse_overrides
 from rspo.config import VerifierName
 from rspo.errors import InputError
 from rspo.experiment import Cell, Experiment
@@ -294,11 +295,43 @@ def test_a_comparison_that_is_null_is_left_out() -> None:
     assert len(experiment.cells) == 25 - 7 - 7
 
 
-def test_loggers_are_no_reason_to_train_again() -> None:
-    hashes = {
-        Experiment.load(
-            "tiny", {"engine": "verl", "verl": {"loggers": loggers}}, root=ROOT
-        ).settings_hash("train", "small--rspo-pass--k4--n16--s0")
-        for loggers in ([], ["wandb"])
-    }
-    assert len(hashes) == 1
+ROLLOUT, ACTOR = ("actor_rollout_ref.rollout", "actor_rollout_ref.actor")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["verl.loggers=[wandb]"],
+        ["verl.nodes=2"],
+        ["verl.ranks_per_node=4"],
+        [f"verl.overrides.{ROLLOUT}.gpu_memory_utilization=0.5"],
+        [f"verl.overrides.{ACTOR}.fsdp_config.param_offload=true"],
+        ["verl.overrides.ray_kwargs.ray_init._node_ip_address=10.0.0.1"],
+        [f"models.small.verl.{ACTOR}.ppo_max_token_len_per_gpu=8192"],
+    ],
+)
+def test_how_fast_and_where_verl_runs_is_no_reason_to_train_again(change: list[str]) -> None:
+    assert verl_hash(change) == verl_hash([])
+
+
+def test_a_setting_of_verl_that_decides_the_policy_is_one() -> None:
+    model_dtype = f"{ACTOR}.fsdp_config.model_dtype=bf16"
+    hashes = [
+        verl_hash(change)
+        for change in (
+            [],
+            ["verl.loss_aggregation=token-mean"],
+            ["verl.device=cuda"],
+            [f"verl.overrides.{ROLLOUT}.top_k=5", f"verl.overrides.{ROLLOUT}.max_num_seqs=8"],
+            [f"verl.overrides.{model_dtype}"],
+        )
+    ]
+    assert len(set(hashes)) == len(hashes)
+    assert verl_hash([f"models.small.verl.{model_dtype}"]) == hashes[-1]
+
+
+def verl_hash(overrides: list[str]) -> str:
+    """Of the settings of a cell's training through verl."""
+    parsed = parse_overrides(["engine=verl", *overrides])
+    experiment = Experiment.load("tiny", parsed, root=ROOT)
+    return experiment.settings_hash("train", "small--rspo-pass--k4--n16--s0")

@@ -27,7 +27,7 @@ from rspo.policies.qwen2 import Memory, Qwen2, Shape
 from rspo.policies.sampler import sample
 from rspo.rewards import verify
 from rspo.tables import PROBLEMS, read_table
-from rspo.training.checkpoint import save_checkpoint
+from rspo.training.checkpoint import remove_checkpoints, save_checkpoint
 from rspo.training.local import (
     Learner,
     Rollout,
@@ -378,7 +378,11 @@ def wait_for_a_new_checkpoint(experiment: Experiment, process: subprocess.Popen[
 
 @pytest.mark.parametrize("changed", ["temperature", "base"])
 def test_a_checkpoint_of_other_settings_or_another_base_is_not_used(
-    world: Experiment, undisturbed: Experiment, tmp_path: Path, changed: str
+    world: Experiment,
+    undisturbed: Experiment,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    changed: str,
 ) -> None:
     experiment = elsewhere(world, tmp_path / "results")
     other = experiment
@@ -399,8 +403,16 @@ def test_a_checkpoint_of_other_settings_or_another_base_is_not_used(
     if changed == "base":
         shutil.rmtree(base)
         shutil.copytree(world.policy("small--base"), base)
-    train(experiment, CELL)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rspo.training.local.remove_checkpoints", lambda _: None)
+        train(experiment, CELL)
     assert weights_of(experiment) == weights_of(undisturbed)
+    aside = experiment.folder(CELL) / "checkpoint-of-other-settings"
+    assert f"kept as {aside.name}, starting anew" in capsys.readouterr().out
+    assert (aside / "state.pt").exists()
+    remove_checkpoints(experiment.checkpoint(CELL))
+    assert not aside.exists()
+    assert not experiment.checkpoint(CELL).exists()
 
 
 def interrupt_after_a_checkpoint(experiment: Experiment) -> None:

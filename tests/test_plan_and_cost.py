@@ -47,13 +47,13 @@ def test_several_nodes_are_counted(here: Path) -> None:
 
 
 def test_disk_is_what_policies_checkpoints_and_texts_take(here: Path) -> None:
-    """By hand: 18 cells of 1.54e9 parameters and 7 of 7.62e9, two bytes each; every response of
+    """By hand: 18 cells of 1.54e9 parameters and 7 of 7.62e9, four bytes each; every response of
     3,072 tokens at four bytes, 64 to each of 1,560 problems for 27 policies and 170 for 8."""
     found = plan(paper_scale.load(here))
-    policies = 2 * (18 * 1.54e9 + 7 * 7.62e9)
+    policies = 4 * (18 * 1.54e9 + 7 * 7.62e9)
     responses = 64 * (27 * (30 + 83 + 500 + 272 + 675) + 8 * (30 + 140))
     assert found.policy_bytes == pytest.approx(policies + 4 * 3072 * responses)
-    assert found.checkpoint_bytes == pytest.approx(2 * 14 * 7.62e9)
+    assert found.checkpoint_bytes == pytest.approx(2 * 16 * 7.62e9)
 
 
 def test_what_is_there_is_not_planned_again(here: Path) -> None:

@@ -12,12 +12,20 @@ import psutil
 
 from . import tiny_world
 
-# Starts a grandchild in a session of its own that takes no notice of SIGTERM, and tells its number.
+# Starts two grandchildren in sessions of their own, and tells their numbers: one takes no notice of
+# SIGTERM, the other has a title, as Ray's and vLLM's processes have.
 COMMAND = """
 import os, subprocess, sys, time
 deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-child = subprocess.Popen([sys.executable, "-c", deaf], start_new_session=True)
-open(sys.argv[1] + "/pids", "w").write(f"{os.getpid()} {child.pid}\\n")
+titled = "import setproctitle, time; setproctitle.setproctitle('T' * 5000)"
+titled += "; print(flush=True); time.sleep(600)"
+start = lambda code, output=None: subprocess.Popen(
+    [sys.executable, "-c", code], stdout=output, start_new_session=True
+)
+children = [start(deaf), start(titled, subprocess.PIPE)]
+children[1].stdout.read(1)
+numbers = [os.getpid(), *(child.pid for child in children)]
+open(sys.argv[1] + "/pids", "w").write(" ".join(map(str, numbers)) + "\\n")
 time.sleep(float(sys.argv[2]))
 """
 PARENT = """

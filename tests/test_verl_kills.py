@@ -23,6 +23,7 @@ from rspo.files import read_json_lines
 from rspo.policies.pretraining import make_base_policy
 from rspo.training.progress import read_progress
 from rspo.training.verl import cluster
+from rspo.training.verl.checkpoints import last_step
 
 from . import tiny_world
 
@@ -156,14 +157,14 @@ def test_whoever_is_killed_the_same_command_goes_on(experiment: Experiment) -> N
             assert words in line
             assert line.endswith(f"goes on from {behind(checkpoint)}"), (victim, line)
             assert_nothing_is_left(experiment, port)
-        done = last(checkpoint)
+        done = last_step(checkpoint)
         assert not experiment.policy(CELL).exists()
 
     run = Run(experiment)
     port = run.head_port()
     run.process.send_signal(signal.SIGUSR1)  # while it starts: it stops behind the next step
     status, line = run.end()
-    assert (status, last(checkpoint)) == (75, done + 1), line
+    assert (status, last_step(checkpoint)) == (75, done + 1), line
     assert line == f"rspo: stopped at step {done + 1} on request; the next run goes on from there"
     assert_nothing_is_left(experiment, port)
     first = json.loads((checkpoint / f"global_step_{done + 1}" / "records.json").read_text())
@@ -185,12 +186,6 @@ def test_whoever_is_killed_the_same_command_goes_on(experiment: Experiment) -> N
     assert (experiment.policy(CELL) / "model.safetensors").exists()
 
 
-def last(checkpoint: Path) -> int:
-    """Step of the last checkpoint that verl noted as whole, or emptied its note to do so."""
-    note = checkpoint / "latest_checkpointed_iteration.txt"
-    steps = [int(path.name.removeprefix("global_step_")) for path in checkpoint.glob("global_*")]
-    return int(note.read_text() or max(steps)) if note.exists() else 0
-
-
 def behind(checkpoint: Path) -> str:
-    return f"step {last(checkpoint)}" if last(checkpoint) else "its start"
+    step = last_step(checkpoint)
+    return f"step {step}" if step else "its start"

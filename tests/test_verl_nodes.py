@@ -23,7 +23,7 @@ from rspo.errors import InputError, LostProcess
 from rspo.experiment import Experiment
 from rspo.files import read_json_lines
 from rspo.policies.pretraining import make_base_policy
-from rspo.training.verl.cluster import Place, _wait_for, dismiss, folder_of, join, place_of
+from rspo.training.verl.cluster import Place, _wait_for, dismiss, folder_of, join, place_of, slots
 
 from . import tiny_world
 from .slurm_cluster import Cluster, require_slurm, started
@@ -70,6 +70,21 @@ def test_a_node_leaves_when_the_first_one_has_given_up(tmp_path: Path) -> None:
     join(tmp_path / "cell", tmp_path, second)
     with pytest.raises(LostProcess, match="the first node of the allocation has not started Ray"):
         join(tmp_path / "cell", tmp_path, other_try, seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cpus", "found"),
+    [
+        ({"num_cpus": None}, 96, 96),  # of a host that may have more
+        ({}, 4, 64),  # of which verl takes more than 30 for eight ranks
+        ({"num_cpus": 16}, 96, 16),
+    ],
+)
+def test_ray_sees_the_jobs_cpus_and_enough_for_verls_actors(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, int | None], cpus: int, found: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cpus)))
+    assert slots(settings) == found
 
 
 @pytest.fixture(scope="module")

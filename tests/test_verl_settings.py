@@ -11,6 +11,7 @@ from ray.exceptions import RayTaskError
 from rspo.cli import main
 from rspo.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
+from rspo.training.verl.deciding import OPERATIONAL
 from rspo.training.verl.driver import _reason
 from rspo.training.verl.estimators import estimator_name
 from rspo.training.verl.settings import verl_config
@@ -88,6 +89,18 @@ def test_what_verl_would_not_run_is_one_clear_error(
     with pytest.raises(InputError, match=message) as error:
         verl_config(experiment, TINY_CELL)
     assert "\n" not in str(error.value)
+
+
+def test_every_operational_key_is_one_of_verls(tmp_path: Path) -> None:
+    """Or a name that verl has changed would make cells stale again."""
+    config = verl_config(paper_scale.load(tmp_path), CELL_7B)
+
+    def keys(section: Any) -> set[str]:
+        if not isinstance(section, dict):
+            return set()
+        return {*section, *(key for value in section.values() for key in keys(value))}
+
+    assert keys(OmegaConf.to_container(config)) >= OPERATIONAL
 
 
 def test_the_config_survives_a_file(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import Qwen2, Shape, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
-from rspo.training.checkpoint import load_checkpoint, save_checkpoint
+from rspo.training.checkpoint import load_checkpoint, remove_checkpoints, save_checkpoint
 from rspo.training.progress import Progress, usage_before
 
 WARMUP_STEPS = 50
@@ -56,7 +55,7 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
                 origin = fetch_model(source.hub, partial, mirror)
         notes = {"sources": [origin]}
         write_provenance(folder, settings, notes=notes, earlier=earlier)
-        shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
+        remove_checkpoints(experiment.checkpoint(name))
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> Shape:

@@ -5,9 +5,8 @@ From `models.<name>.expected` and slurm/config.yaml, for what is not there yet:
     training    a cell's hours times the GPUs that its job asks for
     evaluation  every response as long as it may be, at the model's tokens per second on one GPU: an
                 upper bound; scoring is not in it
-    disk        for P parameters: a policy 2 P bytes (bfloat16); a checkpoint 14 P (float32 weights,
-                Adam's two moments, a policy), two of them while one replaces the other, for every
-                cell that trains at the same time; 4 bytes for each sampled token
+    disk        policies and, for every cell that trains at the same time, checkpoints
+                (`rspo.training.verl.disk`); 4 bytes for each sampled token
 """
 
 import math
@@ -18,9 +17,8 @@ from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.slurm.cluster import Slurm
 from rspo.slurm.profile import DEFAULT, Request, read_profile
+from rspo.training.verl import disk
 
-POLICY_BYTES = 2  # of a parameter
-CHECKPOINT_BYTES = 14
 TOKEN_BYTES = 4
 
 
@@ -36,7 +34,7 @@ class Plan:
     sampling_hours: list[float] | None  # of each, on one GPU
     tables: int  # data sets, scores and curves: jobs without a model
     policy_bytes: float | None  # policies and samples
-    checkpoint_bytes: float | None  # of the largest cell, while it is replaced
+    checkpoint_bytes: float | None  # of the largest cell, while one replaces the other
 
     @property
     def training_jobs(self) -> int | None:
@@ -78,11 +76,11 @@ def plan(experiment: Experiment) -> Plan:
         if all_known
         else None,
         len(scored) + len(curves) + len(prepared),
-        sum(POLICY_BYTES * model.parameters for model in known)
+        sum(disk.policy_bytes(model.parameters) for model in known)
         + sum(TOKEN_BYTES * count for _, count in tokens)
         if all_known
         else None,
-        max((2 * CHECKPOINT_BYTES * model.parameters for model in known), default=0.0)
+        max((disk.checkpoints_bytes(model.parameters) for model in known), default=0.0)
         if all_known
         else None,
     )

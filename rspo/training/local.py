@@ -38,7 +38,7 @@ from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
 from rspo.seeds import generator_of
-from rspo.training.checkpoint import load_checkpoint, save_checkpoint
+from rspo.training.checkpoint import load_checkpoint, remove_checkpoints, save_checkpoint
 from rspo.training.progress import Progress, usage_before
 from rspo.training.prompts import Prompts, prompts_of_step, read_prompts
 from rspo.training.records import Scored, judge, record_of, rewards_of
@@ -106,7 +106,7 @@ def train(experiment: Experiment, name: str) -> None:
             (experiment.training_log(name), log_settings, [*inputs, *log_inputs]),
         ):
             write_provenance(path, settings, used, notes=notes, earlier=earlier)
-        shutil.rmtree(experiment.checkpoint(name), ignore_errors=True)
+        remove_checkpoints(experiment.checkpoint(name))
 
 
 def _run(

@@ -18,6 +18,7 @@ dropping.py      which responses of a mini-batch cost an update
 prompts.py       the prompts in their order, and what asks a server for responses to them
 worker.py        verl's actor on one rank; optimizer.py: its settings
 disk.py          what a cell takes of it
+deciding.py      which settings make another policy, and which only a faster one
 cpu_*.py         what verl lacks to run without a GPU
 
 Importing this package imports nothing of verl.

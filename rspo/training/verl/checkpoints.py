@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+from rspo.errors import InputError
 from rspo.files import write_text
 
 # verl's note of the last checkpoint that is whole, as trainer/ppo/v1/trainer_base.py writes it.
@@ -19,6 +20,22 @@ def last_step(checkpoints: Path) -> int:
     # verl opens the note, which empties it, when the newest checkpoint is whole: a kill between
     # that and the writing leaves it empty.
     return int(note.read_text() or max(_folders(checkpoints)))
+
+
+def require_ranks(checkpoints: Path, ranks: int) -> None:
+    """Each rank reads a shard of its own, as utils/checkpoint/fsdp_checkpoint_manager.py names it.
+
+    Raises: InputError if another number of ranks wrote the last checkpoint.
+    """
+    folder = checkpoints / f"global_step_{last_step(checkpoints)}" / "actor"
+    for shard in folder.glob("model_world_size_*_rank_0.pt"):
+        found = int(shard.name.split("_")[3])
+        if found != ranks:
+            raise InputError(
+                f"{folder}: written by {found} ranks, and the config has {ranks}, which cannot "
+                f"read it; go on with verl.nodes x verl.ranks_per_node = {found}, or remove "
+                f"{checkpoints} to start anew"
+            )
 
 
 def keep_the_last(checkpoints: Path) -> None:

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 SECONDS_TO_JOIN = 600.0
 SECONDS_WITHOUT_HEAD = 10.0
 _SECONDS_TO_START = "300"  # of Ray itself on one node; its own 30 are too few on a busy host
+# Ray would start a process for each of its slots before anyone needs one.
+_NO_PRESTART = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
+# Slots are not cores: verl's actors, three for each rank and as many as there are storage units
+# besides, mostly wait, but they wait forever for one slot too few.
+_LEAST_SLOTS = 64
 _RAYS_OWN = ("gcs_server", "raylet")
 _HOW = "srun --nodes={0} --ntasks={0} --ntasks-per-node=1 rspo train CELL"
 
@@ -94,6 +99,24 @@ def folder_of(cell: Path, rank: int) -> Path:
     return Path(f"/tmp/rspo-{os.getuid()}-{key}")
 
 
+def _set_environment(token: str) -> None:
+    """What Ray reads from it on every node, before it is imported."""
+    os.environ.update(_NO_PRESTART, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token)
+    os.environ.pop("RAY_ADDRESS", None)  # of somebody else's cluster
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", _SECONDS_TO_START)
+
+
+def slots(settings: Mapping[str, Any]) -> int:
+    """How many CPUs Ray is to see on this node.
+
+    Ray itself would count the host's, where SLURM may have given this job a few of them.
+
+    Args:
+        settings: of `ray.init`, in the config; they may say it.
+    """
+    return settings.get("num_cpus") or max(_LEAST_SLOTS, len(os.sched_getaffinity(0)))
+
+
 # --- the first node -------------------------------------------------------------------------------
 
 
@@ -107,9 +130,7 @@ def head(config: "DictConfig", folder: Path, place: Place) -> Iterator[None]:
     Raises: LostProcess that names the nodes which did not join in time.
     """
     token = secrets.token_hex(32)
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token)
-    os.environ.pop("RAY_ADDRESS", None)  # of somebody else's cluster
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", _SECONDS_TO_START)
+    _set_environment(token)
 
     import ray
     from omegaconf import OmegaConf
@@ -119,7 +140,7 @@ def head(config: "DictConfig", folder: Path, place: Place) -> Iterator[None]:
     environment = OmegaConf.merge(
         get_ppo_ray_runtime_env(config), settings.pop("runtime_env", None) or {}
     )
-    own = {"_temp_dir": str(folder), "_node_name": place.hosts[0]}
+    own = {"_temp_dir": str(folder), "_node_name": place.hosts[0], "num_cpus": slots(settings)}
     ray.init(**(settings | own), runtime_env=OmegaConf.to_container(environment))
     address_file = _address_file(Path(config.trainer.default_local_dir), place)
     try:
@@ -222,9 +243,7 @@ def join(cell: Path, checkpoint: Path, place: Place, seconds: float = SECONDS_TO
     key, folder = key_of(cell, place.rank), folder_of(cell, place.rank)
     # Not sooner: without the first node's lock on the cell they may be another job's, at work.
     remove_what_is_left(key, folder)
-    os.environ.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=found["token"])
-    os.environ.pop("RAY_ADDRESS", None)
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", _SECONDS_TO_START)
+    _set_environment(found["token"])
     log = checkpoint / f"ray-{place.hosts[place.rank]}.log"
     name = place.hosts[place.rank]
     with (
@@ -263,7 +282,7 @@ def _start_command(found: Mapping[str, Any], folder: Path, name: str) -> list[st
         "address": found["address"],
         "node-name": name,
         "temp-dir": folder,
-        "num-cpus": resources.get("num_cpus"),
+        "num-cpus": slots(resources),
         "num-gpus": resources.get("num_gpus"),
         "object-store-memory": resources.get("object_store_memory"),
         "min-worker-port": 0,  # any free ones, where Ray would count up from the same for all

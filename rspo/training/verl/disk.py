@@ -9,16 +9,21 @@ FLOAT32 = 4  # bytes
 KEPT = 2  # checkpoints: verl removes the last but one before it notes the last as whole
 
 
-def checkpoint_bytes(parameters: int) -> int:
+def checkpoint_bytes(parameters: float) -> float:
     """Of one checkpoint: weights, two moments, and the weights as a Hugging Face folder."""
     return (1 + 2 + 1) * FLOAT32 * parameters
 
 
-def policy_bytes(parameters: int) -> int:
+def checkpoints_bytes(parameters: float) -> float:
+    """Of those that a running cell keeps."""
+    return KEPT * checkpoint_bytes(parameters)
+
+
+def policy_bytes(parameters: float) -> float:
     """Of a finished cell's policy."""
     return FLOAT32 * parameters
 
 
-def peak_bytes(parameters: int) -> int:
+def peak_bytes(parameters: float) -> float:
     """The most that a cell takes: its last checkpoints, and the policy copied from the last."""
-    return KEPT * checkpoint_bytes(parameters) + policy_bytes(parameters)
+    return checkpoints_bytes(parameters) + policy_bytes(parameters)

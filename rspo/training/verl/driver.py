@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from rspo.errors import InputError, LostProcess
@@ -22,6 +23,7 @@ from rspo.training.verl.checkpoints import OUTCOME_FILE
 
 TRAINED = "trained"
 SECONDS_BETWEEN_LOOKS = 1.0
+LOOKS_THAT_FAIL = 3  # one after the other; of Ray's head each may take a minute
 
 
 def main(config_file: Path, folder: Path) -> None:
@@ -54,7 +56,9 @@ def _reason(error: Exception) -> Exception:
 
     if isinstance(error, Stopped | LostProcess):
         return error
-    lost = cluster.lost_process() or (cluster.lost_member() if ray.is_initialized() else None)
+    lost = cluster.lost_process()
+    with suppress(Exception):  # Ray, which may be why we are here, does not answer
+        lost = lost or (cluster.lost_member() if ray.is_initialized() else None)
     if lost is not None:
         return LostProcess(lost)
     if isinstance(error, ray.exceptions.RayTaskError) and isinstance(error.cause, InputError):
@@ -85,7 +89,7 @@ class _Watch(threading.Thread):
     def __init__(self, look: Callable[[], str | None], end: _End) -> None:
         super().__init__(daemon=True)
         self.look, self.end, self.stopped = look, end, threading.Event()
-        self.parent = os.getppid()
+        self.parent, self.failed = os.getppid(), 0
 
     def __enter__(self) -> None:
         self.start()
@@ -95,12 +99,24 @@ class _Watch(threading.Thread):
 
     def run(self) -> None:
         while not self.stopped.wait(SECONDS_BETWEEN_LOOKS):
-            lost = self.look()
+            lost = self._lost()
             if os.getppid() != self.parent:
                 lost = "the supervisor has died"
             if lost is not None and not self.stopped.is_set():
                 self.end.note(LostProcess.__name__, lost)
                 os._exit(1)
+
+    def _lost(self) -> str | None:
+        """Who has died, in words; so has who cannot be asked, several times in a row."""
+        try:
+            lost = self.look()
+        except Exception as error:  # a slow head, a call that got lost: Ray raises whatever comes
+            self.failed += 1
+            words = " ".join(f"{type(error).__name__}: {error}".split())
+            never = self.failed >= LOOKS_THAT_FAIL
+            return f"Ray has not answered {self.failed} times in a row: {words}" if never else None
+        self.failed = 0
+        return lost
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from rspo.files import (
 from rspo.rewards import NEED_JUDGE
 from rspo.rewards.configured import verifier_inputs
 from rspo.supervisor import remove_what_is_left, supervised
+from rspo.training.checkpoint import remove_checkpoints, set_aside
 from rspo.training.progress import usage_before
 from rspo.training.stopping import REQUEST, Stopped, is_requested
 from rspo.training.validation import log_origin
@@ -41,6 +42,7 @@ from rspo.training.verl.checkpoints import (
     RECORDS_FILE,
     keep_the_last,
     last_step,
+    require_ranks,
 )
 from rspo.training.verl.driver import TRAINED
 from rspo.training.verl.interface import require_attention, require_version
@@ -54,9 +56,6 @@ _CPU = {
     "VERL_PLATFORM": "cpu",
     "VERL_USE_EXTERNAL_MODULES": "rspo.training.verl.cpu_platform",
     "OMP_NUM_THREADS": "1",  # more threads than ranks are slower, and change sums
-    # Ray would start a process for each of its slots before anyone needs one.
-    "RAY_prestart_worker_first_driver": "0",
-    "RAY_enable_worker_prestart": "0",
     "TQ_NUM_THREADS": "1",  # of TransferQueue, which else warns at every call
 }
 
@@ -105,14 +104,16 @@ def _train(experiment: Experiment, name: str, base: Path, data: Path) -> None:
             "base": {file.name: sha256(file) for file in sorted(base.glob("*.safetensors"))},
             "problems": sha256(data),
         }
-        checkpoint = experiment.checkpoint(name)
+        checkpoint, trainer = experiment.checkpoint(name), config.trainer
         _start_anew_if_changed(checkpoint, origin)
         earlier = usage_before(checkpoint)
         keep_the_last(checkpoint)
         started = time.monotonic()
-        _run(experiment.folder(name), checkpoint)
+        # Other nodes wait for a cluster to join, whatever is left to do on it.
+        if last_step(checkpoint) < trainer.total_training_steps or trainer.nnodes > 1:
+            require_ranks(checkpoint, trainer.nnodes * trainer.n_gpus_per_node)
+            _run(experiment.folder(name), checkpoint)
         _collect(experiment, name, base)
-        trainer = config.trainer
         devices = trainer.nnodes * trainer.n_gpus_per_node if trainer.device == "cuda" else 0
         inputs = [base, data, *verifier_inputs(experiment, experiment.config.verifier)]
         log_settings, log_inputs = log_origin(experiment, origin)
@@ -123,7 +124,7 @@ def _train(experiment: Experiment, name: str, base: Path, data: Path) -> None:
             (experiment.training_log(name), log_settings, [*inputs, *log_inputs]),
         ):
             write_provenance(path, settings, used, gpu_seconds=gpu_seconds, earlier=earlier)
-        shutil.rmtree(checkpoint)
+        remove_checkpoints(checkpoint)
 
 
 def _settings(experiment: Experiment) -> VerlSettings:
@@ -170,11 +171,18 @@ def _require_a_judge(experiment: Experiment) -> None:
 
 
 def _start_anew_if_changed(checkpoint: Path, origin: dict[str, Any]) -> None:
-    """Remove a checkpoint that was made with other settings or inputs."""
+    """Set aside a checkpoint that was made with other settings or inputs."""
     note = checkpoint / "origin.json"
-    if note.is_file() and json.loads(note.read_text()) != fingerprint(origin):
-        print(f"{checkpoint} was made with other settings: starting anew")
+    made_with = json.loads(note.read_text()) if note.is_file() else None
+    if made_with == fingerprint(origin):
+        return
+    if last_step(checkpoint):  # or what was set aside before would make room for nothing
+        keep_the_last(checkpoint)
+        set_aside(checkpoint)
+    elif made_with is not None:
         shutil.rmtree(checkpoint)
+    # task.py's; another training's curve would go on in this one's.
+    shutil.rmtree(checkpoint.with_name("tensorboard"), ignore_errors=True)
     write_text(note, json.dumps(fingerprint(origin)))
 
 
