@@ -6,7 +6,7 @@ holds this against a checkpoint that verl wrote.
 """
 
 FLOAT32 = 4  # bytes
-KEPT = 2  # checkpoints: verl removes the last but one before it notes the last as whole
+AT_ONCE = 2  # checkpoints: the last one goes when the next is whole
 
 
 def checkpoint_bytes(parameters: int) -> int:
@@ -20,5 +20,5 @@ def policy_bytes(parameters: int) -> int:
 
 
 def peak_bytes(parameters: int) -> int:
-    """The most that a cell takes: its last checkpoints, and the policy copied from the last."""
-    return KEPT * checkpoint_bytes(parameters) + policy_bytes(parameters)
+    """The most that a cell takes: while a checkpoint is written."""
+    return AT_ONCE * checkpoint_bytes(parameters)
