@@ -28,13 +28,19 @@ rule all:
     input:
         # Snakemake makes a file again that was lost between two others only where it is asked for.
         [str(path) for path in experiment.files],
-        expand("reports/{figure}{suffix}", figure=available(experiment), suffix=SUFFIXES),
-        "reports/tables/curves.csv",
-        "reports/tables/cost.csv",
-        "reports/tables/claim_comparisons.csv",
-        "reports/claims.csv",
-        "reports/claims.md",
-        "reports/report.html",
+        expand(
+            "{place}/{figure}{suffix}",
+            place=[f"{RESULTS}/figures", "reports"],
+            figure=available(experiment),
+            suffix=SUFFIXES,
+        ),
+        expand(
+            "{place}/tables/{table}.csv",
+            place=[RESULTS, "reports"],
+            table=["curves", "cost", "claim_comparisons"],
+        ),
+        expand("{place}/claims.{kind}", place=[f"{RESULTS}/tables", "reports"], kind=["csv", "md"]),
+        expand("{place}/report.html", place=[RESULTS, "reports"]),
 
 
 # Every rule's software, where it is asked for (--sdm conda, --sdm apptainer): envs/README.md.

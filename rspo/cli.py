@@ -117,6 +117,12 @@ def fetch_prompt(arguments: argparse.Namespace) -> None:
     fetch_prompt(settings.prompt, experiment.judge_prompt)
 
 
+def fetch_judge(arguments: argparse.Namespace) -> None:
+    from rspo.rewards.xverify.model import fetch_judge
+
+    fetch_judge(_experiment(arguments), arguments.mirror)
+
+
 def agreement(arguments: argparse.Namespace) -> None:
     from rspo.evaluation.agreement import write_agreement
 
@@ -315,6 +321,9 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--response-column", default="response", help="with --responses")
 
     command("fetch-prompt", fetch_prompt, "fetch the prompt of the judge xVerify")
+
+    added = command("fetch-judge", fetch_judge, "fetch the model of the judge xVerify")
+    added.add_argument("--mirror", type=Path, help=MIRROR)
 
     command("agreement", agreement, "compare two verifiers on the base policies' samples")
 

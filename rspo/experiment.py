@@ -272,9 +272,11 @@ class Experiment:
 
     @cached_property
     def files(self) -> list[Path]:
-        """What the steps make of data and policies, up to the curves, each file or folder once."""
+        """What the steps make of data and policies, before all tables and figures, each once."""
         found = [self.policy(policy) for policy in self.policies]
         found += [self.training_log(cell) for cell in self.cells]
+        # A smaller grid may lack some of the config's policies.
+        found += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
         for policy, suite in self.evaluations:
             found.append(self.curves(policy, suite))
             for benchmark in self.benchmarks_of(suite):
@@ -287,6 +289,14 @@ class Experiment:
     @property
     def judge_prompt(self) -> Path:
         return self.results / "judge" / "prompt.py"
+
+    @property
+    def judge_model(self) -> Path | None:
+        """Where the judge's model is fetched to; None if no server of ours needs one of the hub."""
+        settings = self.config.xverify
+        if settings is None or settings.url is not None or Path(settings.model).is_dir():
+            return None
+        return self.results / "judge" / "model"
 
     def curves(self, policy: str, suite: str) -> Path:
         return self.folder(policy) / "curves" / f"{suite}.parquet"

@@ -86,10 +86,15 @@ def alone(folder: Path) -> Iterator[None]:
             lock.seek(0)
             raise InputError(f"{folder}: {lock.read()} is at work here; wait or end it") from None
         lock.truncate(0)
-        job = f"{name_of_this_job()}, " if name_of_this_job() else ""
-        lock.write(f"{job}process {os.getpid()} on {host_name()}")
+        lock.write(this_process())
         lock.flush()
         yield
+
+
+def this_process() -> str:
+    """Its job, number and host, for whoever finds it at work."""
+    job = f"{name_of_this_job()}, " if name_of_this_job() else ""
+    return f"{job}process {os.getpid()} on {host_name()}"
 
 
 def _remove(path: Path) -> None:

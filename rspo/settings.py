@@ -91,6 +91,11 @@ def _fetch_prompt(experiment: "Experiment", _: str) -> Settings:
     return {} if xverify is None else xverify.prompt.model_dump(mode="json")
 
 
+def _fetch_judge(experiment: "Experiment", _: str) -> Settings:
+    xverify = experiment.config.xverify
+    return {} if xverify is None else xverify.model_dump(include={"model", "revision"})
+
+
 def _score(experiment: "Experiment", _: str) -> Settings:
     config = experiment.config
     limit = {"max_response_tokens": config.sampling.max_response_tokens}
@@ -137,6 +142,7 @@ _OF_STEP: dict[str, Callable[["Experiment", str], Settings]] = {
     "train": _train,
     "sample": _sample,
     "fetch-prompt": _fetch_prompt,
+    "fetch-judge": _fetch_judge,
     "score": _score,
     "agreement": _agreement,
     "curves": _curves,

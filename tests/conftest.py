@@ -2,15 +2,28 @@
 
 import contextlib
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from rspo.training.stopping import REQUEST
+
 # As the `rspo` command does; with more threads, small tensors are slower and sums differ.
 torch.set_num_threads(1)
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(autouse=True)
+def blocked_signals_end_with_a_test() -> Iterator[None]:
+    """`rspo train`, called in this process, blocks a signal, and processes inherit the block."""
+    mask, handler = signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(REQUEST)
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    signal.signal(REQUEST, handler)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,12 @@ from rspo.claims.measure import Measured, growth_with_share
 from rspo.claims.verdicts import judge
 from rspo.claims.write import CLAIM_COLUMNS, COMPARISON_COLUMNS, outputs, write_claims
 from rspo.errors import InputError
-from rspo.evaluation.estimators import max_at_k, pass_at_k, pass_at_k_variance
+from rspo.evaluation.estimators import (
+    max_at_k,
+    pass_at_k,
+    pass_at_k_covariance,
+    pass_at_k_variance,
+)
 from rspo.evaluation.scores import policy_scores
 from rspo.evaluation.statistics import Estimate
 from rspo.experiment import Experiment
@@ -156,11 +161,8 @@ def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> 
     label = {"comparison": "RSPO k=4 - Baseline k=4", "k": "2", "benchmark": "linear"}
     (row,) = comparisons(experiment, claim="C1", **label)
     rspo, baseline = row["cells"].split()
-    right = [
-        policy_scores(experiment, policy, "linear").correct.sum(axis=1)
-        for policy in (rspo, baseline)
-    ]
-    first, second = (pass_at_k(16, one, 2) for one in right)
+    right = [policy_scores(experiment, policy, "linear").correct for policy in (rspo, baseline)]
+    first, second = (pass_at_k(16, one.sum(axis=1), 2) for one in right)
     other = stats.ttest_rel(first, second)
     assert float(row["estimate"]) == pytest.approx(np.mean(first - second))
     assert float(row["p"]) == pytest.approx(other.pvalue)
@@ -168,7 +170,8 @@ def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> 
     assert interval == pytest.approx(tuple(other.confidence_interval(0.95)))
     assert (row["seeds"], row["problems"], row["samples"]) == ("1", "160", "16")
     assert row["error_seeds"] == ""
-    within = sum(pass_at_k_variance(16, one, 2).sum() for one in right) ** 0.5 / 160
+    alone = sum(pass_at_k_variance(16, one.sum(axis=1), 2) for one in right)
+    within = (alone - 2 * pass_at_k_covariance(*right, 2)).sum() ** 0.5 / 160
     assert float(row["error_within"]) == pytest.approx(within)
     claims = {found["claim"]: found for found in read(outputs(experiment)[0])}
     said = "one training seed: the interval does not cover training variance"

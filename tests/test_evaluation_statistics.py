@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from rspo.evaluation.curves import curve
-from rspo.evaluation.estimators import pass_at_k, pass_at_k_variance
+from rspo.evaluation.estimators import pass_at_k, pass_at_k_covariance
 from rspo.evaluation.scores import Scores
 from rspo.evaluation.statistics import (
     Estimate,
@@ -78,17 +78,26 @@ def test_95_percent_intervals_of_paired_differences_cover_95_percent(
     assert 0.93 <= covered / repeats <= 0.97
 
 
-def test_95_percent_intervals_for_these_very_problems_cover_95_percent() -> None:
+@pytest.mark.parametrize("draws", ["shared", "independent"])
+def test_95_percent_intervals_for_these_very_problems_cover_95_percent(draws: str) -> None:
     """The error within problems, of a difference of two policies that are sampled anew."""
     rng = np.random.default_rng(2)
-    first, second = chances(rng, 1, 1, 0.0)[:, 0, 0]
-    truth = (passed(first) - passed(second)).mean()
-    right = [rng.binomial(SAMPLES, p, (4000, p.size)) for p in (first, second)]
-    differences = np.mean(pass_at_k(SAMPLES, right[0], K) - pass_at_k(SAMPLES, right[1], K), axis=1)
-    variances = sum(pass_at_k_variance(SAMPLES, one, K).sum(axis=1) for one in right)
-    errors = np.sqrt(variances) / first.size
-    covered = np.abs(differences - truth) <= stats.norm.ppf(0.975) * errors
-    assert 0.93 <= covered.mean() <= 0.97
+    chance = chances(rng, 1, 1, 0.0)[:, 0, 0]
+    truth = (passed(chance[0]) - passed(chance[1])).mean()
+    covered, repeats, errors = 0, 2000, []
+    for _ in range(repeats):
+        policies = 1 if draws == "shared" else 2
+        right = rng.random((policies, chance.shape[1], SAMPLES)) < chance[..., None]
+        first, second = (pass_at_k(SAMPLES, one.sum(axis=1), K) for one in right)
+        variance = sum(
+            sign * pass_at_k_covariance(right[one], right[other], K).sum()
+            for one, other, sign in ((0, 0, 1), (1, 1, 1), (0, 1, -2))
+        )
+        errors.append(variance**0.5 / chance.shape[1])
+        covered += abs((first - second).mean() - truth) <= stats.norm.ppf(0.975) * errors[-1]
+    assert 0.93 <= covered / repeats <= 0.97
+    # Under the same draws a difference is surer.
+    assert (np.mean(errors) < 0.008) == (draws == "shared")
 
 
 def test_95_percent_intervals_of_pooled_curves_cover_95_percent() -> None:

@@ -358,8 +358,11 @@ def test_estimator_variance_shows_the_csv(drawn: dict[tuple[str, str], Drawn]) -
     for axes, (quantity, k) in enumerate(product(("variance", "signal_to_noise"), ("2", "4", "8"))):
         panel = [row for row in of_lines(rows) if (row["panel"], row["k"]) == ("p", k)]
         assert lines_of(picture, axes) == grouped(panel, ("line",), "p", quantity)
-    last = (("k", "signal_to_noise"), ("n", "signal_to_noise"), ("n", "per_response"))
-    for axes, (x, quantity) in enumerate(last, start=6):
+    rest = (
+        *(("k", "variance"), ("n", "variance"), ("n", "variance_times_n")),
+        *(("k", "signal_to_noise"), ("n", "signal_to_noise"), ("n", "per_response")),
+    )
+    for axes, (x, quantity) in enumerate(rest, start=6):
         panel = [row for row in of_lines(rows) if row["panel"] == x]
         assert lines_of(picture, axes) == grouped(panel, ("line",), x, quantity)
 

@@ -8,7 +8,10 @@ from huggingface_hub import constants
 
 from rspo.errors import InputError
 from rspo.experiment import Experiment
+from rspo.files import write_text
 from rspo.policies.pretraining import make_base_policy
+from rspo.rewards.configured import verifier_of
+from rspo.rewards.xverify.model import fetch_judge
 
 from . import hub_model, paper_scale
 
@@ -63,3 +66,36 @@ def test_without_hub_and_mirror_both_ways_are_named(
     with pytest.raises(InputError, match=r"no/where: no such folder"):
         make_base_policy(experiment, MODEL, Path("no/where"))
     assert not experiment.policy(f"{other}--base").exists()
+
+
+# --- the judge's model ----------------------------------------------------------------------------
+
+
+def test_the_judges_model_is_fetched_before_a_server_needs_it(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    settings = experiment.config.xverify
+    published = tmp_path / "mirror" / settings.model
+    hub_model.write(published, hub_model.ANSWER)
+    write_text(experiment.judge_prompt, "PROMPT = '{question} {output} {answer}'")
+    expected = r"judge/model: no such folder; `rspo fetch-judge --scale paper` makes it"
+    verdicts = tmp_path / "verdicts.jsonl"
+    with pytest.raises(InputError, match=expected), verifier_of(experiment, "xverify", verdicts):
+        pass
+    fetch_judge(experiment, tmp_path / "mirror")
+    folder = experiment.results / "judge" / "model"
+    weights = "model.safetensors"
+    assert (folder / weights).read_bytes() == (published / weights).read_bytes()
+    note = json.loads(folder.with_name("model.provenance.json").read_text())
+    assert note["notes"] == {"sources": [f"{published} @ {settings.revision}"]}
+    with verifier_of(experiment, "xverify", verdicts):
+        pass
+
+
+@pytest.mark.parametrize("changes", [{"url": "http://judge:8000"}, {"model": "."}], ids=str)
+def test_a_server_that_runs_or_a_folder_needs_no_fetching(
+    tmp_path: Path, changes: dict[str, str]
+) -> None:
+    experiment = paper_scale.load(tmp_path, xverify=changes)
+    with pytest.raises(InputError, match=r"config/paper.yaml: nothing to fetch; expected"):
+        fetch_judge(experiment)

@@ -50,7 +50,7 @@ def project(small_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """A small paper's results, from which Snakemake made tables and report."""
     root = tmp_path_factory.mktemp("report") / "project"
     shutil.copytree(small_results, root)
-    for name in ("workflow", "profiles"):
+    for name in ("workflow", "profiles", "envs"):
         shutil.copytree(tiny_world.ROOT / name, root / name)
     shutil.copy(tiny_world.ROOT / "Snakefile", root)
     # So that Snakemake makes what is not a cell's with its own rules.
@@ -77,6 +77,29 @@ def test_a_lost_file_is_made_again_with_what_depends_on_it_and_gives_the_same_re
     assert set(plan) == made_from_them | published | {"all", "total"}
     snakemake(project, "all")
     assert page(project) == before
+    assert planned(project) == {}
+
+
+@pytest.mark.long
+def test_whatever_is_lost_is_missed(project: Path) -> None:
+    """One file or folder of each kind that the steps declare."""
+    policy = project / CELL
+    tiny = policy.parent.parent
+    kinds = [
+        *(tiny / "problems" / name for name in ("train.parquet", "linear.parquet")),
+        *(policy / name for name in ("policy", "training.jsonl", "curves/standard.parquet")),
+        *(policy / kind / "linear" / "0.parquet" for kind in ("samples", "scores")),
+        next(tiny.glob("cells/*/gradients.parquet")),
+        *(tiny / "figures" / f"fig_main.{kind}" for kind in ("pdf", "png", "csv")),
+        *(tiny / "tables" / f"{name}.csv" for name in ("curves", "cost", "claims")),
+        *(tiny / "tables" / name for name in ("claims.md", "claim_comparisons.csv")),
+        *(place / "report.html" for place in (tiny, project / "reports")),
+        *(project / "reports" / name for name in ("fig_main.png", "claims.md", "tables/cost.csv")),
+    ]
+    for path in kinds:
+        aside = path.rename(path.with_name("aside"))
+        assert planned(project), path
+        aside.rename(path)
     assert planned(project) == {}
 
 

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ray.exceptions import RayTaskError
 
+from rspo.errors import InputError
 from rspo.training.verl import driver
-from rspo.training.verl.driver import _End, _Watch
+from rspo.training.verl.driver import _End, _run, _Watch
 
 Watch = Callable[[list[Any]], str]
 
@@ -50,3 +52,21 @@ def test_a_watch_outlives_looks_that_fail_now_and_then(watch: Watch) -> None:
 def test_who_cannot_be_asked_three_times_in_a_row_is_lost(watch: Watch) -> None:
     words = watch([None, *[RuntimeError("no\nanswer")] * 3])
     assert words == "Ray has not answered 3 times in a row: RuntimeError: no answer"
+
+
+@pytest.mark.parametrize(
+    ("cause", "waits"), [(RuntimeError("a peer is gone"), 1), (InputError("no"), 0)]
+)
+def test_a_call_that_fails_leaves_the_watch_time_to_hear_who_died(
+    monkeypatch: pytest.MonkeyPatch, cause: Exception, waits: int
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+
+    class Task:
+        def run(self, config: Any) -> None:
+            raise RayTaskError("run", "a traceback", cause).as_instanceof_cause()
+
+    with pytest.raises(RayTaskError):
+        _run(Task(), None)
+    assert slept == [driver.SECONDS_UNTIL_RAY_KNOWS] * waits

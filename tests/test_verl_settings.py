@@ -22,6 +22,17 @@ TINY_CELL = "small--rspo-pass--k4--n16--s0"
 CELL_1_5B = "qwen2.5-math-1.5b--rspo-pass--k4--n32--s0"
 CELL_7B = "qwen2.5-math-7b--policy-gradient--k1--n16--s0"
 
+ACTOR = "actor_rollout_ref.actor"
+EPOCHS = f"{ACTOR}.ppo_epochs"
+
+
+def nested(key: str, value: object) -> dict[str, Any]:
+    """A key of verl as a scale's config has it."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    assert isinstance(value, dict)
+    return value
+
 
 def test_verl_accepts_all_25_cells_of_the_paper(tmp_path: Path) -> None:
     experiment = paper_scale.load(tmp_path)
@@ -72,8 +83,8 @@ def test_any_key_of_verl_can_be_overridden(tmp_path: Path) -> None:
             r"verl\.overrides: actor_rollout_ref\.rollout\.gpu_memory: verl's config refuses it",
         ),
         (
-            {"overrides": {"actor_rollout_ref": {"actor": {"loss_agg_mode": "mean"}}}},
-            "verl refuses the config of .*mean",
+            {"overrides": {"actor_rollout_ref": {"actor": {"use_dynamic_bsz": False}}}},
+            "verl refuses the config of .*micro_batch_size",
         ),
         (
             {"loggers": ["trackio"]},
@@ -101,6 +112,55 @@ def test_every_operational_key_is_one_of_verls(tmp_path: Path) -> None:
         return {*section, *(key for value in section.values() for key in keys(value))}
 
     assert keys(OmegaConf.to_container(config)) >= OPERATIONAL
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "instead"),
+    [
+        ("algorithm.adv_estimator", "grpo", "the cell's objective decides"),
+        ("algorithm.rspo_k", 2, "the cell's objective decides"),
+        ("algorithm.use_kl_in_reward", True, "there is no reference policy"),
+        ("algorithm.rollout_correction.rollout_is", "token", "only bypass_mode is used"),
+        (f"{ACTOR}.ppo_epochs", 2, "each mini-batch is one update"),
+        (f"{ACTOR}.shuffle", True, "in their order"),
+        (f"{ACTOR}.ppo_mini_batch_size", 1, "set training.mini_batch_prompts"),
+        (f"{ACTOR}.loss_agg_mode", "token-mean", "set verl.loss_aggregation"),
+        (f"{ACTOR}.use_kl_loss", True, "there is no reference policy"),
+        (f"{ACTOR}.entropy_coeff", 0.1, "the loss has no entropy bonus"),
+        (f"{ACTOR}.optim.lr_scheduler_type", "cosine", "set training.optimizer.schedule"),
+        (f"{ACTOR}.optim.lr_warmup_steps", 10, "set training.optimizer.warmup_ratio"),
+        (f"{ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "set training.optimizer.warmup_ratio"),
+        (f"{ACTOR}.optim.total_training_steps", 10, "set training.steps"),
+    ],
+)
+def test_a_key_without_effect_is_refused_with_what_to_set_instead(
+    tmp_path: Path, key: str, value: object, instead: str
+) -> None:
+    overrides = nested(key, value)
+    experiment = tiny_world.load(tmp_path, engine="verl", verl={"overrides": overrides})
+    with pytest.raises(InputError) as error:
+        verl_config(experiment, TINY_CELL)
+    assert str(error.value).startswith(f"verl.overrides: {key} would have no effect: ")
+    assert instead in str(error.value)
+
+
+def test_a_models_key_without_effect_is_refused_too(tmp_path: Path) -> None:
+    models = {"small": tiny_world.OVERRIDES["models"]["small"] | {"verl": nested(EPOCHS, 2)}}
+    experiment = tiny_world.load(tmp_path, engine="verl", models=models)
+    with pytest.raises(InputError, match=rf"^models\.small\.verl: {EPOCHS} would have no effect"):
+        verl_config(experiment, TINY_CELL)
+
+
+def test_the_one_key_of_its_section_with_an_effect_is_taken(tmp_path: Path) -> None:
+    overrides = nested("algorithm.rollout_correction.bypass_mode", True)
+    experiment = tiny_world.load(tmp_path, engine="verl", verl={"overrides": overrides})
+    assert verl_config(experiment, TINY_CELL).algorithm.rollout_correction.bypass_mode
+
+
+def test_the_way_to_sum_the_loss_reaches_verl(tmp_path: Path) -> None:
+    verl = {"loss_aggregation": "token-mean"}
+    config = verl_config(tiny_world.load(tmp_path, engine="verl", verl=verl), TINY_CELL)
+    assert config.actor_rollout_ref.actor.loss_agg_mode == "token-mean"
 
 
 def test_the_config_survives_a_file(tmp_path: Path) -> None:

@@ -68,9 +68,10 @@ def updated(
 
 def test_verl_makes_the_local_engines_updates(updated: tuple[dict[str, float], Path]) -> None:
     """Every objective, two mini-batches, with and without dropping; also with nothing left in the
-    second mini-batch, which then moves by momentum, and with nothing left at all."""
+    second mini-batch, which then moves by momentum, and with nothing left at all; also with the
+    loss divided by tokens."""
     found, _ = updated
-    assert len(found) == 2 * len(OBJECTIVES) + 2
+    assert len(found) == 2 * len(OBJECTIVES) + 3
     assert {name: share for name, share in found.items() if share > TOLERANCE} == {}
 
 

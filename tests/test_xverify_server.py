@@ -84,8 +84,10 @@ def wait_until(holds: Callable[[], bool], seconds: float) -> None:
 def test_a_judge_starts_its_server_once_and_leaves_no_process(
     settings: XVerifySettings, model: Path, tmp_path: Path
 ) -> None:
-    template = "{question} {output} {answer}"
-    with XVerify(settings, template, tmp_path / "verdicts", tmp_path / "log") as judge:
+    """Its model from a folder, under the name that it has on the hub."""
+    template, published = "{question} {output} {answer}", {"model": "a/judge", "revision": "b" * 40}
+    named = settings.model_copy(update=published)
+    with XVerify(named, template, tmp_path / "verdicts", tmp_path / "log", model) as judge:
         assert processes_with(str(model)) == []  # nothing to ask yet
         for responses in (["7", "8", "9"], ["7", "1"]):
             verdicts = judge.judge(["3+4"] * len(responses), responses, [("7",)] * len(responses))

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -17,6 +18,8 @@ import verl.utils.tensordict_utils as verl_tensors
 from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDict
 from torch import Tensor
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.utils.losses import ppo_loss
 
 from rspo.experiment import Experiment, base_name
 from rspo.objectives import OBJECTIVES, response_weights
@@ -47,10 +50,12 @@ class Case:
     objective: str
     drop: bool = True
     hopeless: tuple[int, ...] = ()
+    aggregation: str = "seq-mean-token-sum"
 
     @property
     def name(self) -> str:
-        return f"{self.objective}, {'dropping' if self.drop else 'whole'}, {len(self.hopeless)}"
+        dropping = "dropping" if self.drop else "whole"
+        return f"{self.objective}, {dropping}, {len(self.hopeless)}, {self.aggregation}"
 
 
 def cases() -> list[Case]:
@@ -58,10 +63,11 @@ def cases() -> list[Case]:
         *(Case(objective, drop) for objective in OBJECTIVES for drop in (True, False)),
         Case("rspo_pass_at_k", hopeless=tuple(range(MINI_BATCH, PROMPTS))),
         Case("rspo_pass_at_k", hopeless=tuple(range(PROMPTS))),
+        Case("rspo_pass_at_k", aggregation="token-mean"),
     ]
 
 
-def load_experiment(folder: Path, ranks: int) -> Experiment:
+def load_experiment(folder: Path, ranks: int, aggregation: str) -> Experiment:
     spec = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": N}
     return tiny_world.load(
         folder,
@@ -70,6 +76,7 @@ def load_experiment(folder: Path, ranks: int) -> Experiment:
         grid={"main": {"suite": "standard", "cells": [spec]}},
         verl={
             "ranks_per_node": ranks,
+            "loss_aggregation": aggregation,
             "overrides": {
                 "actor_rollout_ref": {
                     "actor": {"optim": {"override_optimizer_config": {"eps": EPSILON}}}
@@ -94,8 +101,23 @@ def rollout_of(case: Case, model: Qwen2) -> Rollout:
     return Rollout(rollout.prompts, responses, rewards > 0, rewards, weights)
 
 
-def local_updates(experiment: Experiment, model: Qwen2, rollout: Rollout) -> dict[str, Tensor]:
+def divided_by_tokens(rollout: Rollout) -> Rollout:
+    """Whose loss is each mini-batch's sum over its tokens, not over its responses.
+
+    The local engine divides the sum of weight * n by the responses.
+    """
+    weights, lengths = rollout.weights.clone(), rollout.responses.lengths.view(-1, N)
+    for part in torch.arange(PROMPTS).split(MINI_BATCH):
+        weights[part] *= lengths[part].numel() / lengths[part].sum()
+    return dataclasses.replace(rollout, weights=weights)
+
+
+def local_updates(
+    experiment: Experiment, model: Qwen2, rollout: Rollout, case: Case
+) -> dict[str, Tensor]:
     """Weights after the local engine's two updates, under transformers' names."""
+    if case.aggregation == "token-mean":
+        rollout = divided_by_tokens(rollout)
     learner = Learner(experiment, experiment.cell(CELL), copy.deepcopy(model), verify)
     learner.optimizer.param_groups[0]["eps"] = EPSILON
     for part in learner.mini_batches():
@@ -139,6 +161,8 @@ def verl_updates(
 ) -> dict[str, Tensor]:
     """Weights after verl's two updates, from the weights that the worker was configured with."""
     worker.actor.reset()
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    worker.actor.set_loss_fn(partial(ppo_loss, config=actor))
     ranks, rank = worker.world_size, worker.rank
     advantages = response_advantages(rollout.rewards, case.objective, K).flatten()
     lengths = rollout.responses.lengths
@@ -171,10 +195,12 @@ def distance(
 def distances(folder: Path, ranks: int) -> Iterator[tuple[str, float]]:
     torch.set_num_threads(1)
     model = make_model()
-    experiment = load_experiment(folder, ranks)
+    configs: dict[str, DictConfig] = {}
+    for aggregation in ("token-mean", "seq-mean-token-sum"):
+        experiment = load_experiment(folder, ranks, aggregation)
+        config = configs[aggregation] = verl_config(experiment, CELL)
+        OmegaConf.resolve(config)
     policy = experiment.policy(base_name("small"))
-    config = verl_config(experiment, CELL)
-    OmegaConf.resolve(config)
     torch.distributed.init_process_group("gloo")
     worker = PolicyWorker(config.actor_rollout_ref, role="actor")
     if worker.rank == 0:
@@ -185,8 +211,9 @@ def distances(folder: Path, ranks: int) -> Iterator[tuple[str, float]]:
     start = qwen2.to_hub(model)
     for case in cases():
         rollout = rollout_of(case, model)
-        expected = local_updates(experiment, model, rollout)
-        yield case.name, distance(verl_updates(worker, config, rollout, case), expected, start)
+        expected = local_updates(experiment, model, rollout, case)
+        found = verl_updates(worker, configs[case.aggregation], rollout, case)
+        yield case.name, distance(found, expected, start)
     worker.save_checkpoint(str(folder / "checkpoint"), None, 1, max_ckpt_to_keep=1)
 
 

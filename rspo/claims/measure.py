@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,9 +22,8 @@ from rspo.claims.comparisons import (
 from rspo.errors import InputError
 from rspo.evaluation.estimators import (
     max_at_k,
-    max_at_k_variance,
     pass_at_k,
-    pass_at_k_variance,
+    pass_at_k_covariance,
 )
 from rspo.evaluation.scores import Scores, policy_scores
 from rspo.evaluation.statistics import (
@@ -45,7 +44,8 @@ LATE = 3  # the last third of training is late
 class Measured:
     """A comparison with what was found.
 
-    error_within: of new samples alone; NaN where several k are averaged, or 2k > N.
+    error_within: of new samples alone, of one Pass@k; NaN where several k are averaged, for
+        Max@k, and if 2k > N.
     problems, samples: 0 where none are involved.
     """
 
@@ -90,6 +90,7 @@ class Measures:
         self.experiment = experiment
         self.scores = cache(self._scores)
         self.estimates = cache(self._estimates)
+        self.covariance = cache(self._covariance)
         self.log = cache(self._log)
 
     def of(self, comparison: Comparison) -> Measured:
@@ -107,41 +108,70 @@ class Measures:
         for term in comparison.terms:
             for k in term.ks:
                 weights[term.method][k] += term.weight / len(term.ks)
-        parts, within = [], 0.0
-        for method, by_k in weights.items():
-            tables = {
-                k: self._method(method, comparison.benchmarks, comparison.metric, k) for k in by_k
-            }
-            values = [weight * tables[k][0] for k, weight in by_k.items()]
-            parts.append(Part(np.sum(values, axis=0), method.trained))
-            if len(comparison.ks) == 1:
-                ((k, weight),) = by_k.items()
-                within += weight**2 * tables[k][1].sum() / tables[k][1].size ** 2
+        parts = [
+            Part(self._method(method, comparison, by_k), method.trained)
+            for method, by_k in weights.items()
+        ]
         sizes = self._sizes(comparison)
         first = self.scores(comparison.policies[0], comparison.benchmarks[0])
         trained = [len(method.policies) for method in weights if method.trained]
         return Measured(
             comparison,
             combine(parts, sizes),
-            math.sqrt(within) if len(comparison.ks) == 1 else math.nan,
+            self._error_within(comparison, weights) / sum(sizes),
             seeds=min(trained),
             problems=sum(sizes),
             samples=first.correct.shape[1],
         )
 
     def _method(
-        self, method: Method, benchmarks: Sequence[str], metric: Metric, k: int
-    ) -> tuple[Floats, Floats]:
-        """Estimates of a method and their variances over new samples, [seeds, problems] each."""
-        found = [
-            [self.estimates(policy, benchmark, metric, k) for benchmark in benchmarks]
+        self, method: Method, comparison: ScoreComparison, weights: Mapping[int, float]
+    ) -> Floats:
+        """A method's share of the comparison's sum of terms, [seeds, problems]."""
+        return np.array(
+            [
+                np.concatenate(
+                    [
+                        sum(
+                            weight * self.estimates(policy, benchmark, comparison.metric, k)
+                            for k, weight in weights.items()
+                        )
+                        for benchmark in comparison.benchmarks
+                    ]
+                )
+                for policy in method.policies
+            ]
+        )
+
+    def _error_within(
+        self, comparison: ScoreComparison, weights: Mapping[Method, Mapping[int, float]]
+    ) -> float:
+        """Standard error over new samples of the sum over problems; NaN where none is known.
+
+        Policies are sampled under the same random draws, so their errors are not independent.
+        """
+        if len(comparison.ks) > 1 or comparison.metric != "pass_at_k":
+            return math.nan
+        (k,) = comparison.ks
+        shares = [
+            (policy, by_k[k] / len(method.policies))
+            for method, by_k in weights.items()
             for policy in method.policies
         ]
-        estimates, variances = (
-            np.array([np.concatenate([pair[i] for pair in pairs]) for pairs in found])
-            for i in (0, 1)
+        variance = sum(
+            share * other_share * self.covariance(policy, other, benchmark, k)
+            for policy, share in shares
+            for other, other_share in shares
+            for benchmark in comparison.benchmarks
         )
-        return estimates, variances
+        return math.sqrt(max(variance, 0.0)) if not math.isnan(variance) else math.nan
+
+    def _covariance(self, policy: str, other: str, benchmark: str, k: int) -> float:
+        """Of two policies' Pass@k, summed over problems."""
+        if policy > other:
+            return float(self.covariance(other, policy, benchmark, k))
+        first, second = (self.scores(one, benchmark).correct for one in (policy, other))
+        return float(pass_at_k_covariance(first, second, k).sum())
 
     def _sizes(self, comparison: ScoreComparison) -> list[int]:
         """Problems of each benchmark.
@@ -173,15 +203,12 @@ class Measures:
     def _scores(self, policy: str, benchmark: str) -> Scores:
         return policy_scores(self.experiment, policy, benchmark)
 
-    def _estimates(
-        self, policy: str, benchmark: str, metric: Metric, k: int
-    ) -> tuple[Floats, Floats]:
+    def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
         table = self.scores(policy, benchmark)
-        samples, right = table.correct.shape[1], table.correct.sum(axis=1)
         try:
             if metric == "max_at_k":
-                return max_at_k(table.rewards, k), max_at_k_variance(table.rewards, k)
-            return pass_at_k(samples, right, k), pass_at_k_variance(samples, right, k)
+                return max_at_k(table.rewards, k)
+            return pass_at_k(table.correct.shape[1], table.correct.sum(axis=1), k)
         except InputError as error:
             raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
 

@@ -6,6 +6,7 @@ is finite and accurate to n rounding errors.
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
 
 from rspo.errors import InputError
 from rspo.objectives.subsets import share_of_subsets_below
@@ -55,6 +56,54 @@ def pass_at_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
     with np.errstate(divide="ignore"):  # log 0 = -inf is that ratio
         logarithm = np.log1p(-np.minimum(removed, 1.0)).sum(axis=-1)
     return failed**2 * -np.expm1(logarithm)
+
+
+def pass_at_k_covariance(first: ArrayLike, second: ArrayLike, k: int) -> Floats:
+    """Unbiased estimate of the covariance of two policies' `pass_at_k` on the same problem.
+
+    Sample i of one policy and sample i of the other may depend on each other, as they do under the
+    same random draws; different i are independent. With d samples that both got wrong, and e and
+    f that only the first, only the second did:
+
+        C(d+e, k) C(d+f, k) / C(n, k)^2
+            - sum_j C(d, j) C(e, k-j) C(d-j+f, k) / (C(n, k) C(n-k, k)),    2k <= n
+
+    The second term is the share of ordered pairs of disjoint k-subsets of which the first policy
+    fails the one and the second policy the other, which are independent events. For a policy with
+    itself it is `pass_at_k_variance`.
+
+    Args:
+        first, second: bool, of shape [..., n], which samples are correct.
+
+    Returns: float64 of shape [...]; NaN where 2k > n.
+
+    Raises: InputError for different shapes, or unless 1 <= k <= n.
+    """
+    right, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    if right.shape != other.shape:
+        raise InputError(f"samples of shapes {right.shape} and {other.shape} are not paired")
+    n = right.shape[-1]
+    _check(n, k)
+    if 2 * k > n:
+        return np.full(right.shape[:-1], np.nan)
+    both, only_first, only_second = (
+        wrong.sum(axis=-1)[..., None] for wrong in (~right & ~other, ~right & other, right & ~other)
+    )
+    j = np.arange(k + 1)
+    ways = _log_choose(both, j) + _log_choose(only_first, k - j)
+    ways += _log_choose(both - j + only_second, k) - _log_choose(n, k) - _log_choose(n - k, k)
+    failed = share_of_subsets_below(n + 1, k + 1)
+    together = failed[(~right).sum(axis=-1)] * failed[(~other).sum(axis=-1)]
+    return np.asarray(together - np.exp(ways).sum(axis=-1))
+
+
+def _log_choose(n: ArrayLike, k: ArrayLike) -> Floats:
+    """log C(n, k), -inf where there is no such subset."""
+    top, size = np.broadcast_arrays(np.asarray(n), np.asarray(k))
+    none = (size > top) | (size < 0)
+    top, size = np.where(none, 0, top), np.where(none, 0, size)
+    found = gammaln(top + 1) - gammaln(size + 1) - gammaln(top - size + 1)
+    return np.asarray(np.where(none, -np.inf, found))
 
 
 def max_at_k(rewards: ArrayLike, k: int) -> Floats:

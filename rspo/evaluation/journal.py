@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from rspo.errors import InputError
-from rspo.files import fingerprint
+from rspo.files import fingerprint, this_process
 
 Chunk = TypeVar("Chunk")
 
@@ -32,14 +32,17 @@ def in_chunks(
             gone on from.
         work: the rows of a chunk, plain data. They come back as JSON has them.
 
-    Raises: InputError if another process has the journal open.
+    Raises: InputError that names the process that has the journal open.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    owner = path.with_suffix(".owner")
     with path.open("a+") as journal:
         try:
             fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise InputError(f"{path}: another process makes this table; wait or end it") from None
+            who = owner.read_text() if owner.exists() else "another process"
+            raise InputError(f"{path}: {who} makes this table; wait or end it") from None
+        owner.write_text(this_process())
         done = _read(journal, fingerprint(origin))[: len(chunks)]
         for chunk in chunks[len(done) :]:
             line = json.dumps(work(chunk))
@@ -47,6 +50,7 @@ def in_chunks(
             journal.flush()
             done.append(json.loads(line))
         yield [row for rows in done for row in rows]
+        owner.unlink(missing_ok=True)
         path.unlink()
 
 

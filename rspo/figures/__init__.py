@@ -269,10 +269,10 @@ FIGURES: dict[str, Figure] = {
         Figure(
             "fig_estimator_variance",
             "estimator_variance",
-            "Exact variance of each objective's gradient for a policy with a single logit, against "
-            "the probability p of a correct response (top), and its signal-to-noise ratio, the "
-            "squared mean over the variance, against p, the objective's k, and the number n of "
-            "responses; bottom right: the ratio divided by n, what each response brings.",
+            "Exact variance of each objective's gradient for a policy with a single logit, and its "
+            "signal-to-noise ratio, the squared mean over the variance: against the probability p "
+            "of a correct response (first and second row), the objective's k, and the number n of "
+            "responses (third and fourth row); right: times or by n, what each response brings.",
         ),
         Figure(
             "fig_bandit",

@@ -20,16 +20,17 @@ from rspo.objectives import OBJECTIVES
 from rspo.objectives.registry import KRule
 
 COLUMNS = {
-    "panel": "p: first two rows of panels; k, n: the third row",
+    "panel": "p: first two rows of panels; k, n: the other two",
     "objective": "as `rspo.objectives` names it",
     "line": "that shows it, as the legend names it",
     "k": "of the objective, ignored by those without one",
     "n": "responses to a prompt",
     "p": "probability of a correct response",
     "mean": "E[g] of the logit's gradient",
-    "variance": "Var[g]; first row",
-    "signal_to_noise": "E[g]^2 / Var[g]; second row, third row left and middle",
-    "per_response": "signal_to_noise / n; third row right",
+    "variance": "Var[g]; first row, third row left and middle",
+    "variance_times_n": "n Var[g]; third row right",
+    "signal_to_noise": "E[g]^2 / Var[g]; second row, fourth row left and middle",
+    "per_response": "signal_to_noise / n; fourth row right",
 }
 
 N, K, HARD = 16, 4, 0.1
@@ -72,14 +73,15 @@ def _row(panel: str, objective: str, k: int, n: int, p: float) -> Row:
         "p": p,
         "mean": mean,
         "variance": variance,
+        "variance_times_n": n * variance,
         "signal_to_noise": mean**2 / variance,
         "per_response": mean**2 / variance / n,
     }
 
 
 def picture(rows: Sequence[Row]) -> Picture:
-    result = style.new_picture(style.TEXT_WIDTH, 6.0)
-    grid = result.subplots(3, 3)
+    result = style.new_picture(style.TEXT_WIDTH, 7.6)
+    grid = result.subplots(4, 3)
     for column, k in enumerate(KS):
         of_k = [row for row in rows if row["panel"] == "p" and row["k"] == k]
         for place, quantity in enumerate(("variance", "signal_to_noise")):
@@ -91,28 +93,30 @@ def picture(rows: Sequence[Row]) -> Picture:
         grid[1][column].set_ylim(1e-4, 1e3)
     grid[0][0].set_ylabel("variance")
     grid[1][0].set_ylabel("signal / noise")
-    _draw_last_row(list(grid[2]), rows)
+    _draw_against_k_and_n(list(grid[2]), rows, "variance", "variance_times_n")
+    _draw_against_k_and_n(list(grid[3]), rows, "signal_to_noise", "per_response")
+    grid[2][0].set_ylabel("variance")
+    grid[3][0].set_ylabel("signal / noise")
+    grid[2][2].set_title("times $n$", loc="left")
+    grid[3][2].set_title("divided by $n$", loc="left")
     style.legend(result, lines())
     style.note(result, "exact; 0/1 rewards, gradient of a single logit", same_note())
     return result
 
 
-def _draw_last_row(panels: Sequence[Axes], rows: Sequence[Row]) -> None:
-    against_k, against_n, per_response = panels
-    _draw_panel(against_k, [row for row in rows if row["panel"] == "k"], "k", "signal_to_noise", 1)
-    of_n = [row for row in rows if row["panel"] == "n"]
-    _draw_panel(against_n, of_n, "n", "signal_to_noise", 1)
-    _draw_panel(per_response, of_n, "n", "per_response", 1)
-    against_k.set_ylabel("signal / noise")
-    against_k.set_title(f"$p={HARD}$, $n={N}$", loc="left")
-    against_n.set_title(f"$p={HARD}$, $k={K}$", loc="left")
-    per_response.set_title(f"$p={HARD}$, $k={K}$, divided by $n$", loc="left")
+def _draw_against_k_and_n(
+    panels: Sequence[Axes], rows: Sequence[Row], quantity: str, by_response: str
+) -> None:
+    of_k, of_n = ([row for row in rows if row["panel"] == name] for name in ("k", "n"))
+    _draw_panel(panels[0], of_k, "k", quantity, 1)
+    _draw_panel(panels[1], of_n, "n", quantity, 1)
+    _draw_panel(panels[2], of_n, "n", by_response, 1)
+    panels[0].set_title(f"$p={HARD}$, $n={N}$", loc="left")
+    panels[1].set_title(f"$p={HARD}$, $k={K}$", loc="left")
     for axes, name, values in zip(panels, ("k", "n", "n"), (ALL_KS, NS, NS), strict=True):
         style.log2_axis(axes, values)
+        style.log10_axis(axes, "y")
         axes.set_xlabel(f"${name}$")
-    style.log10_axis(against_n, "y")
-    for axes in (against_k, per_response):
-        axes.set_ylim(bottom=0)
 
 
 def _draw_panel(axes: Axes, rows: Sequence[Row], x: str, y: str, every: int) -> None:

@@ -14,8 +14,11 @@ Verify = Callable[..., list[Verdict]]
 
 
 def verifier_inputs(experiment: Experiment | None, verifier: str) -> list[Path]:
-    """Files that decide a verdict besides the response and the answers, for provenance notes."""
-    return [experiment.judge_prompt] if experiment and verifier in NEED_JUDGE else []
+    """Files and folders that decide a verdict besides the response and the answers."""
+    if experiment is None or verifier not in NEED_JUDGE:
+        return []
+    model = experiment.judge_model
+    return [experiment.judge_prompt, *([model] if model else [])]
 
 
 @contextmanager
@@ -27,7 +30,7 @@ def verifier_of(experiment: Experiment | None, verifier: str, verdicts: Path) ->
         verifier: a name of `rspo.rewards.VERIFIERS`.
         verdicts: where a judge keeps its verdicts; its server's log lies beside it.
 
-    Raises: InputError if the judge's settings or its prompt are missing.
+    Raises: InputError if the judge's settings or its files are missing.
     """
     if verifier not in NEED_JUDGE:
         yield partial(verify, verifier=verifier)
@@ -41,5 +44,10 @@ def verifier_of(experiment: Experiment | None, verifier: str, verdicts: Path) ->
             f"verifier {verifier!r} needs a config with the section xverify, such as --scale paper"
         )
     template = read_prompt(experiment.judge_prompt, experiment.scale)
-    with XVerify(settings, template, verdicts, verdicts.with_suffix(".server.log")) as judge:
+    model, log = experiment.judge_model, verdicts.with_suffix(".server.log")
+    if model is not None and not model.is_dir():
+        raise InputError(
+            f"{model}: no such folder; `rspo fetch-judge --scale {experiment.scale}` makes it"
+        )
+    with XVerify(settings, template, verdicts, log, model) as judge:
         yield partial(verify, verifier=verifier, judge=judge)

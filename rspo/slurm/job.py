@@ -1,12 +1,10 @@
 """The SLURM job that this process runs in, and how the signal before its time limit gets here."""
 
-import contextlib
 import os
 import platform
 import re
 import signal
 import subprocess
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cache
 
@@ -76,30 +74,16 @@ def forward_requests() -> None:
     Where SLURM keeps track of processes by cgroups it signals the first process of a job step
     alone, which is Snakemake; elsewhere it signals all of them, and this is a second time.
     """
-
-    def forward(number: int, frame: object) -> None:
-        for process in _processes_below(os.getpid()):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, REQUEST)
-
-    signal.signal(REQUEST, forward)
-
-
-def _processes_below(ancestor: int) -> list[int]:
-    """The children of a process, theirs, and so on.
-
-    Not `psutil.Process.children`: it compares times of birth, which the kernel tells by a clock
-    that is being corrected while the job runs, and leaves out a child that seems the older.
-    """
     import psutil  # Snakemake's own, in whose process this runs
 
-    children = defaultdict(list)
-    for process in psutil.process_iter(["ppid"]):
-        children[process.info["ppid"]].append(process.pid)
-    found = list(children[ancestor])
-    for process_id in found:  # grows while it is walked
-        found += children[process_id]
-    return found
+    def forward(number: int, frame: object) -> None:
+        for process in psutil.Process().children(recursive=True):
+            try:
+                process.send_signal(REQUEST)
+            except psutil.NoSuchProcess:
+                continue
+
+    signal.signal(REQUEST, forward)
 
 
 def _answer(*words: str) -> str:

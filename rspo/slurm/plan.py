@@ -86,7 +86,7 @@ def plan(experiment: Experiment) -> Plan:
         + sum(TOKEN_BYTES * count for _, count in tokens)
         if all_known
         else None,
-        max((disk.checkpoints_bytes(model.parameters) for model in known), default=0.0)
+        max((disk.peak_bytes(model.parameters) for model in known), default=0.0)
         if all_known
         else None,
     )

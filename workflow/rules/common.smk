@@ -19,6 +19,7 @@ from rspo.figures import SUFFIXES, available, figures_of, named
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
+from rspo.rewards.configured import verifier_inputs
 from rspo.slurm.faults import FailureLines, watch_queue
 from rspo.slurm.job import forward_requests
 from rspo.slurm.queue import require_no_jobs_in
@@ -102,9 +103,10 @@ def figure_of(wildcards):
         raise WorkflowError(str(error))
 
 
-def judge_prompt(verifier):
-    """What a verifier needs besides responses and answers."""
-    return [str(experiment.judge_prompt)] if verifier in NEED_JUDGE else []
+def judge_files(verifier, own_server=True):
+    """What a verifier needs besides responses and answers; the model, if it may start a server."""
+    unneeded = None if own_server else experiment.judge_model
+    return [str(file) for file in verifier_inputs(experiment, verifier) if file != unneeded]
 
 
 def judge_servers(verifier):

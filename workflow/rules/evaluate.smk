@@ -17,7 +17,7 @@ rule sample:
 
 rule fetch_prompt:
     output:
-        str(experiment.judge_prompt),
+        f"{RESULTS}/judge/prompt.py",
     log:
         f"{RESULTS}/logs/fetch_prompt.log",
     localrule: True
@@ -27,9 +27,21 @@ rule fetch_prompt:
         "rspo fetch-prompt {OPTIONS} 2>&1 | tee -i {log}"
 
 
+rule fetch_judge:
+    output:
+        directory(f"{RESULTS}/judge/model"),
+    log:
+        f"{RESULTS}/logs/fetch_judge.log",
+    localrule: True
+    params:
+        settings=settings("fetch-judge"),
+    shell:
+        "rspo fetch-judge {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -i {log}"
+
+
 rule score:
     input:
-        judge_prompt(experiment.config.verifier),
+        judge_files(experiment.config.verifier),
         samples=f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}/{{block}}.parquet",
         problems=f"{RESULTS}/problems/{{benchmark}}.parquet",
     output:
@@ -47,7 +59,7 @@ rule score:
 # Where two verifiers differ, on what the base policies say.
 rule agreement:
     input:
-        judge_prompt(experiment.config.agreement.against),
+        judge_files(experiment.config.agreement.against),
         [file for pair in compared(experiment) for file in compared_files(experiment, *pair)],
         expand(f"{RESULTS}/problems/{{pair[1]}}.parquet", pair=compared(experiment)),
     output:
@@ -81,7 +93,7 @@ rule curves:
 
 rule gradients:
     input:
-        judge_prompt(experiment.config.verifier),
+        judge_files(experiment.config.verifier),
         policy=f"{RESULTS}/cells/{{policy}}/policy",
         problems=f"{RESULTS}/problems/train.parquet",
     output:

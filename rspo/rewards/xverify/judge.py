@@ -29,19 +29,26 @@ class XVerify:
     """
 
     def __init__(
-        self, settings: XVerifySettings, template: str, verdicts: Path, server_log: Path
+        self,
+        settings: XVerifySettings,
+        template: str,
+        verdicts: Path,
+        server_log: Path,
+        folder: Path | None = None,
     ) -> None:
         """
         Args:
             template: upstream's prompt, with the fields question, output and answer.
             verdicts: file that keeps them (see `VerdictStore`).
             server_log: what the server prints, if one is started.
+            folder: with the model's files, for that server.
 
         Raises: InputError if another process has the file of verdicts open.
         """
         self._settings = settings
         self._template = template
         self._server_log = server_log
+        self._folder = folder
         self._stack = ExitStack()
         self._store = self._stack.enter_context(VerdictStore(verdicts))
         self._server: Server | None = None
@@ -127,6 +134,6 @@ class XVerify:
         if self._settings.url is not None:
             return self._settings.url, None, lambda: None
         if self._server is None:
-            server = serving(self._settings, self._server_log)
+            server = serving(self._settings, self._server_log, self._folder)
             self._server = self._stack.enter_context(server)
         return self._server.url, str(self._server.socket), self._server.check

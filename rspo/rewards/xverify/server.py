@@ -38,11 +38,12 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(settings: XVerifySettings, log: Path) -> Iterator[Server]:
+def serving(settings: XVerifySettings, log: Path, folder: Path | None = None) -> Iterator[Server]:
     """Run a server while the block runs.
 
     Args:
         log: gets everything that the server prints.
+        folder: with the model's files; default: `settings.model`, a folder or in the hub's cache.
 
     Raises: InputError if the server ends or is not ready in time, with its last words.
     """
@@ -52,21 +53,22 @@ def serving(settings: XVerifySettings, log: Path) -> Iterator[Server]:
             "name one by xverify.url"
         )
     log.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="rspo-") as folder, log.open("w") as words:
-        socket = Path(folder) / "judge"
-        command, key = _command(settings, socket), f"RSPO_JUDGE_{uuid4().hex}"
-        with supervised(command, key, Path(folder), words) as process:
+    with tempfile.TemporaryDirectory(prefix="rspo-") as place, log.open("w") as words:
+        socket = Path(place) / "judge"
+        command, key = _command(settings, socket, folder), f"RSPO_JUDGE_{uuid4().hex}"
+        with supervised(command, key, Path(place), words) as process:
             server = Server(socket, process, log)
             _wait_until_ready(server, settings.start_seconds)
             yield server
 
 
-def _command(settings: XVerifySettings, socket: Path) -> list[str]:
+def _command(settings: XVerifySettings, socket: Path, folder: Path | None) -> list[str]:
     """`vllm serve` by its module: vLLM's CPU build has no such command."""
-    revision = ["--revision", settings.revision] if settings.revision else []
+    revision = ["--revision", settings.revision] if settings.revision and not folder else []
     return [
         *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
-        *("--model", settings.model, *revision),
+        *("--model", str(folder or settings.model), *revision),
+        *("--served-model-name", settings.model),
         *("--uds", str(socket)),
         *settings.server_arguments,
     ]

@@ -12,7 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
-from rspo.errors import InputError
+from rspo.errors import LostProcess
 
 
 def fields(batch: KVBatchMeta, *names: str) -> TensorDict:
@@ -34,10 +34,10 @@ def put_fields(batch: KVBatchMeta, columns: dict[str, Tensor]) -> None:
 def put_in_order(batch: KVBatchMeta, expected: int, what: str) -> list[int]:
     """Order a batch by prompt, then by sample; the prompt's `index` of each row.
 
-    Raises: InputError if the servers did not answer all `expected` requests of `what`.
+    Raises: LostProcess if the servers did not answer all `expected` requests of `what`.
     """
     if len(batch) != expected:
-        raise InputError(
+        raise LostProcess(
             f"{what} has {len(batch)} responses instead of {expected}; the log above says why the "
             "rest failed"
         )

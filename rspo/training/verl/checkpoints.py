@@ -39,7 +39,7 @@ def require_ranks(checkpoints: Path, ranks: int) -> None:
 
 
 def keep_the_last(checkpoints: Path) -> None:
-    """Remove all others: verl forgets at a resume which it made before, whole ones or not."""
+    """Remove all others, whole or not; a kill meanwhile leaves the last one noted and whole."""
     last = last_step(checkpoints)
     if last:
         write_text(checkpoints / NOTE_FILE, str(last))

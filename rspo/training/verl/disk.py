@@ -6,17 +6,12 @@ holds this against a checkpoint that verl wrote.
 """
 
 FLOAT32 = 4  # bytes
-KEPT = 2  # checkpoints: verl removes the last but one before it notes the last as whole
+AT_ONCE = 2  # checkpoints: the last one goes when the next is whole
 
 
 def checkpoint_bytes(parameters: float) -> float:
     """Of one checkpoint: weights, two moments, and the weights as a Hugging Face folder."""
     return (1 + 2 + 1) * FLOAT32 * parameters
-
-
-def checkpoints_bytes(parameters: float) -> float:
-    """Of those that a running cell keeps."""
-    return KEPT * checkpoint_bytes(parameters)
 
 
 def policy_bytes(parameters: float) -> float:
@@ -25,5 +20,5 @@ def policy_bytes(parameters: float) -> float:
 
 
 def peak_bytes(parameters: float) -> float:
-    """The most that a cell takes: its last checkpoints, and the policy copied from the last."""
-    return checkpoints_bytes(parameters) + policy_bytes(parameters)
+    """The most that a cell takes: while a checkpoint is written."""
+    return AT_ONCE * checkpoint_bytes(parameters)

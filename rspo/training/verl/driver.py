@@ -10,10 +10,12 @@ import json
 import os
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from rspo.errors import InputError, LostProcess
 from rspo.files import write_text
@@ -23,6 +25,7 @@ from rspo.training.verl.checkpoints import OUTCOME_FILE
 
 TRAINED = "trained"
 SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_UNTIL_RAY_KNOWS = 30.0  # who has died
 LOOKS_THAT_FAIL = 3  # one after the other; of Ray's head each may take a minute
 
 
@@ -40,7 +43,7 @@ def main(config_file: Path, folder: Path) -> None:
             from rspo.training.verl.task import Task
 
             with _Watch(cluster.lost_member, end):
-                Task().run(config)
+                _run(Task(), config)
         end.note(TRAINED, "")
     except Exception as error:
         reason = _reason(error)
@@ -48,6 +51,22 @@ def main(config_file: Path, folder: Path) -> None:
             traceback.print_exc()
             reason = LostProcess(f"verl's driver has failed, see above: {type(error).__name__}")
         end.note(type(reason).__name__, str(reason))
+
+
+def _run(task: Any, config: Any) -> None:
+    """Run it; if a call of Ray fails, leave the watch time to hear who died.
+
+    The others of a process group fail as soon as one of them is gone, and Ray tells of a lost node
+    seconds later; the watch then ends this process with the name.
+    """
+    import ray
+
+    try:
+        task.run(config)
+    except ray.exceptions.RayError as error:
+        if not isinstance(getattr(error, "cause", None), InputError):
+            time.sleep(SECONDS_UNTIL_RAY_KNOWS)
+        raise
 
 
 def _reason(error: Exception) -> Exception:

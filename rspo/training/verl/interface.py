@@ -39,6 +39,20 @@ def require_attention(implementation: str) -> None:
         )
 
 
+def require_words(function: Callable[..., Any], *words: str) -> None:
+    """Raises: InputError unless the source of a function of verl still has these words in it.
+
+    For what is set from outside, which a verl that no longer reads it would ignore.
+    """
+    source = inspect.getsource(function)
+    for word in words:
+        if word not in source:
+            raise InputError(
+                f"{function.__module__}.{function.__qualname__} of the installed verl has no "
+                f"{word}; rspo supports verl {SUPPORTED_VERSION}, in which it has"
+            )
+
+
 def require_parameters(function: Callable[..., Any], *names: str) -> None:
     """Raises: InputError unless a function of verl still takes exactly these parameters."""
     found = tuple(inspect.signature(function).parameters)

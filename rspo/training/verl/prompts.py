@@ -35,7 +35,15 @@ class PromptsInOrder(Dataset[dict[str, Any]]):
     """Item i is the i-th prompt of the whole training, epochs and steps in their order."""
 
     def __init__(self, data_files: str, config: DictConfig, **_: Any) -> None:
-        """Raises: InputError for missing or bad inputs."""
+        """
+        Args:
+            data_files: the training set; empty for verl's own validation set, which nobody reads.
+
+        Raises: InputError for missing or bad inputs.
+        """
+        if not data_files:
+            self.rows = [0]  # verl's loader refuses an empty set
+            return
         experiment = experiment_of(config.rspo)
         cell, training = experiment.cell(config.rspo.cell), experiment.config.training
         tokenizer = ChatTokenizer(experiment.existing_policy(base_name(cell.model)))
@@ -53,7 +61,8 @@ class PromptsInOrder(Dataset[dict[str, Any]]):
 
     def __getitem__(self, place: int) -> dict[str, Any]:
         """verl hands these fields to the agent loop, and on to the trainer."""
-        return {"raw_prompt": self.prompts.tokens[self.rows[place]], "index": place}
+        tokens = self.prompts.tokens[self.rows[place]]
+        return {"raw_prompt": tokens, "index": place, "name": str(place)}
 
 
 @register("rspo_prompt")
@@ -67,7 +76,7 @@ class PromptLoop(AgentLoopBase):
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
         prompt = [int(token) for token in kwargs["raw_prompt"]]
         # The same in every run: the server on CPUs draws its random numbers by it.
-        name = f"{kwargs['global_steps']}-{kwargs['index']}-{kwargs['session_id']}"
+        name = f"{kwargs['global_steps']}-{kwargs['name']}-{kwargs['session_id']}"
         output = await self.server_manager.generate(
             request_id=name, prompt_ids=prompt, sampling_params=sampling_params
         )

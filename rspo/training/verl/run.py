@@ -75,9 +75,9 @@ def train(experiment: Experiment, name: str) -> None:
     A killed run goes on from its last checkpoint. On several nodes (`cluster.py`) the first one
     trains, and the others return when it is done.
 
-    Raises: InputError for missing or bad inputs, when another process trains the same cell, when
-        a server fails to answer, and when the gradient is no longer finite; LostProcess if
-        something else died; Stopped behind a checkpoint, on request.
+    Raises: InputError for missing or bad inputs, when another process trains the same cell, and
+        when the gradient is no longer finite; LostProcess if a process died or a request got no
+        answer; Stopped behind a checkpoint, on request.
     """
     cell = experiment.cell(name)
     base, data = experiment.existing_policy(base_name(cell.model)), experiment.problems("train")

@@ -2,7 +2,8 @@
 
 Laid over each other, the later ones winning: verl's own defaults; `cpu.yaml` or `cuda.yaml` beside
 this file, for the device; what the cell and the scale say, below; the model's key `verl`; the
-scale's `verl.overrides`. A key that verl does not have is an error.
+scale's `verl.overrides`. A key that verl does not have is an error, and so is one in the last two
+that nothing would read.
 """
 
 import contextlib
@@ -52,11 +53,39 @@ _OPEN = (
     "actor_rollout_ref.rollout.engine_kwargs.vllm",
 )
 
+# Keys and sections of verl that would change nothing but what verl.yaml says, and what to set
+# instead.
+_ACTOR, _OPTIM = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
+_NO_REFERENCE = "there is no reference policy to stay near"
+_SCHEDULE = "training.optimizer has the schedule"
+_WITHOUT_EFFECT = {
+    "algorithm.use_kl_in_reward": _NO_REFERENCE,
+    "algorithm.rollout_correction": "of this section only bypass_mode is used",
+    "algorithm": "the cell's objective decides",
+    f"{_ACTOR}.ppo_epochs": "each mini-batch is one update",
+    f"{_ACTOR}.shuffle": "mini-batches are the step's prompts in their order",
+    f"{_ACTOR}.ppo_mini_batch_size": "set training.mini_batch_prompts",
+    f"{_ACTOR}.loss_agg_mode": "set verl.loss_aggregation",
+    f"{_ACTOR}.use_kl_loss": _NO_REFERENCE,
+    f"{_ACTOR}.entropy_coeff": "the loss has no entropy bonus",
+    f"{_ACTOR}.calculate_entropy": "training.jsonl has the entropy",
+    f"{_OPTIM}.lr_scheduler_type": "set training.optimizer.schedule",
+    f"{_OPTIM}.warmup_style": "set training.optimizer.schedule",
+    f"{_OPTIM}.schedule": "set training.optimizer.schedule",
+    f"{_OPTIM}.lr_warmup_steps": "set training.optimizer.warmup_ratio",
+    f"{_OPTIM}.lr_warmup_steps_ratio": "set training.optimizer.warmup_ratio",
+    f"{_OPTIM}.total_training_steps": "set training.steps",
+    f"{_OPTIM}.min_lr_ratio": _SCHEDULE,
+    f"{_OPTIM}.num_cycles": _SCHEDULE,
+}
+_WITH_EFFECT = "algorithm.rollout_correction.bypass_mode"
+
 
 def verl_config(experiment: Experiment, name: str) -> DictConfig:
     """The config that a cell is trained with, checked by verl.
 
-    Raises: InputError for another verl, a key that verl does not have, or a value that it refuses.
+    Raises: InputError for another verl, a key that verl does not have or that changes nothing, or a
+        value that verl refuses.
     """
     require_version()
     cell = experiment.cell(name)
@@ -66,11 +95,16 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     _require_equal_shares(experiment.config, cell, settings)
     _require_loggers(settings)
     device = OmegaConf.load(Path(__file__).with_name(f"{settings.device}.yaml"))
+    own = {
+        f"models.{cell.model}.verl": experiment.config.models[cell.model].verl,
+        "verl.overrides": settings.overrides,
+    }
+    for origin, layer in own.items():
+        _require_effect(layer, origin)
     layers = {
         f"{settings.device}.yaml": device,
         "the cell": cell_settings(experiment, cell, settings),
-        f"models.{cell.model}.verl": experiment.config.models[cell.model].verl,
-        "verl.overrides": settings.overrides,
+        **own,
     }
     config = copy.deepcopy(_verl_defaults())
     for origin, layer in layers.items():
@@ -84,7 +118,6 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
     config = experiment.config
     training, sampling, optimizer = config.training, config.sampling, config.training.optimizer
     updates = training.prompts_per_step // training.mini_batch_prompts
-    problems = str(experiment.problems("train").absolute())
     return {
         "rspo": {
             "scale": experiment.scale,
@@ -94,8 +127,8 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
         },
         "data": {
             "custom_cls": {"path": f"pkg://{PROMPTS_MODULE}", "name": "PromptsInOrder"},
-            "train_files": problems,
-            "val_files": problems,  # not used: validation.py has problems of its own
+            "train_files": str(experiment.problems("train").absolute()),
+            "val_files": [],  # validation.py has problems of its own
             "shuffle": False,  # the order is the cell's own
             "train_batch_size": training.prompts_per_step,
             "max_prompt_length": sampling.max_prompt_tokens,
@@ -159,8 +192,9 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "val_before_train": False,
             "default_local_dir": str(experiment.checkpoint(cell.name).absolute()),
             "resume_mode": "auto",
-            # verl removes the last but one before it notes the last as whole.
-            "max_actor_ckpt_to_keep": 2,
+            # All, of verl's own accord: it forgets at a resume which it made before. The trainer
+            # removes them.
+            "max_actor_ckpt_to_keep": None,
         },
         "ray_kwargs": {
             # Of each node; on a CPU they are only slots for ranks.
@@ -185,6 +219,23 @@ def _require_loggers(settings: VerlSettings) -> None:
     for name in settings.loggers:
         if name != "console" and importlib.util.find_spec(name) is None:
             raise InputError(f"verl.loggers: {name} is not installed; `pip install {name}` does it")
+
+
+def _require_effect(layer: Mapping[str, Any], origin: str) -> None:
+    """Raises: InputError for a key that would only make verl.yaml say what did not happen."""
+    for key in _leaves(layer):
+        for section, instead in _WITHOUT_EFFECT.items():
+            if f"{key}.".startswith(f"{section}.") and key != _WITH_EFFECT:
+                raise InputError(f"{origin}: {key} would have no effect: {instead}")
+
+
+def _leaves(section: Mapping[str, Any]) -> Iterator[str]:
+    """Whole names of the keys of nested sections."""
+    for key, value in section.items():
+        if isinstance(value, Mapping):
+            yield from (f"{key}.{below}" for below in _leaves(value))
+        else:
+            yield str(key)
 
 
 @cache

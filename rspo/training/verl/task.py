@@ -42,4 +42,3 @@ class Task:
                 reward_loop_worker_handles=None,  # the trainer rewards whole batches
             )
             trainer.fit(agents)
-            trainer.logger.finish()

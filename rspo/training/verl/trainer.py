@@ -14,6 +14,7 @@ here) and verl/trainer/ppo/v1/trainer_sync.py.
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ import ray
 from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
+from verl.experimental.agent_loop import AgentLoopManager
 from verl.trainer.ppo.utils import Role
+from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.metric import reduce_metrics
@@ -37,9 +40,9 @@ from rspo.training.schedule import learning_rate_share
 from rspo.training.stopping import Stopped, is_requested
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.batches import as_metrics, put_in_order
-from rspo.training.verl.checkpoints import RECORDS_FILE
+from rspo.training.verl.checkpoints import NOTE_FILE, RECORDS_FILE, keep_the_last
 from rspo.training.verl.dropping import kept_rows, update_settings
-from rspo.training.verl.interface import require_parameters, require_version
+from rspo.training.verl.interface import require_parameters, require_version, require_words
 from rspo.training.verl.prompts import PromptsInOrder, experiment_of
 from rspo.training.verl.scoring import Scoring
 from rspo.training.verl.validation import held_out_responses
@@ -54,9 +57,15 @@ for function, names in (
     (PPOTrainer._init_resource_pool_mgr, ("self",)),
     (PPOTrainer._load_checkpoint, ("self",)),
     (PPOTrainer._save_checkpoint, ("self",)),
+    (PPOTrainer.fit, ("self", "agent_loop_manager")),
+    (PPOTrainer.on_step_begin, ("self",)),
+    (PPOTrainerSync.on_init_end, ("self",)),
     (PPOTrainerSync.on_step_end, ("self",)),
 ):
     require_parameters(function, *names)
+require_words(ReplayBuffer._wait_for_next_poll, "self.poll_interval")
+require_words(PPOTrainer._init_resource_pool_mgr, "self.role_worker_mapping[", "Role.ActorRollout")
+require_words(PPOTrainer._save_checkpoint, NOTE_FILE)
 
 # How often the trainer asks whether all responses are there; verl's own 2 seconds are a tenth of a
 # short step.
@@ -67,6 +76,9 @@ class Trainer(PPOTrainerSync):
     """Trains one cell, from its last checkpoint if there is one."""
 
     progress: Progress  # since the checkpoint was looked for, which comes before the first step
+    stopping = False  # requested, and the checkpoint for it written
+    began: float  # the running step, by time.perf_counter
+    weights_seconds: float  # that the servers took for the running step's weights
 
     def __init__(self, config: DictConfig, verify: Verify) -> None:
         """
@@ -97,6 +109,17 @@ class Trainer(PPOTrainerSync):
         super()._init_resource_pool_mgr()
         self.role_worker_mapping[Role.ActorRollout] = ray.remote(PolicyWorker)
 
+    def fit(self, agent_loop_manager: AgentLoopManager) -> None:
+        """Train; the loggers are finished however it ends.
+
+        Raises: Stopped behind a checkpoint, if that is requested and steps are left.
+        """
+        try:
+            super().fit(agent_loop_manager)
+        finally:
+            if hasattr(self, "logger"):  # unless it could not be made
+                self.logger.finish()
+
     # --- checkpoints ------------------------------------------------------------------------------
 
     @property
@@ -105,10 +128,14 @@ class Trainer(PPOTrainerSync):
         return checkpoints / f"global_step_{self.global_steps}" / RECORDS_FILE
 
     def _save_checkpoint(self) -> None:
-        """The records first: verl notes a checkpoint as whole when everything else is written."""
+        """The records first: verl notes a checkpoint as whole when everything else is written.
+
+        The one before goes only then, so a kill at any time leaves one that is whole.
+        """
         self._records_file.parent.mkdir(parents=True, exist_ok=True)
         self._records_file.write_text(json.dumps(self.records))
         super()._save_checkpoint()
+        keep_the_last(Path(self.config.trainer.default_local_dir))
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
@@ -117,16 +144,34 @@ class Trainer(PPOTrainerSync):
         checkpoints = self.experiment.checkpoint(self.cell.name)
         self.progress = Progress(checkpoints, self.global_steps, self.training.steps)
 
-    def on_step_end(self) -> None:
-        """verl calls it behind a step and, where one is due, its checkpoint.
+    # --- between steps ----------------------------------------------------------------------------
 
-        Raises: Stopped, behind a checkpoint, if that is requested and steps are left.
+    def on_init_end(self) -> None:
+        """verl sends the first step's weights."""
+        self._send_weights(super().on_init_end)
+
+    def on_step_begin(self) -> None:
+        """verl calls it when it has logged the step before.
+
+        Raises: Stopped, if that step was to be the last.
         """
-        if is_requested() and self.global_steps < self.training.steps:
-            if self.global_steps % self.training.checkpoint_every:
-                self._save_checkpoint()
-            raise Stopped(self.global_steps)
-        super().on_step_end()
+        if self.stopping:
+            raise Stopped(self.global_steps - 1)
+        self.began = time.perf_counter()
+        super().on_step_begin()
+
+    def on_step_end(self) -> None:
+        """verl calls it behind a step and, where one is due, its checkpoint."""
+        self.stopping = is_requested() and self.global_steps < self.training.steps
+        if not self.stopping:
+            self._send_weights(super().on_step_end)
+        elif self.global_steps % self.training.checkpoint_every:
+            self._save_checkpoint()
+
+    def _send_weights(self, send: Callable[[], None]) -> None:
+        started = time.perf_counter()
+        send()
+        self.weights_seconds = time.perf_counter() - started
 
     # --- one step ---------------------------------------------------------------------------------
 
@@ -134,20 +179,21 @@ class Trainer(PPOTrainerSync):
         self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int
     ) -> KVBatchMeta:
         """One step of training; its record joins `records`."""
-        started, seconds = time.perf_counter(), {}
+        seconds = {}
         batch, _ = self.replay_buffer.sample(
             global_steps=self.global_steps, partition_id="train", batch_size=sample_batch_size
         )
         self.on_sample_end()
         expected = self.training.prompts_per_step * self.cell.n
-        places = put_in_order(batch, expected, f"{self.cell.name}: step {self.global_steps}")
-        seconds["sample"] = time.perf_counter() - started
+        places = put_in_order(batch, expected, f"step {self.global_steps}")
+        seconds["sample"] = time.perf_counter() - self.began
         dataset: PromptsInOrder = self.train_dataset
         rows = [dataset.rows[place] for place in places]
         scored, entropy = self.scoring.score(batch, rows, dataset.prompts)
-        seconds["reward"] = time.perf_counter() - started - seconds["sample"]
+        seconds["reward"] = time.perf_counter() - self.began - seconds["sample"]
         updates = self._updates(batch, scored, metrics)
-        seconds["update"] = time.perf_counter() - started - sum(seconds.values())
+        seconds["update"] = time.perf_counter() - self.began - sum(seconds.values())
+        seconds["weights"] = self.weights_seconds
         record = record_of(self.global_steps - 1, scored, entropy, updates, seconds)
         if is_due(self.global_steps, self.training):
             record |= self._validation()
@@ -187,36 +233,40 @@ class Trainer(PPOTrainerSync):
             parts.append(self._balanced([first + row for row in rows], lengths))
         left = self._balanced([row for rows in parts for row in rows], lengths)
         self._compute_old_log_prob(self._select(batch, left), metrics)
-        first_update = (self.global_steps - 1) * len(parts)
+        found = [self._update(self._select(batch, rows), mini_batch) for rows in parts]
+        step = reduce_metrics({key: [update[key] for update in found] for key in found[0]})
+        metrics.update({key if "/" in key else f"actor/{key}": step[key] for key in step})
+        optim = self.config.actor_rollout_ref.actor.optim
+        first = (self.global_steps - 1) * len(parts)
         return [
-            self._update(self._select(batch, rows), mini_batch, first_update + number, metrics)
-            for number, rows in enumerate(parts)
+            {
+                "gradient_norm": update["grad_norm"],
+                "clipped": update["actor/pg_clipfrac"],
+                "learning_rate": optim.lr
+                * learning_rate_share(number / optim.total_training_steps, self.training.optimizer),
+            }
+            for number, update in enumerate(found, first)
         ]
 
-    def _update(
-        self, batch: KVBatchMeta, mini_batch: int, number: int, metrics: dict[str, Any]
-    ) -> dict[str, float]:
-        """The update `number`, from 0, of the whole training.
+    def _update(self, batch: KVBatchMeta, mini_batch: int) -> dict[str, float]:
+        """One update; verl's metrics of it.
+
+        Args:
+            mini_batch: responses in it before dropping.
 
         Raises: InputError if its gradient is not finite; verl would skip the update.
         """
         section = self.config.actor_rollout_ref
         batch.extra_info.update(update_settings(section, mini_batch, len(batch)))
-        found = reduce_metrics(self.actor_rollout_wg.update_actor(batch)["metrics"])
-        metrics.update({key if "/" in key else f"actor/{key}": found[key] for key in found})
-        share = learning_rate_share(
-            number / section.actor.optim.total_training_steps, self.training.optimizer
+        found: dict[str, float] = reduce_metrics(
+            self.actor_rollout_wg.update_actor(batch)["metrics"]
         )
         if not math.isfinite(found["grad_norm"]):
             raise InputError(
                 f"{self.cell.name}: the gradient is not finite at step {self.global_steps} "
                 f"(learning_rate = {section.actor.optim.lr}); a lower learning_rate may help"
             )
-        return {
-            "gradient_norm": found["grad_norm"],
-            "clipped": found["actor/pg_clipfrac"],
-            "learning_rate": section.actor.optim.lr * share,
-        }
+        return found
 
     def _ranks(self) -> int:
         """Data-parallel ranks of the actor."""

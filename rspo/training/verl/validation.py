@@ -37,10 +37,13 @@ def held_out_responses(
         responses: where the agent loop's responses are waited for.
         step: of the training, after which the policy stands.
 
-    Raises: InputError if the servers did not answer all requests.
+    Raises: LostProcess if the servers did not answer all requests.
     """
     rows = collate_fn(
-        [{"raw_prompt": tokens, "index": row} for row, tokens in enumerate(held_out.tokens)]
+        [
+            {"raw_prompt": tokens, "index": row, "name": f"validation-{row}"}
+            for row, tokens in enumerate(held_out.tokens)
+        ]
     )
     rows["uid"] = np.array([str(uuid4()) for _ in held_out.tokens], dtype=object)
     asked = tensordict_utils.get_tensordict(rows)

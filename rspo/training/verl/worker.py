@@ -15,12 +15,13 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from rspo.config import Optimizer
 from rspo.training.schedule import learning_rate_share
 from rspo.training.verl.cpu_rollout import register_rollout
-from rspo.training.verl.interface import require_parameters, require_version
+from rspo.training.verl.interface import require_parameters, require_version, require_words
 from rspo.training.verl.optimizer import ScheduledOptimizerConfig
 
 require_version()
 require_parameters(FSDPEngineWithLMHead._build_lr_scheduler, "self", "optimizer")
 require_parameters(TrainingWorker.__init__, "self", "config")
+require_words(ActorRolloutRefWorker.init_model, "self.actor_worker_cls(")
 
 # In the driver and in every rank, which all import this module.
 register_rollout()

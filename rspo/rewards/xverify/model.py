@@ -1,0 +1,24 @@
+"""The judge's model, fetched where the hub can be reached, for servers of our own elsewhere."""
+
+from pathlib import Path
+
+from rspo.errors import InputError
+from rspo.experiment import Experiment
+from rspo.files import whole, write_provenance
+from rspo.policies.published import fetch_files
+
+
+def fetch_judge(experiment: Experiment, mirror: Path | None = None) -> None:
+    """Write the files of `xverify.model` to `results/SCALE/judge/model`.
+
+    Raises: InputError if there is nothing to fetch, or the model cannot be had.
+    """
+    folder, settings = experiment.judge_model, experiment.config.xverify
+    if folder is None or settings is None:
+        raise InputError(
+            f"config/{experiment.scale}.yaml: nothing to fetch; expected xverify.model with the id "
+            "of a model on the hub, and xverify.url = null"
+        )
+    with whole(folder) as partial:
+        origin = fetch_files(settings.model, settings.revision, partial, mirror)
+    write_provenance(folder, experiment.settings("fetch-judge"), notes={"sources": [origin]})
