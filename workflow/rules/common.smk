@@ -124,10 +124,16 @@ def prepare_for_slurm():
     """Where SLURM runs the jobs: nobody's may be in this folder yet, and each failure is a line."""
     if workflow.executor_plugin.name != "slurm":
         return
+    import snakemake_executor_plugin_slurm
+
     try:
         require_no_jobs_in(Path.cwd())
     except InputError as error:
         raise WorkflowError(str(error))
+    # The plugin asks at every look; where the controller is away it would hear nothing and turn to
+    # sacct for half an hour, which knows nothing where there is no accounting.
+    age = snakemake_executor_plugin_slurm.get_min_job_age()
+    snakemake_executor_plugin_slurm.get_min_job_age = lambda: age
     logger.addHandler(FailureLines(Path(RESULTS) / "logs"))
     watch_queue(Path.cwd(), jobs_waited_for)
 
