@@ -55,18 +55,24 @@ def test_who_cannot_be_asked_three_times_in_a_row_is_lost(watch: Watch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "waits"), [(RuntimeError("a peer is gone"), 1), (InputError("no"), 0)]
+    ("raised", "waits"),
+    [
+        (RuntimeError("no response"), 1),
+        (RayTaskError("run", "a traceback", RuntimeError("a peer is gone")), 1),
+        (RayTaskError("run", "a traceback", InputError("no")), 0),
+        (InputError("no"), 0),
+    ],
 )
-def test_a_call_that_fails_leaves_the_watch_time_to_hear_who_died(
-    monkeypatch: pytest.MonkeyPatch, cause: Exception, waits: int
+def test_what_fails_leaves_the_watch_time_to_hear_who_died(
+    monkeypatch: pytest.MonkeyPatch, raised: Exception, waits: int
 ) -> None:
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
 
     class Task:
         def run(self, config: Any) -> None:
-            raise RayTaskError("run", "a traceback", cause).as_instanceof_cause()
+            raise raised
 
-    with pytest.raises(RayTaskError):
+    with pytest.raises(type(raised)):
         _run(Task(), None)
     assert slept == [driver.SECONDS_UNTIL_RAY_KNOWS] * waits

@@ -54,16 +54,16 @@ def main(config_file: Path, folder: Path) -> None:
 
 
 def _run(task: Any, config: Any) -> None:
-    """Run it; if a call of Ray fails, leave the watch time to hear who died.
+    """Run it; if it fails by nobody's word, leave the watch time to hear who died.
 
-    The others of a process group fail as soon as one of them is gone, and Ray tells of a lost node
-    seconds later; the watch then ends this process with the name.
+    Whoever needs a process fails as soon as it is gone, in whatever way, and Ray tells of a lost
+    node seconds later; the watch then ends this process with the name.
     """
-    import ray
-
     try:
         task.run(config)
-    except ray.exceptions.RayError as error:
+    except (InputError, LostProcess, Stopped):
+        raise
+    except Exception as error:
         if not isinstance(getattr(error, "cause", None), InputError):
             time.sleep(SECONDS_UNTIL_RAY_KNOWS)
         raise
