@@ -61,6 +61,8 @@ def train(arguments: argparse.Namespace) -> None:
     accept_requests()
     experiment = _experiment(arguments)
     experiment.cell(arguments.cell)
+    if experiment.policy(arguments.cell).is_dir() and not arguments.print_config:
+        print(f"{arguments.cell} is finished: training anew, to replace it at the end")
     if experiment.config.engine == "verl":
         from rspo.training.verl import run
 

@@ -225,6 +225,11 @@ class Experiment:
     def policy(self, policy: str) -> Path:
         return self.folder(policy) / "policy"
 
+    def command(self, *words: str) -> str:
+        """What to type for a step at this scale."""
+        scale = [] if self.scale == "tiny" else ["--scale", self.scale]
+        return " ".join(["rspo", *words, *scale])
+
     def existing_policy(self, policy: str) -> Path:
         """Folder of a policy that is there.
 
@@ -233,8 +238,8 @@ class Experiment:
         folder = self.policy(policy)
         if not folder.is_dir():
             cell = policy in self.cells
-            command = f"train {policy}" if cell else f"pretrain {self.model_of(policy)}"
-            raise InputError(f"{folder}: no such policy; `rspo {command}` makes it")
+            command = ("train", policy) if cell else ("pretrain", self.model_of(policy))
+            raise InputError(f"{folder}: no such policy; `{self.command(*command)}` makes it")
         return folder
 
     def training_log(self, cell: str) -> Path:

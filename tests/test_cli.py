@@ -58,6 +58,14 @@ def test_a_malformed_override_is_named(item: str) -> None:
         (["pretrain", "smal"], "no model 'smal' in config/tiny.yaml; has small, medium"),
         (["prepare", "aime"], "no data set 'aime' in config/tiny.yaml; has train, validation"),
         (["sample", CELL, "linear"], f"results/tiny/cells/{CELL}/policy: no such policy"),
+        (
+            ["sample", CELL, "liner"],
+            "no data set 'liner' in config/tiny.yaml; has train",
+        ),
+        (
+            ["score", CELL, "liner"],
+            "no data set 'liner' in config/tiny.yaml; has train",
+        ),
         (["score", CELL, "linear"], "no such file"),
         (["curves", CELL, "standard"], "no such file"),
         (["curves", CELL, "other"], "no suite 'other'"),
@@ -72,7 +80,7 @@ def test_a_malformed_override_is_named(item: str) -> None:
         ),
         (
             ["sample", "qwen2.5-math-7b--base", "amc", "--scale", "paper"],
-            "no such policy; `rspo pretrain qwen2.5-math-7b` makes it",
+            "no such policy; `rspo pretrain qwen2.5-math-7b --scale paper` makes it",
         ),
         (
             ["sample", "small--base", "linear", "--block", "1"],

@@ -250,7 +250,7 @@ class Measures:
 
     def _log(self, cell: str) -> list[dict[str, Any]]:
         path, steps = self.experiment.training_log(cell), self.experiment.config.training.steps
-        return read_log(path, steps, f"`rspo train {cell}` finishes it")
+        return read_log(path, steps, f"`{self.experiment.command('train', cell)}` finishes it")
 
 
 def growth_with_share(

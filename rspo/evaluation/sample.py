@@ -28,6 +28,7 @@ def sample_benchmark(
     Raises: InputError for missing or bad inputs.
     """
     experiment.model_of(policy)  # an error for a name that the config does not have
+    experiment.data_set(benchmark)  # likewise
     if block is not None:
         experiment.check_block(block)
     folder, data = experiment.existing_policy(policy), experiment.problems(benchmark)

@@ -40,6 +40,7 @@ def score(experiment: Experiment, policy: str, benchmark: str, block: int | None
     Raises: InputError for missing or bad tables, or samples that are not those of the problems.
     """
     experiment.model_of(policy)  # an error for a name that the config does not have
+    experiment.data_set(benchmark)  # likewise
     if block is not None:
         experiment.check_block(block)
     for number in experiment.blocks if block is None else [block]:

@@ -46,8 +46,7 @@ def verifier_of(experiment: Experiment | None, verifier: str, verdicts: Path) ->
     template = read_prompt(experiment.judge_prompt, experiment.scale)
     model, log = experiment.judge_model, verdicts.with_suffix(".server.log")
     if model is not None and not model.is_dir():
-        raise InputError(
-            f"{model}: no such folder; `rspo fetch-judge --scale {experiment.scale}` makes it"
-        )
+        command = experiment.command("fetch-judge")
+        raise InputError(f"{model}: no such folder; `{command}` makes it")
     with XVerify(settings, template, verdicts, log, model) as judge:
         yield partial(verify, verifier=verifier, judge=judge)

@@ -40,7 +40,8 @@ def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompt
         return None
     data, wanted = experiment.problems("validation"), training.validation.problems
     if not data.is_file():
-        raise InputError(f"{data}: no such file; `rspo prepare validation` makes it")
+        command = experiment.command("prepare", "validation")
+        raise InputError(f"{data}: no such file; `{command}` makes it")
     prompts, left_out = read_prompts(data, tokenizer, sampling)
     report_too_long(left_out, sampling, "left out of validation")
     if wanted > len(prompts.tokens):

@@ -9,12 +9,14 @@ the others wait for; they join with their GPUs and leave when nobody answers at 
 All ports are free ones of Ray's choice, and the cluster answers only who knows its token.
 """
 
+import getpass
 import json
 import os
 import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -101,8 +103,17 @@ def folder_of(cell: Path, rank: int) -> Path:
     return Path(f"/tmp/rspo-{os.getuid()}-{key}")
 
 
-def _set_environment(token: str) -> None:
-    """What Ray reads from it on every node, before it is imported."""
+def _set_environment(token: str, folder: Path) -> None:
+    """What Ray and those that it starts read from it on every node, before Ray is imported.
+
+    Temporary files go with Ray's folder: verl, for one, leaves a lock for every checkpoint. What
+    PyTorch has compiled stays where it is looked for the next time.
+    """
+    usual, temporary = Path(tempfile.gettempdir()), folder / "tmp"
+    compiled = usual / f"torchinductor_{getpass.getuser()}"
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(compiled))
+    temporary.mkdir(parents=True, exist_ok=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
     os.environ.update(_NO_PRESTART, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token)
     os.environ.pop("RAY_ADDRESS", None)  # of somebody else's cluster
     os.environ.setdefault("RAY_raylet_start_wait_time_s", _SECONDS_TO_START)
@@ -132,7 +143,7 @@ def head(config: "DictConfig", folder: Path, place: Place) -> Iterator[None]:
     Raises: LostProcess that names the nodes which did not join in time.
     """
     token = secrets.token_hex(32)
-    _set_environment(token)
+    _set_environment(token, folder)
 
     import ray
     from omegaconf import OmegaConf
@@ -247,7 +258,7 @@ def join(cell: Path, checkpoint: Path, place: Place, seconds: float = SECONDS_TO
     key, folder = key_of(cell, place.rank), folder_of(cell, place.rank)
     # Not sooner: without the first node's lock on the cell they may be another job's, at work.
     remove_what_is_left(key, folder)
-    _set_environment(found["token"])
+    _set_environment(found["token"], folder)
     log = checkpoint / f"ray-{place.hosts[place.rank]}.log"
     name = place.hosts[place.rank]
     with (
