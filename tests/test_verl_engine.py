@@ -50,14 +50,16 @@ def make_inputs(folder: Path, **changes: object) -> Experiment:
 
 
 def start(root: Path, log: Path) -> "subprocess.Popen[bytes]":
-    """`rspo train CELL --set engine=verl`, in the small world."""
+    """`rspo train CELL --set engine=verl`, in the small world, with a place of its own for
+    temporary files."""
+    (root / "temporary").mkdir(exist_ok=True)
+    own = {"WANDB_MODE": "offline", "WANDB_DIR": str(root), "TMPDIR": str(root / "temporary")}
     overrides = tiny_world.OVERRIDES | CHANGES | {"engine": "verl"}
     sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
     return subprocess.Popen(
         [sys.executable, "-m", "rspo.cli", "train", CELL, *sets],
         cwd=root,
-        env=os.environ
-        | {"PYTHONPATH": str(tiny_world.ROOT), "WANDB_MODE": "offline", "WANDB_DIR": str(root)},
+        env=os.environ | {"PYTHONPATH": str(tiny_world.ROOT)} | own,
         stdout=log.open("w"),
         stderr=subprocess.STDOUT,
     )
@@ -107,6 +109,12 @@ def test_every_step_is_logged_once(killed: Killed) -> None:
     records = read_json_lines(killed.experiment.training_log(CELL))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
     assert records[:CHECKPOINT_EVERY] == killed.before
+
+
+def test_no_temporary_file_is_left(killed: Killed) -> None:
+    """But for what PyTorch compiled, which the next run uses again."""
+    folder = killed.experiment.reports.parent / "temporary"
+    assert [path.name for path in folder.iterdir() if "torchinductor" not in path.name] == []
 
 
 def test_the_files_are_the_local_engines(trained: Experiment, trained_locally: Experiment) -> None:
