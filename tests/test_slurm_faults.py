@@ -303,7 +303,8 @@ def test_a_second_person_is_refused_while_the_first_ones_run_goes_on(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
     number = running.job_at_work()
-    # The command alone, past Snakemake and SLURM, while the job is at work.
+    cluster.command("scontrol", "suspend", number)  # or it may end before the second has begun
+    # The command alone, past Snakemake and SLURM.
     alone = subprocess.run(
         [slurm_world.PROGRAMS / "rspo", "train", CELL],
         cwd=project,
@@ -317,6 +318,7 @@ def test_a_second_person_is_refused_while_the_first_ones_run_goes_on(
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status != 0
     assert "Directory cannot be locked" in output
+    cluster.command("scontrol", "resume", number)
     status, output = running.end()
     assert status == 0, output
     assert results_of(project) == undisturbed
