@@ -35,7 +35,7 @@ LIMIT = 6.76
 
 def changes(rate: float = RATE) -> dict[str, Any]:
     spec = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16}
-    left_out = ("scalability", "model_size", "max_at_k", "grpo")
+    left_out = ("scalability", "model_size", "contamination_free", "max_at_k", "grpo")
     return {
         "seeds": SEEDS,
         "models": {
