@@ -32,12 +32,14 @@ def experiment() -> Experiment:
 
 @pytest.fixture(scope="module")
 def pooled() -> dict[tuple[str, int], float]:
-    """(policy, k) -> Pass@k over all test problems."""
+    """(policy, k) -> Pass@k over all problems of the standard suite."""
     with CURVES.open() as lines:
         return {
             (row["cell"], int(row["k"])): float(row["estimate"])
             for row in csv.DictReader(lines)
-            if row["benchmark"] == "pooled" and row["metric"] == "pass_at_k"
+            if row["suite"] == "standard"
+            and row["benchmark"] == "pooled"
+            and row["metric"] == "pass_at_k"
         }
 
 
