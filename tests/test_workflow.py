@@ -80,6 +80,13 @@ def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
     assert plan["curves"] == 27 + 8
 
 
+def test_a_preview_lists_each_job_where_no_profile_hushes_it(planning: Path) -> None:
+    hushed = snakemake(planning, "-n", "data").stdout
+    listed = snakemake(planning, "-n", "data", "--workflow-profile", "none", "--cores", "1").stdout
+    assert "rule publish_table:" not in hushed
+    assert "rule publish_table:" in listed
+
+
 def test_claims_rest_on_scores_and_training_logs_of_the_grid(planning: Path) -> None:
     """Of every cell and base, and of no curve or figure."""
     plan = jobs(snakemake(planning, "-n", "reports/claims.md"))

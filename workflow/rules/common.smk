@@ -65,7 +65,7 @@ if "SLURM_JOB_ID" in os.environ:
     shell.prefix("set -euo pipefail; trap '' USR1; ")
 
 # A preview words every job, also where the profile then drops the words: a third of its time.
-if workflow.output_settings.dryrun and Quietness.RULES in workflow.output_settings.quiet:
+if workflow.output_settings.dryrun and Quietness.RULES in (workflow.output_settings.quiet or ()):
     Job.log_info = lambda job, **_: None
     gc.disable()  # and ends before there is garbage worth a search
 
