@@ -15,8 +15,8 @@ from .test_xverify_prompt import commit
 SCORE = "results/tiny/cells/small--base/scores/linear/0.parquet"
 
 
-def cascade(upstream: Path, pinned: str, url: str) -> list[str]:
-    """Config of a small world whose judge answers at a URL."""
+def cascade(upstream: Path, pinned: str, url: str | None) -> list[str]:
+    """Config of a small world whose judge answers at a URL, or is started where it is asked."""
     xverify = {
         "prompt": {"repository": str(upstream), "commit": pinned},
         "model": "test/judge",
@@ -50,6 +50,9 @@ def test_the_judge_decides_on_what_the_rules_do_not_accept(tmp_path: Path) -> No
         # Where a server is, and how long it is waited for, decides no verdict.
         again = snakemake(project, SCORE, *cascade(upstream, pinned, "http://127.0.0.1:1"))
         assert "Nothing to be done" in again.stdout + again.stderr
+        # Nor does whose server it is: one of ours needs the model, and judges nothing again.
+        plan = jobs(snakemake(project, "-n", SCORE, *cascade(upstream, pinned, None)))
+        assert plan == {"fetch_judge": 1, "judge": 1, "total": 2}
 
 
 @pytest.fixture

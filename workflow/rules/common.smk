@@ -20,7 +20,6 @@ from rspo.figures import SUFFIXES, available, figures_of, named
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
-from rspo.rewards.configured import verifier_inputs
 from rspo.slurm.faults import FailureLines, watch_queue
 from rspo.slurm.job import forward_requests
 from rspo.slurm.queue import require_no_jobs_in
@@ -84,6 +83,7 @@ OPTIONS = shlex.join(
 )
 MIRROR_OPTION = shlex.join(["--mirror", MIRROR]) if MIRROR else ""
 RESULTS = f"results/{SCALE}"
+JUDGE = f"{RESULTS}/judge/ready"
 
 
 wildcard_constraints:
@@ -112,9 +112,10 @@ def figure_of(wildcards):
 
 
 def judge_files(verifier, own_server=True):
-    """What a verifier needs besides responses and answers; the model, if it may start a server."""
-    unneeded = None if own_server else experiment.judge_model
-    return [str(file) for file in verifier_inputs(experiment, verifier) if file != unneeded]
+    """What must be there before a judge is asked: its prompt; all of it, if for a server of ours."""
+    if verifier not in NEED_JUDGE:
+        return []
+    return [ancient(JUDGE if own_server else str(experiment.judge_prompt))]
 
 
 def judge_servers(verifier):

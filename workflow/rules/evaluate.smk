@@ -39,6 +39,16 @@ rule fetch_judge:
         "rspo fetch-judge {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -i {log}"
 
 
+# All that a judge needs. Who asks it names this stamp alone: whose server answers decides which files
+# that is, and is no reason to judge anything again.
+rule judge:
+    input:
+        [file for file in (experiment.judge_prompt, experiment.judge_model) if file],
+    output:
+        touch(JUDGE),
+    localrule: True
+
+
 rule score:
     input:
         judge_files(experiment.config.verifier),
