@@ -6,6 +6,8 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from statistics import mean
 
 from rspo.experiment import BASE, Experiment
@@ -16,6 +18,8 @@ SECONDS_BETWEEN_LINES = 15
 # A job on another host that has not reported for so long does not run any more.
 STALE_SECONDS = 1800
 FINISHED = "all finished"
+_EVALUATION = ("samples", "scores", "curves")  # folders of a policy
+_NOTES = "*.provenance.json"
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,7 @@ def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
     training, evaluation = times.training_of(policy), times.evaluation or 0.0
     snapshot = read_progress(experiment.checkpoint(policy))
     if snapshot is None and experiment.policy(policy).is_dir():
-        suites = [suite for name, suite in experiment.evaluations if name == policy]
-        if all(experiment.curves(policy, suite).is_file() for suite in suites):
+        if _is_evaluated(experiment, policy):
             return Standing(policy, "evaluated", None, 0.0)
         return Standing(policy, "trained", None, times.evaluation)
     if snapshot is None:
@@ -47,6 +50,11 @@ def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
         return Standing(policy, "waiting", None, total)
     left = (snapshot.steps - snapshot.step) * snapshot.seconds_per_step + evaluation
     return Standing(policy, "running" if _runs(snapshot) else "stopped", snapshot, left)
+
+
+def _is_evaluated(experiment: Experiment, policy: str) -> bool:
+    suites = [suite for name, suite in experiment.evaluations if name == policy]
+    return all(experiment.curves(policy, suite).is_file() for suite in suites)
 
 
 def _runs(snapshot: Snapshot) -> bool:
@@ -73,8 +81,9 @@ class _Times:
             if seconds := _wall_seconds(experiment.folder(policy) / "policy.provenance.json"):
                 kind, cost = self._cost(policy)
                 self.per_cost.setdefault(kind, []).append(seconds / cost)
-            notes = list(experiment.folder(policy).glob("*/*.provenance.json"))
-            if experiment.policy(policy).is_dir() and notes:
+            if _is_evaluated(experiment, policy):
+                folder = experiment.folder(policy)
+                notes = [note for step in _EVALUATION for note in (folder / step).rglob(_NOTES)]
                 evaluations.append(sum(_wall_seconds(note) or 0.0 for note in notes))
         self.evaluation = mean(evaluations) if evaluations else None
 
@@ -94,12 +103,17 @@ class _Times:
         return cost * mean(known) if known else None
 
 
-def _wall_seconds(note: "os.PathLike[str]") -> float | None:
+def _wall_seconds(note: Path) -> float | None:
     try:
-        with open(note) as stream:
-            return float(json.load(stream)["wall_seconds"])
+        return _read_wall_seconds(note, note.stat().st_mtime_ns)
     except (OSError, ValueError, KeyError):
         return None
+
+
+@cache
+def _read_wall_seconds(note: Path, changed: int) -> float:
+    """Hundreds of notes are asked for with every line, of which hardly any is new."""
+    return float(json.loads(note.read_text())["wall_seconds"])
 
 
 def ending(all_standings: list[Standing]) -> str:

@@ -52,9 +52,7 @@ def test_several_nodes_are_counted(here: Path) -> None:
 def test_scoring_is_told_with_the_gpus_that_it_holds(here: Path) -> None:
     found = plan(paper_scale.load(here))
     assert (found.scorings, found.scoring_gpus) == (found.samplings, 1)
-    assert f"scoring          {found.scorings} policies x benchmarks on 1 GPU" in text(
-        paper_scale.load(here)
-    )
+    assert f"scoring          {found.scorings} jobs on 1 GPU: how" in text(paper_scale.load(here))
 
 
 @pytest.mark.parametrize(("kind", "gpus"), [(None, 8), ("h800", 8), ("a100", 2), ("h100", 0)])

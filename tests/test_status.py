@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rspo.experiment import Experiment
+from rspo.files import provenance_path
 from rspo.status import duration, ending, follow, line, standings
 from rspo.training.progress import Progress, Snapshot, read_progress
 
@@ -41,17 +42,23 @@ def report(
     (folder / "progress.json").write_text(json.dumps(vars(snapshot)))
 
 
-def finish(experiment: Experiment, policy: str, seconds: float) -> None:
+def finish(experiment: Experiment, policy: str, training: float) -> None:
     """The files of a policy that was trained and evaluated."""
     experiment.policy(policy).mkdir(parents=True)
-    note = json.dumps({"wall_seconds": seconds})
-    (experiment.folder(policy) / "policy.provenance.json").write_text(note)
+    note = json.dumps({"wall_seconds": training})
+    provenance_path(experiment.policy(policy)).write_text(note)
     for name, suite in experiment.evaluations:
         if name == policy:
             experiment.curves(policy, suite).parent.mkdir(exist_ok=True)
             experiment.curves(policy, suite).touch()
-    curves = experiment.curves(policy, "standard")
-    curves.with_name(curves.name + ".provenance.json").write_text(json.dumps({"wall_seconds": 10}))
+    files = {
+        experiment.samples(policy, "linear", 0): 6,
+        experiment.scores(policy, "linear", 0): 3,
+        experiment.curves(policy, "standard"): 1,
+    }
+    for file, seconds in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        provenance_path(file).write_text(json.dumps({"wall_seconds": seconds}))
 
 
 def test_every_state_is_told_apart(experiment: Experiment) -> None:

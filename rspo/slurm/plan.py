@@ -32,9 +32,9 @@ class Plan:
     cell_gpus: int  # of one job
     cell_hours: list[float] | None  # of each cell
     limit_hours: float | None  # time limit of a training job
-    samplings: int  # policies x benchmarks
+    samplings: int  # jobs: policies x benchmarks x blocks of samples
     sampling_hours: list[float] | None  # of each, on one GPU
-    scorings: int  # policies x benchmarks
+    scorings: int  # jobs, likewise
     scoring_gpus: int  # of one job
     tables: int  # data sets and curves: jobs without a model
     policy_bytes: float | None  # policies and samples
@@ -120,8 +120,8 @@ def text(experiment: Experiment) -> str:
         f"scale {experiment.scale}, what is not there yet:",
         _training(found),
         _evaluation(found),
-        f"scoring          {found.scorings} policies x benchmarks on {found.scoring_gpus} GPU: how "
-        "long is not known",
+        f"scoring          {found.scorings} jobs on {found.scoring_gpus} GPU: how long is not "
+        "known",
         f"without a model  {found.tables} jobs: data sets and curves",
     ]
     if found.cell_hours:
@@ -146,7 +146,7 @@ def _training(found: Plan) -> str:
 
 
 def _evaluation(found: Plan) -> str:
-    line = f"evaluation       {found.samplings} policies x benchmarks on 1 GPU"
+    line = f"evaluation       {found.samplings} jobs on 1 GPU"
     if found.sampling_hours is None:
         return f"{line}: how long is not known (models.<name>.expected)"
     longest = max(found.sampling_hours, default=0.0)
@@ -158,7 +158,7 @@ def _evaluation(found: Plan) -> str:
 def _wall_time(hours: list[float], at_a_time: int | None) -> str:
     """Cells do not wait for each other: as many train at a time as there are nodes for."""
     one, most = sum(hours), max(hours)
-    line = f"wall time        {_days(one)} with one cell at a time, {_days(most)} with all at once"
+    line = f"training takes   {_days(one)} with one cell at a time, {_days(most)} with all at once"
     if at_a_time:
         most = max(most, one / at_a_time)
         line += f"; on this cluster, which has nodes for {at_a_time} at a time, {_days(most)}"
