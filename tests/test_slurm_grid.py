@@ -75,7 +75,7 @@ def test_each_training_job_was_granted_eight_h800s(grid: Path, cluster: Cluster,
 
 def test_each_evaluation_was_granted_one_gpu_and_other_jobs_none(grid: Path) -> None:
     cell = grid / "results" / "tiny" / "cells" / slurm_world.CELLS[0]
-    for place, gpus in (("samples/linear", "gpu:h800:1"), ("curves/standard", "")):
+    for place, gpus in (("samples/linear/0", "gpu:h800:1"), ("curves/standard", "")):
         note = json.loads((cell / f"{place}.parquet.provenance.json").read_text())
         assert note["slurm"]["gpus"] == gpus
 
