@@ -135,7 +135,7 @@ def wait_for(file: Path) -> None:
         time.sleep(0.05)
 
 
-# --- a real SLURM, half a minute ------------------------------------------------------------------
+# --- a real SLURM, about a minute ----------------------------------------------------------------
 
 
 @pytest.fixture
