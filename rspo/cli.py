@@ -28,7 +28,7 @@ from rspo.config import merge
 from rspo.errors import InputError, LostProcess
 from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE, VERIFIERS
-from rspo.slurm.job import requeue
+from rspo.slurm.job import is_preempted, requeue
 from rspo.training.stopping import STOPPED_STATUS, Stopped, accept_requests
 
 MIRROR = "folder with the hub's names, instead of the hub"
@@ -409,14 +409,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         if said := requeue():
             print(f"rspo: {said}", file=sys.stderr)
         return STOPPED_STATUS
-    except KeyboardInterrupt:
-        print("rspo: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"rspo: {interrupt}" if interrupt.args else "rspo: interrupted", file=sys.stderr)
         return 130
     return 0
 
 
 def _terminate(signal_number: int, frame: object) -> NoReturn:
-    """Let a SIGTERM (Snakemake's, SLURM's) clean up as Ctrl-C does."""
+    """Let a SIGTERM (Snakemake's, SLURM's) clean up as Ctrl-C does.
+
+    Where it begins a preempted job's grace time, it came to all processes of the job: none of them
+    may be left to finish a step, and the job goes back into the queue first, before it has failed.
+    """
+    if is_preempted():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the next is of the requeue itself
+        raise KeyboardInterrupt(requeue())
     raise KeyboardInterrupt
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import rspo
 from rspo.errors import InputError
@@ -23,6 +23,11 @@ from rspo.slurm.job import host_name, name_of_this_job, this_job
 from rspo.usage import Usage, total, usage_so_far
 
 LOCK = ".lock"  # in a folder that one process at a time may work in
+# SLURM gives up a node that does not answer, and its job starts elsewhere: the node's processes may
+# live on, and a file server keeps the locks of a host that is gone until their lease ends, which is
+# 90 seconds on NFS and up to some minutes on Lustre.
+SECONDS_FOR_A_LOST_NODE = 300
+_SECONDS_BETWEEN_TRIES = 2
 _PACKAGES = (
     "numpy",
     "scipy",
@@ -74,21 +79,39 @@ def alone(folder: Path) -> Iterator[None]:
 
     The lock is the kernel's: it ends with the process, however that ends. Other hosts are kept out
     where the file system passes `flock` on, as NFS from version 4 and Lustre with `-o flock` do;
-    `rspo doctor` tries it.
+    `rspo doctor` tries it. A SLURM job waits for it for `SECONDS_FOR_A_LOST_NODE`.
 
     Raises: InputError that names the process that has the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            lock.seek(0)
-            raise InputError(f"{folder}: {lock.read()} is at work here; wait or end it") from None
+        _take(lock, folder, SECONDS_FOR_A_LOST_NODE if name_of_this_job() else 0)
         lock.truncate(0)
         lock.write(this_process())
         lock.flush()
         yield
+
+
+def _take(lock: IO[str], folder: Path, seconds: float) -> None:
+    """Lock it, trying again as long as another process has it and `seconds` are not over.
+
+    Raises: InputError that names that process.
+    """
+    deadline, told = time.monotonic() + seconds, False
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            lock.seek(0)
+            holder = lock.read()
+        if (left := deadline - time.monotonic()) <= 0:
+            raise InputError(f"{folder}: {holder} is at work here; wait or end it")
+        if not told:
+            told = True
+            wait = f"waiting up to {seconds:g} s for it to end"
+            print(f"rspo: {folder}: {holder} is at work here; {wait}", file=sys.stderr, flush=True)
+        time.sleep(min(left, _SECONDS_BETWEEN_TRIES))
 
 
 def this_process() -> str:

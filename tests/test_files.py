@@ -6,6 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +16,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rspo import files
 from rspo.errors import InputError
 from rspo.files import (
+    alone,
     digest,
     fingerprint,
     read_json_lines,
@@ -196,3 +201,56 @@ def test_provenance_says_who_made_a_file(tmp_path: Path) -> None:
     assert note["packages"]["numpy"] == np.__version__
     assert note["host"] == os.uname().nodename
     assert note["wall_seconds"] >= 0
+
+
+# --- one at a time --------------------------------------------------------------------------------
+
+
+@contextmanager
+def another_at_work(folder: Path, seconds: float) -> Iterator[str]:
+    """A process that has the folder, for a while; what its errors call it."""
+    code = (
+        "import pathlib, time; from rspo.files import alone, this_process\n"
+        f"with alone(pathlib.Path({str(folder)!r})):\n"
+        f"    print(this_process(), flush=True); time.sleep({seconds})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_folder_at_work_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with another_at_work(tmp_path, 60) as name:
+        began = time.monotonic()
+        with pytest.raises(InputError) as caught, alone(tmp_path):
+            pass
+        assert time.monotonic() - began < 1
+    assert str(caught.value) == f"{tmp_path}: {name} is at work here; wait or end it"
+    with alone(tmp_path):
+        assert (tmp_path / files.LOCK).read_text() == files.this_process()
+
+
+@pytest.mark.parametrize("seconds", [0.5, 60])
+def test_a_job_waits_a_while_for_a_node_that_slurm_has_given_up(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seconds: float,
+) -> None:
+    """Its processes may live on for minutes; whoever stays for longer is really at work."""
+    monkeypatch.setattr(files, "SECONDS_FOR_A_LOST_NODE", 3)
+    monkeypatch.setattr(files, "_SECONDS_BETWEEN_TRIES", 0.1)
+    with another_at_work(tmp_path, seconds) as name:
+        monkeypatch.setenv("SLURM_JOB_ID", "7")
+        refused = pytest.raises(InputError, match="is at work here; wait or end it")
+        with refused if seconds > 3 else nullcontext(), alone(tmp_path):
+            assert (tmp_path / files.LOCK).read_text().startswith("SLURM job 7, process ")
+    line = f"rspo: {tmp_path}: {name} is at work here; waiting up to 3 s for it to end\n"
+    assert capsys.readouterr().err == line

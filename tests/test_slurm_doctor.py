@@ -1,9 +1,11 @@
 """`rspo doctor` against a real SLURM: each wrong thing is one line that says what to change.
 
-About half a minute.
+About a minute and a half.
 """
 
+import itertools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +16,9 @@ from typing import Any
 import pytest
 import yaml
 
+from rspo.errors import InputError
 from rspo.experiment import Experiment
+from rspo.slurm import doctor as doctor_module
 from rspo.slurm.cluster import Slurm
 from rspo.slurm.doctor import findings
 
@@ -68,7 +72,7 @@ def test_the_shipped_profile_fits_such_a_cluster(cluster: Cluster, project: Path
     done = doctor(project, cluster.environment)
     assert changes(done) == []
     for partition in ("cpu", "gpu"):
-        line = f"partition {partition}: a node sees this folder, its locks and this software"
+        line = f"partition {partition}: a node sees this folder, its locks, this software and SLURM"
         assert line in done.stdout
     assert cluster.jobs() == []  # not even the one that was asked about
     assert done.stdout.endswith("nothing to change\n")
@@ -143,7 +147,149 @@ def test_a_cluster_that_takes_no_job_back_is_found(
     monkeypatch.setattr(Slurm, "ask", refused)
     (line,) = findings(Experiment.load("tiny", root=project))[0]
     assert line.startswith("slurm/config.yaml: set-resources.train: SLURM takes no such job back")
+    assert "and slurm-requeue: false, or Snakemake leaves a job whose node is lost" in line
     assert cluster.jobs() == []
+
+
+def in_this_process(
+    cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[str], list[str]]:
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", cluster.environment["PATH"])
+    monkeypatch.setenv("PYTHONPATH", str(slurm_world.tiny_world.ROOT))
+    return findings(Experiment.load("tiny", root=project))
+
+
+def test_a_reservation_for_all_jobs_is_part_of_every_question(
+    cluster: Cluster, project: Path
+) -> None:
+    edit(project, "set-resources", "train", constraint="nvlink")
+    profile = yaml.safe_load((project / "slurm" / "config.yaml").read_text())
+    profile["slurm-reservation"] = "nobodys"
+    (project / "slurm" / "config.yaml").write_text(yaml.safe_dump(profile))
+    found = changes(doctor(project, cluster.environment))
+    assert len(found) == 4  # of each class, and no second time by the node that none gets
+    assert all("--reservation=nobodys: " in line for line in found)
+
+
+@pytest.mark.parametrize("partition", ["gpu", None])
+def test_a_node_is_asked_for_where_the_jobs_will_run(
+    cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch, partition: str | None
+) -> None:
+    """All that decides on where, and neither the signal nor the GPUs of a whole node."""
+    edit(
+        project,
+        "set-resources",
+        "train",
+        slurm_partition=partition,
+        qos="high",
+        slurm_extra="'--signal=USR1@600 -x n2 --nodelist n1'",
+    )
+    asked = []
+    ask = Slurm.ask
+
+    def granted(slurm: Slurm, *words: str, seconds: float = 60) -> str:
+        if words[0] == "srun":
+            asked.append(words[: words.index(sys.executable)])
+        return ask(slurm, *words, seconds=seconds)
+
+    monkeypatch.setattr(Slurm, "ask", granted)
+    change, notes = in_this_process(cluster, project, monkeypatch)
+    assert change == []
+    name = f"partition {partition}" if partition else "the default partition"
+    fine = "a node sees this folder, its locks, this software and SLURM"
+    assert f"{name} --qos=high -x n2 --nodelist n1: {fine}" in notes
+    where = [f"--partition={partition}"] if partition else []
+    assert list(asked[-1][4:]) == [
+        *where,
+        *["--qos=high", "-x", "n2", "--nodelist", "n1", "--gres=gpu:h800:1"],
+    ]
+
+
+def test_only_nodes_at_work_leave_a_partition_unchecked(
+    cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor_module, "PROBE_SECONDS", 3)
+    whole = ["--partition=cpu", "--nodes=2", "--exclusive", "--output=/dev/null"]
+    number = cluster.command("sbatch", "--parsable", *whole, "--wrap", "sleep 100")
+    try:
+        change, notes = in_this_process(cluster, project, monkeypatch)
+    finally:
+        cluster.command("scancel", number)
+        cluster.wait_until_idle()
+    assert change == []
+    unchecked = [line for line in notes if ": no node was free: files and software not" in line]
+    assert len(unchecked) == 2
+
+
+def test_a_node_that_is_refused_is_told_in_slurms_words(
+    cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a partition that needs a QOS, which only accounting knows."""
+    ask = Slurm.ask
+    words = "srun: error: Unable to allocate resources: Invalid qos specification"
+
+    def refused(slurm: Slurm, *asked: str, seconds: float = 60) -> str:
+        if asked[0] == "srun":
+            raise InputError(words)
+        return ask(slurm, *asked, seconds=seconds)
+
+    monkeypatch.setattr(Slurm, "ask", refused)
+    change, _ = in_this_process(cluster, project, monkeypatch)
+    assert [line.split(":")[0] for line in change] == ["partition cpu", "partition gpu"]
+    assert all(line.endswith(words) for line in change)
+
+
+def test_commands_of_slurm_that_jobs_cannot_use_are_found(cluster: Cluster, project: Path) -> None:
+    """Jobs do not have SLURM_CONF: Snakemake's plugin takes it away."""
+    bare = cluster.environment | {"PATH": slurm_cluster.PATH}
+    found = changes(doctor(project, bare))
+    lost = {
+        "srun --version": "no job could start its step",
+        "scontrol ping": "no job could put itself back into the queue",
+    }
+    for line, (partition, command) in zip(
+        found, itertools.product(("cpu", "gpu"), lost), strict=True
+    ):
+        assert line.startswith(f"partition {partition}: on a node `{command}` fails (")
+        assert f"): {lost[command]}; SLURM's commands must be there" in line
+
+
+def test_a_cluster_that_hides_jobs_is_noted(
+    cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Slurm.ask
+
+    def hiding(slurm: Slurm, *words: str, seconds: float = 60) -> str:
+        said = ask(slurm, *words, seconds=seconds)
+        return re.sub(r"(PrivateData +=) none", r"\1 accounts,jobs", said)
+
+    assert not any(
+        "PrivateData" in line for line in in_this_process(cluster, project, monkeypatch)[1]
+    )
+    monkeypatch.setattr(Slurm, "ask", hiding)
+    _, notes = in_this_process(cluster, project, monkeypatch)
+    assert [line for line in notes if "PrivateData" in line] == [notes[1]]
+
+
+@pytest.mark.parametrize(
+    ("verifier", "url", "needed"),
+    [
+        ("xverify", None, True),
+        ("xverify", "http://judge:8000", False),
+        ("math_verify", None, False),
+    ],
+)
+def test_a_gpu_for_scoring_without_a_judge_of_its_own_is_noted(
+    project: Path, monkeypatch: pytest.MonkeyPatch, verifier: str, url: str | None, needed: bool
+) -> None:
+    shutil.copy(slurm_world.tiny_world.ROOT / "config" / "paper.yaml", project / "config")
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", str(project))  # no SLURM
+    settings = {"verifier": verifier, "xverify": {"url": url}}
+    notes = findings(Experiment.load("paper", settings, root=project))[1]
+    key = "slurm/config.yaml: set-resources.score asks for gpu:h800:1, which is not needed"
+    assert [line.startswith(key) for line in notes] == [*[True] * (not needed), False]
 
 
 def test_a_signal_too_late_for_a_step_and_a_checkpoint_is_found(

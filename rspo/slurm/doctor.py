@@ -1,17 +1,20 @@
 """`rspo doctor`: slurm/config.yaml held against the live cluster, and what to change in it."""
 
 import fcntl
+import json
 import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE
+from rspo.slurm import probe
 from rspo.slurm.cluster import Nodes, Slurm
 from rspo.slurm.profile import Request, read_profile
 from rspo.training.verl.disk import checkpoint_bytes
@@ -24,6 +27,23 @@ LEAST_SIGNAL_SECONDS = 60
 USUAL_SIGNAL_SECONDS = 600
 STEPS = 4  # of usual length, for a long one
 CHECKPOINT_BYTES_PER_SECOND = 1e9
+# The plugin's settings that become options of `sbatch` for every job.
+_FOR_ALL = ("qos", "reservation")
+# Options, of `sbatch` and `srun`, that decide on which nodes and on whose account a job may run.
+_PLACING = {
+    "--account": "-A",
+    "--clusters": "-M",
+    "--constraint": "-C",
+    "--exclude": "-x",
+    "--nodelist": "-w",
+    "--partition": "-p",
+    "--qos": "-q",
+    "--reservation": None,
+}
+# Of `srun`: after the time of --immediate, and of a controller that has much to do.
+_NONE_FREE = ("Requested nodes are busy", "timed out")
+
+Profile = dict[str, Any]
 
 
 def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
@@ -34,18 +54,24 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     profile, requests = read_profile()
     used = [r for r in requests.values() if _is_used(experiment, r)]
     change = [*_config(experiment), *_signals(experiment, used)]
+    notes = list(_judge(experiment, used))
     if not Slurm.is_here():
-        return change, ["SLURM is not on this machine (no sinfo): nothing of it was checked"]
-    slurm = Slurm()
+        return change, [
+            *notes,
+            "SLURM is not on this machine (no sinfo): nothing of it was checked",
+        ]
+    slurm, right = Slurm(), []
     for request in used:
         nodes = experiment.nodes if request.rule == "train_on_nodes" else 1
-        change += list(_request(slurm, request, nodes)) or _refused(slurm, request, nodes)
+        wrong = list(_request(slurm, request, nodes)) or _refused(slurm, profile, request, nodes)
+        change += wrong
+        right += [] if wrong else [request]
     change += _preemption(slurm, used)
     change += _memory_of_jobs(slurm, profile)
-    notes: list[str] = []
-    for request in _one_of_each_partition(slurm, used):
-        problem, note = _files(slurm, request)
-        change += problem
+    notes += _privacy(slurm)
+    for where, options in _places(profile, right).items():
+        problems, note = _node(slurm, where, options)
+        change += problems
         notes += note
     return change, notes
 
@@ -90,6 +116,21 @@ def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
             yield (
                 f"{request.key}.slurm_extra: {seconds} seconds before the time limit are few for "
                 f"a step and a checkpoint; set '{option}'"
+            )
+
+
+def _judge(experiment: Experiment, used: list[Request]) -> Iterator[str]:
+    """Whether scoring asks for a GPU that only a judge of its own would use."""
+    config = experiment.config
+    # The agreement is no job of this kind: only the config's verifier scores.
+    if config.verifier in NEED_JUDGE and (config.xverify is None or config.xverify.url is None):
+        return
+    reason = "xverify.url has one" if config.verifier in NEED_JUDGE else "the verifier needs none"
+    for request in used:
+        if request.rule == "score" and request.gpus:
+            yield (
+                f"{request.key} asks for {request.gres}, which is not needed: scoring starts no "
+                f"judge model ({reason}); its line can go"
             )
 
 
@@ -156,9 +197,10 @@ def _hours(minutes: float) -> str:
     return f"{minutes / 60:g}h" if minutes >= 60 else f"{minutes:g}m"
 
 
-def _refused(slurm: Slurm, request: Request, nodes: int) -> list[str]:
+def _refused(slurm: Slurm, profile: Profile, request: Request, nodes: int) -> list[str]:
     """What SLURM itself says of such a job, where everything looks right."""
-    options = [*request.options, *([f"--nodes={nodes}", f"--ntasks={nodes}"] * (nodes > 1))]
+    several = [f"--nodes={nodes}", f"--ntasks={nodes}"] if nodes > 1 else []
+    options = [*request.options, *several, *_of_all_jobs(profile)]
     if reason := slurm.refusal(*options):
         return [f"{request.key}: sbatch {' '.join(options)}: {reason}"]
     try:
@@ -169,9 +211,15 @@ def _refused(slurm: Slurm, request: Request, nodes: int) -> list[str]:
         return [
             f"{request.key}: SLURM takes no such job back into its queue (Requeue = 0): each part "
             "of a training is a job of its own; set retries to a cell's hours divided by the time "
-            "limit's, rounded up"
+            "limit's, rounded up, and slurm-requeue: false, or Snakemake leaves a job whose node "
+            "is lost to SLURM, and there is no retry"
         ]
     return []
+
+
+def _of_all_jobs(profile: Profile) -> list[str]:
+    """What the plugin's own settings add to every job; they come last and count."""
+    return [f"--{name}={profile[key]}" for name in _FOR_ALL if profile.get(key := f"slurm-{name}")]
 
 
 def _preemption(slurm: Slurm, used: list[Request]) -> Iterator[str]:
@@ -189,7 +237,7 @@ def _preemption(slurm: Slurm, used: list[Request]) -> Iterator[str]:
             )
 
 
-def _memory_of_jobs(slurm: Slurm, profile: dict[str, object]) -> Iterator[str]:
+def _memory_of_jobs(slurm: Slurm, profile: Profile) -> Iterator[str]:
     """Whether SLURM can tell Snakemake of every job how it ended."""
     if profile.get("slurm-status-command") != "squeue":
         return
@@ -206,42 +254,95 @@ def _memory_of_jobs(slurm: Slurm, profile: dict[str, object]) -> Iterator[str]:
         )
 
 
-def _one_of_each_partition(slurm: Slurm, requests: list[Request]) -> list[Request]:
-    existing = {nodes.partition for nodes in slurm.nodes}
-    found: dict[str, Request] = {}
+def _privacy(slurm: Slurm) -> Iterator[str]:
+    if "jobs" in slurm.settings.get("PrivateData", "").split(","):
+        yield (
+            "SLURM shows nobody the jobs of others (PrivateData has jobs): a run that somebody "
+            "else left at work in this folder is not seen before yours starts; the locks of its "
+            "cells keep yours out"
+        )
+
+
+def _places(profile: Profile, requests: list[Request]) -> dict[str, list[str]]:
+    """Options of `srun` for one GPU, if any, of every kind of place that jobs run in; by its name.
+
+    A request that is refused as a whole has been told of, and is none of them.
+    """
+    found: dict[str, list[str]] = {}
     for request in requests:
-        if request.partition in existing:
-            found.setdefault(request.partition, request)
-    return list(found.values())
+        placing = [*_placing(request.options), *_of_all_jobs(profile)]
+        more = [word for word in placing if not word.startswith(("--partition=", "--account="))]
+        name = f"partition {request.partition}" if request.partition else "the default partition"
+        kind = f"{request.gpu_type}:" if request.gpu_type else ""
+        gpu = [f"--gres=gpu:{kind}1"] if request.gpus else []
+        found.setdefault(" ".join([name, *more]), [*placing, *gpu])
+    return found
 
 
-def _files(slurm: Slurm, request: Request) -> tuple[list[str], list[str]]:
-    """Whether a node of the partition has this software and sees a file and a lock of this host."""
-    kind = f"{request.gpu_type}:" if request.gpu_type else ""
-    options = [f"--gres=gpu:{kind}1"] if request.gpus else []
-    options += [f"--account={request.account}"] if request.account else []
-    where = f"partition {request.partition}"
+def _placing(options: Sequence[str]) -> Iterator[str]:
+    """The words of those in `_PLACING`, from `--qos=high`, `--qos high` or `-q high`."""
+    words = iter(options)
+    for word in words:
+        if word in _PLACING or word in _PLACING.values():
+            yield from (word, next(words, ""))
+        elif word.split("=")[0] in _PLACING:
+            yield word
+
+
+def _node(slurm: Slurm, where: str, options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Whether a node has this software, sees a file and a lock of this host, and reaches SLURM.
+
+    Returns: what must change, and what was found right or could not be checked.
+    """
     with _locked_file() as (file, text):
         words = [sys.executable, "-m", "rspo.slurm.probe", str(file), text]
-        wait = f"--immediate={PROBE_SECONDS}"
-        place = ["-p", str(request.partition), "-n1", "-t1", wait, *options]
+        place = ["-n1", "-t1", f"--immediate={PROBE_SECONDS}", *options]
         try:
-            said = slurm.ask("srun", *place, *words, seconds=PROBE_SECONDS + 60).strip()
+            said = slurm.ask("srun", *place, *words, seconds=PROBE_SECONDS + 180)
         except InputError as error:
-            if "Unable to allocate resources" in str(error):
+            if any(sign in str(error) for sign in _NONE_FREE):
                 return [], [f"{where}: no node was free: files and software not checked ({error})"]
+            if "Unable to allocate resources" in str(error):
+                return [f"{where}: SLURM gives no node: srun {' '.join(options)}: {error}"], []
             return [f"{where}: a node cannot run {sys.executable} -m rspo.slurm.probe: {error}"], []
-    if said.endswith("unlocked"):
-        return [
-            f"{where}: a node ignores a lock that this host holds in {file.parent}: two jobs could "
+    # A cluster's own scripts may print before and behind it.
+    answers = [line for line in said.splitlines() if line.startswith('{"file"')]
+    if not answers:
+        return [f"{where}: a node says nothing of this folder: {' '.join(said.split())}"], []
+    found = json.loads(answers[-1])
+    problems = [*_files(where, file.parent, found["file"]), *_commands(where, found["commands"])]
+    fine = f"{where}: a node sees this folder, its locks, this software and SLURM"
+    return problems, [] if problems else [fine]
+
+
+def _files(where: str, folder: Path, seen: str) -> Iterator[str]:
+    """
+    Args:
+        seen: see `rspo.slurm.probe.seen`.
+    """
+    if seen == "unlocked":
+        yield (
+            f"{where}: a node ignores a lock that this host holds in {folder}: two jobs could "
             "train one cell; mount the file system with flock (Lustre: -o flock; NFS: version 4)"
-        ], []
-    if not said.endswith("ok"):
-        return [
-            f"{where}: a node does not see {file.parent} as this host does: run this in a folder "
+        )
+    elif seen != "ok":
+        yield (
+            f"{where}: a node does not see {folder} as this host does: run this in a folder "
             "of a shared file system"
-        ], []
-    return [], [f"{where}: a node sees this folder, its locks and this software"]
+        )
+
+
+def _commands(where: str, failing: dict[str, str]) -> Iterator[str]:
+    lost = {
+        probe.STEP: "no job could start its step",
+        probe.QUEUE: "no job could put itself back into the queue",
+    }
+    for command, reason in failing.items():
+        yield (
+            f"{where}: on a node `{command}` fails ({reason}): {lost[command]}; SLURM's "
+            "commands must be there and find their configuration without SLURM_CONF, which jobs do "
+            "not have"
+        )
 
 
 @contextmanager

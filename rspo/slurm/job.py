@@ -1,10 +1,14 @@
-"""The SLURM job that this process runs in, and how the signal before its time limit gets here."""
+"""The SLURM job that this process runs in, and how a request to stop gets here.
+
+SLURM sends one before the time limit, and a SIGTERM where a preempted job has a grace time.
+"""
 
 import os
 import platform
 import re
 import signal
 import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cache
 
@@ -68,22 +72,74 @@ def requeue() -> str:
     return f"SLURM job {number} {REQUEUED}"
 
 
+def is_preempted() -> bool:
+    """Whether SLURM has given this job a grace time, after which its nodes are for another.
+
+    A job that it cancels meanwhile is to stay away, and one that has been back in the queue since
+    it was preempted is not preempted now.
+    """
+    if "SLURM_JOB_ID" not in os.environ:
+        return False
+    number = os.environ["SLURM_JOB_ID"]
+    try:
+        said = _answer("scontrol", "--oneliner", "show", "job", number)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    fields = dict(word.split("=", 1) for word in said.split() if "=" in word)
+    when = fields.get("PreemptTime", "None")
+    return (
+        fields.get("JobState") == "RUNNING"
+        and when[:1].isdigit()
+        and when >= fields.get("StartTime", "")  # both such as 2026-01-31T23:59:59
+    )
+
+
 def forward_requests() -> None:
-    """Hand a request to stop on to every process below this one.
+    """Hand a request to stop on to every process below this one, a Snakemake in a job.
 
     Where SLURM keeps track of processes by cgroups it signals the first process of a job step
     alone, which is Snakemake; elsewhere it signals all of them, and this is a second time.
     """
+    signal.signal(REQUEST, lambda number, frame: _hand_on())
+    _stop_when_preempted()
+
+
+def _hand_on() -> None:
     import psutil  # Snakemake's own, in whose process this runs
 
-    def forward(number: int, frame: object) -> None:
-        for process in psutil.Process().children(recursive=True):
-            try:
-                process.send_signal(REQUEST)
-            except psutil.NoSuchProcess:
-                continue
+    for process in psutil.Process().children(recursive=True):
+        try:
+            process.send_signal(REQUEST)
+        except psutil.NoSuchProcess:
+            continue
 
-    signal.signal(REQUEST, forward)
+
+def _stop_when_preempted() -> None:
+    """Make a SIGTERM that begins a grace time a request to stop, and no failure of the job.
+
+    Snakemake would call what then ends well a failure too. Who stops for it asks for another job
+    itself; for who could not, such as a shell that got the same SIGTERM, that is done here. Depends
+    on snakemake/scheduling/job_scheduler.py.
+    """
+    from snakemake.scheduling.job_scheduler import JobScheduler
+
+    end, schedule = JobScheduler.exit_gracefully, JobScheduler.schedule
+    preempted: list[bool] = []
+
+    def exit_gracefully(scheduler: JobScheduler, *signal_and_frame: object) -> None:
+        if is_preempted():
+            preempted.append(True)
+            _hand_on()
+        elif not preempted:  # or this is the one of `requeue`
+            end(scheduler, *signal_and_frame)
+
+    def schedule_or_requeue(scheduler: JobScheduler) -> bool:
+        went_well: bool = schedule(scheduler)
+        if preempted and not went_well and is_preempted():
+            print(f"rspo: {requeue()}", file=sys.stderr, flush=True)
+        return went_well
+
+    JobScheduler.exit_gracefully, JobScheduler.schedule = exit_gracefully, schedule_or_requeue
 
 
 def _answer(*words: str) -> str:
