@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
@@ -79,38 +79,48 @@ def alone(folder: Path) -> Iterator[None]:
 
     The lock is the kernel's: it ends with the process, however that ends. Other hosts are kept out
     where the file system passes `flock` on, as NFS from version 4 and Lustre with `-o flock` do;
-    `rspo doctor` tries it. A SLURM job waits for it for `SECONDS_FOR_A_LOST_NODE`.
+    `rspo doctor` tries it.
 
     Raises: InputError that names the process that has the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a+") as lock:
-        _take(lock, folder, SECONDS_FOR_A_LOST_NODE if name_of_this_job() else 0)
+
+        def busy() -> str:
+            lock.seek(0)
+            return f"{folder}: {lock.read()} is at work here"
+
+        take_lock(lock, busy)
         lock.truncate(0)
         lock.write(this_process())
         lock.flush()
         yield
 
 
-def _take(lock: IO[str], folder: Path, seconds: float) -> None:
-    """Lock it, trying again as long as another process has it and `seconds` are not over.
+def take_lock(file: IO[str], busy: Callable[[], str]) -> None:
+    """Have an open file for this process alone, until it is closed.
 
-    Raises: InputError that names that process.
+    A SLURM job tries again for `SECONDS_FOR_A_LOST_NODE`.
+
+    Args:
+        busy: says who has it, asked when somebody has.
+
+    Raises: InputError with what `busy` says.
     """
+    seconds = SECONDS_FOR_A_LOST_NODE if name_of_this_job() else 0
     deadline, told = time.monotonic() + seconds, False
     while True:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            lock.seek(0)
-            holder = lock.read()
+            why = busy()
         if (left := deadline - time.monotonic()) <= 0:
-            raise InputError(f"{folder}: {holder} is at work here; wait or end it")
+            raise InputError(f"{why}; wait or end it")
         if not told:
             told = True
             wait = f"waiting up to {seconds:g} s for it to end"
-            print(f"rspo: {folder}: {holder} is at work here; {wait}", file=sys.stderr, flush=True)
+            print(f"rspo: {why}; {wait}", file=sys.stderr, flush=True)
         time.sleep(min(left, _SECONDS_BETWEEN_TRIES))
 
 

@@ -1,14 +1,12 @@
 """What an unfinished table has so far, so that a killed run goes on where it was."""
 
-import fcntl
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from rspo.errors import InputError
-from rspo.files import fingerprint, this_process
+from rspo.files import fingerprint, take_lock, this_process
 
 Chunk = TypeVar("Chunk")
 
@@ -37,11 +35,12 @@ def in_chunks(
     path.parent.mkdir(parents=True, exist_ok=True)
     owner = path.with_suffix(".owner")
     with path.open("a+") as journal:
-        try:
-            fcntl.flock(journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+
+        def busy() -> str:
             who = owner.read_text() if owner.exists() else "another process"
-            raise InputError(f"{path}: {who} makes this table; wait or end it") from None
+            return f"{path}: {who} makes this table"
+
+        take_lock(journal, busy)
         owner.write_text(this_process())
         done = _read(journal, fingerprint(origin))[: len(chunks)]
         for chunk in chunks[len(done) :]:

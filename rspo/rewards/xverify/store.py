@@ -1,6 +1,5 @@
 """The judge's verdicts on disk, by content: one JSON object a line, appended as they come."""
 
-import fcntl
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -8,6 +7,7 @@ from types import TracebackType
 from typing import TextIO
 
 from rspo.errors import InputError
+from rspo.files import take_lock
 
 _LONGEST_REPLY = 200  # characters to keep; a verdict has one word
 
@@ -25,10 +25,10 @@ class VerdictStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: TextIO = path.open("a+")
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            take_lock(self._file, lambda: f"{path}: another process writes it")
+        except InputError:
             self._file.close()
-            raise InputError(f"{path}: another process writes it; wait or end it") from None
+            raise
         self._reasons = self._read()
 
     def __enter__(self) -> "VerdictStore":
