@@ -6,13 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rspo.errors import InputError
+from rspo.slurm import faults
 from rspo.slurm.cluster import time_limit
-from rspo.slurm.faults import FailureLines, QueueLines, explanation
-from rspo.slurm.queue import QueuedJob
+from rspo.slurm.faults import Controller, FailureLines, QueueLines, explanation
+from rspo.slurm.queue import QueuedJob, jobs_in, jobs_of, require_no_jobs_in
 
 from . import tiny_world
 from .test_workflow import SMALL_WORLD, jobs, make_project, snakemake
@@ -97,15 +100,18 @@ def test_snakemakes_record_of_a_failed_job_is_printed_with_its_task(
 
 
 def queued(restarts: int = 0, number: str = "12") -> QueuedJob:
-    return QueuedJob(number, "me", "RUNNING", restarts, f"rule_train_wildcards_{CELL}")
+    comment = f"rule_train_wildcards_{CELL}"
+    return QueuedJob(number, "me", "RUNNING", restarts, Path("/project"), comment)
 
 
 def test_each_return_to_the_queue_is_a_line() -> None:
     queue = QueueLines()
-    assert list(queue.lines([queued(1), queued(0, "13")], set(), 0)) == []  # before this run
-    (line,) = queue.lines([queued(2), queued(0, "13")], set(), 10)
+    assert list(queue.lines([queued(0), queued(0, "13")], set(), 0)) == []
+    (line,) = queue.lines([queued(2), queued(0, "13")], set(), 60)
     assert line == f"train {CELL}: SLURM job 12 went back into the queue (restart 2)"
-    assert list(queue.lines([queued(2), queued(0, "13")], set(), 20)) == []
+    (line,) = queue.lines([queued(2), queued(0, "13"), queued(1, "14")], set(), 120)
+    assert line == f"train {CELL}: SLURM job 14 went back into the queue (restart 1)"
+    assert list(queue.lines([queued(2), queued(0, "13"), queued(1, "14")], set(), 180)) == []
 
 
 def test_a_job_that_slurm_forgot_while_snakemake_waits_is_a_line() -> None:
@@ -116,6 +122,73 @@ def test_a_job_that_slurm_forgot_while_snakemake_waits_is_a_line() -> None:
     (line,) = queue.lines([], {"12", "new"}, 320)
     assert line.startswith(f"train {CELL}: SLURM has forgotten job 12 and Snakemake waits for it")
     assert list(queue.lines([], {"12", "new"}, 330)) == []
+
+
+@pytest.fixture
+def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Call it with records, each a list of fields: what `squeue` prints from then on, with its
+    separators. Returns the file that its options go to."""
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    script, printed, asked = (tmp_path / "bin" / name for name in ("squeue", "printed", "asked"))
+    script.parent.mkdir()
+
+    def prints(*records: list[str | bytes]) -> Path:
+        fields = [[os.fsencode(field) for field in record] for record in records]
+        printed.write_bytes(b"".join(b"\x1f".join(record) + b"\x1e\n" for record in fields))
+        script.write_text(f'#!/bin/sh\necho "$@" > {asked}\ncat {printed}\n')
+        script.chmod(0o755)
+        return asked
+
+    return prints
+
+
+@pytest.mark.parametrize("name", ["project", "a|b", "a\nb", b"a\xffb"])
+def test_a_folders_jobs_are_found_whatever_it_is_called(
+    tmp_path: Path, squeue: Callable[..., Path], name: str | bytes
+) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    squeue(
+        ["12", "me", "RUNNING", "1", os.fsencode(folder), "rule_train_wildcards_a|b"],
+        ["13", "me", "RUNNING", "0", os.fsencode(tmp_path), "rule_train_wildcards_c"],
+    )
+    assert jobs_in(folder) == [
+        QueuedJob("12", "me", "RUNNING", 1, folder, "rule_train_wildcards_a|b")
+    ]
+
+
+def test_what_strangers_call_their_jobs_hides_none_of_ours(
+    tmp_path: Path, squeue: Callable[..., Path]
+) -> None:
+    squeue(
+        ["10", "you", "PENDING", "0", "/home/you", "a\nb|c"],
+        ["11", "you", "PENDING", "0", b"/home/\xff", b"\xff"],
+        ["12", "you", "PENDING", "0", "/home/you", "a\x1fb\x1ec"],
+        ["13", "you", "PENDING", "N/A", tmp_path.as_posix(), "rule_a"],
+        ["14", "me", "RUNNING", "0", tmp_path.as_posix(), b"rule_train_wildcards_\xff"],
+    )
+    with pytest.raises(InputError, match=r"in this folder: 14 \(rule_train_wildcards_\ufffd, me, "):
+        require_no_jobs_in(tmp_path)
+
+
+def test_a_runs_jobs_are_asked_for_by_its_name(squeue: Callable[..., Path]) -> None:
+    asked = squeue(["12", "me", "COMPLETED", "0", "/project", "rule_train_wildcards_a"])
+    (job,) = jobs_of("rspo_1")
+    assert job.task == "train a"
+    options = asked.read_text().split()
+    assert {"--states=all", f"--user={os.getuid()}", "--name=rspo_1"} <= set(options)
+
+
+def test_a_controller_that_is_away_is_told_once_and_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pings = [True, False, False, True, True]
+    monkeypatch.setattr(faults, "_ping", lambda: answers.pop(0))
+    answers, controller = list(pings), Controller()
+    assert [controller.answers() for _ in pings] == pings
+    assert capsys.readouterr().err.splitlines() == [
+        "rspo: SLURM's controller does not answer: waiting for it; the jobs go on",
+        "rspo: SLURM's controller answers again",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
 from rspo.rewards.configured import verifier_inputs
-from rspo.slurm.faults import FailureLines, watch_queue
+from rspo.slurm.faults import Controller, FailureLines, watch_queue
 from rspo.slurm.job import forward_requests
 from rspo.slurm.queue import require_no_jobs_in
 from rspo.status import follow
@@ -143,7 +143,9 @@ def prepare_for_slurm():
     age = snakemake_executor_plugin_slurm.get_min_job_age()
     snakemake_executor_plugin_slurm.get_min_job_age = lambda: age
     logger.addHandler(FailureLines(Path(RESULTS) / "logs"))
-    watch_queue(Path.cwd(), jobs_waited_for)
+    # Once a minute with the shipped profile: SLURM remembers for longer what the lines tell.
+    seconds = 3 * workflow.executor_settings.init_seconds_before_status_checks
+    watch_queue(workflow.scheduler._executor.run_uuid, jobs_waited_for, Controller(), seconds)
 
 
 submitted = {}  # the last SLURM job of each of Snakemake's
