@@ -1,20 +1,25 @@
 """What this project does with SLURM's words, where no SLURM is needed to tell."""
 
+import asyncio
 import json
 import logging
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rspo.errors import InputError
-from rspo.slurm import faults
+from rspo.slurm import faults, plugin
 from rspo.slurm.cluster import time_limit
 from rspo.slurm.faults import Controller, FailureLines, QueueLines, explanation
+from rspo.slurm.plugin import submit_when_it_answers, with_plain_states
 from rspo.slurm.queue import QueuedJob, jobs_in, jobs_of, require_no_jobs_in
 
 from . import tiny_world
@@ -189,6 +194,79 @@ def test_a_controller_that_is_away_is_told_once_and_when_it_is_back(
         "rspo: SLURM's controller does not answer: waiting for it; the jobs go on",
         "rspo: SLURM's controller answers again",
     ]
+
+
+class Executor:
+    """As the plugin's, without SLURM: what was submitted, and when it ended."""
+
+    def __init__(self) -> None:
+        self.did: list[str] = []
+
+    def run_job(self, job: str) -> None:
+        self.did.append(job)
+
+    def cancel(self) -> None:
+        self.did.append("cancel")
+        self.shutdown()
+
+    def shutdown(self) -> None:
+        self.did.append("shutdown")
+
+
+def test_a_job_is_submitted_when_the_controller_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, "SECONDS_BETWEEN_QUESTIONS", 0.01)
+    answers, executor = [False, False, True, True], Executor()
+    submit_when_it_answers(executor, lambda: answers.pop(0))
+    executor.run_job("a")
+    assert answers == [True]
+    executor.run_job("b")
+    assert executor.did == ["a", "b"]
+
+
+def test_a_job_that_waited_for_long_fails_as_sbatch_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, "SECONDS_BETWEEN_QUESTIONS", 0.01)
+    monkeypatch.setattr(plugin, "SECONDS_AWAY", 0.1)
+    executor = Executor()
+    submit_when_it_answers(executor, lambda: False)
+    executor.run_job("a")
+    assert executor.did == ["a"]
+
+
+@pytest.mark.parametrize("ends", ["cancel", "shutdown"])
+def test_nothing_waits_or_is_submitted_once_snakemake_ends(ends: str) -> None:
+    executor = Executor()
+
+    def ends_meanwhile() -> bool:
+        getattr(executor, ends)()
+        return False
+
+    submit_when_it_answers(executor, ends_meanwhile)
+    before = time.monotonic()
+    executor.run_job("a")
+    executor.run_job("b")
+    assert time.monotonic() - before < plugin.SECONDS_BETWEEN_QUESTIONS
+    assert executor.did == (["cancel", "shutdown"] if ends == "cancel" else ["shutdown"])
+
+
+def test_the_plugin_reads_states_of_sacct_as_it_compares_them() -> None:
+    slurm = pytest.importorskip("snakemake_executor_plugin_slurm")
+    query, logger = with_plain_states(slurm.query_job_status), logging.getLogger("test of states")
+    sacct = shlex.join(["printf", r"12|CANCELLED by 1000\n13|RUNNING\n14|\n"])
+    states, _ = asyncio.run(query(sacct, logger))
+    assert states == {"12": "CANCELLED", "13": "RUNNING", "14": ""}
+    assert asyncio.run(query("false", logger)) == (None, None)
+
+
+def test_the_plugin_is_adapted_to_what_it_is() -> None:
+    """Its names that are replaced are those that it uses, by the threads that it uses."""
+    slurm = pytest.importorskip("snakemake_executor_plugin_slurm")
+    used = slurm.Executor.check_active_jobs.__code__.co_names
+    assert {"get_min_job_age", "query_job_status"} <= set(used)
+    assert "run_job" in slurm.Executor._submit_job.__code__.co_names
+    module = SimpleNamespace(get_min_job_age=lambda: ages.pop(), query_job_status=None)
+    ages = [300]
+    plugin.adapt(module, Executor(), lambda: True)
+    assert [module.get_min_job_age(), module.get_min_job_age()] == [300, 300]
 
 
 @pytest.mark.parametrize(
