@@ -39,9 +39,9 @@ GPUS = 8
 # What Debian does not have on every user's path.
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
-# Without cgroups, accounting or a mail program.  SLURM's own MessageTimeout: sbatch and squeue give up
-# on a controller after 9 seconds.  Requeued jobs wait for the life time of their credential before
-# they start again: five seconds instead of two minutes.
+# Without cgroups, accounting or a mail program.  With SLURM's own MessageTimeout: sbatch and squeue
+# give up on a controller after 9 seconds.  Requeued jobs wait for the life time of their credential
+# before they start again: five seconds instead of two minutes.
 CONFIG = """\
 ClusterName=tiny
 SlurmctldHost=localhost(127.0.0.1)

@@ -37,7 +37,6 @@ def plugins_message(state: str) -> str:
     [
         ("TIMEOUT", "", "SLURM job 12 ran past its time limit: set a longer runtime"),
         ("CANCELLED", "", "SLURM job 12 was cancelled (scancel)"),
-        ("NODE_FAIL", "", "SLURM job 12 lost its node"),
         ("OUT_OF_MEMORY", "rspo: error: x", "SLURM job 12 needed more memory than its mem_mb"),
         ("FAILED", "rspo: error: a\nrspo: error: b", "SLURM job 12 failed: b"),
         ("FAILED", "error: Exceeded job memory limit", "needed more memory than its mem_mb"),
@@ -65,7 +64,7 @@ def plugins_message(state: str) -> str:
             "oom_kill\nrspo: SLURM job 12 goes back into the queue\nrspo: error: late",
             "SLURM job 12 failed: late",
         ),
-        ("REVOKED", "", "SLURM job 12 ended as REVOKED"),
+        ("ERROR", "", "SLURM job 12 ended as ERROR"),
     ],
 )
 def test_each_end_of_a_job_is_a_line(
@@ -78,6 +77,19 @@ def test_each_end_of_a_job_is_a_line(
     assert expected in line
     assert line.endswith(f"[{log}]")
     assert "\n" not in line
+
+
+def test_a_lost_node_is_a_line_where_slurm_does_not_requeue() -> None:
+    message = "SLURM-job '12' failed due to a node failure, SLURM status is: 'NODE_FAIL'. Failed "
+    assert explanation("train a", message, []) == "train a: SLURM job 12 lost its node []"
+
+
+def test_the_states_that_have_a_meaning_are_those_that_the_plugin_reports() -> None:
+    slurm = pytest.importorskip("snakemake_executor_plugin_slurm")
+    constants = slurm.Executor.check_active_jobs.__code__.co_consts
+    (reported,) = (known for known in constants if isinstance(known, tuple) and "TIMEOUT" in known)
+    read_in_logs = {"GPU_MEMORY", "TOO_EARLY"}
+    assert faults.MEANING.keys() - read_in_logs == set(reported) - {"ERROR"}
 
 
 def test_what_sbatch_refused_is_a_line_too() -> None:

@@ -14,13 +14,13 @@ from rspo.errors import InputError
 from rspo.slurm.job import REQUEUED
 from rspo.slurm.queue import QueuedJob, jobs_of
 
-# SLURM's states of a job that ended badly, and what they mean to the person who started it.
+# SLURM's states in which the plugin gives a job up, and what they mean to who started it.
+# (A lost node only where `slurm-requeue` was taken out of the profile; preemption never.)
 MEANING = {
     "TIMEOUT": "ran past its time limit: set a longer runtime, or let --signal come earlier",
     "OUT_OF_MEMORY": "needed more memory than its mem_mb",
     "CANCELLED": "was cancelled (scancel)",
     "NODE_FAIL": "lost its node",
-    "PREEMPTED": "was preempted",
     "DEADLINE": "ran past its deadline",
     "BOOT_FAIL": "did not start: its node did not boot",
     "FAILED": "failed",
