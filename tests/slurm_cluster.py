@@ -39,8 +39,9 @@ GPUS = 8
 # What Debian does not have on every user's path.
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
-# Without cgroups, accounting or a mail program.  Requeued jobs wait for the life time of their
-# credential before they start again: five seconds instead of two minutes.
+# Without cgroups, accounting or a mail program.  With SLURM's own MessageTimeout: sbatch and squeue
+# give up on a controller after 9 seconds.  Requeued jobs wait for the life time of their credential
+# before they start again: five seconds instead of two minutes.
 CONFIG = """\
 ClusterName=tiny
 SlurmctldHost=localhost(127.0.0.1)
@@ -71,8 +72,6 @@ DefMemPerCPU=100
 ReturnToService=2
 MailProg=/bin/true
 SlurmdTimeout=10
-SlurmctldTimeout=60
-MessageTimeout=30
 KillWait=3
 MinJobAge=300
 PreemptType=preempt/partition_prio

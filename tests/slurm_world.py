@@ -38,7 +38,8 @@ CONFIG: dict[str, Any] = {
 }
 FIGURE = "reports/fig_scalability.pdf"
 CELLS = ["small--rspo-pass--k4--n8--s0", "small--rspo-pass--k4--n16--s0"]
-# What the shipped profile has for weeks of work, in seconds; everything else is as shipped.
+# What the shipped profile has for weeks of work, in seconds; everything else is as shipped.  (From
+# the first follows how often this project looks at the queue: every three seconds.)
 IMPATIENT = [
     "--slurm-init-seconds-before-status-checks=1",
     "--max-status-checks-per-second=2",

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ import pytest
 import yaml
 
 from rspo.datasets.prepare import prepare
+from rspo.errors import InputError
 from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_benchmark
 from rspo.evaluation.score import score
 from rspo.experiment import Experiment
 from rspo.files import read_json_lines
 from rspo.policies.pretraining import make_base_policy
+from rspo.slurm.queue import jobs_in, require_no_jobs_in
 from rspo.training.local import train
 
 from . import slurm_cluster, slurm_world
@@ -35,6 +38,7 @@ pytestmark = [pytest.mark.long, pytest.mark.slurm]
 
 CELL = "small--rspo-pass--k4--n16--s0"
 POLICY = f"results/tiny/cells/{CELL}/policy"
+BASE = "results/tiny/cells/small--base/policy"
 # Five seconds of training on an idle core, ten checkpoints.
 TRAINING = {
     "steps": 40,
@@ -164,12 +168,19 @@ class Run:
             self.process.wait()
 
 
+@contextmanager
+def ended_afterwards(run: Run) -> Iterator[Run]:
+    try:
+        yield run
+    finally:
+        run.kill()
+        run.cluster.command("scancel", "--user=root", check=False)
+
+
 @pytest.fixture
 def running(cluster: Cluster, project: Path) -> Iterator[Run]:
-    run = Run(cluster, project)
-    yield run
-    run.kill()
-    cluster.command("scancel", "--user=root", check=False)
+    with ended_afterwards(Run(cluster, project)) as run:
+        yield run
 
 
 # --- the faults -----------------------------------------------------------------------------------
@@ -278,6 +289,53 @@ def test_a_controller_that_is_away_is_waited_for(
     assert more in ([], ["SLURM's controller answers again"])
     assert cluster.job(number)["Restarts"] == "0"
     assert results_of(project) == undisturbed
+
+
+def test_a_job_that_becomes_ready_while_the_controller_is_away_waits_for_it(
+    cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    """The cell's base policy is made here, not in a job; when it is done nobody takes the cell's
+    job. One try: none is spent on that."""
+    shutil.rmtree(project / BASE)
+    with ended_afterwards(Run(cluster, project, "--retries=0")) as run:
+        run.wait_for((project / "results/tiny/logs/pretrain/small.log").exists)
+        cluster.stop_controller()
+        try:
+            run.wait_for((project / BASE).exists)
+            time.sleep(15)  # sbatch would have given up
+            assert run.process.poll() is None, run.log.read_text()
+        finally:
+            cluster.start_controller()
+        status, output = run.end()
+    assert status == 0, output
+    assert lines(output) == [
+        "SLURM's controller does not answer: waiting for it; the jobs go on",
+        "SLURM's controller answers again",
+    ]
+    assert len(provenance(project)["processes"]) == 1
+    assert results_of(project) == undisturbed
+
+
+def test_strangers_jobs_are_no_hindrance_whatever_they_are_called(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in cluster.environment.items():
+        monkeypatch.setenv(key, value)
+    ours, theirs = tmp_path / "a|b", tmp_path / "c\nd"
+    submit = ["sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true"]
+    numbers = []
+    for folder, comment in ((theirs, "a\nb|c"), (theirs, "rule_x\n"), (ours, "rule_y")):
+        folder.mkdir(exist_ok=True)
+        named = [f"--chdir={folder}", f"--comment={comment}"]
+        numbers.append(cluster.command(*submit, *named))
+    try:
+        assert [(job.number, job.comment) for job in jobs_in(ours)] == [(numbers[2], "rule_y")]
+        assert [(job.number, job.comment) for job in jobs_in(theirs)] == [(numbers[1], "rule_x\n")]
+        require_no_jobs_in(tmp_path)
+        with pytest.raises(InputError, match=rf"scancel {numbers[2]}$"):
+            require_no_jobs_in(ours)
+    finally:
+        cluster.command("scancel", *numbers)
 
 
 def test_jobs_of_a_killed_snakemake_go_on_and_are_not_submitted_twice(

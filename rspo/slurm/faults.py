@@ -12,15 +12,15 @@ from pathlib import Path
 
 from rspo.errors import InputError
 from rspo.slurm.job import REQUEUED
-from rspo.slurm.queue import QueuedJob, jobs_in
+from rspo.slurm.queue import QueuedJob, jobs_of
 
-# SLURM's states of a job that ended badly, and what they mean to the person who started it.
+# SLURM's states in which the plugin gives a job up, and what they mean to who started it.
+# (A lost node only where `slurm-requeue` was taken out of the profile; preemption never.)
 MEANING = {
     "TIMEOUT": "ran past its time limit: set a longer runtime, or let --signal come earlier",
     "OUT_OF_MEMORY": "needed more memory than its mem_mb",
     "CANCELLED": "was cancelled (scancel)",
     "NODE_FAIL": "lost its node",
-    "PREEMPTED": "was preempted",
     "DEADLINE": "ran past its deadline",
     "BOOT_FAIL": "did not start: its node did not boot",
     "FAILED": "failed",
@@ -37,7 +37,6 @@ _REASONS = {
 }
 _TOO_EARLY = re.compile(r"User defined signal 1")
 _OWN_LINE = re.compile(r"^rspo: (?:error: )?(.+)$", re.M)
-SECONDS_BETWEEN_LOOKS = 10
 SECONDS_TO_FORGET = 300  # out of SLURM's memory, while Snakemake still waits
 
 
@@ -106,13 +105,13 @@ class QueueLines:
         """A line for each job that went back into the queue, or that SLURM has forgotten.
 
         Args:
-            queue: all of SLURM's memory, jobs that ended minutes ago included.
+            queue: the run's jobs in all of SLURM's memory, those that ended minutes ago included.
             awaited: numbers of the jobs that Snakemake waits for.
             now: seconds.
         """
         for job in queue:
-            before, _ = self._seen.get(job.number, (job, now))
-            if job.restarts > before.restarts:
+            before = self._seen[job.number][0].restarts if job.number in self._seen else 0
+            if job.restarts > before:
                 yield (
                     f"{job.task}: SLURM job {job.number} went back into the queue "
                     f"(restart {job.restarts})"
@@ -128,29 +127,47 @@ class QueueLines:
                 )
 
 
-def watch_queue(folder: Path, awaited: Callable[[], Set[str]]) -> None:
+class Controller:
+    """SLURM's: whether it answers, and a line each time that it is away or back."""
+
+    def __init__(self) -> None:
+        self._answered = True
+        self._one_at_a_time = threading.Lock()  # or an old answer may follow a newer one
+
+    def answers(self) -> bool:
+        """Ask it now; from any thread."""
+        with self._one_at_a_time:
+            answers = _ping()
+            if answers != self._answered:
+                away = "does not answer: waiting for it; the jobs go on"
+                _say(f"SLURM's controller {'answers again' if answers else away}")
+            self._answered = answers
+            return answers
+
+
+def watch_queue(
+    run: str, awaited: Callable[[], Set[str]], controller: Controller, seconds: float
+) -> None:
     """Print `QueueLines`, and when SLURM's controller is away and back, as long as this lives.
 
     Args:
-        folder: of the run; nobody else's jobs are in it.
+        run: the name of all of its jobs.
         awaited: numbers of the jobs that Snakemake waits for, at any time.
+        seconds: between two looks.
     """
-    threading.Thread(target=_watch, args=(folder, awaited), daemon=True).start()
+    arguments = run, awaited, controller, seconds
+    threading.Thread(target=_watch, args=arguments, daemon=True).start()
 
 
-def _watch(folder: Path, awaited: Callable[[], Set[str]]) -> None:
-    answered, queue = True, QueueLines()
+def _watch(
+    run: str, awaited: Callable[[], Set[str]], controller: Controller, seconds: float
+) -> None:
+    queue = QueueLines()
     while True:
-        time.sleep(SECONDS_BETWEEN_LOOKS)
-        answers = _answers()
-        if answers != answered:
-            now = "answers again" if answers else "does not answer: waiting for it; the jobs go on"
-            _say(f"SLURM's controller {now}")
-        answered = answers
+        time.sleep(seconds)
         with contextlib.suppress(InputError):  # a later look will tell
-            if answers:
-                jobs = jobs_in(folder, "--states=all")
-                for line in queue.lines(jobs, awaited(), time.monotonic()):
+            if controller.answers():
+                for line in queue.lines(jobs_of(run), awaited(), time.monotonic()):
                     _say(line)
 
 
@@ -158,7 +175,7 @@ def _say(line: str) -> None:
     print(f"rspo: {line}", file=sys.stderr, flush=True)
 
 
-def _answers() -> bool:
+def _ping() -> bool:
     try:
         done = subprocess.run(["scontrol", "ping"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.SubprocessError):

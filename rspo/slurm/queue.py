@@ -1,4 +1,4 @@
-"""The jobs of this folder that are in SLURM's queue."""
+"""Snakemake's jobs in SLURM's queue: those of a folder, and those of a run."""
 
 import os
 import subprocess
@@ -8,6 +8,10 @@ from pathlib import Path
 from rspo.errors import InputError
 
 _RULE = "rule_"  # begins the comment of each job that Snakemake's plugin submits
+# Anybody's folders and comments are printed as they are, with `|` and line breaks: ASCII's own
+# separators of fields and of records stand in none.
+_FIELD, _RECORD = "\x1f", "\x1e"
+_FIELDS = ("JobID", "UserName", "State", "RestartCnt", "WorkDir", "Comment")
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,7 @@ class QueuedJob:
     user: str
     state: str
     restarts: int
+    folder: Path
     comment: str  # the plugin's: rule and wildcards
 
     @property
@@ -24,27 +29,51 @@ class QueuedJob:
         return self.comment.removeprefix(_RULE).replace("_wildcards_", " ", 1)
 
 
-def jobs_in(folder: Path, *options: str) -> list[QueuedJob]:
+def jobs_in(folder: Path) -> list[QueuedJob]:
     """Snakemake's jobs of anybody that work in a folder and have not ended.
-
-    Args:
-        options: more of `squeue`'s, such as `--states=all`: also those that ended minutes ago.
 
     Raises: InputError if SLURM does not answer.
     """
-    layout = "JobID:|,UserName:|,State:|,RestartCnt:|,WorkDir:|,Comment:|"
+    here = os.path.realpath(folder)
+    return [job for job in _jobs() if os.path.realpath(job.folder) == here]
+
+
+def jobs_of(run: str) -> list[QueuedJob]:
+    """The jobs that one Snakemake submitted, those that ended minutes ago included.
+
+    Args:
+        run: the name that the plugin gives to all of them.
+
+    Raises: InputError if SLURM does not answer.
+    """
+    # SLURM's commands filter names by themselves, of all jobs or of one user's: fewer to send.
+    return _jobs("--states=all", f"--user={os.getuid()}", f"--name={run}")
+
+
+def _jobs(*options: str) -> list[QueuedJob]:
+    *others, last = _FIELDS
+    layout = ",".join([*(f"{name}:{_FIELD}" for name in others), f"{last}:{_RECORD}"])
     command = ["squeue", "--noheader", "--all", "--Format", layout, *options]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        done = subprocess.run(command, capture_output=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        reason = (getattr(error, "stderr", None) or str(error)).strip()
+        said = getattr(error, "stderr", None) or str(error).encode()
+        reason = said.decode(errors="replace").strip()
         raise InputError(f"SLURM does not answer (squeue: {reason}); try again later") from None
-    found = []
-    for line in done.stdout.splitlines():
-        number, user, state, restarts, place, comment = line.removesuffix("|").split("|", 5)
-        if comment.startswith(_RULE) and os.path.realpath(place) == os.path.realpath(folder):
-            found.append(QueuedJob(number, user, state, int(restarts), comment))
-    return found
+    records = done.stdout.split(_RECORD.encode())
+    return [job for record in records if (job := _job(record.removeprefix(b"\n")))]
+
+
+def _job(record: bytes) -> QueuedJob | None:
+    """None: not one of Snakemake's."""
+    fields = record.split(_FIELD.encode())
+    if len(fields) != len(_FIELDS):
+        return None
+    number, user, state, restarts, _, comment = (field.decode(errors="replace") for field in fields)
+    if not restarts.isdecimal() or not comment.startswith(_RULE):
+        return None
+    folder = Path(os.fsdecode(fields[_FIELDS.index("WorkDir")]))
+    return QueuedJob(number, user, state, int(restarts), folder, comment)
 
 
 def require_no_jobs_in(folder: Path) -> None:

@@ -20,8 +20,9 @@ from rspo.figures import SUFFIXES, available, figures_of, named
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
-from rspo.slurm.faults import FailureLines, watch_queue
+from rspo.slurm.faults import Controller, FailureLines, watch_queue
 from rspo.slurm.job import forward_requests
+from rspo.slurm.plugin import adapt
 from rspo.slurm.queue import require_no_jobs_in
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
@@ -139,12 +140,12 @@ def prepare_for_slurm():
         require_no_jobs_in(Path.cwd())
     except InputError as error:
         raise WorkflowError(str(error))
-    # The plugin asks at every look; where the controller is away it would hear nothing and turn to
-    # sacct for half an hour, which knows nothing where there is no accounting.
-    age = snakemake_executor_plugin_slurm.get_min_job_age()
-    snakemake_executor_plugin_slurm.get_min_job_age = lambda: age
+    executor, controller = workflow.scheduler._executor, Controller()
+    adapt(snakemake_executor_plugin_slurm, executor, controller.answers)
     logger.addHandler(FailureLines(Path(RESULTS) / "logs"))
-    watch_queue(Path.cwd(), jobs_waited_for)
+    # Once a minute with the shipped profile: SLURM remembers for longer what the lines tell.
+    seconds = 3 * workflow.executor_settings.init_seconds_before_status_checks
+    watch_queue(executor.run_uuid, jobs_waited_for, controller, seconds)
 
 
 submitted = {}  # the last SLURM job of each of Snakemake's
