@@ -97,6 +97,18 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
+def is_taken(folder: Path) -> bool:
+    """Whether some process has a folder for itself: on any host, as far as `alone` reaches."""
+    try:
+        with (folder / LOCK).open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        pass
+    return False
+
+
 def take_lock(file: IO[str], busy: Callable[[], str]) -> None:
     """Have an open file for this process alone, until it is closed.
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from statistics import mean
 
 from rspo.experiment import BASE, Experiment
+from rspo.files import fingerprint, is_taken, provenance_path
 from rspo.slurm.job import host_name
 from rspo.training.progress import Snapshot, read_progress
 
 SECONDS_BETWEEN_LINES = 15
-# A job on another host that has not reported for so long does not run any more.
-STALE_SECONDS = 1800
+# A job on another host that reported so lately runs; of another one its lock tells.
+SECONDS_OF_NEWS = 120
 FINISHED = "all finished"
 _EVALUATION = ("samples", "scores", "curves")  # folders of a policy
 _NOTES = "*.provenance.json"
@@ -24,7 +25,11 @@ _NOTES = "*.provenance.json"
 
 @dataclass(frozen=True)
 class Standing:
-    """Where one policy stands: "waiting", "running", "stopped", "trained" or "evaluated"."""
+    """Where one policy stands.
+
+    state: "waiting", "running", "stopped", "trained", "evaluated", or "stale": trained with other
+        settings than the config has now, and so to be trained again.
+    """
 
     policy: str
     state: str
@@ -41,26 +46,46 @@ def standings(experiment: Experiment, policies: Sequence[str] = ()) -> list[Stan
 def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
     training, evaluation = times.training_of(policy), times.evaluation or 0.0
     snapshot = read_progress(experiment.checkpoint(policy))
-    if snapshot is None and experiment.policy(policy).is_dir():
+    trained, stale = experiment.policy(policy).is_dir(), _is_stale(experiment, policy)
+    if snapshot is None and trained and not stale:
         if _is_evaluated(experiment, policy):
             return Standing(policy, "evaluated", None, 0.0)
         return Standing(policy, "trained", None, times.evaluation)
     if snapshot is None:
         total = None if training is None else training + evaluation
-        return Standing(policy, "waiting", None, total)
+        return Standing(policy, "stale" if stale else "waiting", None, total)
     left = (snapshot.steps - snapshot.step) * snapshot.seconds_per_step + evaluation
-    return Standing(policy, "running" if _runs(snapshot) else "stopped", snapshot, left)
+    runs = _runs(snapshot, experiment.folder(policy))
+    return Standing(policy, "running" if runs else "stopped", snapshot, left)
 
 
 def _is_evaluated(experiment: Experiment, policy: str) -> bool:
+    """Whether all curves are there, and of this policy, not of one before it."""
     suites = [suite for name, suite in experiment.evaluations if name == policy]
-    return all(experiment.curves(policy, suite).is_file() for suite in suites)
+    curves = [experiment.curves(policy, suite) for suite in suites]
+    try:
+        trained = experiment.policy(policy).stat().st_mtime
+        return all(file.stat().st_mtime >= trained for file in curves)
+    except FileNotFoundError:
+        return False
 
 
-def _runs(snapshot: Snapshot) -> bool:
-    """Whether the job that reported lives: known on its own host, elsewhere by its silence."""
+def _is_stale(experiment: Experiment, policy: str) -> bool:
+    """Whether a cell's policy was made with other settings, as its provenance note says."""
+    if policy not in experiment.cells:
+        return False
+    note = provenance_path(experiment.policy(policy))
+    try:
+        made_with = json.loads(note.read_text())["settings"]["settings"]
+    except (OSError, ValueError, KeyError, TypeError):  # nobody says
+        return False
+    return fingerprint(made_with) != experiment.settings_hash("train", policy)
+
+
+def _runs(snapshot: Snapshot, folder: Path) -> bool:
+    """Whether the job that reported lives: known on its own host, elsewhere by news or its lock."""
     if snapshot.host != host_name():
-        return time.time() - snapshot.written < STALE_SECONDS
+        return time.time() - snapshot.written < SECONDS_OF_NEWS or is_taken(folder)
     try:
         os.kill(snapshot.process, 0)
     except ProcessLookupError:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rspo.experiment import Experiment
-from rspo.files import provenance_path
+from rspo.files import alone, provenance_path
 from rspo.status import duration, ending, follow, line, standings
 from rspo.training.progress import Progress, Snapshot, read_progress
 
@@ -45,7 +45,8 @@ def report(
 def finish(experiment: Experiment, policy: str, training: float) -> None:
     """The files of a policy that was trained and evaluated."""
     experiment.policy(policy).mkdir(parents=True)
-    note = json.dumps({"wall_seconds": training})
+    settings = experiment.settings("train", policy) if policy in experiment.cells else {}
+    note = json.dumps({"wall_seconds": training, "settings": {"settings": settings}})
     provenance_path(experiment.policy(policy)).write_text(note)
     for name, suite in experiment.evaluations:
         if name == policy:
@@ -78,6 +79,28 @@ def test_every_state_is_told_apart(experiment: Experiment) -> None:
     assert states["small--base"] == "trained"
     assert states["medium--base"] == "waiting"
     assert len(states) == 27
+
+
+def test_a_silent_job_on_another_host_runs_as_long_as_it_has_its_folder(
+    experiment: Experiment,
+) -> None:
+    report(experiment, SILENT, written=time.time() - 7200, host="node2")
+    with alone(experiment.folder(SILENT)):
+        assert {s.state for s in standings(experiment, [SILENT])} == {"running"}
+    assert {s.state for s in standings(experiment, [SILENT])} == {"stopped"}
+
+
+def test_a_policy_of_other_settings_is_stale(experiment: Experiment, tmp_path: Path) -> None:
+    finish(experiment, DONE, 80)
+    changed = tiny_world.load(tmp_path, training={"steps": 7})
+    assert {s.state for s in standings(changed, [DONE])} == {"stale"}
+    assert "0 of 1 policies trained, 0 evaluated" in line(changed, [DONE])
+
+
+def test_curves_of_the_policy_before_this_one_do_not_count(experiment: Experiment) -> None:
+    finish(experiment, DONE, 80)
+    os.utime(experiment.curves(DONE, "standard"), (1, 1))
+    assert {s.state for s in standings(experiment, [DONE])} == {"trained"}
 
 
 def test_work_left_follows_from_what_took_how_long(experiment: Experiment) -> None:
