@@ -58,11 +58,15 @@ def pretrain(arguments: argparse.Namespace) -> None:
 
 
 def train(arguments: argparse.Namespace) -> None:
+    from rspo.status import is_stale
+
     accept_requests()
     experiment = _experiment(arguments)
     experiment.cell(arguments.cell)
-    if experiment.policy(arguments.cell).is_dir() and not arguments.print_config:
-        print(f"{arguments.cell} is finished: training anew, to replace it at the end")
+    there = experiment.policy(arguments.cell).is_dir() and not is_stale(experiment, arguments.cell)
+    if there and not arguments.anew and not arguments.print_config:
+        print(f"{arguments.cell} is finished; --anew trains it once more, to replace it at the end")
+        return
     if experiment.config.engine == "verl":
         from rspo.training.verl import run
 
@@ -292,6 +296,9 @@ def _parser() -> argparse.ArgumentParser:
     added = command("train", train, "train one cell, or go on from its checkpoint")
     added.add_argument(
         "cell", help="such as small--rspo-pass--k4--n16--s0; `rspo status` lists them"
+    )
+    added.add_argument(
+        "--anew", action="store_true", help="also a cell that is finished with these settings"
     )
     added.add_argument(
         "--print-config",

@@ -46,7 +46,7 @@ def standings(experiment: Experiment, policies: Sequence[str] = ()) -> list[Stan
 def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
     training, evaluation = times.training_of(policy), times.evaluation or 0.0
     snapshot = read_progress(experiment.checkpoint(policy))
-    trained, stale = experiment.policy(policy).is_dir(), _is_stale(experiment, policy)
+    trained, stale = experiment.policy(policy).is_dir(), is_stale(experiment, policy)
     if snapshot is None and trained and not stale:
         if _is_evaluated(experiment, policy):
             return Standing(policy, "evaluated", None, 0.0)
@@ -70,7 +70,7 @@ def _is_evaluated(experiment: Experiment, policy: str) -> bool:
         return False
 
 
-def _is_stale(experiment: Experiment, policy: str) -> bool:
+def is_stale(experiment: Experiment, policy: str) -> bool:
     """Whether a cell's policy was made with other settings, as its provenance note says."""
     if policy not in experiment.cells:
         return False

@@ -169,3 +169,24 @@ def test_every_step_of_one_cell_runs_without_snakemake(project: Path) -> None:
         assert path.exists()
         assert path.with_name(path.name + ".provenance.json").is_file()
     assert main(["status", *SMALL]) == 0
+
+
+def test_a_finished_cell_is_trained_again_only_where_that_is_asked_for(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for command in (["prepare", "train"], ["pretrain", "small"], ["train", CELL]):
+        assert main([*command, *SMALL]) == 0
+    policy = project / "results" / "tiny" / "cells" / CELL / "policy"
+    first = policy.stat().st_mtime_ns
+    capsys.readouterr()
+    assert main(["train", CELL, *SMALL]) == 0
+    assert capsys.readouterr().out == (
+        f"{CELL} is finished; --anew trains it once more, to replace it at the end\n"
+    )
+    assert policy.stat().st_mtime_ns == first
+    assert main(["train", CELL, "--anew", *SMALL]) == 0
+    assert policy.stat().st_mtime_ns > first
+    second = policy.stat().st_mtime_ns
+    # With other settings it is another policy, for which nobody has to ask twice.
+    assert main(["train", CELL, *SMALL, "--set=training.optimizer.gradient_clip=1.0"]) == 0
+    assert policy.stat().st_mtime_ns > second

@@ -40,7 +40,7 @@ from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
 from rspo.seeds import generator_of
 from rspo.slurm.orphans import renew_records
 from rspo.training.checkpoint import load_checkpoint, remove_checkpoints, save_checkpoint
-from rspo.training.progress import Progress, usage_before
+from rspo.training.progress import Progress, say_where_it_goes_on, usage_before
 from rspo.training.prompts import Prompts, prompts_of_step, read_prompts
 from rspo.training.records import Scored, judge, record_of, rewards_of
 from rspo.training.schedule import learning_rate_share
@@ -122,6 +122,7 @@ def _run(
     """All steps that are left, with checkpoints in between; the records of all steps."""
     training, checkpoint = learner.training, experiment.checkpoint(learner.cell.name)
     records = learner.resume(checkpoint, origin)
+    say_where_it_goes_on(learner.cell.name, len(records), training.steps)
     progress = Progress(checkpoint, len(records), training.steps)
     for step in range(len(records), training.steps):
         records.append(learner.step(step, prompts, tokenizer))

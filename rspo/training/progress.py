@@ -59,6 +59,12 @@ class Progress:
         partial.replace(self.path)
 
 
+def say_where_it_goes_on(cell: str, step: int, steps: int) -> None:
+    """A line for the log, if something was done before."""
+    if step:
+        print(f"{cell} goes on from step {step} of {steps}", flush=True)
+
+
 def usage_before(folder: Path) -> list[Usage]:
     """What processes used that worked on the job with this checkpoint folder and did not end it.
 

@@ -34,7 +34,7 @@ from rspo.rewards.configured import verifier_inputs
 from rspo.slurm.orphans import renew_records
 from rspo.supervisor import remove_what_is_left, supervised
 from rspo.training.checkpoint import remove_checkpoints, set_aside
-from rspo.training.progress import usage_before
+from rspo.training.progress import say_where_it_goes_on, usage_before
 from rspo.training.stopping import REQUEST, Stopped, is_requested
 from rspo.training.validation import log_origin
 from rspo.training.verl import cluster
@@ -109,6 +109,7 @@ def _train(experiment: Experiment, name: str, base: Path, data: Path) -> None:
         _start_anew_if_changed(checkpoint, origin)
         earlier = usage_before(checkpoint)
         keep_the_last(checkpoint)
+        say_where_it_goes_on(name, last_step(checkpoint), trainer.total_training_steps)
         started = time.monotonic()
         # Other nodes wait for a cluster to join, whatever is left to do on it.
         if last_step(checkpoint) < trainer.total_training_steps or trainer.nnodes > 1:
