@@ -92,6 +92,19 @@ def test_the_states_that_have_a_meaning_are_those_that_the_plugin_reports() -> N
     assert faults.MEANING.keys() - read_in_logs == set(reported) - {"ERROR"}
 
 
+def test_a_job_that_did_not_come_to_snakemake_is_told_in_its_last_words(tmp_path: Path) -> None:
+    log = tmp_path / "12.log"
+    log.write_text("/var/spool/slurm_script: 4: module: not found\n\n")
+    line = explanation("train a", plugins_message("FAILED"), [log])
+    assert line == (
+        f"train a: SLURM job 12 failed: /var/spool/slurm_script: 4: module: not found [{log}]"
+    )
+    log.write_text("Building DAG of jobs...\nWorkflowError:\n")
+    assert explanation("train a", plugins_message("FAILED"), [log]) == (
+        f"train a: SLURM job 12 failed [{log}]"
+    )
+
+
 def test_what_sbatch_refused_is_a_line_too() -> None:
     message = (
         "SLURM sbatch failed. The error message was 'invalid partition'.\n    sbatch call:\n x"

@@ -37,6 +37,7 @@ _REASONS = {
 }
 _TOO_EARLY = re.compile(r"User defined signal 1")
 _OWN_LINE = re.compile(r"^rspo: (?:error: )?(.+)$", re.M)
+_SNAKEMAKE = "Building DAG of jobs"  # the first that it prints in a job
 SECONDS_TO_FORGET = 300  # out of SLURM's memory, while Snakemake still waits
 
 
@@ -56,11 +57,20 @@ def explanation(task: str, message: str, logs: Sequence[Path]) -> str:
         state = next((other for other, sign in _REASONS.items() if sign.search(printed)), state)
     if state == "FAILED" and not said and _TOO_EARLY.search(printed):
         state = "TOO_EARLY"
+    if state == "FAILED" and not said:
+        said = _words_before_snakemake(printed)
     reason = f": {said[-1]}" if said and state == "FAILED" else ""
     if not number:
         return f"{task}: {_first_line(message)}"
     what = MEANING.get(state, f"ended as {state}")
     return f"{task}: SLURM job {number} {what}{reason} [{', '.join(map(str, logs[-1:]))}]"
+
+
+def _words_before_snakemake(printed: str) -> list[str]:
+    """Of a job that it did not come to: the lines of a node, or of a `precommand`."""
+    if _SNAKEMAKE in printed:
+        return []
+    return [line.strip() for line in printed.splitlines() if line.strip()]
 
 
 def _number_and_state(message: str) -> tuple[str, str]:
