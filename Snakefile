@@ -53,3 +53,7 @@ if DeploymentMethod.CONDA in software:
 onstart:
     prepare_for_slurm()
     follow_progress(workflow.dag)
+
+
+onerror:
+    tell_what_was_given_up()

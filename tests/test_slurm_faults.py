@@ -125,6 +125,14 @@ def lines(output: str) -> list[str]:
     return re.findall(r"^rspo: (.*)$", output, flags=re.M)
 
 
+def given_up(line: str) -> list[str]:
+    """What a run in which one job failed for good says at its end."""
+    return [
+        f"given up: {line}",
+        "not everything is done: the same command goes on from what is there",
+    ]
+
+
 def told_of_restarts(output: str, number: str) -> list[str]:
     """The counts in the lines about a job that went back into the queue."""
     line = rf"train {CELL}: SLURM job {number} went back into the queue \(restart (\d+)\)"
@@ -224,7 +232,8 @@ def test_out_of_memory_is_told_and_more_memory_mends_it(
     set_resources(project, "train", mem_mb=250)
     status, output = Run(cluster, project, "--retries=0").end()
     assert status != 0
-    (line,) = lines(output)
+    line, *at_the_end = lines(output)
+    assert at_the_end == given_up(line)
     assert re.fullmatch(
         rf"train {CELL}: SLURM job \d+ needed more memory than its mem_mb \[.+\.log\]", line
     )
@@ -259,7 +268,8 @@ def test_a_full_disk_is_told_and_room_mends_it(
     try:
         status, output = Run(cluster, project, "--retries=0").end()
         assert status != 0
-        (line,) = lines(output)
+        line, *at_the_end = lines(output)
+        assert at_the_end == given_up(line)
         assert line.startswith(f"train {CELL}: SLURM job ")
         assert "No space left on device" in line
         assert (cell / "checkpoint" / "state.pt").exists()

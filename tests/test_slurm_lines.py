@@ -127,6 +127,11 @@ def test_snakemakes_record_of_a_failed_job_is_printed_with_its_task(
     logger.removeHandler(handler)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"rspo: score {CELL} linear: SLURM job 12 ran past its time limit")
+    handler.tell_what_was_given_up([("score", [str(log)]), ("curves", [])])
+    again, other, what_now = capsys.readouterr().err.splitlines()
+    assert again == line.replace("rspo: ", "rspo: given up: ")
+    assert other == "rspo: given up: curves"
+    assert what_now.endswith("the same command goes on from what is there")
 
 
 def queued(restarts: int = 0, number: str = "12") -> QueuedJob:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 
 from rspo.errors import InputError
@@ -93,16 +93,32 @@ class FailureLines(logging.Handler):
         """
         super().__init__(logging.ERROR)
         self.logs = logs
+        self._last: dict[str, str] = {}  # by task
 
     def emit(self, record: logging.LogRecord) -> None:
         if not hasattr(record, "rule_name") or not hasattr(record, "rule_msg"):
             return
         # Snakemake marks them: "results/... (check log file(s) for error details)".
         logs = [Path(str(log).split(" (check")[0]) for log in getattr(record, "log", None) or []]
-        task = record.rule_name
+        task = self._task(record.rule_name, logs)
+        self._last[task] = explanation(task, record.rule_msg or "", logs)
+        _say(self._last[task])
+
+    def tell_what_was_given_up(self, jobs: Iterable[tuple[str, Sequence[str]]]) -> None:
+        """Print the last line of each job again, and what to do, where a run ends.
+
+        Args:
+            jobs: rule and logs of each that was not tried again.
+        """
+        for rule, logs in jobs:
+            task = self._task(rule, [Path(log) for log in logs])
+            _say(f"given up: {self._last.get(task, task)}")
+        _say("not everything is done: the same command goes on from what is there")
+
+    def _task(self, rule: str, logs: Sequence[Path]) -> str:
         if logs and logs[0].is_relative_to(self.logs):
-            task = " ".join(logs[0].relative_to(self.logs).with_suffix("").parts)
-        _say(explanation(task, record.rule_msg or "", logs))
+            return " ".join(logs[0].relative_to(self.logs).with_suffix("").parts)
+        return rule
 
 
 class QueueLines:

@@ -142,10 +142,20 @@ def prepare_for_slurm():
         raise WorkflowError(str(error))
     executor, controller = workflow.scheduler._executor, Controller()
     adapt(snakemake_executor_plugin_slurm, executor, controller.answers)
-    logger.addHandler(FailureLines(Path(RESULTS) / "logs"))
+    logger.addHandler(failure_lines)
     # Once a minute with the shipped profile: SLURM remembers for longer what the lines tell.
     seconds = 3 * workflow.executor_settings.init_seconds_before_status_checks
     watch_queue(executor.run_uuid, jobs_waited_for, controller, seconds)
+
+
+failure_lines = FailureLines(Path(RESULTS) / "logs")
+
+
+def tell_what_was_given_up():
+    """Where SLURM ran the jobs: hundreds of lines may have come since."""
+    if failure_lines in logger.handlers:
+        jobs = [(job.rule.name, job.log) for job in workflow.scheduler.failed]
+        failure_lines.tell_what_was_given_up(jobs)
 
 
 submitted = {}  # the last SLURM job of each of Snakemake's
