@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 import yaml
 
 from rspo.errors import InputError
@@ -113,6 +114,20 @@ def test_each_wrong_line_is_named_with_what_to_write(
     edit(project, "set-resources", "train", **values)
     (line,) = changes(doctor(project, cluster.environment))
     assert line == f"slurm/config.yaml: set-resources.train.{expected}"
+
+
+def test_a_mistyped_name_stops_before_any_job_is_submitted(cluster: Cluster, project: Path) -> None:
+    """Snakemake takes it for a rule that is not there; training would run without a GPU."""
+    path = project / "slurm" / "config.yaml"
+    path.write_text(path.read_text().replace("train: &training", "trian: &training"))
+    line = "slurm/config.yaml: set-resources.trian: no such rule; did you mean train?"
+    done = doctor(project, cluster.environment)
+    assert (done.returncode, done.stderr) == (2, f"rspo: error: {line}\n")
+    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE)
+    assert status == 1
+    assert f"\n{line}\n" in output
+    assert not (project / "logs" / "slurm").exists()
+    assert cluster.jobs() == []
 
 
 def test_what_slurm_itself_refuses_is_told_in_its_words(cluster: Cluster, project: Path) -> None:
