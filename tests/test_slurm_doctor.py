@@ -284,7 +284,7 @@ def test_a_cluster_that_hides_jobs_is_noted(
     )
     monkeypatch.setattr(Slurm, "ask", hiding)
     _, notes = in_this_process(cluster, project, monkeypatch)
-    assert [line for line in notes if "PrivateData" in line] == [notes[1]]
+    assert len([line for line in notes if "PrivateData" in line]) == 1
 
 
 @pytest.mark.parametrize(
@@ -305,6 +305,74 @@ def test_a_gpu_for_scoring_without_a_judge_of_its_own_is_noted(
     notes = findings(Experiment.load("paper", settings, root=project))[1]
     key = "slurm/config.yaml: set-resources.score asks for gpu:h800:1, which is not needed"
     assert [line.startswith(key) for line in notes] == [*[True] * (not needed), False]
+
+
+def paper_without_slurm(
+    project: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> tuple[list[str], list[str]]:
+    shutil.copy(slurm_world.tiny_world.ROOT / "config" / "paper.yaml", project / "config")
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", str(project))
+    judge = {"xverify": {"url": "http://judge:8000"}}
+    return findings(Experiment.load("paper", judge | settings, root=project))
+
+
+@pytest.mark.parametrize(
+    ("rule", "settings", "how"),
+    [
+        ("train", {}, "training (verl.device: cuda) needs them: set its gres"),
+        (
+            "train_on_nodes",
+            {"verl": {"nodes": 2}},
+            "training (verl.device: cuda) needs them: set --gpus-per-node=TYPE:NUMBER in its "
+            "slurm_extra",
+        ),
+        ("sample", {}, "sampling (sampler: vllm) needs them: set its gres"),
+    ],
+)
+@pytest.mark.parametrize("missing", ["line", "entry"])
+def test_a_class_that_needs_gpus_and_asks_for_none_is_found(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rule: str,
+    settings: dict[str, Any],
+    how: str,
+    missing: str,
+) -> None:
+    path = project / "slurm" / "config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    entry = profile["set-resources"].pop(rule)
+    if missing == "line":
+        entry.pop("gres", None)
+        extra = "'--signal=USR1@600 --open-mode=append'"
+        profile["set-resources"][rule] = entry | {"slurm_extra": extra}
+    path.write_text(yaml.safe_dump(profile))
+    (line,) = paper_without_slurm(project, monkeypatch, **settings)[0]
+    assert line == f"slurm/config.yaml: set-resources.{rule} asks for no GPU, and {how}"
+
+
+@pytest.mark.parametrize("words", ["--gpus=8", "-G 8", "--gres=gpu:8", "--gres gpu:h800:8"])
+def test_gpus_may_be_asked_for_in_words_of_sbatchs(
+    project: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    extra = f"'{words} --signal=USR1@600'"
+    edit(project, "set-resources", "train", gres=None, slurm_extra=extra)
+    assert paper_without_slurm(project, monkeypatch)[0] == []
+
+
+def test_gpus_for_work_on_cpus_are_noted(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", str(project))  # no SLURM
+    notes = findings(Experiment.load("tiny", root=project))[1]
+    assert [line for line in notes if "is not needed" in line] == [
+        f"slurm/config.yaml: set-resources.{rule} asks for gpu:h800:{gpus}, which is not needed: "
+        f"{reason}; its line can go"
+        for rule, gpus, reason in (
+            ("sample", 1, "sampling runs on CPUs (sampler: torch)"),
+            ("score", 1, "scoring starts no judge model (the verifier needs none)"),
+            ("train", 8, "training runs on CPUs (engine: local)"),
+        )
+    ]
 
 
 def test_a_signal_too_late_for_a_step_and_a_checkpoint_is_found(

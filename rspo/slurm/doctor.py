@@ -16,7 +16,7 @@ from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm import probe
 from rspo.slurm.cluster import Nodes, Slurm
-from rspo.slurm.profile import Request, read_profile
+from rspo.slurm.profile import DEFAULT, PROFILE, RULES, Request, read_profile
 from rspo.training.verl.disk import checkpoint_bytes
 
 # Seconds to wait for a free node of a partition before its check is left out.
@@ -53,8 +53,8 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     """
     profile, requests = read_profile()
     used = [r for r in requests.values() if _is_used(experiment, r)]
-    change = [*_config(experiment), *_signals(experiment, used)]
-    notes = list(_judge(experiment, used))
+    change = [*_config(experiment), *_no_gpus(experiment, requests), *_signals(experiment, used)]
+    notes = list(_idle_gpus(experiment, used))
     if not Slurm.is_here():
         return change, [
             *notes,
@@ -91,13 +91,32 @@ def _config(experiment: Experiment) -> Iterator[str]:
     """What would stop every training job at its start."""
     config = experiment.config
     judge = config.xverify if config.verifier in NEED_JUDGE else None
-    cuda = config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"
-    if cuda and judge is not None and judge.url is None:
+    if _trains_on_gpus(experiment) and judge is not None and judge.url is None:
         yield (
             f"config/{experiment.scale}.yaml: xverify.url is null: training needs the address of a "
             "judge that runs already (the policy has all GPUs of its job); or set verifier: "
             "math_verify"
         )
+
+
+def _trains_on_gpus(experiment: Experiment) -> bool:
+    config = experiment.config
+    return config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"
+
+
+def _no_gpus(experiment: Experiment, requests: dict[str, Request]) -> Iterator[str]:
+    """Classes that run models on GPUs and ask for none; their entry may be missing."""
+    needing = {}
+    if _trains_on_gpus(experiment):
+        rule = "train_on_nodes" if experiment.nodes > 1 else "train"
+        needing[rule] = "training (verl.device: cuda)"
+    if experiment.config.sampler == "vllm":
+        needing["sample"] = "sampling (sampler: vllm)"
+    for rule, work in needing.items():
+        if not requests.get(rule, requests[DEFAULT]).asks_for_gpus:
+            several = rule == "train_on_nodes"
+            how = "--gpus-per-node=TYPE:NUMBER in its slurm_extra" if several else "its gres"
+            yield f"{PROFILE}: {RULES}.{rule} asks for no GPU, and {work} needs them: set {how}"
 
 
 def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
@@ -119,19 +138,30 @@ def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
             )
 
 
-def _judge(experiment: Experiment, used: list[Request]) -> Iterator[str]:
-    """Whether scoring asks for a GPU that only a judge of its own would use."""
-    config = experiment.config
-    # The agreement is no job of this kind: only the config's verifier scores.
-    if config.verifier in NEED_JUDGE and (config.xverify is None or config.xverify.url is None):
-        return
-    reason = "xverify.url has one" if config.verifier in NEED_JUDGE else "the verifier needs none"
+def _idle_gpus(experiment: Experiment, used: list[Request]) -> Iterator[str]:
+    """GPUs that a class asks for, and that nothing of this scale would use."""
+    reasons = _reasons_for_no_gpu(experiment)
     for request in used:
-        if request.rule == "score" and request.gpus:
-            yield (
-                f"{request.key} asks for {request.gres}, which is not needed: scoring starts no "
-                f"judge model ({reason}); its line can go"
-            )
+        if request.gpus and (reason := reasons.get(request.rule)):
+            yield f"{request.key} asks for {request.gres}, which is not needed: {reason}"
+
+
+def _reasons_for_no_gpu(experiment: Experiment) -> dict[str, str]:
+    """By rule, where a class that the profile may give GPUs has no use for them."""
+    config = experiment.config
+    reasons: dict[str, str] = {}
+    if not _trains_on_gpus(experiment):
+        engine = "engine: local" if config.engine == "local" else "verl.device: cpu"
+        reason = f"training runs on CPUs ({engine}); its line can go"
+        reasons |= {"train": reason, "train_on_nodes": reason}
+    if config.sampler == "torch":
+        reasons["sample"] = "sampling runs on CPUs (sampler: torch); its line can go"
+    # The agreement is no job of this kind: only the config's verifier scores.
+    judged = config.verifier in NEED_JUDGE
+    if not judged or (config.xverify is not None and config.xverify.url is not None):
+        why = "xverify.url has one" if judged else "the verifier needs none"
+        reasons["score"] = f"scoring starts no judge model ({why}); its line can go"
+    return reasons
 
 
 def _seconds_to_stop(experiment: Experiment) -> int:

@@ -63,6 +63,12 @@ class Request:
         return f"gpu:{kind}{self.gpus}" if self.gpus else ""
 
     @property
+    def asks_for_gpus(self) -> bool:
+        """In whatever words of `sbatch`'s; `gpus` counts those of `--gpus-per-node` alone."""
+        asking = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
+        return self.gpus > 0 or any(asking.fullmatch(word) for word in self.extra)
+
+    @property
     def signal_seconds(self) -> int | None:
         """How long before its time limit a job is told to stop; None if it is not told."""
         for word in self.extra:
