@@ -45,6 +45,16 @@ def test_a_time_limit_makes_several_jobs_of_a_cell(here: Path) -> None:
     assert plan(paper_scale.load(here)).training_jobs == 25 * 4
 
 
+@pytest.mark.parametrize(
+    ("limit", "said"), [("5", "of at most 5 min"), ("90", "of at most 1.5 h"), ("null", "longest")]
+)
+def test_a_time_limit_is_told_in_hours_or_minutes(here: Path, limit: str, said: str) -> None:
+    profile = here / "slurm" / "config.yaml"
+    profile.write_text(profile.read_text().replace("runtime: 24h", f"runtime: {limit}"))
+    (line,) = [one for one in text(paper_scale.load(here)).splitlines() if "training  " in one]
+    assert line.endswith(said)
+
+
 def test_several_nodes_are_counted(here: Path) -> None:
     found = plan(paper_scale.load(here, verl={"nodes": 2}))
     assert found.cell_gpus == 16
