@@ -390,6 +390,32 @@ def test_a_signal_too_late_for_a_step_and_a_checkpoint_is_found(
     assert findings(paper)[0][0].endswith("a step and a checkpoint; set '--signal=USR1@600'")
 
 
+@pytest.mark.parametrize(
+    ("runtime", "seconds", "found"),
+    [(1, 600, "1m"), (5, 600, "5m"), (10, 600, "10m"), (11, 600, None), (None, 600, None)],
+)
+def test_a_time_limit_that_the_signal_uses_up_is_found(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    runtime: int | None,
+    seconds: int,
+    found: str | None,
+) -> None:
+    extra = f"'--signal=USR1@{seconds}'"
+    edit(project, "set-resources", "train", runtime=runtime, slurm_extra=extra)
+    assert paper_without_slurm(project, monkeypatch)[0] == [
+        f"slurm/config.yaml: set-resources.train.runtime = {found} is no longer than the 600 "
+        "seconds of --signal: every job is told to stop as it starts; set 30m or more: these "
+        "seconds and the minutes that a start takes"
+    ] * (found is not None)
+
+
+def test_only_a_training_goes_on_in_another_job(cluster: Cluster, project: Path) -> None:
+    edit(project, "default-resources", slurm_partition="short")
+    (line,) = changes(doctor(project, cluster.environment))
+    assert line.endswith("runtime = 4h is longer than partition short allows; set 1m")
+
+
 def test_more_nodes_than_there_are_is_found(cluster: Cluster, project: Path) -> None:
     several = ["--set", "engine=verl", "--set", "verl.nodes=2"]
     assert changes(doctor(project, cluster.environment, *several)) == []

@@ -25,6 +25,7 @@ PROBE_SECONDS = 60
 # be a long one, and a checkpoint have to end.
 LEAST_SIGNAL_SECONDS = 60
 USUAL_SIGNAL_SECONDS = 600
+START_MINUTES = 20  # of models and engines, and some steps
 STEPS = 4  # of usual length, for a long one
 CHECKPOINT_BYTES_PER_SECOND = 1e9
 # The plugin's settings that become options of `sbatch` for every job.
@@ -131,6 +132,13 @@ def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
                 f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: a job would be ended at "
                 f"its time limit without a checkpoint; set '{option}'"
             )
+        elif request.minutes is not None and request.minutes * 60 <= seconds:
+            least = math.ceil(seconds / 60) + START_MINUTES
+            yield (
+                f"{request.key}.runtime = {_hours(request.minutes)} is no longer than the "
+                f"{seconds} seconds of --signal: every job is told to stop as it starts; set "
+                f"{_hours(least)} or more: these seconds and the minutes that a start takes"
+            )
         elif seconds < needed and (request.minutes or 0) > 10:
             yield (
                 f"{request.key}.slurm_extra: {seconds} seconds before the time limit are few for "
@@ -212,10 +220,10 @@ def _limits(request: Request, there: list[Nodes]) -> Iterator[str]:
     limits = [nodes.minutes for nodes in there]
     longest = None if None in limits else max(limit for limit in limits if limit is not None)
     if longest is not None and (request.minutes or 0) > longest:
+        several = " (a training then takes several jobs)" if _trains(request) else ""
         yield (
             f"{request.key}.runtime = {_hours(request.minutes or 0)} is longer than partition "
-            f"{request.partition} allows; set {_hours(longest)} (a training then takes several "
-            "jobs)"
+            f"{request.partition} allows; set {_hours(longest)}{several}"
         )
     if request.megabytes > (most := max(nodes.megabytes for nodes in there)):
         yield f"{request.key}.mem_mb = {request.megabytes}: its nodes have {most}"
