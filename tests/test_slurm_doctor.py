@@ -1,6 +1,6 @@
 """`rspo doctor` against a real SLURM: each wrong thing is one line that says what to change.
 
-About a minute and a half.
+About three minutes.
 """
 
 import itertools
@@ -205,7 +205,7 @@ def test_a_node_is_asked_for_where_the_jobs_will_run(
 
     def granted(slurm: Slurm, *words: str, seconds: float = 60) -> str:
         if words[0] == "srun":
-            asked.append(words[: words.index(sys.executable)])
+            asked.append(words[: words.index("/bin/sh")])
         return ask(slurm, *words, seconds=seconds)
 
     monkeypatch.setattr(Slurm, "ask", granted)
@@ -253,6 +253,63 @@ def test_a_node_that_is_refused_is_told_in_slurms_words(
     change, _ = in_this_process(cluster, project, monkeypatch)
     assert [line.split(":")[0] for line in change] == ["partition cpu", "partition gpu"]
     assert all(line.endswith(words) for line in change)
+
+
+def set_precommand(project: Path, command: str) -> None:
+    path = project / "slurm" / "config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(profile | {"precommand": command}))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("module load cuda && export HF_HUB_OFFLINE=1", "module: not found"),
+        ("export HF_HUB_OFFLINE=1; echo no licence today; false", "no licence today"),
+        ("export HF_HUB_OFFLINE=1;", "Syntax error"),
+    ],
+)
+def test_a_first_command_that_fails_on_a_node_is_told_in_its_words(
+    cluster: Cluster, project: Path, command: str, words: str
+) -> None:
+    set_precommand(project, command)
+    found = changes(doctor(project, cluster.environment))
+    for line, partition in zip(found, ("cpu", "gpu"), strict=True):
+        start = f"partition {partition}: on a node slurm/config.yaml's precommand `{command}` fails"
+        assert line.startswith(start)
+        assert words in line.removeprefix(start)
+
+
+def test_a_first_command_is_run_as_the_plugin_runs_it(cluster: Cluster, project: Path) -> None:
+    """With this host's variables put in by the shell that submits, and the job's own by its own."""
+    set_precommand(
+        project,
+        'echo some words && test "$RSPO_HERE" = here && test -n "\\$SLURM_JOB_ID" && '
+        "export HF_HUB_OFFLINE=1",
+    )
+    done = doctor(project, cluster.environment | {"RSPO_HERE": "here"})
+    assert changes(done) == []
+    assert done.stdout.count("a node sees this folder") == 2
+
+
+def test_software_that_fails_behind_a_first_command_is_no_fault_of_it(
+    cluster: Cluster, project: Path
+) -> None:
+    set_precommand(project, "export HF_HUB_OFFLINE=1 PYTHONHOME=/nowhere")
+    found = changes(doctor(project, cluster.environment))
+    assert len(found) == 2
+    assert all("a node cannot run " in line and "precommand" not in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("command", "noted"), [("module load cuda", 1), ("", 1), ("export HF_HUB_OFFLINE=1", 0)]
+)
+def test_jobs_that_would_ask_the_hub_are_noted(
+    project: Path, monkeypatch: pytest.MonkeyPatch, command: str, noted: int
+) -> None:
+    set_precommand(project, command)
+    notes = paper_without_slurm(project, monkeypatch)[1]
+    assert len([line for line in notes if "has no export HF_HUB_OFFLINE=1" in line]) == noted
 
 
 def test_commands_of_slurm_that_jobs_cannot_use_are_found(cluster: Cluster, project: Path) -> None:

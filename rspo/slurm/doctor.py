@@ -4,6 +4,8 @@ import fcntl
 import json
 import math
 import os
+import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -41,6 +43,7 @@ _PLACING = {
     "--qos": "-q",
     "--reservation": None,
 }
+_REACHED = "rspo-doctor-after-precommand"
 # Of `srun`: after the time of --immediate, and of a controller that has much to do.
 _NONE_FREE = ("Requested nodes are busy", "timed out")
 
@@ -55,7 +58,7 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     profile, requests = read_profile()
     used = [r for r in requests.values() if _is_used(experiment, r)]
     change = [*_config(experiment), *_no_gpus(experiment, requests), *_signals(experiment, used)]
-    notes = list(_idle_gpus(experiment, used))
+    notes = [*_idle_gpus(experiment, used), *_online(profile)]
     if not Slurm.is_here():
         return change, [
             *notes,
@@ -70,8 +73,9 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     change += _preemption(slurm, used)
     change += _memory_of_jobs(slurm, profile)
     notes += _privacy(slurm)
+    first = _precommand(profile)
     for where, options in _places(profile, right).items():
-        problems, note = _node(slurm, where, options)
+        problems, note = _node(slurm, where, options, first)
         change += problems
         notes += note
     return change, notes
@@ -327,13 +331,43 @@ def _placing(options: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _node(slurm: Slurm, where: str, options: Sequence[str]) -> tuple[list[str], list[str]]:
+def _online(profile: Profile) -> Iterator[str]:
+    if "HF_HUB_OFFLINE=1" not in str(profile.get("precommand")):
+        yield (
+            f"{PROFILE}: precommand has no export HF_HUB_OFFLINE=1: jobs ask the hub for what is "
+            "here already, and wait for it where nodes do not reach it"
+        )
+
+
+def _precommand(profile: Profile) -> str:
+    """What a job's shell runs first; empty if nothing.
+
+    As Snakemake's profiles and the plugin's `sbatch --wrap="..."` leave it: both put in this host's
+    variables (snakemake 9.27, snakemake_executor_plugin_slurm 2.8).
+    """
+    text = os.path.expandvars(str(profile.get("precommand") or ""))
+    if not text or profile.get("slurm-pass-command-as-script"):
+        return text
+    quoted = text.replace('"', '\\"')
+    wrapped = ["sh", "-c", f'printf %s "{quoted}"']
+    done = subprocess.run(wrapped, capture_output=True, text=True)
+    # What this shell cannot read, the plugin's could not either, and the node's says so.
+    return text if done.returncode else done.stdout
+
+
+def _node(
+    slurm: Slurm, where: str, options: Sequence[str], first: str
+) -> tuple[list[str], list[str]]:
     """Whether a node has this software, sees a file and a lock of this host, and reaches SLURM.
+
+    Args:
+        first: shell commands that jobs run before.
 
     Returns: what must change, and what was found right or could not be checked.
     """
     with _locked_file() as (file, text):
         words = [sys.executable, "-m", "rspo.slurm.probe", str(file), text]
+        words = [*_after(first), *words] if first else words
         place = ["-n1", "-t1", f"--immediate={PROBE_SECONDS}", *options]
         try:
             said = slurm.ask("srun", *place, *words, seconds=PROBE_SECONDS + 180)
@@ -342,7 +376,11 @@ def _node(slurm: Slurm, where: str, options: Sequence[str]) -> tuple[list[str], 
                 return [], [f"{where}: no node was free: files and software not checked ({error})"]
             if "Unable to allocate resources" in str(error):
                 return [f"{where}: SLURM gives no node: srun {' '.join(options)}: {error}"], []
-            return [f"{where}: a node cannot run {sys.executable} -m rspo.slurm.probe: {error}"], []
+            why = re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error))
+            if first and _REACHED not in why:
+                return [f"{where}: on a node {PROFILE}'s precommand `{first}` fails: {why}"], []
+            why = why.replace(f"{_REACHED} ", "")
+            return [f"{where}: a node cannot run {sys.executable} -m rspo.slurm.probe: {why}"], []
     # A cluster's own scripts may print before and behind it.
     answers = [line for line in said.splitlines() if line.startswith('{"file"')]
     if not answers:
@@ -351,6 +389,14 @@ def _node(slurm: Slurm, where: str, options: Sequence[str]) -> tuple[list[str], 
     problems = [*_files(where, file.parent, found["file"]), *_commands(where, found["commands"])]
     fine = f"{where}: a node sees this folder, its locks, this software and SLURM"
     return problems, [] if problems else [fine]
+
+
+def _after(first: str) -> list[str]:
+    """A shell that runs the words behind these if `first` succeeds, as that of a job does.
+
+    What `first` prints is no answer: it goes where errors go, which are shown.
+    """
+    return ["/bin/sh", "-c", f'exec 3>&1 >&2; {first} && echo {_REACHED} && exec "$@" >&3', "sh"]
 
 
 def _files(where: str, folder: Path, seen: str) -> Iterator[str]:
