@@ -1,6 +1,6 @@
 """A real SLURM on this host: a controller and several nodes, each posing as one with 8 H800s.
 
-    python -m tests.slurm_cluster        starts one and says how to use it; Ctrl-C ends it
+    python -m tests.slurm_cluster      starts one and says how to use it; Ctrl-C or SIGTERM ends it
 
 The daemons are Debian's own (`apt-get install --no-install-recommends slurmctld slurmd slurm-client
 munge`), run as root, without systemd, on free ports, with all their files in one temporary folder.
@@ -312,11 +312,11 @@ def _start_munge(cluster: Cluster) -> None:
 def main() -> None:
     if missing():
         raise SystemExit(f"not installed here: {', '.join(missing())}")
-    with started() as cluster:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # also while it starts
+    with suppress(KeyboardInterrupt), started() as cluster:
         print(f"export SLURM_CONF={cluster.folder}/slurm.conf PATH={cluster.folder}/bin:$PATH")
         sys.stdout.flush()
-        with suppress(KeyboardInterrupt):
-            signal.pause()
+        signal.pause()
 
 
 if __name__ == "__main__":

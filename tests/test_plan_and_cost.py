@@ -2,10 +2,12 @@
 
 import csv
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 
 from rspo.cost import cost_table, write_cost_table
 from rspo.errors import InputError
@@ -41,6 +43,16 @@ def test_a_time_limit_makes_several_jobs_of_a_cell(here: Path) -> None:
     assert shipped.count("runtime: 24h") == 2
     profile.write_text(shipped.replace("runtime: 24h", "runtime: 4h"))
     assert plan(paper_scale.load(here)).training_jobs == 25 * 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [("5", "of at most 5 min"), ("90", "of at most 1.5 h"), ("null", "longest")]
+)
+def test_a_time_limit_is_told_in_hours_or_minutes(here: Path, limit: str, said: str) -> None:
+    profile = here / "slurm" / "config.yaml"
+    profile.write_text(profile.read_text().replace("runtime: 24h", f"runtime: {limit}"))
+    (line,) = [one for one in text(paper_scale.load(here)).splitlines() if "training  " in one]
+    assert line.endswith(said)
 
 
 def test_several_nodes_are_counted(here: Path) -> None:
@@ -114,6 +126,60 @@ def test_a_wrong_profile_is_one_line(here: Path, old: str, new: str, message: st
     with pytest.raises(InputError, match=message) as raised:
         read_profile()
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("train: &tr", "trian: &tr", "set-resources.trian: no such rule; did you mean train?"),
+        (
+            "mem_mb: 500000",
+            "mem_bm: 500000",
+            "set-resources.train.mem_bm = 500000: no such resource; did you mean mem_mb?",
+        ),
+        (
+            "runtime: 4h",
+            "runtme: 4h",
+            "default-resources.runtme = '4h': no such resource; did you mean runtime?",
+        ),
+        ("retries: 2", "retrys: 2", "retrys = 2: snakemake has no such option; did you mean retr"),
+        ("retries: 2", "retries: two", "retries = 'two'; allowed: a whole number"),
+        ("jobs: 200", "jobs: many", "jobs = 'many'; allowed: a whole number"),
+        ("*evaluation", "[1, 2]", "set-resources.score = [1, 2]; allowed: keys and values"),
+        ("mem_mb: 32000", "mem_mb: [1]", "resources.mem_mb = [1]; allowed: a number or a text"),
+        ("mem_mb: 32000", "reservation: me", "; sbatch's options go in slurm_extra"),
+        ("--open-mode=append'\"", "--comment=it's a'\"", "slurm_extra = "),
+    ],
+)
+def test_what_snakemake_would_silently_leave_out_is_one_line(
+    here: Path, old: str, new: str, message: str
+) -> None:
+    shutil.copytree(tiny_world.ROOT / "workflow", here / "workflow")
+    profile = here / "slurm" / "config.yaml"
+    assert old in profile.read_text()
+    profile.write_text(profile.read_text().replace(old, new))
+    with pytest.raises(InputError, match=re.escape(message)) as raised:
+        read_profile()
+    assert str(raised.value).startswith("slurm/config.yaml: ")
+    assert "\n" not in str(raised.value)
+
+
+def test_names_of_the_users_own_are_taken(here: Path) -> None:
+    """A resource that the profile limits; rules that no folder here names; as many jobs as fit."""
+    profile = here / "slurm" / "config.yaml"
+    text = profile.read_text().replace("judge_server: 0", "licence: 1")
+    text = text.replace("train: &training", "drill: &training")
+    profile.write_text(text.replace("jobs: 200", "jobs: unlimited\nresources: [licence=4]"))
+    assert read_profile()[1]["drill"].gpus == 8
+
+
+def test_gpus_are_read_as_the_plugin_reads_them(here: Path) -> None:
+    profile = here / "slurm" / "config.yaml"
+    text = profile.read_text().replace('gres: "gpu:h800:8"', "gpu: 8\n    gpu_model: h800")
+    profile.write_text(text)
+    train = read_profile()[1]["train"]
+    assert (train.gpu_type, train.gpus) == ("h800", 8)
+    assert "--gpus=h800:8" in train.options
 
 
 def test_an_account_of_digits_is_a_name(here: Path) -> None:

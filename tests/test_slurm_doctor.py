@@ -1,6 +1,6 @@
 """`rspo doctor` against a real SLURM: each wrong thing is one line that says what to change.
 
-About a minute and a half.
+About three minutes.
 """
 
 import itertools
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 import yaml
 
 from rspo.errors import InputError
@@ -115,6 +116,20 @@ def test_each_wrong_line_is_named_with_what_to_write(
     assert line == f"slurm/config.yaml: set-resources.train.{expected}"
 
 
+def test_a_mistyped_name_stops_before_any_job_is_submitted(cluster: Cluster, project: Path) -> None:
+    """Snakemake takes it for a rule that is not there; training would run without a GPU."""
+    path = project / "slurm" / "config.yaml"
+    path.write_text(path.read_text().replace("train: &training", "trian: &training"))
+    line = "slurm/config.yaml: set-resources.trian: no such rule; did you mean train?"
+    done = doctor(project, cluster.environment)
+    assert (done.returncode, done.stderr) == (2, f"rspo: error: {line}\n")
+    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE)
+    assert status == 1
+    assert f"\n{line}\n" in output
+    assert not (project / "logs" / "slurm").exists()
+    assert cluster.jobs() == []
+
+
 def test_what_slurm_itself_refuses_is_told_in_its_words(cluster: Cluster, project: Path) -> None:
     edit(project, "set-resources", "train", constraint="nvlink")
     (line,) = changes(doctor(project, cluster.environment))
@@ -190,7 +205,7 @@ def test_a_node_is_asked_for_where_the_jobs_will_run(
 
     def granted(slurm: Slurm, *words: str, seconds: float = 60) -> str:
         if words[0] == "srun":
-            asked.append(words[: words.index(sys.executable)])
+            asked.append(words[: words.index("/bin/sh")])
         return ask(slurm, *words, seconds=seconds)
 
     monkeypatch.setattr(Slurm, "ask", granted)
@@ -240,6 +255,63 @@ def test_a_node_that_is_refused_is_told_in_slurms_words(
     assert all(line.endswith(words) for line in change)
 
 
+def set_precommand(project: Path, command: str) -> None:
+    path = project / "slurm" / "config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(profile | {"precommand": command}))
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("module load cuda && export HF_HUB_OFFLINE=1", "module: not found"),
+        ("export HF_HUB_OFFLINE=1; echo no licence today; false", "no licence today"),
+        ("export HF_HUB_OFFLINE=1;", "Syntax error"),
+    ],
+)
+def test_a_first_command_that_fails_on_a_node_is_told_in_its_words(
+    cluster: Cluster, project: Path, command: str, words: str
+) -> None:
+    set_precommand(project, command)
+    found = changes(doctor(project, cluster.environment))
+    for line, partition in zip(found, ("cpu", "gpu"), strict=True):
+        start = f"partition {partition}: on a node slurm/config.yaml's precommand `{command}` fails"
+        assert line.startswith(start)
+        assert words in line.removeprefix(start)
+
+
+def test_a_first_command_is_run_as_the_plugin_runs_it(cluster: Cluster, project: Path) -> None:
+    """With this host's variables put in by the shell that submits, and the job's own by its own."""
+    set_precommand(
+        project,
+        'echo some words && test "$RSPO_HERE" = here && test -n "\\$SLURM_JOB_ID" && '
+        "export HF_HUB_OFFLINE=1",
+    )
+    done = doctor(project, cluster.environment | {"RSPO_HERE": "here"})
+    assert changes(done) == []
+    assert done.stdout.count("a node sees this folder") == 2
+
+
+def test_software_that_fails_behind_a_first_command_is_no_fault_of_it(
+    cluster: Cluster, project: Path
+) -> None:
+    set_precommand(project, "export HF_HUB_OFFLINE=1 PYTHONHOME=/nowhere")
+    found = changes(doctor(project, cluster.environment))
+    assert len(found) == 2
+    assert all("a node cannot run " in line and "precommand" not in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("command", "noted"), [("module load cuda", 1), ("", 1), ("export HF_HUB_OFFLINE=1", 0)]
+)
+def test_jobs_that_would_ask_the_hub_are_noted(
+    project: Path, monkeypatch: pytest.MonkeyPatch, command: str, noted: int
+) -> None:
+    set_precommand(project, command)
+    notes = paper_without_slurm(project, monkeypatch)[1]
+    assert len([line for line in notes if "has no export HF_HUB_OFFLINE=1" in line]) == noted
+
+
 def test_commands_of_slurm_that_jobs_cannot_use_are_found(cluster: Cluster, project: Path) -> None:
     """Jobs do not have SLURM_CONF: Snakemake's plugin takes it away."""
     bare = cluster.environment | {"PATH": slurm_cluster.PATH}
@@ -269,7 +341,7 @@ def test_a_cluster_that_hides_jobs_is_noted(
     )
     monkeypatch.setattr(Slurm, "ask", hiding)
     _, notes = in_this_process(cluster, project, monkeypatch)
-    assert [line for line in notes if "PrivateData" in line] == [notes[1]]
+    assert len([line for line in notes if "PrivateData" in line]) == 1
 
 
 @pytest.mark.parametrize(
@@ -292,6 +364,74 @@ def test_a_gpu_for_scoring_without_a_judge_of_its_own_is_noted(
     assert [line.startswith(key) for line in notes] == [*[True] * (not needed), False]
 
 
+def paper_without_slurm(
+    project: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> tuple[list[str], list[str]]:
+    shutil.copy(slurm_world.tiny_world.ROOT / "config" / "paper.yaml", project / "config")
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", str(project))
+    judge = {"xverify": {"url": "http://judge:8000"}}
+    return findings(Experiment.load("paper", judge | settings, root=project))
+
+
+@pytest.mark.parametrize(
+    ("rule", "settings", "how"),
+    [
+        ("train", {}, "training (verl.device: cuda) needs them: set its gres"),
+        (
+            "train_on_nodes",
+            {"verl": {"nodes": 2}},
+            "training (verl.device: cuda) needs them: set --gpus-per-node=TYPE:NUMBER in its "
+            "slurm_extra",
+        ),
+        ("sample", {}, "sampling (sampler: vllm) needs them: set its gres"),
+    ],
+)
+@pytest.mark.parametrize("missing", ["line", "entry"])
+def test_a_class_that_needs_gpus_and_asks_for_none_is_found(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rule: str,
+    settings: dict[str, Any],
+    how: str,
+    missing: str,
+) -> None:
+    path = project / "slurm" / "config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    entry = profile["set-resources"].pop(rule)
+    if missing == "line":
+        entry.pop("gres", None)
+        extra = "'--signal=USR1@600 --open-mode=append'"
+        profile["set-resources"][rule] = entry | {"slurm_extra": extra}
+    path.write_text(yaml.safe_dump(profile))
+    (line,) = paper_without_slurm(project, monkeypatch, **settings)[0]
+    assert line == f"slurm/config.yaml: set-resources.{rule} asks for no GPU, and {how}"
+
+
+@pytest.mark.parametrize("words", ["--gpus=8", "-G 8", "--gres=gpu:8", "--gres gpu:h800:8"])
+def test_gpus_may_be_asked_for_in_words_of_sbatchs(
+    project: Path, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    extra = f"'{words} --signal=USR1@600'"
+    edit(project, "set-resources", "train", gres=None, slurm_extra=extra)
+    assert paper_without_slurm(project, monkeypatch)[0] == []
+
+
+def test_gpus_for_work_on_cpus_are_noted(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", str(project))  # no SLURM
+    notes = findings(Experiment.load("tiny", root=project))[1]
+    assert [line for line in notes if "is not needed" in line] == [
+        f"slurm/config.yaml: set-resources.{rule} asks for gpu:h800:{gpus}, which is not needed: "
+        f"{reason}; its line can go"
+        for rule, gpus, reason in (
+            ("sample", 1, "sampling runs on CPUs (sampler: torch)"),
+            ("score", 1, "scoring starts no judge model (the verifier needs none)"),
+            ("train", 8, "training runs on CPUs (engine: local)"),
+        )
+    ]
+
+
 def test_a_signal_too_late_for_a_step_and_a_checkpoint_is_found(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +445,32 @@ def test_a_signal_too_late_for_a_step_and_a_checkpoint_is_found(
         edit(project, "set-resources", "train", slurm_extra=extra)
         assert len(findings(paper)[0]) == found
     assert findings(paper)[0][0].endswith("a step and a checkpoint; set '--signal=USR1@600'")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "seconds", "found"),
+    [(1, 600, "1m"), (5, 600, "5m"), (10, 600, "10m"), (11, 600, None), (None, 600, None)],
+)
+def test_a_time_limit_that_the_signal_uses_up_is_found(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    runtime: int | None,
+    seconds: int,
+    found: str | None,
+) -> None:
+    extra = f"'--signal=USR1@{seconds}'"
+    edit(project, "set-resources", "train", runtime=runtime, slurm_extra=extra)
+    assert paper_without_slurm(project, monkeypatch)[0] == [
+        f"slurm/config.yaml: set-resources.train.runtime = {found} is no longer than the 600 "
+        "seconds of --signal: every job is told to stop as it starts; set 30m or more: these "
+        "seconds and the minutes that a start takes"
+    ] * (found is not None)
+
+
+def test_only_a_training_goes_on_in_another_job(cluster: Cluster, project: Path) -> None:
+    edit(project, "default-resources", slurm_partition="short")
+    (line,) = changes(doctor(project, cluster.environment))
+    assert line.endswith("runtime = 4h is longer than partition short allows; set 1m")
 
 
 def test_more_nodes_than_there_are_is_found(cluster: Cluster, project: Path) -> None:

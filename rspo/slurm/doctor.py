@@ -4,6 +4,8 @@ import fcntl
 import json
 import math
 import os
+import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,7 +18,7 @@ from rspo.experiment import Experiment
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm import probe
 from rspo.slurm.cluster import Nodes, Slurm
-from rspo.slurm.profile import Request, read_profile
+from rspo.slurm.profile import DEFAULT, PROFILE, RULES, Request, read_profile
 from rspo.training.verl.disk import checkpoint_bytes
 
 # Seconds to wait for a free node of a partition before its check is left out.
@@ -25,6 +27,7 @@ PROBE_SECONDS = 60
 # be a long one, and a checkpoint have to end.
 LEAST_SIGNAL_SECONDS = 60
 USUAL_SIGNAL_SECONDS = 600
+START_MINUTES = 20  # of models and engines, and some steps
 STEPS = 4  # of usual length, for a long one
 CHECKPOINT_BYTES_PER_SECOND = 1e9
 # The plugin's settings that become options of `sbatch` for every job.
@@ -40,6 +43,7 @@ _PLACING = {
     "--qos": "-q",
     "--reservation": None,
 }
+_REACHED = "rspo-doctor-after-precommand"
 # Of `srun`: after the time of --immediate, and of a controller that has much to do.
 _NONE_FREE = ("Requested nodes are busy", "timed out")
 
@@ -53,8 +57,8 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     """
     profile, requests = read_profile()
     used = [r for r in requests.values() if _is_used(experiment, r)]
-    change = [*_config(experiment), *_signals(experiment, used)]
-    notes = list(_judge(experiment, used))
+    change = [*_config(experiment), *_no_gpus(experiment, requests), *_signals(experiment, used)]
+    notes = [*_idle_gpus(experiment, used), *_online(profile)]
     if not Slurm.is_here():
         return change, [
             *notes,
@@ -69,8 +73,9 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     change += _preemption(slurm, used)
     change += _memory_of_jobs(slurm, profile)
     notes += _privacy(slurm)
+    first = _precommand(profile)
     for where, options in _places(profile, right).items():
-        problems, note = _node(slurm, where, options)
+        problems, note = _node(slurm, where, options, first)
         change += problems
         notes += note
     return change, notes
@@ -91,13 +96,32 @@ def _config(experiment: Experiment) -> Iterator[str]:
     """What would stop every training job at its start."""
     config = experiment.config
     judge = config.xverify if config.verifier in NEED_JUDGE else None
-    cuda = config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"
-    if cuda and judge is not None and judge.url is None:
+    if _trains_on_gpus(experiment) and judge is not None and judge.url is None:
         yield (
             f"config/{experiment.scale}.yaml: xverify.url is null: training needs the address of a "
             "judge that runs already (the policy has all GPUs of its job); or set verifier: "
             "math_verify"
         )
+
+
+def _trains_on_gpus(experiment: Experiment) -> bool:
+    config = experiment.config
+    return config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"
+
+
+def _no_gpus(experiment: Experiment, requests: dict[str, Request]) -> Iterator[str]:
+    """Classes that run models on GPUs and ask for none; their entry may be missing."""
+    needing = {}
+    if _trains_on_gpus(experiment):
+        rule = "train_on_nodes" if experiment.nodes > 1 else "train"
+        needing[rule] = "training (verl.device: cuda)"
+    if experiment.config.sampler == "vllm":
+        needing["sample"] = "sampling (sampler: vllm)"
+    for rule, work in needing.items():
+        if not requests.get(rule, requests[DEFAULT]).asks_for_gpus:
+            several = rule == "train_on_nodes"
+            how = "--gpus-per-node=TYPE:NUMBER in its slurm_extra" if several else "its gres"
+            yield f"{PROFILE}: {RULES}.{rule} asks for no GPU, and {work} needs them: set {how}"
 
 
 def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
@@ -112,6 +136,13 @@ def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
                 f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: a job would be ended at "
                 f"its time limit without a checkpoint; set '{option}'"
             )
+        elif request.minutes is not None and request.minutes * 60 <= seconds:
+            least = math.ceil(seconds / 60) + START_MINUTES
+            yield (
+                f"{request.key}.runtime = {_hours(request.minutes)} is no longer than the "
+                f"{seconds} seconds of --signal: every job is told to stop as it starts; set "
+                f"{_hours(least)} or more: these seconds and the minutes that a start takes"
+            )
         elif seconds < needed and (request.minutes or 0) > 10:
             yield (
                 f"{request.key}.slurm_extra: {seconds} seconds before the time limit are few for "
@@ -119,19 +150,30 @@ def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
             )
 
 
-def _judge(experiment: Experiment, used: list[Request]) -> Iterator[str]:
-    """Whether scoring asks for a GPU that only a judge of its own would use."""
-    config = experiment.config
-    # The agreement is no job of this kind: only the config's verifier scores.
-    if config.verifier in NEED_JUDGE and (config.xverify is None or config.xverify.url is None):
-        return
-    reason = "xverify.url has one" if config.verifier in NEED_JUDGE else "the verifier needs none"
+def _idle_gpus(experiment: Experiment, used: list[Request]) -> Iterator[str]:
+    """GPUs that a class asks for, and that nothing of this scale would use."""
+    reasons = _reasons_for_no_gpu(experiment)
     for request in used:
-        if request.rule == "score" and request.gpus:
-            yield (
-                f"{request.key} asks for {request.gres}, which is not needed: scoring starts no "
-                f"judge model ({reason}); its line can go"
-            )
+        if request.gpus and (reason := reasons.get(request.rule)):
+            yield f"{request.key} asks for {request.gres}, which is not needed: {reason}"
+
+
+def _reasons_for_no_gpu(experiment: Experiment) -> dict[str, str]:
+    """By rule, where a class that the profile may give GPUs has no use for them."""
+    config = experiment.config
+    reasons: dict[str, str] = {}
+    if not _trains_on_gpus(experiment):
+        engine = "engine: local" if config.engine == "local" else "verl.device: cpu"
+        reason = f"training runs on CPUs ({engine}); its line can go"
+        reasons |= {"train": reason, "train_on_nodes": reason}
+    if config.sampler == "torch":
+        reasons["sample"] = "sampling runs on CPUs (sampler: torch); its line can go"
+    # The agreement is no job of this kind: only the config's verifier scores.
+    judged = config.verifier in NEED_JUDGE
+    if not judged or (config.xverify is not None and config.xverify.url is not None):
+        why = "xverify.url has one" if judged else "the verifier needs none"
+        reasons["score"] = f"scoring starts no judge model ({why}); its line can go"
+    return reasons
 
 
 def _seconds_to_stop(experiment: Experiment) -> int:
@@ -182,10 +224,10 @@ def _limits(request: Request, there: list[Nodes]) -> Iterator[str]:
     limits = [nodes.minutes for nodes in there]
     longest = None if None in limits else max(limit for limit in limits if limit is not None)
     if longest is not None and (request.minutes or 0) > longest:
+        several = " (a training then takes several jobs)" if _trains(request) else ""
         yield (
             f"{request.key}.runtime = {_hours(request.minutes or 0)} is longer than partition "
-            f"{request.partition} allows; set {_hours(longest)} (a training then takes several "
-            "jobs)"
+            f"{request.partition} allows; set {_hours(longest)}{several}"
         )
     if request.megabytes > (most := max(nodes.megabytes for nodes in there)):
         yield f"{request.key}.mem_mb = {request.megabytes}: its nodes have {most}"
@@ -289,13 +331,43 @@ def _placing(options: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _node(slurm: Slurm, where: str, options: Sequence[str]) -> tuple[list[str], list[str]]:
+def _online(profile: Profile) -> Iterator[str]:
+    if "HF_HUB_OFFLINE=1" not in str(profile.get("precommand")):
+        yield (
+            f"{PROFILE}: precommand has no export HF_HUB_OFFLINE=1: jobs ask the hub for what is "
+            "here already, and wait for it where nodes do not reach it"
+        )
+
+
+def _precommand(profile: Profile) -> str:
+    """What a job's shell runs first; empty if nothing.
+
+    As Snakemake's profiles and the plugin's `sbatch --wrap="..."` leave it: both put in this host's
+    variables (snakemake 9.27, snakemake_executor_plugin_slurm 2.8).
+    """
+    text = os.path.expandvars(str(profile.get("precommand") or ""))
+    if not text or profile.get("slurm-pass-command-as-script"):
+        return text
+    quoted = text.replace('"', '\\"')
+    wrapped = ["sh", "-c", f'printf %s "{quoted}"']
+    done = subprocess.run(wrapped, capture_output=True, text=True)
+    # What this shell cannot read, the plugin's could not either, and the node's says so.
+    return text if done.returncode else done.stdout
+
+
+def _node(
+    slurm: Slurm, where: str, options: Sequence[str], first: str
+) -> tuple[list[str], list[str]]:
     """Whether a node has this software, sees a file and a lock of this host, and reaches SLURM.
+
+    Args:
+        first: shell commands that jobs run before.
 
     Returns: what must change, and what was found right or could not be checked.
     """
     with _locked_file() as (file, text):
         words = [sys.executable, "-m", "rspo.slurm.probe", str(file), text]
+        words = [*_after(first), *words] if first else words
         place = ["-n1", "-t1", f"--immediate={PROBE_SECONDS}", *options]
         try:
             said = slurm.ask("srun", *place, *words, seconds=PROBE_SECONDS + 180)
@@ -304,7 +376,11 @@ def _node(slurm: Slurm, where: str, options: Sequence[str]) -> tuple[list[str], 
                 return [], [f"{where}: no node was free: files and software not checked ({error})"]
             if "Unable to allocate resources" in str(error):
                 return [f"{where}: SLURM gives no node: srun {' '.join(options)}: {error}"], []
-            return [f"{where}: a node cannot run {sys.executable} -m rspo.slurm.probe: {error}"], []
+            why = re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error))
+            if first and _REACHED not in why:
+                return [f"{where}: on a node {PROFILE}'s precommand `{first}` fails: {why}"], []
+            why = why.replace(f"{_REACHED} ", "")
+            return [f"{where}: a node cannot run {sys.executable} -m rspo.slurm.probe: {why}"], []
     # A cluster's own scripts may print before and behind it.
     answers = [line for line in said.splitlines() if line.startswith('{"file"')]
     if not answers:
@@ -313,6 +389,14 @@ def _node(slurm: Slurm, where: str, options: Sequence[str]) -> tuple[list[str], 
     problems = [*_files(where, file.parent, found["file"]), *_commands(where, found["commands"])]
     fine = f"{where}: a node sees this folder, its locks, this software and SLURM"
     return problems, [] if problems else [fine]
+
+
+def _after(first: str) -> list[str]:
+    """A shell that runs the words behind these if `first` succeeds, as that of a job does.
+
+    What `first` prints is no answer: it goes where errors go, which are shown.
+    """
+    return ["/bin/sh", "-c", f'exec 3>&1 >&2; {first} && echo {_REACHED} && exec "$@" >&3', "sh"]
 
 
 def _files(where: str, folder: Path, seen: str) -> Iterator[str]:

@@ -141,8 +141,14 @@ def _training(found: Plan) -> str:
         return f"{line}: how long is not known (models.<name>.expected)"
     hours = found.cell_gpus * sum(found.cell_hours)
     longest = max(found.cell_hours, default=0.0)
-    jobs = f", {found.training_jobs} jobs of at most {found.limit_hours:g} h" if found.cells else ""
+    jobs = ""
+    if found.cells and found.limit_hours:
+        jobs = f", {found.training_jobs} jobs of at most {_limit(found.limit_hours)}"
     return f"{line}: {hours:,.0f} GPU-hours, {longest:g} h the longest{jobs}"
+
+
+def _limit(hours: float) -> str:
+    return f"{hours:.4g} h" if hours >= 1 else f"{60 * hours:.3g} min"
 
 
 def _evaluation(found: Plan) -> str:

@@ -1,9 +1,10 @@
 """slurm/config.yaml as `rspo plan` and `rspo doctor` read it: what each class of jobs asks for."""
 
+import difflib
 import math
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from rspo.errors import InputError
 
 PROFILE = Path("slurm") / "config.yaml"
 DEFAULT = "default-resources"  # the class of every rule that is not named
+RULES = "set-resources"
 # Resources that Snakemake's plugin gives `sbatch` as they are.
 _OPTIONS = {
     "slurm_partition": "--partition",
@@ -24,6 +26,17 @@ _OPTIONS = {
     "mem_mb": "--mem",
     "cpus_per_task": "--cpus-per-task",
 }
+# What Snakemake 9.27 and its plugins slurm 2.8 and slurm_jobstep 0.6 look at, and this project's
+# own.  Snakemake takes any other name for a resource that nothing asks about.
+_RESOURCES = {
+    *_OPTIONS,
+    *("runtime", "mem", "mem_mib", "mem_mb_per_cpu", "disk", "disk_mb", "disk_mib", "tmpdir"),
+    *("threads", "cpus_per_gpu", "gpu", "gpu_model", "gpu_manufacturer"),
+    *("nodes", "tasks", "tasks_per_gpu", "tasks_per_node", "mpi"),
+    *("cluster", "clusters", "slurm_cluster", "slurm_extra"),
+    *("judge_server", "verl_cell"),
+}
+_NUMBERS = ("jobs", "retries", "latency-wait")  # Snakemake's options that are whole numbers
 _MINUTES = {"d": 1440.0, "h": 60.0, "m": 1.0, "s": 1 / 60}
 
 
@@ -50,6 +63,12 @@ class Request:
         return f"gpu:{kind}{self.gpus}" if self.gpus else ""
 
     @property
+    def asks_for_gpus(self) -> bool:
+        """In whatever words of `sbatch`'s; `gpus` counts those of `--gpus-per-node` alone."""
+        asking = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
+        return self.gpus > 0 or any(asking.fullmatch(word) for word in self.extra)
+
+    @property
     def signal_seconds(self) -> int | None:
         """How long before its time limit a job is told to stop; None if it is not told."""
         for word in self.extra:
@@ -63,27 +82,105 @@ def read_profile(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, Reques
 
     Raises: InputError if the file is missing or says something that cannot be meant.
     """
+    profile = _load(path)
+    _check_options(path, profile)
+    rules, resources = _rules(path), _RESOURCES | _limited(profile)
+    default = _section(path, DEFAULT, profile.get(DEFAULT), resources)
+    requests = {DEFAULT: _request(path, DEFAULT, DEFAULT, default)}
+    for rule, asked in _mapping(path, RULES, profile.get(RULES)).items():
+        key = f"{RULES}.{rule}"
+        if rules and rule not in rules:
+            hint = _meant(rule, rules) or f"allowed: {', '.join(sorted(rules))}"
+            raise InputError(f"{path}: {key}: no such rule; {hint}")
+        found = default | _section(path, key, asked, resources)
+        requests[rule] = _request(path, rule, key, found)
+    return profile, requests
+
+
+def _load(path: Path) -> dict[str, Any]:
     try:
         profile = yaml.safe_load(path.read_text())
     except FileNotFoundError:
         raise InputError(f"{path}: no such profile; run this in the project's folder") from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(profile, dict):
         raise InputError(f"{path}: expected keys and values")
-    default = profile.get(DEFAULT) or {}
-    requests = {DEFAULT: _request(path, DEFAULT, DEFAULT, default)}
-    for rule, resources in (profile.get("set-resources") or {}).items():
-        requests[rule] = _request(path, rule, f"set-resources.{rule}", default | resources)
-    return profile, requests
+    return {str(key): value for key, value in profile.items()}
+
+
+def _check_options(path: Path, profile: Mapping[str, Any]) -> None:
+    """
+    Raises: InputError if a key is no option of Snakemake's, or no number where that needs one.
+    """
+    options = _options()
+    for key, value in profile.items():
+        if key not in options and not (key.startswith("slurm-") and "slurm-qos" not in options):
+            hint = _meant(key, options) or "snakemake --help has all"
+            raise InputError(f"{path}: {key} = {value!r}: snakemake has no such option; {hint}")
+    for key in _NUMBERS:
+        if profile.get(key) is not None and (key, profile[key]) != ("jobs", "unlimited"):
+            _whole(path, "", key, profile[key])
+
+
+def _options() -> set[str]:
+    """Names of Snakemake's options; those of its plugin for SLURM only where that is installed."""
+    from snakemake.cli import get_argument_parser  # takes a second
+
+    actions = get_argument_parser()._actions
+    names = (name for action in actions for name in action.option_strings)
+    return {name.removeprefix("--") for name in names if name.startswith("--")}
+
+
+def _rules(path: Path) -> set[str]:
+    """Names of the rules of the workflow that the profile is for; none if it lies elsewhere."""
+    root = path.parent.parent
+    texts = [file.read_text() for file in (root / "workflow" / "rules").glob("*.smk")]
+    return {name for text in texts for name in re.findall(r"^rule (\w+):", text, flags=re.M)}
+
+
+def _limited(profile: Mapping[str, Any]) -> set[str]:
+    """Resources that the profile itself limits: any name will do there."""
+    limits = profile.get("resources") or []
+    words = limits if isinstance(limits, list | dict) else str(limits).split()
+    return {str(word).split("=")[0] for word in words}
+
+
+def _section(path: Path, key: str, value: Any, resources: Collection[str]) -> dict[str, Any]:
+    """The resources of one class of jobs."""
+    found = _mapping(path, key, value)
+    for name, amount in found.items():
+        if name not in resources:
+            allowed = f"allowed: {', '.join(sorted(resources))}; sbatch's options go in slurm_extra"
+            hint = _meant(name, resources) or allowed
+            raise InputError(f"{path}: {key}.{name} = {amount!r}: no such resource; {hint}")
+        if isinstance(amount, list | dict):
+            raise InputError(f"{path}: {key}.{name} = {amount!r}; allowed: a number or a text")
+    return found
+
+
+def _mapping(path: Path, key: str, value: Any) -> dict[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError(f"{path}: {key} = {value!r}; allowed: keys and values")
+    return {str(name): found for name, found in value.items()}
+
+
+def _meant(name: str, allowed: Collection[str]) -> str:
+    """A question; empty if no name is close."""
+    close = difflib.get_close_matches(name, sorted(allowed), n=1)
+    return f"did you mean {close[0]}?" if close else ""
 
 
 def _request(path: Path, rule: str, key: str, found: Mapping[str, Any]) -> Request:
-    extra = tuple(shlex.split(str(found.get("slurm_extra") or "").strip("'\"")))
+    extra = _words(path, key, found.get("slurm_extra"))
     kind, count = _gpus(path, key, found, extra)
     minutes = _minutes(path, key, found.get("runtime"))
     options = [f"{_OPTIONS[name]}={found[name]}" for name in _OPTIONS if found.get(name)]
     options += [f"--time={math.ceil(minutes)}"] if minutes else []
+    if found.get("gpu") and not found.get("gres"):
+        options += [f"--gpus={kind}:{count}" if kind else f"--gpus={count}"]
     return Request(
         rule,
         f"{path}: {key}",
@@ -99,12 +196,21 @@ def _request(path: Path, rule: str, key: str, found: Mapping[str, Any]) -> Reque
     )
 
 
+def _words(path: Path, key: str, value: Any) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(str(value or "").strip("'\"")))
+    except ValueError as error:  # a quotation that does not end
+        raise InputError(f"{path}: {key}.slurm_extra = {value!r}: {error}") from None
+
+
 def _gpus(
     path: Path, key: str, found: Mapping[str, Any], extra: tuple[str, ...]
 ) -> tuple[str | None, int]:
     """Type and number of GPUs on each node."""
     per_node = [word.split("=", 1)[1] for word in extra if word.startswith("--gpus-per-node=")]
     text = str(found.get("gres") or (f"gpu:{per_node[-1]}" if per_node else ""))
+    if not text and found.get("gpu"):
+        return _name(found.get("gpu_model")), _whole(path, key, "gpu", found["gpu"])
     if not text:
         return None, 0
     matched = re.fullmatch(r"gpu(?::([A-Za-z][\w.-]*))?:(\d+)", text)
@@ -125,15 +231,16 @@ def _name(value: Any) -> str | None:
 
 def _whole(path: Path, key: str, name: str, value: Any) -> int:
     if isinstance(value, bool) or not str(value).isdecimal():
-        raise InputError(f"{path}: {key}.{name} = {value!r}; allowed: a whole number")
+        place = f"{key}.{name}" if key else name
+        raise InputError(f"{path}: {place} = {value!r}; allowed: a whole number")
     return int(value)
 
 
 def _minutes(path: Path, key: str, value: Any) -> float | None:
     """`90`, `"4h"` or `"1d12h"` in minutes."""
-    if value is None or isinstance(value, int | float):
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
-    parts = re.findall(r"([\d.]+)\s*([dhms])", str(value))
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([dhms])", str(value))
     if not parts or "".join(n + unit for n, unit in parts) != str(value).replace(" ", ""):
         raise InputError(f"{path}: {key}.runtime = {value!r}; allowed: minutes, or such as 4h")
     return sum(float(number) * _MINUTES[unit] for number, unit in parts)

@@ -23,6 +23,7 @@ from rspo.rewards import NEED_JUDGE
 from rspo.slurm.faults import Controller, FailureLines, watch_queue
 from rspo.slurm.job import forward_requests
 from rspo.slurm.plugin import adapt
+from rspo.slurm.profile import PROFILE, read_profile
 from rspo.slurm.queue import require_no_jobs_in
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
@@ -131,12 +132,19 @@ def cells_on_several_nodes():
 
 
 def prepare_for_slurm():
-    """Where SLURM runs the jobs: nobody's may be in this folder yet, and each failure is a line."""
+    """Where SLURM runs the jobs: nobody's may be in this folder yet, and each failure is a line.
+
+    What Snakemake would take for a resource that nobody asks about stops here: a job whose GPUs are
+    mistyped would run without.
+    """
     if workflow.executor_plugin.name != "slurm":
         return
     import snakemake_executor_plugin_slurm
 
+    profile = Path(os.path.relpath(Path(workflow.basedir) / PROFILE))
     try:
+        if profile.is_file():  # or another is used
+            read_profile(profile)
         require_no_jobs_in(Path.cwd())
     except InputError as error:
         raise WorkflowError(str(error))
