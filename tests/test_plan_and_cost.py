@@ -13,7 +13,7 @@ from rspo.cost import cost_table, write_cost_table
 from rspo.errors import InputError
 from rspo.slurm.cluster import Nodes
 from rspo.slurm.plan import plan, text
-from rspo.slurm.profile import read_profile
+from rspo.slurm.profile import read_classes, read_profile
 from rspo.training.progress import Progress, usage_before
 
 from . import paper_scale, tiny_world
@@ -171,6 +171,20 @@ def test_names_of_the_users_own_are_taken(here: Path) -> None:
     text = text.replace("train: &training", "drill: &training")
     profile.write_text(text.replace("jobs: 200", "jobs: unlimited\nresources: [licence=4]"))
     assert read_profile()[1]["drill"].gpus == 8
+
+
+def test_a_run_takes_what_snakemake_takes_as_long_as_the_names_are_known(here: Path) -> None:
+    """Expressions, and lists of KEY=VALUE."""
+    profile = here / "slurm" / "config.yaml"
+    profile.write_text(
+        "default-resources: [slurm_partition=cpu, mem_mb=1000]\n"
+        "set-resources: {train: {mem_mb: 64000 * attempt}}\n"
+    )
+    train = {"slurm_partition": "cpu", "mem_mb": "64000 * attempt"}
+    assert read_classes(profile)[1]["train"] == train
+    profile.write_text("default-resources: [slurm_partion=cpu]\n")
+    with pytest.raises(InputError, match="no such resource; did you mean slurm_partition"):
+        read_classes(profile)
 
 
 def test_gpus_are_read_as_the_plugin_reads_them(here: Path) -> None:

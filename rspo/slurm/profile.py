@@ -80,21 +80,34 @@ class Request:
 def read_profile(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, Request]]:
     """The profile, and its requests by rule; `default-resources` is that of all other rules.
 
-    Raises: InputError if the file is missing or says something that cannot be meant.
+    Raises: InputError if the file is missing or says something that cannot be meant, or in an
+        expression (`"64000 * attempt"`), which only Snakemake can read.
+    """
+    profile, classes = read_classes(path)
+    requests = {}
+    for rule, found in classes.items():
+        key = rule if rule == DEFAULT else f"{RULES}.{rule}"
+        requests[rule] = _request(path, rule, key, found)
+    return profile, requests
+
+
+def read_classes(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The profile, and the resources of each rule in it by name, as they stand there.
+
+    Raises: InputError if the file is missing, or for a name that nothing asks about.
     """
     profile = _load(path)
     _check_options(path, profile)
     rules, resources = _rules(path), _RESOURCES | _limited(profile)
     default = _section(path, DEFAULT, profile.get(DEFAULT), resources)
-    requests = {DEFAULT: _request(path, DEFAULT, DEFAULT, default)}
+    classes = {DEFAULT: default}
     for rule, asked in _mapping(path, RULES, profile.get(RULES)).items():
         key = f"{RULES}.{rule}"
         if rules and rule not in rules:
             hint = _meant(rule, rules) or f"allowed: {', '.join(sorted(rules))}"
             raise InputError(f"{path}: {key}: no such rule; {hint}")
-        found = default | _section(path, key, asked, resources)
-        requests[rule] = _request(path, rule, key, found)
-    return profile, requests
+        classes[rule] = default | _section(path, key, asked, resources)
+    return profile, classes
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -160,8 +173,11 @@ def _section(path: Path, key: str, value: Any, resources: Collection[str]) -> di
 
 
 def _mapping(path: Path, key: str, value: Any) -> dict[str, Any]:
+    """Keys and values, also as Snakemake's list of `KEY=VALUE`."""
     if value is None:
         return {}
+    if isinstance(value, list) and all("=" in str(word) for word in value):
+        value = dict(str(word).split("=", 1) for word in value)
     if not isinstance(value, dict):
         raise InputError(f"{path}: {key} = {value!r}; allowed: keys and values")
     return {str(name): found for name, found in value.items()}

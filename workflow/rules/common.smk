@@ -23,7 +23,7 @@ from rspo.rewards import NEED_JUDGE
 from rspo.slurm.faults import Controller, FailureLines, watch_queue
 from rspo.slurm.job import forward_requests
 from rspo.slurm.plugin import adapt
-from rspo.slurm.profile import PROFILE, read_profile
+from rspo.slurm.profile import PROFILE, read_classes
 from rspo.slurm.queue import require_no_jobs_in
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
@@ -144,7 +144,7 @@ def prepare_for_slurm():
     profile = Path(os.path.relpath(Path(workflow.basedir) / PROFILE))
     try:
         if profile.is_file():  # or another is used
-            read_profile(profile)
+            read_classes(profile)
         require_no_jobs_in(Path.cwd())
     except InputError as error:
         raise WorkflowError(str(error))
