@@ -11,6 +11,8 @@ import torch
 
 from rspo.training.stopping import REQUEST
 
+from . import slurm_cluster
+
 # As the `rspo` command does; with more threads, small tensors are slower and sums differ.
 torch.set_num_threads(1)
 
@@ -35,6 +37,14 @@ def small_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with contextlib.chdir(root):
         small_paper.make()
     return root
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest) -> Iterator[slurm_cluster.Cluster]:
+    """A real SLURM, with as many nodes as the test's module says in NODES."""
+    slurm_cluster.require_slurm()
+    with slurm_cluster.started(nodes=request.module.NODES) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

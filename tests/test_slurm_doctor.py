@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,7 @@ from . import slurm_cluster, slurm_world
 from .slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    slurm_cluster.require_slurm()
-    with slurm_cluster.started(nodes=2) as running:
-        yield running
+NODES = 2  # of the fixture `cluster`
 
 
 @pytest.fixture

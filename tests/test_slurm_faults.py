@@ -31,10 +31,11 @@ from rspo.policies.pretraining import make_base_policy
 from rspo.slurm.queue import jobs_in, require_no_jobs_in
 from rspo.training.local import train
 
-from . import slurm_cluster, slurm_world
+from . import slurm_world
 from .slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
+NODES = 3  # of the fixture `cluster`
 
 CELL = "small--rspo-pass--k4--n16--s0"
 POLICY = f"results/tiny/cells/{CELL}/policy"
@@ -50,13 +51,6 @@ TRAINING = {
 
 # Two minutes of training on an idle core.
 LONG_STEPS = 900
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    slurm_cluster.require_slurm()
-    with slurm_cluster.started(nodes=3) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

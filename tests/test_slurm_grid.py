@@ -6,23 +6,16 @@ About two and a half minutes on two idle cores, half of them the cell through ve
 import csv
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from . import slurm_cluster, slurm_world
+from . import slurm_world
 from .slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    slurm_cluster.require_slurm()
-    with slurm_cluster.started(nodes=3) as running:
-        yield running
+NODES = 3  # of the fixture `cluster`
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,20 +19,14 @@ from rspo.experiment import Experiment
 from rspo.files import read_json_lines
 from rspo.policies.pretraining import make_base_policy
 
-from . import slurm_cluster, slurm_world
+from . import slurm_world
 from .slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
+NODES = 2  # of the fixture `cluster`
 
 CELL = slurm_world.CELLS[1]
 STEPS = 3
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    slurm_cluster.require_slurm()
-    with slurm_cluster.started(nodes=2) as running:
-        yield running
 
 
 def make_project(folder: Path, nodes: int) -> Experiment:
