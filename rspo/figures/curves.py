@@ -144,9 +144,7 @@ def _draw_panel(axes: Axes, rows: Sequence[Row], methods: Sequence[Method]) -> N
         points = [row for row in rows if row["method"] == method.label]
         x, y, low, high = ([p[key] for p in points] for key in ("k", "estimate", "low", "high"))
         look = style.line(method)
-        axes.fill_between(
-            x, low, high, color=look["color"], alpha=0.07, linewidth=0, gid=method.label
-        )
+        style.band(axes, method, x, low, high, alpha=0.07)
         axes.plot(x, y, **look, zorder=height, gid=method.label)
         if any(point["seeds"] != 1 for point in points):
             lowest, highest = ([point[key] for point in points] for key in ("lowest", "highest"))

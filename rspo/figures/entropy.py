@@ -76,15 +76,7 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
         look = style.line(method)
         if any(row["seeds"] != 1 for row in points):
             lowest, highest = ([r[key] for r in points] for key in ("lowest", "highest"))
-            axes.fill_between(
-                steps,
-                lowest,
-                highest,
-                color=look["color"],
-                alpha=0.15,
-                linewidth=0,
-                gid=method.label,
-            )
+            style.band(axes, method, steps, lowest, highest)
         axes.plot(
             steps,
             [row["entropy"] for row in points],

@@ -86,15 +86,7 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
             places = [row[x] for row in points]
             if any(row["seeds"] != 1 for row in points):
                 lowest, highest = ([r[key] for r in points] for key in ("lowest", "highest"))
-                axes.fill_between(
-                    places,
-                    lowest,
-                    highest,
-                    color=look["color"],
-                    alpha=0.15,
-                    linewidth=0,
-                    gid=method.label,
-                )
+                style.band(axes, method, places, lowest, highest)
             axes.plot(
                 places,
                 [row["smoothed"] for row in points],

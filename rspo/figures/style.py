@@ -131,6 +131,19 @@ def line(method: Method) -> dict[str, Any]:
     }
 
 
+def band(
+    axes: Axes,
+    method: Method,
+    x: Sequence[Any],
+    low: Sequence[Any],
+    high: Sequence[Any],
+    alpha: float = 0.15,
+) -> None:
+    """What lies between two lines of a method, numbers of its rows, in its colour."""
+    colour = line(method)["color"]
+    axes.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0, gid=method.label)
+
+
 def _family(objective: str) -> Family:
     if objective in _FAMILIES:
         return _FAMILIES[objective]
