@@ -27,8 +27,8 @@ from rspo.slurm.profile import PROFILE, read_classes
 from rspo.slurm.queue import require_no_jobs_in
 from rspo.status import follow
 from snakemake.exceptions import WorkflowError
-from snakemake.jobs import Job
 from snakemake.logging import logger
+from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake.settings.enums import Quietness
 from snakemake.settings.types import DeploymentMethod
 
@@ -65,9 +65,10 @@ if "SLURM_JOB_ID" in os.environ:
     forward_requests()
     shell.prefix("set -euo pipefail; trap '' USR1; ")
 
-# A preview words every job, also where the profile then drops the words: a third of its time.
+# A preview goes through the jobs as a run would, to word each of them, also where the profile then
+# drops the words: half of its time.
 if workflow.output_settings.dryrun and Quietness.RULES in (workflow.output_settings.quiet or ()):
-    Job.log_info = lambda job, **_: None
+    JobScheduler.schedule = lambda scheduler: True
     gc.disable()  # and ends before there is garbage worth a search
 
 # The same options for every `rspo` command. They are no params: which files a change remakes is
