@@ -150,6 +150,11 @@ class Experiment:
         config = self.config
         return config.verl.nodes if config.engine == "verl" and config.verl is not None else 1
 
+    @property
+    def trains_on_gpus(self) -> bool:
+        config = self.config
+        return config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"
+
     # --- data sets ---------------------------------------------------------------------------
 
     @cached_property

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 from rspo.experiment import BASE, Experiment
 from rspo.files import fingerprint, is_taken, provenance_path
@@ -61,10 +62,10 @@ def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
 
 def _is_evaluated(experiment: Experiment, policy: str) -> bool:
     """Whether all curves are there, and of this policy, not of one before it."""
-    suites = [suite for name, suite in experiment.evaluations if name == policy]
-    curves = [experiment.curves(policy, suite) for suite in suites]
     try:
         trained = experiment.policy(policy).stat().st_mtime
+        suites = [suite for name, suite in experiment.evaluations if name == policy]
+        curves = [experiment.curves(policy, suite) for suite in suites]
         return all(file.stat().st_mtime >= trained for file in curves)
     except FileNotFoundError:
         return False
@@ -74,9 +75,8 @@ def is_stale(experiment: Experiment, policy: str) -> bool:
     """Whether a cell's policy was made with other settings, as its provenance note says."""
     if policy not in experiment.cells:
         return False
-    note = provenance_path(experiment.policy(policy))
     try:
-        made_with = json.loads(note.read_text())["settings"]["settings"]
+        made_with = _note(provenance_path(experiment.policy(policy)))["settings"]["settings"]
     except (OSError, ValueError, KeyError, TypeError):  # nobody says
         return False
     return fingerprint(made_with) != experiment.settings_hash("train", policy)
@@ -103,7 +103,7 @@ class _Times:
         self.per_cost: dict[str, list[float]] = {}
         evaluations = []
         for policy in experiment.policies:
-            if seconds := _wall_seconds(experiment.folder(policy) / "policy.provenance.json"):
+            if seconds := _wall_seconds(provenance_path(experiment.policy(policy))):
                 kind, cost = self._cost(policy)
                 self.per_cost.setdefault(kind, []).append(seconds / cost)
             if _is_evaluated(experiment, policy):
@@ -130,15 +130,19 @@ class _Times:
 
 def _wall_seconds(note: Path) -> float | None:
     try:
-        return _read_wall_seconds(note, note.stat().st_mtime_ns)
+        return float(_note(note)["wall_seconds"])
     except (OSError, ValueError, KeyError):
         return None
 
 
+def _note(path: Path) -> Any:
+    return _read_note(path, path.stat().st_mtime_ns)
+
+
 @cache
-def _read_wall_seconds(note: Path, changed: int) -> float:
+def _read_note(path: Path, changed: int) -> Any:
     """Hundreds of notes are asked for with every line, of which hardly any is new."""
-    return float(json.loads(note.read_text())["wall_seconds"])
+    return json.loads(path.read_text())
 
 
 def ending(all_standings: list[Standing]) -> str:

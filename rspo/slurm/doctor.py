@@ -96,7 +96,7 @@ def _config(experiment: Experiment) -> Iterator[str]:
     """What would stop every training job at its start."""
     config = experiment.config
     judge = config.xverify if config.verifier in NEED_JUDGE else None
-    if _trains_on_gpus(experiment) and judge is not None and judge.url is None:
+    if experiment.trains_on_gpus and judge is not None and judge.url is None:
         yield (
             f"config/{experiment.scale}.yaml: xverify.url is null: training needs the address of a "
             "judge that runs already (the policy has all GPUs of its job); or set verifier: "
@@ -104,15 +104,10 @@ def _config(experiment: Experiment) -> Iterator[str]:
         )
 
 
-def _trains_on_gpus(experiment: Experiment) -> bool:
-    config = experiment.config
-    return config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"
-
-
 def _no_gpus(experiment: Experiment, requests: dict[str, Request]) -> Iterator[str]:
     """Classes that run models on GPUs and ask for none; their entry may be missing."""
     needing = {}
-    if _trains_on_gpus(experiment):
+    if experiment.trains_on_gpus:
         rule = "train_on_nodes" if experiment.nodes > 1 else "train"
         needing[rule] = "training (verl.device: cuda)"
     if experiment.config.sampler == "vllm":
@@ -162,7 +157,7 @@ def _reasons_for_no_gpu(experiment: Experiment) -> dict[str, str]:
     """By rule, where a class that the profile may give GPUs has no use for them."""
     config = experiment.config
     reasons: dict[str, str] = {}
-    if not _trains_on_gpus(experiment):
+    if not experiment.trains_on_gpus:
         engine = "engine: local" if config.engine == "local" else "verl.device: cpu"
         reason = f"training runs on CPUs ({engine}); its line can go"
         reasons |= {"train": reason, "train_on_nodes": reason}

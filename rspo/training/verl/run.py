@@ -164,9 +164,8 @@ def _as_text(config: "DictConfig") -> str:
 def _require_a_judge(experiment: Experiment) -> None:
     """Raises: InputError if a judge model would have to start on a GPU that the policy has."""
     config = experiment.config
-    on_gpus = config.verl is not None and config.verl.device == "cuda"
     judge = config.xverify if config.verifier in NEED_JUDGE else None
-    if on_gpus and judge is not None and judge.url is None:
+    if experiment.trains_on_gpus and judge is not None and judge.url is None:
         raise InputError(
             f"verifier = {config.verifier!r} needs xverify.url in training, the address of a "
             "server on another GPU: the policy has all those of this job"
