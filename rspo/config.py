@@ -3,7 +3,6 @@
 Values and their sources stand in config/tiny.yaml and config/paper.yaml.
 """
 
-import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +20,7 @@ from pydantic import (
 )
 
 from rspo.datasets.generated import LARGER, LARGER_FAMILIES
-from rspo.errors import InputError
+from rspo.errors import InputError, did_you_mean
 from rspo.objectives import OBJECTIVES
 from rspo.policies.templates import TEMPLATES
 from rspo.rewards import NEED_JUDGE
@@ -559,11 +558,9 @@ def _explain(problem: Any, overrides: Mapping[str, Any]) -> str:
     origin = " (given on the command line)" if location and location[0] in overrides else ""
     if problem["type"] == "extra_forbidden":
         allowed = _keys_at(location[:-1])
-        close = difflib.get_close_matches(str(location[-1]), allowed, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        return (
-            f"unknown key {key} = {problem['input']!r}{origin}{hint}; allowed: {', '.join(allowed)}"
-        )
+        hints = [did_you_mean(str(location[-1]), allowed), f"allowed: {', '.join(allowed)}"]
+        found = f"unknown key {key} = {problem['input']!r}{origin}"
+        return "; ".join([found, *filter(None, hints)])
     if problem["type"] == "missing":
         return f"{key} is missing{origin}"
     message = problem["msg"].removeprefix("Value error, ")

@@ -5,14 +5,14 @@ for cell in experiment.cells:
     print(cell.name, experiment.policy(cell.name))
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rspo.config import Comparison, Config, DataSet, load_config
-from rspo.errors import InputError
+from rspo.errors import InputError, did_you_mean
 from rspo.files import fingerprint
 from rspo.settings import settings
 
@@ -133,9 +133,9 @@ class Experiment:
 
     def cell(self, name: str) -> Cell:
         if name not in self.cells:
-            raise InputError(
-                f"no cell {name!r} in config/{self.scale}.yaml; {_near(name, self.cells)}"
-            )
+            meant = did_you_mean(name, self.cells, at_most=3, cutoff=0.3)
+            hint = meant or "see `rspo status` for the names"
+            raise InputError(f"no cell {name!r} in config/{self.scale}.yaml; {hint}")
         return self.cells[name]
 
     def model_of(self, policy: str) -> str:
@@ -313,10 +313,3 @@ class Experiment:
 
     def gradients(self, policy: str) -> Path:
         return self.folder(policy) / "gradients.parquet"
-
-
-def _near(name: str, names: Iterable[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.3)
-    return f"did you mean {' or '.join(close)}?" if close else "see `rspo status` for the names"

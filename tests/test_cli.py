@@ -51,7 +51,7 @@ def test_a_malformed_override_is_named(item: str) -> None:
     ("command", "message"),
     [
         (["train", "small--rspo-pass--k5--n16--s0"], "did you mean small--rspo-pass--k"),
-        (["train", CELL, "--set", "trainin.steps=5"], "did you mean 'training'?"),
+        (["train", CELL, "--set", "trainin.steps=5"], "did you mean training?"),
         (["train", CELL, "--scale", "hugh"], "config/hugh.yaml: no such config file"),
         (["train", CELL, "--set", "engine=verl"], "small--base/policy: no such policy"),
         (["train", CELL], "small--base/policy: no such policy; `rspo pretrain small` makes it"),

@@ -150,7 +150,7 @@ def test_more_seeds_add_cells(planning: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ("sedes=3", "unknown key sedes = 3 (given on the command line); did you mean 'seeds'?"),
+        ("sedes=3", "unknown key sedes = 3 (given on the command line); did you mean seeds?"),
         ("scale=papre", "config/papre.yaml: no such config file; scales here: paper, tiny"),
         ("training={stepz: 3}", "unknown key training.stepz"),
         ("mirror=no/where", "mirror = no/where: no such folder"),

@@ -17,13 +17,12 @@ formulas alone. The CSV is `numbers` as it stands, so picture and CSV cannot dif
 Importing this package imports neither numpy nor matplotlib: the Snakefile reads it to plan.
 """
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rspo.errors import InputError
+from rspo.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from rspo.experiment import Experiment
@@ -346,9 +345,8 @@ def named(figures: Mapping[str, Figure], name: str) -> Figure:
     Raises: InputError for an unknown name.
     """
     if name not in figures:
-        close = difflib.get_close_matches(name, figures, n=1)
-        hint = f"; did you mean {close[0]}?" if close else ""
-        raise InputError(f"no figure {name!r}{hint}; has {', '.join(figures)}")
+        hints = [did_you_mean(name, figures), f"has {', '.join(figures)}"]
+        raise InputError("; ".join([f"no figure {name!r}", *filter(None, hints)]))
     return figures[name]
 
 

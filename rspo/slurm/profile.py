@@ -1,6 +1,5 @@
 """slurm/config.yaml as `rspo plan` and `rspo doctor` read it: what each class of jobs asks for."""
 
-import difflib
 import math
 import re
 import shlex
@@ -11,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from rspo.errors import InputError
+from rspo.errors import InputError, did_you_mean
 
 PROFILE = Path("slurm") / "config.yaml"
 DEFAULT = "default-resources"  # the class of every rule that is not named
@@ -104,7 +103,7 @@ def read_classes(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, dict[s
     for rule, asked in _mapping(path, RULES, profile.get(RULES)).items():
         key = f"{RULES}.{rule}"
         if rules and rule not in rules:
-            hint = _meant(rule, rules) or f"allowed: {', '.join(sorted(rules))}"
+            hint = did_you_mean(rule, rules) or f"allowed: {', '.join(sorted(rules))}"
             raise InputError(f"{path}: {key}: no such rule; {hint}")
         classes[rule] = default | _section(path, key, asked, resources)
     return profile, classes
@@ -129,7 +128,7 @@ def _check_options(path: Path, profile: Mapping[str, Any]) -> None:
     options = _options()
     for key, value in profile.items():
         if key not in options and not (key.startswith("slurm-") and "slurm-qos" not in options):
-            hint = _meant(key, options) or "snakemake --help has all"
+            hint = did_you_mean(key, options) or "snakemake --help has all"
             raise InputError(f"{path}: {key} = {value!r}: snakemake has no such option; {hint}")
     for key in _NUMBERS:
         if profile.get(key) is not None and (key, profile[key]) != ("jobs", "unlimited"):
@@ -165,7 +164,7 @@ def _section(path: Path, key: str, value: Any, resources: Collection[str]) -> di
     for name, amount in found.items():
         if name not in resources:
             allowed = f"allowed: {', '.join(sorted(resources))}; sbatch's options go in slurm_extra"
-            hint = _meant(name, resources) or allowed
+            hint = did_you_mean(name, resources) or allowed
             raise InputError(f"{path}: {key}.{name} = {amount!r}: no such resource; {hint}")
         if isinstance(amount, list | dict):
             raise InputError(f"{path}: {key}.{name} = {amount!r}; allowed: a number or a text")
@@ -181,12 +180,6 @@ def _mapping(path: Path, key: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"{path}: {key} = {value!r}; allowed: keys and values")
     return {str(name): found for name, found in value.items()}
-
-
-def _meant(name: str, allowed: Collection[str]) -> str:
-    """A question; empty if no name is close."""
-    close = difflib.get_close_matches(name, sorted(allowed), n=1)
-    return f"did you mean {close[0]}?" if close else ""
 
 
 def _request(path: Path, rule: str, key: str, found: Mapping[str, Any]) -> Request:
