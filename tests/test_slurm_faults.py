@@ -1,8 +1,7 @@
 """What goes wrong on a cluster, done to a real SLURM: one clear line, and nothing is lost.
 
 Every test trains one cell through `snakemake --profile slurm`, disturbs it after its first
-checkpoint, and holds its curves against those of a run that nobody disturbed, bit for bit. All of
-them together take about seven minutes on two cores.
+checkpoint, and holds its curves against those of a run that nobody disturbed, bit for bit.
 """
 
 import json
