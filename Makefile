@@ -34,8 +34,8 @@ setup-gpu: ## make .venv for NVIDIA GPUs instead: Linux x86-64, Python 3.12, CUD
 demo: setup ## the tiny paper from nothing: every cell, table and figure
 	@$(WITH_VENV) $(BIN)/snakemake all $(ARGS)
 
-test: setup-verl ## run the tests, two at a time
-	@$(WITH_VENV) $(BIN)/pytest -n 2 --dist worksteal $(ARGS)
+test: setup-verl ## run the tests
+	@$(WITH_VENV) $(BIN)/pytest $(ARGS)
 
 check: setup-verl ## formatting, lint and types, changing nothing
 	@$(BIN)/ruff check .

@@ -22,6 +22,7 @@ from rspo.errors import InputError
 from rspo.slurm.job import host_name, name_of_this_job, this_job
 from rspo.usage import Usage, total, usage_so_far
 
+UNCOMMITTED = "+changes"  # behind a commit that lacks some of the code
 LOCK = ".lock"  # in a folder that one process at a time may work in
 # SLURM gives up a node that does not answer, and its job starts elsewhere: the node's processes may
 # live on, and a file server keeps the locks of a host that is gone until their lease ends, which is
@@ -282,18 +283,31 @@ def write_provenance(
     write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
 
 
+@cache
 def code_version() -> str:
-    """Version and, in a checkout, commit of this code."""
-    return " ".join(filter(None, (rspo.__version__, _git_commit())))
+    """Version and commit of this code, and a digest of it where no commit has it."""
+    commit = _git_commit()
+    committed = commit and not commit.endswith(UNCOMMITTED)
+    return " ".join(filter(None, (rspo.__version__, commit, "" if committed else _source_digest())))
+
+
+def _source_digest() -> str:
+    root = Path(__file__).parent
+    sources = sorted(path.relative_to(root) for path in root.rglob("*.py"))
+    return fingerprint([(str(path), (root / path).read_text()) for path in sources])[:12]
 
 
 @cache
 def _git_commit() -> str:
-    """Commit of the installed source, with `+changes` if it differs; empty outside a checkout."""
+    """Commit of the installed source, with UNCOMMITTED if it differs; empty outside a checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40"]
     try:
         done = subprocess.run(
-            [*command, "--dirty=+changes"], capture_output=True, text=True, timeout=10, check=False
+            [*command, f"--dirty={UNCOMMITTED}"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -7,14 +7,15 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rspo.rewards import NEED_JUDGE
-from rspo.rewards.mathematics import RULES
+from rspo.rewards import NEED_JUDGE, exact, mathematics
 from rspo.training.verl.deciding import deciding
 
 if TYPE_CHECKING:
     from rspo.experiment import Experiment
 
 Settings = dict[str, Any]
+# Of the verifiers that are code of ours: scores know it by these numbers.
+RULES = {"exact": exact.RULES, "math_verify": mathematics.RULES, "cascade": mathematics.RULES}
 
 
 def settings(experiment: "Experiment", step: str, name: str = "") -> Settings:
@@ -33,8 +34,8 @@ def verifier_settings(experiment: "Experiment | None", verifier: str) -> Setting
         experiment: says which judge, to the verifiers that need one.
     """
     found: Settings = {"verifier": verifier}
-    if verifier in ("math_verify", "cascade"):
-        found["rules"] = RULES
+    if verifier in RULES:
+        found["rules"] = RULES[verifier]
     xverify = experiment.config.xverify if experiment else None
     if verifier in NEED_JUDGE and xverify is not None:
         keys = {"prompt", "model", "revision", "server_arguments"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.errors import InputError
-from rspo.files import digest, provenance_path
+from rspo.files import UNCOMMITTED, digest, provenance_path
 
 _KEYS = (
     *("digest", "command", "settings", "settings_hash", "inputs"),
@@ -181,8 +181,8 @@ def _maker(made: Made) -> str:
         return ": no provenance note"
     note = made.note
     commit = note["git_commit"][:_SHOWN] or "unknown"
-    if note["git_commit"].endswith("+changes"):
-        commit += "+changes"
+    if note["git_commit"].endswith(UNCOMMITTED):
+        commit += UNCOMMITTED
     return (
         f": {made.step}, settings {note['settings_hash']}, commit {commit}, "
         f"{note['written']} on {note['host']}"

@@ -13,6 +13,7 @@ from rspo.errors import InputError
 from rspo.experiment import Cell, Experiment
 from rspo.objectives import OBJECTIVES
 from rspo.rewards import VERIFIERS
+from rspo.settings import RULES
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -261,7 +262,7 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
         return experiment.settings_hash("score"), experiment.settings_hash("train", cell)
 
     before = settings()
-    monkeypatch.setattr("rspo.settings.RULES", -1)
+    monkeypatch.setitem(RULES, "math_verify", -1)
     assert settings()[0] != before[0]
     assert settings()[1] == before[1]
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from rspo.files import fingerprint
 from rspo.rewards import is_correct
+from rspo.settings import RULES
 
 from .attacks import boxed
 
@@ -546,3 +548,23 @@ def test_several_boxes() -> None:
     ]
     found = is_correct([response for response, _, _ in rows], [answer for _, answer, _ in rows])
     assert found == [right for _, _, right in rows]
+
+
+CODE = {
+    "exact": ["exact.py", "extraction.py"],
+    "math_verify": ["mathematics/*.py", "extraction.py", "worker.py"],
+}
+DIGESTS = {("exact", 1): "a252e6683259", ("math_verify", 2): "5d2f2a175ae7"}
+
+
+@pytest.mark.parametrize("verifier", CODE)
+def test_a_change_of_the_rules_has_a_number_of_its_own(verifier: str) -> None:
+    """Scores know the rules by their number alone: one that was forgotten leaves old verdicts.
+
+    Fails after every change of this code. If it changes a verdict, raise the verifier's RULES; in
+    any case, write the new digest here.
+    """
+    folder = ROOT / "rspo" / "rewards"
+    files = sorted({file for pattern in CODE[verifier] for file in folder.glob(pattern)})
+    digest = fingerprint([file.read_text() for file in files])
+    assert DIGESTS[verifier, RULES[verifier]] == digest

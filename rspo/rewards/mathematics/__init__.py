@@ -13,4 +13,4 @@ symbolic     math-verify, for what these do not read
 Only worker processes import this package (`rspo.rewards.workers`): comparing can take for ever.
 """
 
-RULES = 1  # raise it when a verdict changes: scores are then made anew
+RULES = 2  # raise it when a verdict changes: scores are then made anew

@@ -52,7 +52,9 @@ _ORDINALS = ("th", "st", "nd", "rd")
 _WORDS_WITH_MEANING = (
     "or and not no nor neither either if unless when except but then else than to from between "
     "of off over by times plus minus divided multiplied squared cubed half third quarter double "
-    "twice triple dozen score gross googol lakh crore pi factorial root reciprocal inverse "
+    "doubled tripled quadrupled halved negated twice triple dozen score gross "
+    "googol googolplex myriad lakh crore kilo mega giga milli bn mn tn mille permille ty teen pi "
+    "factorial root reciprocal inverse "
     "opposite halve third fourth fifth ninth mod modulo base "
     "less more least most at about around approximately maybe possibly wrong incorrect false "
     "undefined negative positive any all every some none without greater smaller increasing "
@@ -111,7 +113,7 @@ def has_meaning(word: str) -> bool:
         word.removesuffix("s").removesuffix("ieth") + "y",
     }
     stems |= {word.removesuffix(ending) for ending in _ENDINGS}
-    return not stems.isdisjoint(_MEANINGFUL)
+    return not stems.isdisjoint(_MEANINGFUL) or word.removesuffix("s").endswith("illion")
 
 
 def is_known(word: str) -> bool:

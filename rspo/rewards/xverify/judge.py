@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,10 @@ from rspo.rewards.xverify.server import Server, serving
 from rspo.rewards.xverify.store import VerdictStore
 
 _log = logging.getLogger(__name__)
+# How the chat templates of Qwen, Llama, GLM, InternLM and Gemma mark turns. A server reads such a
+# mark as the token itself, also inside of a message: a response could end its own question, write
+# the judge's reply and earn a reward with it.
+_CONTROL_TOKEN = re.compile(r"<(?=\||/?(?:s|bos|eos|start_of_turn|end_of_turn)>)")
 
 
 class XVerify:
@@ -79,10 +84,11 @@ class XVerify:
             verdict that it gave is on disk by then.
         """
         prompts = [
-            # What no UTF-8 can hold, such as half a surrogate pair, is no part of any answer.
-            self._template.format(question=question, output=response, answer=" or ".join(forms))
-            .encode(errors="replace")
-            .decode()
+            self._template.format(
+                question=_as_text(question),
+                output=_as_text(response),
+                answer=_as_text(" or ".join(forms)),
+            )
             for question, response, forms in zip(questions, responses, answers, strict=True)
         ]
         keys = [self._key(prompt) for prompt in prompts]
@@ -137,3 +143,9 @@ class XVerify:
             server = serving(self._settings, self._server_log, self._folder)
             self._server = self._stack.enter_context(server)
         return self._server.url, str(self._server.socket), self._server.check
+
+
+def _as_text(text: str) -> str:
+    """What the judge reads as text: no control token, and nothing that UTF-8 cannot hold."""
+    # Half a surrogate pair, say, is no part of any answer.
+    return _CONTROL_TOKEN.sub("< ", text).encode(errors="replace").decode()
