@@ -193,10 +193,10 @@ class HubModel(Section):
 
 
 class Expected(Section):
-    """What a model's cells should take; for `rspo plan` alone, and decides nothing."""
+    """What a model's cells should take; for `rspo plan` and `rspo doctor`, and decides nothing."""
 
     parameters: float = Field(gt=0)
-    training_hours: float = Field(gt=0)  # of one cell, on one node
+    step_seconds: float = Field(gt=0)  # of training a cell, on one node
     tokens_per_second: float = Field(gt=0)  # sampled on one GPU
 
 

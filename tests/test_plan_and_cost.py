@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 
 from rspo.cost import cost_table, write_cost_table
 from rspo.errors import InputError
+from rspo.files import write_provenance
 from rspo.slurm.cluster import Nodes
-from rspo.slurm.plan import plan, text
+from rspo.slurm.plan import plan, room, text
 from rspo.slurm.profile import read_classes, read_profile
 from rspo.training.progress import Progress, usage_before
 
@@ -31,10 +33,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_paper_is_3200_gpu_hours_of_training(here: Path) -> None:
     found = plan(paper_scale.load(here))
     assert found.cells == 25
-    assert found.cell_hours == [16] * 25
+    assert found.cell_hours == pytest.approx([16] * 25, rel=1e-3)
     assert found.cell_gpus == 8
     assert found.training_jobs == 25
     assert "25 cells on 8 GPUs: 3,200 GPU-hours, 16 h the longest" in text(paper_scale.load(here))
+
+
+def test_fewer_steps_are_fewer_hours(here: Path) -> None:
+    found = plan(paper_scale.load(here, training={"steps": 58}))
+    assert found.cell_hours == pytest.approx([1.6] * 25, rel=1e-3)
 
 
 def test_a_time_limit_makes_several_jobs_of_a_cell(here: Path) -> None:
@@ -58,7 +65,7 @@ def test_a_time_limit_is_told_in_hours_or_minutes(here: Path, limit: str, said: 
 def test_several_nodes_are_counted(here: Path) -> None:
     found = plan(paper_scale.load(here, verl={"nodes": 2}))
     assert found.cell_gpus == 16
-    assert found.cell_hours == [8] * 25  # the same GPU-hours, at best
+    assert found.cell_hours == pytest.approx([8] * 25, rel=1e-3)  # the same GPU-hours, at best
 
 
 def test_scoring_is_told_with_the_gpus_that_it_holds(here: Path) -> None:
@@ -71,6 +78,30 @@ def test_scoring_is_told_with_the_gpus_that_it_holds(here: Path) -> None:
 def test_a_node_has_gpus_of_a_type_or_of_any(kind: str | None, gpus: int) -> None:
     nodes = Nodes("gpu", 3, None, 1000, 64, {"h800": 8, "a100": 2})
     assert nodes.gpus_of(kind) == gpus
+
+
+@pytest.mark.parametrize(
+    ("partition", "kind", "gpus", "jobs"),
+    [
+        ("long", "h800", 8, 2),  # the nodes with a100 have too few
+        ("long", None, 1, 20),
+        ("long", "h800", 3, 4),  # two on a node, two GPUs left
+        ("short", "h800", 8, 3),
+        (None, "h800", 8, 3),  # one of the partitions, whichever: not both
+        ("long", None, 0, 4),
+        ("cpu", None, 8, 0),
+    ],
+)
+def test_a_cluster_has_room_for_so_many_jobs_at_a_time(
+    here: Path, partition: str | None, kind: str | None, gpus: int, jobs: int
+) -> None:
+    nodes = [
+        Nodes("long", 2, None, 1000, 64, {"h800": 8}),
+        Nodes("long", 2, None, 1000, 64, {"a100": 2}),
+        Nodes("short", 3, None, 1000, 64, {"h800": 8}),
+    ]
+    request = replace(read_profile()[1]["train"], partition=partition, gpu_type=kind, gpus=gpus)
+    assert room(nodes, request) == jobs
 
 
 def test_disk_is_what_policies_checkpoints_and_texts_take(here: Path) -> None:
@@ -92,6 +123,21 @@ def test_what_is_there_is_not_planned_again(here: Path) -> None:
     sample.touch()
     found = plan(experiment)
     assert (found.cells, found.samplings) == (24, 2 * (27 * 5 + 8 * 2) - 1)
+
+
+def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Path) -> None:
+    experiment = paper_scale.load(here)
+    name = "qwen2.5-math-1.5b--rspo-pass--k2--n16--s0"
+    experiment.policy(name).mkdir(parents=True)
+    sample = experiment.samples(name, "math500", 0)
+    sample.parent.mkdir(parents=True)
+    sample.touch()
+    before = plan(experiment)
+    write_provenance(experiment.policy(name), {"settings": experiment.settings("train", name)})
+    assert plan(experiment) == before
+    changed = paper_scale.load(here, training={"ppo_clip": 0.1})
+    found = plan(changed)
+    assert (found.cells, found.samplings) == (before.cells + 1, before.samplings + 1)
 
 
 def test_without_an_estimate_only_jobs_are_told(here: Path) -> None:

@@ -175,9 +175,8 @@ def _seconds_to_stop(experiment: Experiment) -> int:
     """What the slowest cell may take, as far as `models.<name>.expected` tells."""
     models = {experiment.model_of(name) for name in experiment.cells}
     known = [found for name in models if (found := experiment.config.models[name].expected)]
-    steps = experiment.config.training.steps
     needed = [
-        STEPS * model.training_hours * 3600 / steps
+        STEPS * model.step_seconds
         + checkpoint_bytes(model.parameters) / CHECKPOINT_BYTES_PER_SECOND
         for model in known
     ]

@@ -2,7 +2,7 @@
 
 From `models.<name>.expected` and slurm/config.yaml, for what is not there yet:
 
-    training    a cell's hours times the GPUs that its job asks for; on several nodes as many times
+    training    a cell's steps times the GPUs that its job asks for; on several nodes as many times
                 faster, which is a lower bound
     evaluation  every response as long as it may be, at the model's tokens per second on one GPU: an
                 upper bound
@@ -12,13 +12,18 @@ From `models.<name>.expected` and slurm/config.yaml, for what is not there yet:
 """
 
 import math
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from rspo.config import Expected
 from rspo.errors import InputError
 from rspo.experiment import Experiment
-from rspo.slurm.cluster import Slurm
+from rspo.slurm.cluster import Nodes, Slurm
 from rspo.slurm.profile import DEFAULT, Request, read_profile
+from rspo.status import is_stale
 from rspo.training.verl import disk
 
 TOKEN_BYTES = 4
@@ -55,16 +60,21 @@ def plan(experiment: Experiment) -> Plan:
     """
     _, requests = read_profile()
     request = _training_request(experiment, requests)
-    cells = [name for name in experiment.cells if not experiment.policy(name).is_dir()]
+    cells = [name for name in experiment.cells if _is_to_train(experiment, name)]
     blocks = [
         (policy, benchmark, block)
         for policy, suite in experiment.evaluations
         for benchmark in experiment.benchmarks_of(suite)
         for block in experiment.blocks
     ]
-    drawn = [block for block in blocks if not experiment.samples(*block).is_file()]
-    scored = [block for block in blocks if not experiment.scores(*block).is_file()]
-    curves = [pair for pair in experiment.evaluations if not experiment.curves(*pair).is_file()]
+
+    def missing(of: Callable[..., Path], places: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What is not there yet, and what is of a policy that is to be trained again."""
+        anew = set(cells)
+        return [place for place in places if place[0] in anew or not of(*place).is_file()]
+
+    drawn, scored = missing(experiment.samples, blocks), missing(experiment.scores, blocks)
+    curves = missing(experiment.curves, experiment.evaluations)
     prepared = [name for name in experiment.data_sets if not experiment.problems(name).is_file()]
     models = [_expected(experiment, name) for name in cells]
     known = [model for model in models if model is not None]
@@ -73,7 +83,7 @@ def plan(experiment: Experiment) -> Plan:
     return Plan(
         len(cells),
         request.gpus * experiment.nodes,
-        [model.training_hours / experiment.nodes for model in known] if all_known else None,
+        [_training_hours(experiment, model) for model in known] if all_known else None,
         request.minutes / 60 if request.minutes else None,
         len(drawn),
         [count / model.tokens_per_second / 3600 for model, count in tokens if model is not None]
@@ -90,6 +100,14 @@ def plan(experiment: Experiment) -> Plan:
         if all_known
         else None,
     )
+
+
+def _is_to_train(experiment: Experiment, cell: str) -> bool:
+    return not experiment.policy(cell).is_dir() or is_stale(experiment, cell)
+
+
+def _training_hours(experiment: Experiment, model: Expected) -> float:
+    return experiment.config.training.steps * model.step_seconds / 3600 / experiment.nodes
 
 
 def _training_request(experiment: Experiment, requests: dict[str, Request]) -> Request:
@@ -115,7 +133,7 @@ def _tokens(experiment: Experiment, benchmark: str) -> int:
 def text(experiment: Experiment) -> str:
     """The plan in lines for a person; with the wall time on this cluster, if there is one."""
     found = plan(experiment)
-    nodes = _nodes_for_training(experiment) if Slurm.is_here() else None
+    at_a_time = _cells_at_a_time(experiment) if Slurm.is_here() else None
     lines = [
         f"scale {experiment.scale}, what is not there yet:",
         _training(found),
@@ -125,7 +143,6 @@ def text(experiment: Experiment) -> str:
         f"without a model  {found.tables} jobs: data sets and curves",
     ]
     if found.cell_hours:
-        at_a_time = None if nodes is None else nodes // experiment.nodes
         lines.append(_wall_time(found.cell_hours, at_a_time))
     if found.policy_bytes is not None and found.checkpoint_bytes is not None:
         lines.append(
@@ -144,7 +161,7 @@ def _training(found: Plan) -> str:
     jobs = ""
     if found.cells and found.limit_hours:
         jobs = f", {found.training_jobs} jobs of at most {_limit(found.limit_hours)}"
-    return f"{line}: {hours:,.0f} GPU-hours, {longest:g} h the longest{jobs}"
+    return f"{line}: {hours:,.0f} GPU-hours, {longest:.3g} h the longest{jobs}"
 
 
 def _limit(hours: float) -> str:
@@ -162,12 +179,12 @@ def _evaluation(found: Plan) -> str:
 
 
 def _wall_time(hours: list[float], at_a_time: int | None) -> str:
-    """Cells do not wait for each other: as many train at a time as there are nodes for."""
+    """Cells do not wait for each other: as many train at a time as there is room for."""
     one, most = sum(hours), max(hours)
     line = f"training takes   {_days(one)} with one cell at a time, {_days(most)} with all at once"
     if at_a_time:
         most = max(most, one / at_a_time)
-        line += f"; on this cluster, which has nodes for {at_a_time} at a time, {_days(most)}"
+        line += f"; on this cluster, which has room for {at_a_time} at a time, {_days(most)}"
     return f"{line}; time in the queue comes on top"
 
 
@@ -175,19 +192,21 @@ def _days(hours: float) -> str:
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.1f} days"
 
 
-def _nodes_for_training(experiment: Experiment) -> int | None:
-    """Nodes that can take a training job of slurm/config.yaml; None if no SLURM answers."""
+def _cells_at_a_time(experiment: Experiment) -> int | None:
+    """As many as a cluster without other jobs has room for; None if no SLURM answers."""
     _, requests = read_profile()
     try:
-        return _nodes_for(_training_request(experiment, requests))
+        return room(Slurm().nodes, _training_request(experiment, requests)) // experiment.nodes
     except InputError:
         return None
 
 
-def _nodes_for(request: Request) -> int:
-    return sum(
-        nodes.count
-        for nodes in Slurm().nodes
-        if request.partition in (None, nodes.partition)
-        and nodes.gpus_of(request.gpu_type) >= request.gpus
-    )
+def room(nodes: Sequence[Nodes], request: Request) -> int:
+    """How many such jobs of one node fit at a time."""
+    by_partition: Counter[str] = Counter()
+    for alike in nodes:
+        if request.partition in (None, alike.partition):
+            of_a_node = alike.gpus_of(request.gpu_type) // request.gpus if request.gpus else 1
+            by_partition[alike.partition] += alike.count * of_a_node
+    # Where the request names none, it is one of them; a node may stand in several.
+    return max(by_partition.values(), default=0)
