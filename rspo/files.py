@@ -20,7 +20,7 @@ from typing import IO, Any
 import rspo
 from rspo.errors import InputError
 from rspo.slurm.job import host_name, name_of_this_job, this_job
-from rspo.usage import Usage, total, usage_so_far
+from rspo.usage import Usage, less, total, usage_so_far
 
 UNCOMMITTED = "+changes"  # behind a commit that lacks some of the code
 LOCK = ".lock"  # in a folder that one process at a time may work in
@@ -242,6 +242,7 @@ def write_provenance(
     gpu_seconds: float = 0.0,
     notes: Mapping[str, Any] | None = None,
     earlier: Iterable[Usage] = (),
+    already: Usage | None = None,
 ) -> None:
     """Write `<path>.provenance.json`: who made the file or folder `path`, when and from what.
 
@@ -251,13 +252,15 @@ def write_provenance(
         gpu_seconds: of this process; a SLURM job's are all GPUs that it holds, as long as it runs.
         notes: what else a reader should know, such as which rows were left out.
         earlier: processes that worked on it before and were killed or stopped; they count too.
+        already: what this process had used when it began with this file; it does not count.
 
     It stands beside the file, not in it, because it names host and seconds: the file itself stays
     byte for byte the same for the same settings.
 
     Raises: OSError if `path` or an input is not there.
     """
-    used = [*earlier, usage_so_far(gpu_seconds)]
+    own = usage_so_far(gpu_seconds)
+    used = [*earlier, less(own, already) if already else own]
     everything = total(used)
     job = this_job()
     note = {

@@ -9,8 +9,9 @@ import pytest
 from rspo.errors import InputError
 from rspo.evaluation.score import score, score_responses
 from rspo.experiment import Experiment
-from rspo.files import write_text
+from rspo.files import provenance_path, write_text
 from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
+from rspo.usage import usage_so_far
 
 from . import judge_server, paper_scale, tiny_world
 
@@ -64,6 +65,26 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
     assert note["settings"] == experiment.settings("score")
     assert len(note["inputs"]) == 2
+
+
+def test_blocks_that_one_process_scored_share_its_seconds(tmp_path: Path) -> None:
+    """The seconds of the test's own process are many by now: a sum of two would show."""
+    experiment = tiny_world.load(tmp_path, evaluation={"samples": 4, "block": 2, "k": [1, 2]})
+    problems = [problem("p0", ["5"]), problem("p1", ["7", "seven"])]
+    write_table(experiment.problems("linear"), PROBLEMS, problems)
+    for block in (0, 1):
+        rows = [row | {"sample_index": row["sample_index"] + 2 * block} for row in SAMPLES_OF_BOTH]
+        write_table(experiment.samples(POLICY, "linear", block), SAMPLES, rows)
+    score(experiment, POLICY, "linear")
+    notes = [
+        json.loads(provenance_path(experiment.scores(POLICY, "linear", block)).read_text())
+        for block in (0, 1)
+    ]
+    for key, used in {
+        "cpu_seconds": usage_so_far().cpu_seconds,
+        "wall_seconds": usage_so_far().wall_seconds,
+    }.items():
+        assert 0 < sum(note[key] for note in notes) <= used + 0.02  # two decimals each
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from rspo.policies.prompt_limit import report_too_long, response_tokens, too_lon
 from rspo.policies.responses import Block, Question, Response, Sampler
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.tables import PROBLEMS, SAMPLES, read_table, write_table
+from rspo.usage import Usage, usage_so_far
 
 
 def sample_benchmark(
@@ -42,6 +43,7 @@ def sample_benchmark(
         for problem, prompt in zip(problems, prompts, strict=True)
     ]
     sampler = _load(experiment, folder, tokenizer)
+    already: Usage | None = None  # loading counts with the first block
     for number in experiment.blocks if block is None else [block]:
         started = time.monotonic()
         path = experiment.samples(policy, benchmark, number)
@@ -57,7 +59,8 @@ def sample_benchmark(
         with in_chunks(journal_of(path), origin, batches, draw) as rows:
             write_table(path, SAMPLES, rows)
             gpu_seconds = sampler.gpus * (time.monotonic() - started)
-            write_provenance(path, settings, [folder, data], gpu_seconds, notes)
+            write_provenance(path, settings, [folder, data], gpu_seconds, notes, already=already)
+        already = usage_so_far()
 
 
 def policy_samples(

@@ -20,6 +20,7 @@ from rspo.rewards.configured import verifier_inputs, verifier_of
 from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
 from rspo.settings import verifier_settings
 from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
+from rspo.usage import Usage, usage_so_far
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -43,11 +44,15 @@ def score(experiment: Experiment, policy: str, benchmark: str, block: int | None
     experiment.data_set(benchmark)  # likewise
     if block is not None:
         experiment.check_block(block)
+    already: Usage | None = None
     for number in experiment.blocks if block is None else [block]:
-        _score_block(experiment, policy, benchmark, number)
+        _score_block(experiment, policy, benchmark, number, already)
+        already = usage_so_far()
 
 
-def _score_block(experiment: Experiment, policy: str, benchmark: str, block: int) -> None:
+def _score_block(
+    experiment: Experiment, policy: str, benchmark: str, block: int, already: Usage | None
+) -> None:
     problems_path = experiment.problems(benchmark)
     samples_path = experiment.samples(policy, benchmark, block)
     problems = read_table(problems_path, PROBLEMS)
@@ -78,7 +83,8 @@ def _score_block(experiment: Experiment, policy: str, benchmark: str, block: int
             write_table(path, SCORES, _rows(places, verdicts, rewards))
             judge = verifier_inputs(experiment, experiment.config.verifier)
             inputs = [problems_path, samples_path, *judge]
-            write_provenance(path, experiment.settings("score"), inputs, notes=_notes(verdicts))
+            settings, notes = experiment.settings("score"), _notes(verdicts)
+            write_provenance(path, settings, inputs, notes=notes, already=already)
     except InputError as error:
         raise InputError(f"{policy} on {benchmark}: {error}") from None
 
