@@ -96,6 +96,23 @@ def test_a_prompt_stands_once_and_in_the_split_of_its_hash(family: str) -> None:
     assert {split_of(text) for text in texts} == {"test"}
 
 
+def same_task(family: str, prompt: str) -> str:
+    """The prompt with factors or digits in order: what multiplication and countdown do not see."""
+    pattern = {"multiply": r"\d+\*\d+", "countdown": r"\d,\d,\d"}[family]
+    return re.sub(pattern, lambda found: " ".join(sorted(re.findall(r"\d+", found[0]))), prompt)
+
+
+@pytest.mark.parametrize(("family", "twins"), [("multiply", 140), ("countdown", 87)])
+def test_as_many_test_problems_are_training_problems_in_another_order_as_the_docs_say(
+    family: str, twins: int
+) -> None:
+    train, test = (
+        [same_task(family, row["prompt"][0]["content"]) for row in generate(family, split, number)]
+        for split, number in (("train", 800), ("test", 200))
+    )
+    assert sum(task in train for task in test) == twins
+
+
 def test_linear_answers_solve_the_equation() -> None:
     for row in generate("linear", "train", 800):
         left, total = row["prompt"][0]["content"].split("=")
