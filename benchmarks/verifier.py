@@ -17,7 +17,7 @@ REPEATS = 5
 
 
 def run() -> list[Row]:
-    what = "math_verify, whole responses of a 7B model to MATH-like problems, warm"
+    what = "math_verify, whole responses of a 7B model to MATH-like problems, warm, by the clock"
     if not RESPONSES.exists():
         return [Row(what, f"not measured: {RESPONSES.name} is not here")]
     rows = [json.loads(line) for line in RESPONSES.read_text(encoding="utf-8").splitlines()]
