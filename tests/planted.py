@@ -16,6 +16,7 @@ from rspo.tables import SCORES
 from .tiny_world import ROOT
 
 PROBLEMS, SAMPLES, STEPS = 160, 16, 60
+STALL = 30
 Skill = tuple[float, float]  # share of the problems that it can solve, and how often it does
 BASE_SKILL: Skill = (0.5, 0.08)
 
@@ -128,13 +129,14 @@ def plant_logs(
     experiment: Experiment, rise: float = 0.05, seconds_of_all: float = 0.5, noise: float = 0.01
 ) -> None:
     """Training logs: entropy `rise` higher for each doubling of k, an update of all responses
-    `seconds_of_all` longer than one of none."""
+    `seconds_of_all` longer than one of none, and in each cell two updates that stalled."""
     for number, (name, cell) in enumerate(experiment.cells.items()):
         rng = np.random.default_rng([7, number])
         entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(STEPS)
         kept = 0.3 + 0.1 * rng.random(STEPS)
         # A machine that gets busier all the time is no effect of the share kept.
-        update = 0.2 + seconds_of_all * kept + 0.02 * np.arange(STEPS) / STEPS
+        update = 0.4 + seconds_of_all * kept + 0.02 * np.arange(STEPS) / STEPS
+        update[rng.choice(STEPS, size=2, replace=False)] *= STALL
         rows = [
             {
                 "step": step + 1,
