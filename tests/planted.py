@@ -1,7 +1,7 @@
 """Scores and training logs of policies whose skill is known, for the whole grid at once."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +26,14 @@ def load(
     seeds: int = 2,
     grid_only: str = "",
     grid_of: dict[str, list[tuple[str, int, int]]] | None = None,
+    ks: Sequence[int] = (1, 2, 4, 8),
 ) -> Experiment:
     """The tiny scale on two benchmarks, and one that is newer than the models.
 
     Args:
         grid_only: the one comparison to keep of the grid.
         grid_of: instead of the grid: objective, k and n of each cell, by comparison.
+        ks: that are evaluated.
     """
     shutil.copytree(ROOT / "config", root / "config")
     path = root / "config" / "tiny.yaml"
@@ -47,7 +49,7 @@ def load(
     config["evaluation"] |= {
         "samples": SAMPLES,
         "block": SAMPLES,
-        "k": [1, 2, 4, 8],
+        "k": list(ks),
         "equivalence_margin": 0.05,
     }
     config["training"] |= {"steps": STEPS}

@@ -150,6 +150,16 @@ def test_what_the_grid_lacks_is_not_tested(
     assert set(found) == set(CLAIMS)
 
 
+def test_what_is_evaluated_at_no_k_that_would_decide_is_not_tested(tmp_path: Path) -> None:
+    """Above the base at k = 1 and 4, of which neither is evaluated; the baseline's 2 is."""
+    cells = [("policy_gradient", 1, 16), ("rspo_pass_at_k", 4, 16), ("hitchhiking", 2, 16)]
+    experiment = planted.load(tmp_path, grid_of={"main": cells}, ks=[2])
+    planted.plant_scores(experiment, planted.all_alike)
+    planted.plant_logs(experiment)
+    expected = "not tested: evaluation.k has no k at which it would be decided"
+    assert verdicts(experiment)["C10"] == expected
+
+
 # --- numbers --------------------------------------------------------------------------------------
 
 

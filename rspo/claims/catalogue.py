@@ -445,7 +445,10 @@ def planned(experiment: Experiment) -> dict[str, list[Comparison] | NotTested]:
     found: dict[str, list[Comparison] | NotTested] = {}
     for name, claim in CLAIMS.items():
         try:
-            found[name] = claim.plan(experiment)
+            plan = claim.plan(experiment)
+            if not any(comparison.decides for comparison in plan):
+                raise NotTested("evaluation.k has no k at which it would be decided")
+            found[name] = plan
         except NotTested as reason:
             found[name] = reason
     return found
