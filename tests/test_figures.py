@@ -26,6 +26,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from PIL import Image
 
+from rspo import figures
 from rspo.errors import InputError
 from rspo.evaluation.gradients import measured
 from rspo.experiment import BASE, Experiment
@@ -1067,5 +1068,36 @@ def test_a_caption_is_plain_text_also_as_restructured_text(tmp_path: Path, name:
 def test_settings_hold_what_the_config_decides(tiny: Experiment, paper: Experiment) -> None:
     assert FIGURES["fig_main"].settings(tiny)["k"] == [1, 2, 4, 8, 16]
     assert FIGURES["fig_entropy"].settings(paper)["steps"] == 580
-    assert FIGURES["fig_intro"].settings(tiny) == {"figure": "fig_intro"}
+    assert set(FIGURES["fig_intro"].settings(tiny)) == {"figure", "caption", "code"}
     json.dumps([FIGURES[name].settings(tiny) for name in available(tiny)])
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [("intro.py", {"fig_intro"}), ("style.py", set(FIGURES)), ("__init__.py", set())],
+)
+def test_a_figure_is_out_of_date_when_the_code_that_draws_it_changes(
+    tiny: Experiment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    changed: set[str],
+) -> None:
+    def settings() -> dict[str, Any]:
+        figures._code.cache_clear()
+        return {name: FIGURES[name].settings(tiny) for name in available(tiny)}
+
+    before = settings()
+    folder = shutil.copytree(figures.FOLDER, tmp_path / "figures")
+    monkeypatch.setattr(figures, "FOLDER", folder)
+    assert settings() == before
+    (folder / source).write_text((folder / source).read_text() + "# another line\n")
+    after = settings()
+    figures._code.cache_clear()
+    assert {name for name in before if after[name] != before[name]} == changed
+
+
+def test_a_figure_is_out_of_date_when_its_caption_changes(tiny: Experiment) -> None:
+    figure = FIGURES["fig_main"]
+    other = replace(figure, caption=f"{figure.caption} More.")
+    assert other.settings(tiny) != figure.settings(tiny)

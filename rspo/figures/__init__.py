@@ -19,6 +19,8 @@ Importing this package imports neither numpy nor matplotlib: the Snakefile reads
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from rspo.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from rspo.experiment import Experiment
 
+FOLDER = Path(__file__).parent
 SUFFIXES = (".pdf", ".png", ".csv")
 
 
@@ -111,8 +114,15 @@ class Figure:
         return [folder / f"{self.name}{suffix}" for suffix in SUFFIXES]
 
     def settings(self, experiment: "Experiment") -> dict[str, Any]:
-        """What of the config decides the figure, its inputs' content aside, as plain data."""
-        chosen: dict[str, Any] = {"figure": self.name}
+        """What decides the figure, its inputs' content aside, as plain data.
+
+        Its code and caption are among it, so that no picture stays below a caption of later code.
+        """
+        chosen: dict[str, Any] = {
+            "figure": self.name,
+            "caption": self.caption,
+            "code": _code(self.module),
+        }
         if not self.of_results:
             return chosen
         policies = self.policies(experiment)
@@ -303,6 +313,15 @@ FIGURES: dict[str, Figure] = {
         ),
     )
 }
+
+
+@cache
+def _code(module: str) -> str:
+    """SHA-256 of the sources here that draw a figure: its module, and those that figures share."""
+    others = {figure.module for figure in FIGURES.values()} - {module}
+    sources = sorted(FOLDER.glob("*.py"))
+    drawing = [path for path in sources if path.stem not in {*others, "__init__"}]
+    return sha256(b"".join(path.read_bytes() for path in drawing)).hexdigest()
 
 
 def figures_of(experiment: "Experiment") -> dict[str, Figure]:
