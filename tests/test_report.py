@@ -27,7 +27,7 @@ from rspo.report import inputs, report_path, table_path, write_report
 from rspo.report.errata import ERRATA, errata
 from rspo.report.table import number
 from rspo.report.text import visible
-from rspo.tables import SAMPLES, SCORES, Table, read_table, write_table
+from rspo.tables import PROBLEMS, SAMPLES, SCORES, Table, read_table, write_table
 from rspo.trace import history
 from tests import small_paper
 
@@ -164,6 +164,15 @@ def test_training_curves_are_the_logs_numbers(made: Experiment, tree: Tree) -> N
         [number(entry[key]) for key in head[1:]] for entry in log
     ]
     assert len(rows) == len(made.cells) * made.config.training.steps
+
+
+def test_training_curves_say_where_the_prompts_come_again(experiment: Experiment) -> None:
+    """60 prompts, 10 a step, 6 steps: one pass; with 45 of them the fifth step is the second."""
+    again = "A pass over the training prompts is 4 steps: a jump at step 5 is the second pass"
+    assert "A pass over" not in Tree(page_of(experiment)).sections["training"]
+    prompts = experiment.problems("train")
+    write_table(prompts, PROBLEMS, read_table(prompts, PROBLEMS)[:45])
+    assert again in Tree(page_of(experiment)).sections["training"]
 
 
 def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:

@@ -47,6 +47,7 @@ class Figure:
         base policies too.
     metric: which rows of those curves.
     training_logs: whether it reads `experiment.training_log(cell)` of its policies.
+    training_set: whether it reads the training problems besides.
     gradients: whether it reads `experiment.gradients(policy)` of the policies that the config's
         section gradients names.
     """
@@ -59,6 +60,7 @@ class Figure:
     curves: bool = False
     metric: str = "pass_at_k"
     training_logs: bool = False
+    training_set: bool = False
     gradients: bool = False
 
     @property
@@ -105,6 +107,7 @@ class Figure:
         return [
             *(experiment.curves(policy, suite) for policy in policies if self.curves),
             *(experiment.training_log(policy) for policy in policies if self.training_logs),
+            *([experiment.problems("train")] if self.training_set else []),
             *(experiment.gradients(policy) for policy in policies if self.gradients),
         ]
 
@@ -296,11 +299,13 @@ FIGURES: dict[str, Figure] = {
             "sample_efficiency",
             "Pass@k of the training prompts while RSPO is trained with different numbers n of "
             "responses per prompt, against the training step (left) and against the responses "
-            "drawn in total (right); moving averages; shaded, with several training seeds: from "
-            "the lowest to the highest. A learning rate that falls does so with the step: at "
-            "equal responses a smaller n is nearer to its end.",
+            "drawn in total (right); only the first pass over the prompts, since those of later "
+            "steps were trained on before; moving averages, where the window is whole; shaded, "
+            "with several training seeds: from the lowest to the highest. A learning rate that "
+            "falls does so with the step: at equal responses a smaller n is nearer to its end.",
             grids=("scalability",),
             training_logs=True,
+            training_set=True,
         ),
         Figure(
             "fig_gradient_variance",
