@@ -1,7 +1,7 @@
 """Scores and training logs of policies whose skill is known, for the whole grid at once."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from rspo.tables import SCORES
 from .tiny_world import ROOT
 
 PROBLEMS, SAMPLES, STEPS = 160, 16, 60
+STALL = 30
 Skill = tuple[float, float]  # share of the problems that it can solve, and how often it does
 BASE_SKILL: Skill = (0.5, 0.08)
 
@@ -25,12 +26,14 @@ def load(
     seeds: int = 2,
     grid_only: str = "",
     grid_of: dict[str, list[tuple[str, int, int]]] | None = None,
+    ks: Sequence[int] = (1, 2, 4, 8),
 ) -> Experiment:
     """The tiny scale on two benchmarks, and one that is newer than the models.
 
     Args:
         grid_only: the one comparison to keep of the grid.
         grid_of: instead of the grid: objective, k and n of each cell, by comparison.
+        ks: that are evaluated.
     """
     shutil.copytree(ROOT / "config", root / "config")
     path = root / "config" / "tiny.yaml"
@@ -46,7 +49,7 @@ def load(
     config["evaluation"] |= {
         "samples": SAMPLES,
         "block": SAMPLES,
-        "k": [1, 2, 4, 8],
+        "k": list(ks),
         "equivalence_margin": 0.05,
     }
     config["training"] |= {"steps": STEPS}
@@ -128,13 +131,14 @@ def plant_logs(
     experiment: Experiment, rise: float = 0.05, seconds_of_all: float = 0.5, noise: float = 0.01
 ) -> None:
     """Training logs: entropy `rise` higher for each doubling of k, an update of all responses
-    `seconds_of_all` longer than one of none."""
+    `seconds_of_all` longer than one of none, and in each cell two updates that stalled."""
     for number, (name, cell) in enumerate(experiment.cells.items()):
         rng = np.random.default_rng([7, number])
         entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(STEPS)
         kept = 0.3 + 0.1 * rng.random(STEPS)
         # A machine that gets busier all the time is no effect of the share kept.
-        update = 0.2 + seconds_of_all * kept + 0.02 * np.arange(STEPS) / STEPS
+        update = 0.4 + seconds_of_all * kept + 0.02 * np.arange(STEPS) / STEPS
+        update[rng.choice(STEPS, size=2, replace=False)] *= STALL
         rows = [
             {
                 "step": step + 1,

@@ -90,7 +90,18 @@ def write_claims_and_cost(experiment: Experiment) -> None:
             start=1,
         )
     ]
-    comparisons = [{"claim": "C1", "comparison": "RSPO k=2", "k": k, "p": 0.5} for k in (1, 2, 4)]
+    comparison = {
+        "claim": "C1",
+        "decides": "yes",
+        "comparison": "RSPO k=2",
+        "metric": "pass_at_k",
+        "benchmark": "pooled",
+        "margin": "",
+        "p": 0.5,
+        "outcome": "open",
+        "cells": " ".join(experiment.cells),
+    }
+    comparisons = [comparison | {"k": k} for k in (1, 2, 4)]
     cost = [
         {
             "policy": policy,

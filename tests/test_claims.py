@@ -23,6 +23,7 @@ from rspo.evaluation.estimators import (
 from rspo.evaluation.scores import policy_scores
 from rspo.evaluation.statistics import Estimate
 from rspo.experiment import Experiment
+from rspo.files import read_json_lines
 
 from . import planted
 
@@ -149,6 +150,16 @@ def test_what_the_grid_lacks_is_not_tested(
     assert set(found) == set(CLAIMS)
 
 
+def test_what_is_evaluated_at_no_k_that_would_decide_is_not_tested(tmp_path: Path) -> None:
+    """Above the base at k = 1 and 4, of which neither is evaluated; the baseline's 2 is."""
+    cells = [("policy_gradient", 1, 16), ("rspo_pass_at_k", 4, 16), ("hitchhiking", 2, 16)]
+    experiment = planted.load(tmp_path, grid_of={"main": cells}, ks=[2])
+    planted.plant_scores(experiment, planted.all_alike)
+    planted.plant_logs(experiment)
+    expected = "not tested: evaluation.k has no k at which it would be decided"
+    assert verdicts(experiment)["C10"] == expected
+
+
 # --- numbers --------------------------------------------------------------------------------------
 
 
@@ -260,12 +271,38 @@ def test_a_claims_row_is_its_comparison_that_speaks_least_for_it(as_claimed: Exp
         assert set(claim["cells"].split()) == cells
 
 
-def test_growth_is_found_below_a_drift_and_beside_longer_responses() -> None:
+def test_growth_is_found_below_a_drift_beside_longer_responses_and_stalls() -> None:
     rng = np.random.default_rng(0)
     kept, tokens = 0.2 + 0.2 * rng.random(200), 9 + rng.random(200)
     drift = np.linspace(0, -5, 200)  # strong, and the other way round
     seconds = 0.1 + 0.6 * kept + 0.05 * tokens + drift + 0.001 * rng.standard_normal(200)
-    assert growth_with_share(seconds, kept + 0 * drift, tokens) == pytest.approx(0.6, abs=0.01)
+    seconds[[40, 140]] += 30
+    assert growth_with_share(seconds, kept, tokens) == pytest.approx(0.6, abs=0.01)
+
+
+@pytest.mark.parametrize("seconds_of_all", [0.5, 0.1, -0.3])
+def test_dropping_is_worth_the_time_that_keeping_all_would_add(
+    tmp_path: Path, seconds_of_all: float
+) -> None:
+    experiment = planted.load(tmp_path, grid_of={"mine": [("grpo", 1, 16), ("grpo", 1, 8)]})
+    planted.plant_scores(experiment, planted.all_alike)
+    planted.plant_logs(experiment, seconds_of_all=seconds_of_all)
+    write_claims(experiment)
+    (row,) = comparisons(experiment, claim="C11")
+    logs = [read_json_lines(experiment.training_log(cell)) for cell in experiment.cells]
+    expected = [
+        seconds_of_all
+        * sum(step["zero_weight"] for step in log)
+        / sum(sum(step["seconds"].values()) for step in log)
+        for log in logs
+    ]
+    assert float(row["estimate"]) == pytest.approx(np.mean(expected), abs=0.01)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_too_few_steps_tell_no_growth(steps: int) -> None:
+    rng = np.random.default_rng(0)
+    assert growth_with_share(*rng.random((3, steps))) == 0.0
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from PIL import Image
 
+from rspo import figures
 from rspo.errors import InputError
 from rspo.evaluation.gradients import measured
 from rspo.experiment import BASE, Experiment
@@ -44,9 +45,10 @@ from rspo.figures import (
 )
 from rspo.figures.captions import full_caption
 from rspo.figures.methods import methods_of
+from rspo.figures.training_logs import first_pass
 from rspo.files import read_json_lines, write_json_lines
 from rspo.objectives import OBJECTIVES
-from rspo.tables import CURVES, GRADIENTS, read_table, write_table
+from rspo.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_table
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -68,6 +70,10 @@ def experiment_in(root: Path, scale: str = "tiny", **overrides: Any) -> Experime
 def write_results(experiment: Experiment, *names: str) -> None:
     """Plausible inputs of the figures named; of all that the scale has if none is."""
     for figure in (figures_of(experiment)[name] for name in names or available(experiment)):
+        if figure.training_set:
+            # A first pass of 40 steps, and some prompts that fill no further one.
+            count = 40 * experiment.config.training.prompts_per_step + 3
+            write_table(experiment.problems("train"), PROBLEMS, prompts_table(count))
         for number, policy in enumerate(figure.policies(experiment)):
             if figure.curves:
                 suite = figure.suite(experiment)
@@ -100,6 +106,17 @@ def gradient_rows(experiment: Experiment, number: int) -> list[dict[str, object]
         for place in range(settings.prompts)
         for objective, k in measured(settings)
     ]
+
+
+def prompts_table(count: int) -> list[dict[str, object]]:
+    row = {
+        "benchmark": "linear",
+        "prompt": [{"role": "user", "content": "1+x=2"}],
+        "answers": ["1"],
+        "source": "linear/train",
+        "revision": "1",
+    }
+    return [{"id": f"linear/train/{place}", "row": place, **row} for place in range(count)]
 
 
 def difficulty(experiment: Experiment, policy: str) -> tuple[float, float]:
@@ -329,6 +346,29 @@ def test_sample_efficiency_shows_the_csv(drawn: dict[tuple[str, str], Drawn], sc
         assert bands_of(picture, axes) == (seed_bands(rows, x) if scale == "paper" else {})
     (k,) = {row["metric_k"] for row in rows}
     assert f"Pass@{k} " in picture.axes[0].get_ylabel()
+
+
+def test_sample_efficiency_is_of_the_first_pass_and_of_whole_windows(
+    tiny: Experiment, drawn: dict[tuple[str, str], Drawn]
+) -> None:
+    """Of 150 steps the prompts of the first 40 are new: means of 9 steps at steps 5 to 36."""
+    _, rows = drawn["tiny", "fig_sample_efficiency"]
+    assert {row["window"] for row in rows} == {"9"}
+    for method in methods_of(tiny, FIGURES["fig_sample_efficiency"]):
+        log = read_json_lines(tiny.training_log(method.policies[0]))[:40]
+        means = np.convolve([100 * row["pass_at_4"] for row in log], np.ones(9) / 9, "valid")
+        shown = [row for row in rows if row["method"] == method.label]
+        assert [int(row["step"]) for row in shown] == list(range(5, 37))
+        assert [float(row["smoothed"]) for row in shown] == pytest.approx(means.tolist())
+
+
+@pytest.mark.parametrize(("prompts", "steps"), [(400, 100), (7, 1), (601, 150), (9999, 150)])
+def test_the_first_pass_is_the_whole_steps_of_the_prompts(
+    tmp_path: Path, prompts: int, steps: int
+) -> None:
+    experiment = experiment_in(tmp_path, training={"prompts_per_step": 4, "mini_batch_prompts": 2})
+    write_table(experiment.problems("train"), PROBLEMS, prompts_table(prompts))
+    assert first_pass(experiment) == steps
 
 
 def of_lines(rows: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -1067,5 +1107,36 @@ def test_a_caption_is_plain_text_also_as_restructured_text(tmp_path: Path, name:
 def test_settings_hold_what_the_config_decides(tiny: Experiment, paper: Experiment) -> None:
     assert FIGURES["fig_main"].settings(tiny)["k"] == [1, 2, 4, 8, 16]
     assert FIGURES["fig_entropy"].settings(paper)["steps"] == 580
-    assert FIGURES["fig_intro"].settings(tiny) == {"figure": "fig_intro"}
+    assert set(FIGURES["fig_intro"].settings(tiny)) == {"figure", "caption", "code"}
     json.dumps([FIGURES[name].settings(tiny) for name in available(tiny)])
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [("intro.py", {"fig_intro"}), ("style.py", set(FIGURES)), ("__init__.py", set())],
+)
+def test_a_figure_is_out_of_date_when_the_code_that_draws_it_changes(
+    tiny: Experiment,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    changed: set[str],
+) -> None:
+    def settings() -> dict[str, Any]:
+        figures._code.cache_clear()
+        return {name: FIGURES[name].settings(tiny) for name in available(tiny)}
+
+    before = settings()
+    folder = shutil.copytree(figures.FOLDER, tmp_path / "figures")
+    monkeypatch.setattr(figures, "FOLDER", folder)
+    assert settings() == before
+    (folder / source).write_text((folder / source).read_text() + "# another line\n")
+    after = settings()
+    figures._code.cache_clear()
+    assert {name for name in before if after[name] != before[name]} == changed
+
+
+def test_a_figure_is_out_of_date_when_its_caption_changes(tiny: Experiment) -> None:
+    figure = FIGURES["fig_main"]
+    other = replace(figure, caption=f"{figure.caption} More.")
+    assert other.settings(tiny) != figure.settings(tiny)

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -25,11 +26,12 @@ from rspo.figures import FIGURES, available
 from rspo.figures.captions import full_caption
 from rspo.report import inputs, report_path, table_path, write_report
 from rspo.report.errata import ERRATA, errata
+from rspo.report.headlines import headlines
 from rspo.report.table import number
 from rspo.report.text import visible
-from rspo.tables import SAMPLES, SCORES, Table, read_table, write_table
+from rspo.tables import PROBLEMS, SAMPLES, SCORES, Table, read_table, write_table
 from rspo.trace import history
-from tests import small_paper
+from tests import planted, small_paper
 
 ERRATA_TESTS = Path(__file__).with_name("test_objectives_errata.py")
 
@@ -166,6 +168,15 @@ def test_training_curves_are_the_logs_numbers(made: Experiment, tree: Tree) -> N
     assert len(rows) == len(made.cells) * made.config.training.steps
 
 
+def test_training_curves_say_where_the_prompts_come_again(experiment: Experiment) -> None:
+    """60 prompts, 10 a step, 6 steps: one pass; with 45 of them the fifth step is the second."""
+    again = "A pass over the training prompts is 4 steps: a jump at step 5 is the second pass"
+    assert "A pass over" not in Tree(page_of(experiment)).sections["training"]
+    prompts = experiment.problems("train")
+    write_table(prompts, PROBLEMS, read_table(prompts, PROBLEMS)[:45])
+    assert again in Tree(page_of(experiment)).sections["training"]
+
+
 def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     text = tree.sections["summary"]
     judged = sum(
@@ -190,6 +201,59 @@ def test_the_headlines_name_the_best_method_at_each_k(made: Experiment, tree: Tr
         best = max(float(row["estimate"]) for row in curves if int(row["k"]) == k)
         (line,) = re.findall(rf"Pass@{k}: .* is highest, with (\S+) %", text)
         assert float(line) == pytest.approx(100 * best, abs=0.051)
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_the_lead_is_resolved_only_where_a_claim_says_so(experiment: Experiment) -> None:
+    figure = rows_of(FIGURES["fig_main"].outputs(experiment)[2])
+    path = table_path(experiment, "claim_comparisons")
+    row = rows_of(path)[0] | {"claim": "C3b"}
+    tests, leads = [], {}
+    for k, outcome in (("1", "for"), ("2", "open")):
+        pooled = [row for row in figure if (row["benchmark"], row["k"]) == ("pooled", k)]
+        first, second = sorted(pooled, key=lambda row: -float(row["estimate"]))[:2]
+        leads[k] = float(first["estimate"]) - float(second["estimate"]), second["method"]
+        pair = f"{second['method']} - {first['method']}"
+        tests.append(row | {"k": k, "comparison": pair, "outcome": outcome})
+    elsewhere = {"cells": "medium--base"}, {"margin": "0.02"}, {"benchmark": "linear"}
+    others = [tests[1] | change | {"outcome": "for"} for change in elsewhere]
+    write_rows(path, [*others, *tests])
+    best = headlines(experiment).best
+    for sentence, k, said in zip(best, "12", ("significant", "not resolved"), strict=False):
+        lead, second_method = leads[k]
+        assert sentence.endswith(f" %, {lead:.1f} points above {second_method}: {said} (C3b).")
+    assert best[2].endswith(": no claim rests on this difference.")
+
+
+def test_the_headlines_write_rewards_as_rewards(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path, grid_only="max_at_k")
+    row = {"benchmark": "pooled", "k": 2, "low": 0.25, "high": 0.5, "problems": 9}
+    estimates = {"PG": 0.3125, "RSPO k=2": 0.375}
+    figure = [row | {"method": name, "estimate": value} for name, value in estimates.items()]
+    write_rows(FIGURES["fig_max_at_k"].outputs(experiment)[2], figure)
+    curve = {"cell": "x", "benchmark": "linear", "problems": 9, "samples": 4}
+    write_rows(table_path(experiment, "curves"), [curve])
+    columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
+    write_rows(
+        table_path(experiment, "claim_comparisons"), [dict.fromkeys((*columns, "cells"), "")]
+    )
+    found = headlines(experiment)
+    said = "Max@2: RSPO k=2 is highest, with 0.375, 0.062 above PG"
+    assert found.best == [f"{said}: no claim rests on this difference."]
+    assert found.table.rows[0] == ["PG", "0.312 (0.250 to 0.500)"]
+    assert "in units of reward" in found.table.caption
+
+
+def test_the_summarys_intervals_say_that_they_leave_training_out(tree: Tree) -> None:
+    (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
+    assert "over resampled problems alone" in caption
 
 
 def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:

@@ -327,7 +327,7 @@ def dropping_saves_time(experiment: Experiment) -> list[Comparison]:
     models = dict.fromkeys(cell.model for cell in experiment.cells.values())
     return [
         DroppingComparison(
-            f"time saved, {model}",
+            f"time added without dropping, {model}",
             tuple(name for name, cell in experiment.cells.items() if cell.model == model),
         )
         for model in models
@@ -427,10 +427,12 @@ CLAIMS: dict[str, Claim] = {
         Claim(
             "C11",
             "Dropping responses of weight 0 shortens training",
-            "b (1 - share kept) / (seconds of a step + b (1 - share kept)) > 0 for each model; b = "
-            "growth of a step's update seconds with the share kept, from step to step in a cell",
+            "b * sum(1 - share kept) / sum(seconds) > 0 for each model, mean over its cells, sums "
+            "over a cell's steps: the time that keeping all would add over the time that training "
+            "took; b = Theil-Sen slope of a step's update seconds on its share kept, both as "
+            "changes from step to step with those of the mean response length partialled out",
             dropping_saves_time,
-            "no cell is trained without dropping: the saving is what the steps imply that kept "
+            "no cell is trained without dropping: the value is what the steps imply that kept "
             "more or fewer responses, carried on in a straight line to all of them, which is an "
             "upper bound where further responses cost less and less; seconds are this machine's",
         ),
@@ -443,7 +445,10 @@ def planned(experiment: Experiment) -> dict[str, list[Comparison] | NotTested]:
     found: dict[str, list[Comparison] | NotTested] = {}
     for name, claim in CLAIMS.items():
         try:
-            found[name] = claim.plan(experiment)
+            plan = claim.plan(experiment)
+            if not any(comparison.decides for comparison in plan):
+                raise NotTested("evaluation.k has no k at which it would be decided")
+            found[name] = plan
         except NotTested as reason:
             found[name] = reason
     return found

@@ -78,7 +78,7 @@ class EntropyComparison:
 
 @dataclass(frozen=True)
 class DroppingComparison:
-    """Share of the training time that dropping saves, over some cells: above 0."""
+    """Time that keeping all would add to a training, over what it took, mean of cells: above 0."""
 
     label: str
     cells: tuple[str, ...]

@@ -38,6 +38,7 @@ from rspo.experiment import Experiment
 from rspo.training.logs import column, read_log
 
 LATE = 3  # the last third of training is late
+ROUNDING = 1e-9  # of shares and tokens
 
 
 @dataclass(frozen=True)
@@ -228,12 +229,12 @@ class Measures:
         return float(entropy[-max(1, len(entropy) // LATE) :].mean())
 
     def _of_dropping(self, comparison: DroppingComparison) -> Measured:
-        estimate = mean_of_cells([self._saved(cell) for cell in comparison.cells])
+        estimate = mean_of_cells([self._added(cell) for cell in comparison.cells])
         seeds = self.experiment.config.seeds
         return Measured(comparison, estimate, math.nan, seeds, problems=0, samples=0)
 
-    def _saved(self, cell: str) -> float:
-        """Share of a cell's training time that keeping every response would have added to it."""
+    def _added(self, cell: str) -> float:
+        """Time that keeping every response would add to a cell's training, over what it took."""
         log = self.log(cell)
         seconds = {
             phase: np.array([float(row["seconds"][phase]) for row in log])
@@ -241,9 +242,7 @@ class Measures:
         }
         kept = 1 - self._column(cell, "zero_weight")
         growth = growth_with_share(seconds["update"], kept, self._column(cell, "response_tokens"))
-        added = growth * float((1 - kept).sum())
-        total = float(np.sum(list(seconds.values()))) + added
-        return added / total
+        return growth * float((1 - kept).sum()) / float(np.sum(list(seconds.values())))
 
     def _column(self, cell: str, key: str) -> Floats:
         return np.array(column(self.experiment.training_log(cell), self.log(cell), key))
@@ -258,14 +257,25 @@ def growth_with_share(
 ) -> float:
     """Seconds that a step's update takes longer for each further share of responses kept.
 
-    Least squares on the changes from one step to the next, length of responses beside it: what
-    drifts slowly, such as a machine that gets busier, is not in a change. Which prompts a step has
-    is chance, and so is most of the change of the share that it keeps.
+    On the changes from one step to the next: what drifts slowly, such as a machine that gets
+    busier, is not in a change. Which prompts a step has is chance, and so is most of the change of
+    the share that it keeps. The length of responses is partialled out of both (Frisch and Waugh
+    1933). Slopes are those of Theil (1950) and Sen (1968): a few steps in which the machine stalled
+    would decide a least-squares slope, and do not move a median.
 
     Args:
         seconds, kept, tokens: of each step: of the update, share of responses with a weight, mean
             tokens of a response.
     """
-    changes = np.stack([np.diff(kept), np.diff(tokens)], axis=1)
-    (growth, _), *_ = np.linalg.lstsq(changes, np.diff(seconds), rcond=None)
-    return float(growth)
+    longer, more, lengthier = np.diff(seconds), np.diff(kept), np.diff(tokens)
+    return _slope(
+        longer - _slope(longer, lengthier) * lengthier, more - _slope(more, lengthier) * lengthier
+    )
+
+
+def _slope(y: NDArray[np.float64], x: NDArray[np.float64]) -> float:
+    """Median slope over all pairs (Theil-Sen); 0 where x is constant but for rounding."""
+    from scipy.stats import theilslopes  # here: the short commands do without scipy
+
+    changes = len(x) > 0 and np.ptp(x) > ROUNDING
+    return float(theilslopes(y, x).slope) if changes else 0.0

@@ -2,8 +2,8 @@
 
 A claim is supported if every deciding comparison is significantly as it says, contradicted if at
 least one is significantly the opposite, and not resolved otherwise. Significant: two-sided,
-adjusted by Holm over the claim's deciding comparisons, below `LEVEL`; so at most that share of
-claims has any comparison called in the wrong direction, and both verdicts are safe.
+adjusted by Holm over the claim's deciding comparisons, below `LEVEL`. docs/statistics.md says which
+errors that controls.
 """
 
 from collections.abc import Sequence

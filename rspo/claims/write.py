@@ -187,7 +187,9 @@ def _page(experiment: Experiment, claims: Sequence[Row], judged: dict[str, list[
         "if one is significantly the opposite (two-sided, Holm over the claim's comparisons, "
         f"{LEVEL}). Estimate, 95 % interval (not adjusted) and adjusted p are those of the "
         "comparison that speaks least for the claim. With one training seed a verdict is about the "
-        "policies that were trained, not about methods. K: the k that methods are trained for. "
+        "policies that were trained, not about methods. With several it is about methods, started "
+        "from these base policies, as every seed does; seed s of every method has the same prompts "
+        "and random numbers, which the errors ignore. K: the k that methods are trained for. "
         "docs/statistics.md has more.",
         "",
         "| claim | verdict | seeds | estimate | 95 % interval | p |",

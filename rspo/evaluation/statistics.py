@@ -75,8 +75,10 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
     """Sum over methods of their means over seeds and problems, such as the difference of two.
 
     All methods answer the same problems, so the problems' error is that of each problem's own sum
-    (for two methods: of the paired differences). Seeds of different methods are independent. With
-    x[s, j] = seed s on problem j, the variance of a method's mean has the unbiased estimate
+    (for two methods: of the paired differences). Seeds of different methods are taken as
+    independent, although seed s trains every method on the same prompts with the same random
+    numbers: a few pairs would leave a paired t too few degrees of freedom. With x[s, j] = seed s on
+    problem j, the variance of a method's mean has the unbiased estimate
 
         var_j(mean_s x) / P  +  var_s(mean_j x) / S  -  MS / (S P)
 
@@ -121,6 +123,7 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
 def difference_of_runs(higher: ArrayLike, lower: ArrayLike) -> Estimate:
     """Mean of one method's training runs minus another's, by Welch's t: a run is one value.
 
+    The runs of one seed share prompts and random numbers, which Welch's t ignores (see `combine`).
     Its error is NaN where a method has a single run.
     """
     first, second = np.asarray(higher, dtype=float), np.asarray(lower, dtype=float)
@@ -180,7 +183,7 @@ def resampled_problems(sizes: int | Sequence[int], resamples: int, seed: int) ->
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Holm's adjusted p-values (1979): the family-wise error is kept whatever depends on what.
+    """Holm's adjusted p-values (1979): false rejections are controlled whatever depends on what.
 
     In ascending order the i-th of m is the largest of (m-j+1) p_(j) over j <= i, at most 1.
     """

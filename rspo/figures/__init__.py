@@ -19,6 +19,8 @@ Importing this package imports neither numpy nor matplotlib: the Snakefile reads
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,7 @@ from rspo.errors import InputError, did_you_mean
 if TYPE_CHECKING:
     from rspo.experiment import Experiment
 
+FOLDER = Path(__file__).parent
 SUFFIXES = (".pdf", ".png", ".csv")
 
 
@@ -44,6 +47,7 @@ class Figure:
         base policies too.
     metric: which rows of those curves.
     training_logs: whether it reads `experiment.training_log(cell)` of its policies.
+    training_set: whether it reads the training problems besides.
     gradients: whether it reads `experiment.gradients(policy)` of the policies that the config's
         section gradients names.
     """
@@ -56,6 +60,7 @@ class Figure:
     curves: bool = False
     metric: str = "pass_at_k"
     training_logs: bool = False
+    training_set: bool = False
     gradients: bool = False
 
     @property
@@ -102,6 +107,7 @@ class Figure:
         return [
             *(experiment.curves(policy, suite) for policy in policies if self.curves),
             *(experiment.training_log(policy) for policy in policies if self.training_logs),
+            *([experiment.problems("train")] if self.training_set else []),
             *(experiment.gradients(policy) for policy in policies if self.gradients),
         ]
 
@@ -111,8 +117,15 @@ class Figure:
         return [folder / f"{self.name}{suffix}" for suffix in SUFFIXES]
 
     def settings(self, experiment: "Experiment") -> dict[str, Any]:
-        """What of the config decides the figure, its inputs' content aside, as plain data."""
-        chosen: dict[str, Any] = {"figure": self.name}
+        """What decides the figure, its inputs' content aside, as plain data.
+
+        Its code and caption are among it, so that no picture stays below a caption of later code.
+        """
+        chosen: dict[str, Any] = {
+            "figure": self.name,
+            "caption": self.caption,
+            "code": _code(self.module),
+        }
         if not self.of_results:
             return chosen
         policies = self.policies(experiment)
@@ -286,11 +299,13 @@ FIGURES: dict[str, Figure] = {
             "sample_efficiency",
             "Pass@k of the training prompts while RSPO is trained with different numbers n of "
             "responses per prompt, against the training step (left) and against the responses "
-            "drawn in total (right); moving averages; shaded, with several training seeds: from "
-            "the lowest to the highest. A learning rate that falls does so with the step: at "
-            "equal responses a smaller n is nearer to its end.",
+            "drawn in total (right); only the first pass over the prompts, since those of later "
+            "steps were trained on before; moving averages, where the window is whole; shaded, "
+            "with several training seeds: from the lowest to the highest. A learning rate that "
+            "falls does so with the step: at equal responses a smaller n is nearer to its end.",
             grids=("scalability",),
             training_logs=True,
+            training_set=True,
         ),
         Figure(
             "fig_gradient_variance",
@@ -303,6 +318,15 @@ FIGURES: dict[str, Figure] = {
         ),
     )
 }
+
+
+@cache
+def _code(module: str) -> str:
+    """SHA-256 of the sources here that draw a figure: its module, and those that figures share."""
+    others = {figure.module for figure in FIGURES.values()} - {module}
+    sources = sorted(FOLDER.glob("*.py"))
+    drawing = [path for path in sources if path.stem not in {*others, "__init__"}]
+    return sha256(b"".join(path.read_bytes() for path in drawing)).hexdigest()
 
 
 def figures_of(experiment: "Experiment") -> dict[str, Figure]:

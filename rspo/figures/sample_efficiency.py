@@ -4,6 +4,10 @@ With the same steps, a larger n means more responses in all. Left, Pass@k of the
 against the step, where prompts are what counts; right, the same numbers against the responses drawn
 so far, where responses are. Pass@k is the trainer's unbiased estimate from each step's responses,
 for the largest k that every line can have; each step's prompts are others, hence the smoothing.
+
+Only the first pass over the training set is drawn. Later steps ask prompts that the policy was
+trained on before, and their Pass@k jumps where they start: on the right at another place for each
+n, which would read as an effect of the responses.
 """
 
 from collections.abc import Sequence
@@ -16,27 +20,27 @@ from rspo.figures import Figure, style
 from rspo.figures.drawing import Row
 from rspo.figures.inputs import require_files
 from rspo.figures.methods import face, methods_of
-from rspo.figures.training_logs import logged, smoothed
+from rspo.figures.training_logs import first_pass, logged, smoothed
 
 COLUMNS = {
     "method": "line, as the legend names it",
     "trained_k": "k of the objective; empty where it has none",
     "n": "responses per prompt in training",
-    "step": "x on the left: of training, from 1",
+    "step": "x on the left: of training; those of the first pass whose window is whole",
     "responses": "x on the right: drawn up to the end of the step",
     "metric_k": "of Pass@k",
     "estimate": "Pass@k of the step's prompts, in %, mean over seeds",
     "smoothed": "y: centred moving average of the estimate",
     "lowest": "lower end of the band: the lowest of the seeds' own smoothed lines",
     "highest": "upper end of the band",
-    "window": "steps in the moving average, fewer at both ends",
+    "window": "steps in the moving average",
     "seeds": "training seeds averaged",
 }
 
 
 def half_window(steps: int) -> int:
-    """Steps on either side that are averaged: a tenth of the training, for some hundred prompts."""
-    return max(1, steps // 10)
+    """Steps on either side that are averaged: a tenth of those drawn, for some hundred prompts."""
+    return steps // 10
 
 
 def numbers(experiment: Experiment, figure: Figure) -> list[Row]:
@@ -49,13 +53,14 @@ def numbers(experiment: Experiment, figure: Figure) -> list[Row]:
     # The logs have the powers of two up to n.
     k = 1 << (min(method.n or 1 for method in methods).bit_length() - 1)
     training = experiment.config.training
-    half = half_window(training.steps)
+    steps = first_pass(experiment)
+    half = half_window(steps)
     rows: list[Row] = []
     for method in methods:
         seeds = [logged(experiment, cell, f"pass_at_{k}") for cell in method.policies]
-        percent = [[100 * value for value in values] for values in seeds]
+        percent = [[100 * value for value in values[:steps]] for values in seeds]
         lines = [smoothed(values, half) for values in percent]
-        for index in range(training.steps):
+        for index in range(half, steps - half):
             at_step = [line[index] for line in lines]
             rows.append(
                 {
@@ -106,6 +111,6 @@ def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Pict
         result,
         f"{face(experiment, figure, methods)}, "
         f"{experiment.config.training.prompts_per_step} prompts a step",
-        f"centred mean of {rows[0]['window']} steps (fewer at the ends){shaded}",
+        f"first pass over the prompts, centred mean of {rows[0]['window']} steps{shaded}",
     )
     return result

@@ -5,6 +5,7 @@ from statistics import fmean
 
 from rspo.experiment import Experiment
 from rspo.figures.inputs import command
+from rspo.tables import PROBLEMS, read_table
 from rspo.training.logs import column, read_log
 
 
@@ -16,6 +17,16 @@ def logged(experiment: Experiment, cell: str, key: str) -> list[float]:
     path = experiment.training_log(cell)
     remedy = f"finish or remake it with `{command(experiment, path)}`"
     return column(path, read_log(path, experiment.config.training.steps, remedy), key)
+
+
+def first_pass(experiment: Experiment) -> int:
+    """Steps of training until its prompts come again, and at most all: whole steps of the set.
+
+    Raises: InputError for a training set that is missing or bad.
+    """
+    training = experiment.config.training
+    problems = read_table(experiment.problems("train"), PROBLEMS)
+    return min(training.steps, len(problems) // training.prompts_per_step)
 
 
 def smoothed(values: Sequence[float], half: int) -> list[float]:

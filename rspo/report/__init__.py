@@ -29,6 +29,7 @@ def inputs(experiment: "Experiment") -> list[Path]:
         *(path for figure in figures(experiment) for path in figure_files(experiment, figure)),
         *(table_path(experiment, name) for name in TABLES),
         *(experiment.training_log(cell) for cell in experiment.cells),
+        experiment.problems("train"),
         *(
             path
             for policy, benchmark in readable(experiment)

@@ -14,6 +14,7 @@ from rspo.experiment import Experiment
 from rspo.figures import Figure, style
 from rspo.figures.captions import cells_sentence, full_caption
 from rspo.figures.inputs import command
+from rspo.figures.training_logs import first_pass
 from rspo.files import write_provenance, write_text
 from rspo.report import figure_files, figures, inputs, report_path, table_path
 from rspo.report.claims import claims
@@ -105,7 +106,7 @@ def _training(experiment: Experiment, curves: Curves) -> Picture:
     caption = (
         "Reward, entropy and Pass@k at each training step, from the responses that the step was "
         f"trained on{average}; thin: each step; thick: its centred moving average; no error is "
-        f"drawn. {cells_sentence(experiment, curves.cells)}"
+        f"drawn. {_passes(experiment)}{cells_sentence(experiment, curves.cells)}"
     )
     return Picture(
         curves.title,
@@ -114,6 +115,17 @@ def _training(experiment: Experiment, curves: Curves) -> Picture:
         _data_url(curves.picture),
         _inches(curves.picture, style.DOTS_PER_INCH // 2),
         shown(f"Training of {curves.title}, step by step", curves.rows),
+    )
+
+
+def _passes(experiment: Experiment) -> str:
+    """Where the prompts come again, which reads as if the policy had got better at once."""
+    steps = first_pass(experiment)
+    if steps == experiment.config.training.steps:
+        return ""
+    return (
+        f"A pass over the training prompts is {steps} steps: a jump at step {steps + 1} is the "
+        "second pass, of prompts that were trained on before. "
     )
 
 
