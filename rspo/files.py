@@ -28,6 +28,7 @@ LOCK = ".lock"  # in a folder that one process at a time may work in
 # 90 seconds on NFS and up to some minutes on Lustre.
 SECONDS_FOR_A_LOST_NODE = 300
 _SECONDS_BETWEEN_TRIES = 2
+SECONDS_FOR_A_LOOK = 1  # `is_taken` has a lock for a moment; many may look
 _PACKAGES = (
     "numpy",
     "scipy",
@@ -119,21 +120,27 @@ def take_lock(file: IO[str], busy: Callable[[], str]) -> None:
 
     Raises: InputError with what `busy` says.
     """
-    seconds = SECONDS_FOR_A_LOST_NODE if name_of_this_job() else 0
-    deadline, told = time.monotonic() + seconds, False
+    if _gets_lock(file, SECONDS_FOR_A_LOOK, between_tries=0.05):
+        return
+    if name_of_this_job():
+        seconds = SECONDS_FOR_A_LOST_NODE
+        wait = f"waiting up to {seconds:g} s for it to end"
+        print(f"rspo: {busy()}; {wait}", file=sys.stderr, flush=True)
+        if _gets_lock(file, seconds, _SECONDS_BETWEEN_TRIES):
+            return
+    raise InputError(f"{busy()}; wait or end it")
+
+
+def _gets_lock(file: IO[str], seconds: float, between_tries: float) -> bool:
+    deadline = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
+            return True
         except BlockingIOError:
-            why = busy()
-        if (left := deadline - time.monotonic()) <= 0:
-            raise InputError(f"{why}; wait or end it")
-        if not told:
-            told = True
-            wait = f"waiting up to {seconds:g} s for it to end"
-            print(f"rspo: {why}; {wait}", file=sys.stderr, flush=True)
-        time.sleep(min(left, _SECONDS_BETWEEN_TRIES))
+            if (left := deadline - time.monotonic()) <= 0:
+                return False
+        time.sleep(min(left, between_tries))
 
 
 def this_process() -> str:

@@ -1,7 +1,6 @@
 """What is done, what runs, and when it will end: read from the files that the jobs write."""
 
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -14,10 +13,11 @@ from typing import Any
 from rspo.experiment import BASE, Experiment
 from rspo.files import fingerprint, is_taken, provenance_path
 from rspo.slurm.job import host_name
+from rspo.training.origin import is_begun
 from rspo.training.progress import Snapshot, read_progress
 
 SECONDS_BETWEEN_LINES = 15
-# A job on another host that reported so lately runs; of another one its lock tells.
+# A job on another host that reported so lately runs, whether its lock is seen here or not.
 SECONDS_OF_NEWS = 120
 FINISHED = "all finished"
 _EVALUATION = ("samples", "scores", "curves")  # folders of a policy
@@ -47,14 +47,14 @@ def standings(experiment: Experiment, policies: Sequence[str] = ()) -> list[Stan
 def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
     training, evaluation = times.training_of(policy), times.evaluation or 0.0
     snapshot = read_progress(experiment.checkpoint(policy))
-    trained, stale = experiment.policy(policy).is_dir(), is_stale(experiment, policy)
-    if snapshot is None and trained and not stale:
+    if snapshot is None and is_finished(experiment, policy):
         if _is_evaluated(experiment, policy):
             return Standing(policy, "evaluated", None, 0.0)
         return Standing(policy, "trained", None, times.evaluation)
     if snapshot is None:
         total = None if training is None else training + evaluation
-        return Standing(policy, "stale" if stale else "waiting", None, total)
+        state = "stale" if is_stale(experiment, policy) else "waiting"
+        return Standing(policy, state, None, total)
     left = (snapshot.steps - snapshot.step) * snapshot.seconds_per_step + evaluation
     runs = _runs(snapshot, experiment.folder(policy))
     return Standing(policy, "running" if runs else "stopped", snapshot, left)
@@ -71,6 +71,15 @@ def _is_evaluated(experiment: Experiment, policy: str) -> bool:
         return False
 
 
+def is_finished(experiment: Experiment, policy: str) -> bool:
+    """Whether a policy is there, made with the settings of now, and its training over.
+
+    The checkpoint is the last that goes, when the notes beside the policy are written.
+    """
+    there = experiment.policy(policy).is_dir() and not is_begun(experiment.checkpoint(policy))
+    return there and not is_stale(experiment, policy)
+
+
 def is_stale(experiment: Experiment, policy: str) -> bool:
     """Whether a cell's policy was made with other settings, as its provenance note says."""
     if policy not in experiment.cells:
@@ -83,16 +92,13 @@ def is_stale(experiment: Experiment, policy: str) -> bool:
 
 
 def _runs(snapshot: Snapshot, folder: Path) -> bool:
-    """Whether the job that reported lives: known on its own host, elsewhere by news or its lock."""
-    if snapshot.host != host_name():
-        return time.time() - snapshot.written < SECONDS_OF_NEWS or is_taken(folder)
-    try:
-        os.kill(snapshot.process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it lives and is somebody else's
-        pass
-    return True
+    """Whether the job that reported lives: it has its folder, or is elsewhere and sends news.
+
+    Not by its number: after a reboot, or in another container, that is another process.
+    """
+    elsewhere = snapshot.host != host_name()
+    has_news = time.time() - snapshot.written < SECONDS_OF_NEWS
+    return (elsewhere and has_news) or is_taken(folder)
 
 
 class _Times:

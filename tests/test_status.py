@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import subprocess
 import time
 from pathlib import Path
 
@@ -30,15 +29,12 @@ def experiment(tmp_path: Path) -> Experiment:
     return tiny_world.load(tmp_path)
 
 
-def report(
-    experiment: Experiment, policy: str, written: float, host: str = "", process: int = 0
-) -> None:
+def report(experiment: Experiment, policy: str, written: float, host: str = "") -> None:
     """A progress file as a job writes it."""
     folder = experiment.checkpoint(policy)
     folder.mkdir(parents=True)
     metrics = {"reward": 0.25, "entropy": 0.125}
-    host, process = host or platform.node(), process or os.getpid()
-    snapshot = Snapshot(50, 200, 0.5, metrics, host, process, written)
+    snapshot = Snapshot(50, 200, 0.5, metrics, host or platform.node(), os.getpid(), written)
     (folder / "progress.json").write_text(json.dumps(vars(snapshot)))
 
 
@@ -65,13 +61,12 @@ def finish(experiment: Experiment, policy: str, training: float) -> None:
 def test_every_state_is_told_apart(experiment: Experiment) -> None:
     finish(experiment, DONE, 80)
     report(experiment, RUNNING, written=time.time())
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    report(experiment, STOPPED, written=time.time(), process=ended.pid)
+    report(experiment, STOPPED, written=time.time())  # before a reboot: its number is another's
     report(experiment, ELSEWHERE, written=time.time() - 60, host="node2")
     report(experiment, SILENT, written=time.time() - 7200, host="node2")
     experiment.policy("small--base").mkdir(parents=True)
-    states = {standing.policy: standing.state for standing in standings(experiment)}
+    with alone(experiment.folder(RUNNING)):
+        states = {standing.policy: standing.state for standing in standings(experiment)}
     assert states[DONE] == "evaluated"
     assert states[RUNNING] == "running"
     assert states[STOPPED] == states[SILENT] == "stopped"
@@ -117,7 +112,8 @@ def test_work_left_follows_from_what_took_how_long(experiment: Experiment) -> No
 
 def test_the_line_names_counts_running_cells_and_the_end(experiment: Experiment) -> None:
     report(experiment, RUNNING, written=time.time())
-    text = line(experiment)
+    with alone(experiment.folder(RUNNING)):
+        text = line(experiment)
     assert text.startswith("0 of 27 policies trained, 0 evaluated")
     assert f"{RUNNING} step 50/200  reward 0.250  entropy 0.125" in text
     assert text.endswith("end not known before the first cell is done")
@@ -133,7 +129,8 @@ def test_a_cell_that_is_trained_again_runs_although_its_old_curves_are_there(
     for policy in experiment.policies:
         finish(experiment, policy, 80)
     report(experiment, RUNNING, written=time.time())
-    assert f"26 evaluated | {RUNNING} step 50/200" in line(experiment)
+    with alone(experiment.folder(RUNNING)):
+        assert f"26 evaluated | {RUNNING} step 50/200" in line(experiment)
 
 
 def test_a_run_of_a_few_policies_is_told_of_those(experiment: Experiment) -> None:
