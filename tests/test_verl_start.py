@@ -82,7 +82,7 @@ def test_a_checkpoint_of_other_settings_is_set_aside(
     )
     assert (aside / "global_step_2").is_dir()
     assert names(second) == ["checkpoint", aside.name]
-    assert [standing.state for standing in standings(second, [CELL])] == ["waiting"]
+    assert [standing.state for standing in standings(second, {CELL: ["standard"]})] == ["waiting"]
     start(third)  # the second has no checkpoint that is worth the first one's place
     assert (aside / "global_step_2").is_dir()
     leave_checkpoint(third, step=4)
