@@ -204,6 +204,8 @@ def _run(cell: Path, checkpoint: Path) -> None:
         words = f"verl's driver has ended with status {process.returncode} and no word"
         found = {"kind": LostProcess.__name__, "words": words}
     if found["kind"] != TRAINED:
+        with suppress(OSError):  # on another node somebody may write still; the next run does it
+            keep_the_last(checkpoint)  # half a one may be what has filled the disk
         _raise(found["kind"], found["words"], cell.name, last_step(checkpoint))
 
 
