@@ -98,6 +98,14 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
+def no_locks(file: str, error: OSError) -> InputError:
+    """What to mend where a file system has none, such as Lustre without -o flock."""
+    return InputError(
+        f"{file}: this file system gives no locks ({error.strerror}); mount it with flock (Lustre: "
+        "-o flock; NFS: version 4), or run this on another one"
+    )
+
+
 def is_taken(folder: Path) -> bool:
     """Whether some process has a folder for itself: on any host, as far as `alone` reaches."""
     try:
@@ -105,7 +113,7 @@ def is_taken(folder: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except FileNotFoundError:
+    except OSError:  # no file, or no locks: nobody can have it
         pass
     return False
 
@@ -118,7 +126,7 @@ def take_lock(file: IO[str], busy: Callable[[], str]) -> None:
     Args:
         busy: says who has it, asked when somebody has.
 
-    Raises: InputError with what `busy` says.
+    Raises: InputError with what `busy` says, or if the file system has no locks.
     """
     if _gets_lock(file, SECONDS_FOR_A_LOOK, between_tries=0.05):
         return
@@ -140,6 +148,8 @@ def _gets_lock(file: IO[str], seconds: float, between_tries: float) -> bool:
         except BlockingIOError:
             if (left := deadline - time.monotonic()) <= 0:
                 return False
+        except OSError as error:
+            raise no_locks(file.name, error) from None
         time.sleep(min(left, between_tries))
 
 

@@ -247,6 +247,19 @@ def test_who_only_looks_keeps_nobody_out(tmp_path: Path) -> None:
             assert files.is_taken(tmp_path)
 
 
+def test_a_file_system_without_locks_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    words = r"\.lock: this file system gives no locks \(Function not implemented\); mount it with"
+    with pytest.raises(InputError, match=words), alone(tmp_path):
+        pass
+    assert not files.is_taken(tmp_path)  # `rspo status` still answers
+
+
 @pytest.mark.parametrize("seconds", [0.5, 60])
 def test_a_job_waits_a_while_for_a_node_that_slurm_has_given_up(
     tmp_path: Path,
