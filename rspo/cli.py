@@ -27,6 +27,7 @@ import rspo
 from rspo.config import merge
 from rspo.errors import InputError, LostProcess
 from rspo.experiment import Experiment
+from rspo.files import alone
 from rspo.rewards import NEED_JUDGE, VERIFIERS
 from rspo.slurm.job import is_preempted, requeue
 from rspo.training.stopping import STOPPED_STATUS, Stopped, accept_requests
@@ -58,13 +59,17 @@ def pretrain(arguments: argparse.Namespace) -> None:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    from rspo.status import is_stale
+    from rspo.status import is_finished
+    from rspo.training.origin import remove_checkpoints
 
     accept_requests()
     experiment = _experiment(arguments)
     experiment.cell(arguments.cell)
-    there = experiment.policy(arguments.cell).is_dir() and not is_stale(experiment, arguments.cell)
-    if there and not arguments.anew and not arguments.print_config:
+    wanted = arguments.anew or arguments.print_config
+    if not wanted and is_finished(experiment, arguments.cell):
+        if experiment.checkpoint(arguments.cell).exists():  # a kill came while it was removed
+            with alone(experiment.folder(arguments.cell)):
+                remove_checkpoints(experiment.checkpoint(arguments.cell))
         print(f"{arguments.cell} is finished; --anew trains it once more, to replace it at the end")
         return
     if experiment.config.engine == "verl":

@@ -29,6 +29,7 @@ LOCK = ".lock"  # in a folder that one process at a time may work in
 # 90 seconds on NFS and up to some minutes on Lustre.
 SECONDS_FOR_A_LOST_NODE = 300
 _SECONDS_BETWEEN_TRIES = 2
+SECONDS_FOR_A_LOOK = 1  # `is_taken` has a lock for a moment; many may look
 _PACKAGES = (
     "numpy",
     "scipy",
@@ -98,6 +99,14 @@ def alone(folder: Path) -> Iterator[None]:
         yield
 
 
+def no_locks(file: str, error: OSError) -> InputError:
+    """What to mend where a file system has none, such as Lustre without -o flock."""
+    return InputError(
+        f"{file}: this file system gives no locks ({error.strerror}); mount it with flock (Lustre: "
+        "-o flock; NFS: version 4), or run this on another one"
+    )
+
+
 def is_taken(folder: Path) -> bool:
     """Whether some process has a folder for itself: on any host, as far as `alone` reaches."""
     try:
@@ -105,7 +114,7 @@ def is_taken(folder: Path) -> bool:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except FileNotFoundError:
+    except OSError:  # no file, or no locks: nobody can have it
         pass
     return False
 
@@ -118,23 +127,31 @@ def take_lock(file: IO[str], busy: Callable[[], str]) -> None:
     Args:
         busy: says who has it, asked when somebody has.
 
-    Raises: InputError with what `busy` says.
+    Raises: InputError with what `busy` says, or if the file system has no locks.
     """
-    seconds = SECONDS_FOR_A_LOST_NODE if name_of_this_job() else 0
-    deadline, told = time.monotonic() + seconds, False
+    if _gets_lock(file, SECONDS_FOR_A_LOOK, between_tries=0.05):
+        return
+    if name_of_this_job():
+        seconds = SECONDS_FOR_A_LOST_NODE
+        wait = f"waiting up to {seconds:g} s for it to end"
+        print(f"rspo: {busy()}; {wait}", file=sys.stderr, flush=True)
+        if _gets_lock(file, seconds, _SECONDS_BETWEEN_TRIES):
+            return
+    raise InputError(f"{busy()}; wait or end it")
+
+
+def _gets_lock(file: IO[str], seconds: float, between_tries: float) -> bool:
+    deadline = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
+            return True
         except BlockingIOError:
-            why = busy()
-        if (left := deadline - time.monotonic()) <= 0:
-            raise InputError(f"{why}; wait or end it")
-        if not told:
-            told = True
-            wait = f"waiting up to {seconds:g} s for it to end"
-            print(f"rspo: {why}; {wait}", file=sys.stderr, flush=True)
-        time.sleep(min(left, _SECONDS_BETWEEN_TRIES))
+            if (left := deadline - time.monotonic()) <= 0:
+                return False
+        except OSError as error:
+            raise no_locks(file.name, error) from None
+        time.sleep(min(left, between_tries))
 
 
 def this_process() -> str:

@@ -28,7 +28,7 @@ def settings(experiment: "Experiment", step: str, name: str = "") -> Settings:
 
 
 def verifier_settings(experiment: "Experiment | None", verifier: str) -> Settings:
-    """What decides a verdict; how a judge is reached and waited for does not.
+    """What decides a verdict; how a judge is served, reached and waited for does not.
 
     Args:
         experiment: says which judge, to the verifiers that need one.
@@ -38,8 +38,8 @@ def verifier_settings(experiment: "Experiment | None", verifier: str) -> Setting
         found["rules"] = RULES[verifier]
     xverify = experiment.config.xverify if experiment else None
     if verifier in NEED_JUDGE and xverify is not None:
-        keys = {"prompt", "model", "revision", "server_arguments"}
-        found["xverify"] = xverify.model_dump(mode="json", include=keys)
+        judge = {"prompt", "model", "revision"}
+        found["xverify"] = xverify.model_dump(mode="json", include=judge)
     return found
 
 

@@ -1,10 +1,9 @@
 """What is done, what runs, and when it will end: read from the files that the jobs write."""
 
 import json
-import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,14 +13,16 @@ from typing import Any
 from rspo.experiment import BASE, Experiment
 from rspo.files import fingerprint, is_taken, provenance_path
 from rspo.slurm.job import host_name
+from rspo.training.origin import is_begun
 from rspo.training.progress import Snapshot, read_progress
 
 SECONDS_BETWEEN_LINES = 15
-# A job on another host that reported so lately runs; of another one its lock tells.
+# A job on another host that reported so lately runs, whether its lock is seen here or not.
 SECONDS_OF_NEWS = 120
 FINISHED = "all finished"
-_EVALUATION = ("samples", "scores", "curves")  # folders of a policy
-_NOTES = "*.provenance.json"
+
+# By policy, the suites that it is evaluated on.
+Suites = Mapping[str, Collection[str]]
 
 
 @dataclass(frozen=True)
@@ -38,37 +39,66 @@ class Standing:
     seconds_left: float | None  # of work, on one core; None: nothing to tell it from
 
 
-def standings(experiment: Experiment, policies: Sequence[str] = ()) -> list[Standing]:
-    """Where the given policies stand, or all of the experiment's."""
-    times = _Times(experiment)
-    return [_standing(experiment, policy, times) for policy in policies or experiment.policies]
+def suites_of_run(wildcards: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+    """What the jobs of a run are about, by Snakemake's names for it."""
+    found: dict[str, set[str]] = {}
+    for of_job in wildcards:
+        if policy := of_job.get("policy") or of_job.get("cell"):
+            suites = found.setdefault(policy, set())
+            if suite := of_job.get("suite"):
+                suites.add(suite)
+    return dict(sorted(found.items()))
 
 
-def _standing(experiment: Experiment, policy: str, times: "_Times") -> Standing:
-    training, evaluation = times.training_of(policy), times.evaluation or 0.0
+def _suites_of_all(experiment: Experiment) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {policy: set() for policy in experiment.policies}
+    for policy, suite in experiment.evaluations:
+        found[policy].add(suite)
+    return found
+
+
+def standings(experiment: Experiment, suites: Suites | None = None) -> list[Standing]:
+    """Where the policies of a run stand, or all of the experiment's."""
+    suites = suites or _suites_of_all(experiment)
+    times = _Times(experiment, suites)
+    return [_standing(experiment, policy, suites[policy], times) for policy in suites]
+
+
+def _standing(
+    experiment: Experiment, policy: str, suites: Collection[str], times: "_Times"
+) -> Standing:
+    training, evaluation = times.training_of(policy), times.evaluation if suites else 0.0
     snapshot = read_progress(experiment.checkpoint(policy))
-    trained, stale = experiment.policy(policy).is_dir(), is_stale(experiment, policy)
-    if snapshot is None and trained and not stale:
-        if _is_evaluated(experiment, policy):
+    if snapshot is None and is_finished(experiment, policy):
+        if suites and _is_evaluated(experiment, policy, suites):
             return Standing(policy, "evaluated", None, 0.0)
-        return Standing(policy, "trained", None, times.evaluation)
+        return Standing(policy, "trained", None, evaluation)
     if snapshot is None:
-        total = None if training is None else training + evaluation
-        return Standing(policy, "stale" if stale else "waiting", None, total)
-    left = (snapshot.steps - snapshot.step) * snapshot.seconds_per_step + evaluation
+        total = None if training is None else training + (evaluation or 0.0)
+        state = "stale" if is_stale(experiment, policy) else "waiting"
+        return Standing(policy, state, None, total)
+    left = (snapshot.steps - snapshot.step) * snapshot.seconds_per_step + (evaluation or 0.0)
     runs = _runs(snapshot, experiment.folder(policy))
     return Standing(policy, "running" if runs else "stopped", snapshot, left)
 
 
-def _is_evaluated(experiment: Experiment, policy: str) -> bool:
-    """Whether all curves are there, and of this policy, not of one before it."""
+def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
+    """Whether all these curves are there, and of this policy, not of one before it."""
     try:
         trained = experiment.policy(policy).stat().st_mtime
-        suites = [suite for name, suite in experiment.evaluations if name == policy]
         curves = [experiment.curves(policy, suite) for suite in suites]
         return all(file.stat().st_mtime >= trained for file in curves)
     except FileNotFoundError:
         return False
+
+
+def is_finished(experiment: Experiment, policy: str) -> bool:
+    """Whether a policy is there, made with the settings of now, and its training over.
+
+    The checkpoint is the last that goes, when the notes beside the policy are written.
+    """
+    there = experiment.policy(policy).is_dir() and not is_begun(experiment.checkpoint(policy))
+    return there and not is_stale(experiment, policy)
 
 
 def is_stale(experiment: Experiment, policy: str) -> bool:
@@ -83,22 +113,19 @@ def is_stale(experiment: Experiment, policy: str) -> bool:
 
 
 def _runs(snapshot: Snapshot, folder: Path) -> bool:
-    """Whether the job that reported lives: known on its own host, elsewhere by news or its lock."""
-    if snapshot.host != host_name():
-        return time.time() - snapshot.written < SECONDS_OF_NEWS or is_taken(folder)
-    try:
-        os.kill(snapshot.process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it lives and is somebody else's
-        pass
-    return True
+    """Whether the job that reported lives: it has its folder, or is elsewhere and sends news.
+
+    Not by its number: after a reboot, or in another container, that is another process.
+    """
+    elsewhere = snapshot.host != host_name()
+    has_news = time.time() - snapshot.written < SECONDS_OF_NEWS
+    return (elsewhere and has_news) or is_taken(folder)
 
 
 class _Times:
     """Seconds that finished work took, from the provenance notes beside it."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, suites: Suites) -> None:
         self.experiment = experiment
         self.per_cost: dict[str, list[float]] = {}
         evaluations = []
@@ -106,10 +133,11 @@ class _Times:
             if seconds := _wall_seconds(provenance_path(experiment.policy(policy))):
                 kind, cost = self._cost(policy)
                 self.per_cost.setdefault(kind, []).append(seconds / cost)
-            if _is_evaluated(experiment, policy):
-                folder = experiment.folder(policy)
-                notes = [note for step in _EVALUATION for note in (folder / step).rglob(_NOTES)]
-                evaluations.append(sum(_wall_seconds(note) or 0.0 for note in notes))
+        for policy, of_policy in suites.items():
+            if of_policy and _is_evaluated(experiment, policy, of_policy):
+                made = _made_by_evaluation(experiment, policy, of_policy)
+                seconds_of = (_wall_seconds(provenance_path(file)) for file in made)
+                evaluations.append(sum(seconds or 0.0 for seconds in seconds_of))
         self.evaluation = mean(evaluations) if evaluations else None
 
     def _cost(self, policy: str) -> tuple[str, float]:
@@ -126,6 +154,17 @@ class _Times:
         if known is None and kind != BASE:  # another model's cells are a better guess than none
             known = [x for other, xs in self.per_cost.items() if other != BASE for x in xs]
         return cost * mean(known) if known else None
+
+
+def _made_by_evaluation(
+    experiment: Experiment, policy: str, suites: Collection[str]
+) -> Iterator[Path]:
+    """Files with the samples, the scores and the curves of a policy."""
+    for suite in suites:
+        yield experiment.curves(policy, suite)
+        for benchmark in experiment.benchmarks_of(suite):
+            yield from experiment.sample_files(policy, benchmark)
+            yield from experiment.score_files(policy, benchmark)
 
 
 def _wall_seconds(note: Path) -> float | None:
@@ -172,9 +211,9 @@ def _metrics(snapshot: Snapshot) -> str:
     return f"step {snapshot.step}/{snapshot.steps}  {values}"
 
 
-def line(experiment: Experiment, policies: Sequence[str] = ()) -> str:
+def line(experiment: Experiment, suites: Suites | None = None) -> str:
     """One line: how many policies are done, what each running one does, when all will be."""
-    found = standings(experiment, policies)
+    found = standings(experiment, suites)
     done = sum(standing.state == "evaluated" for standing in found)
     trained = sum(standing.state in ("trained", "evaluated") for standing in found)
     running = [
@@ -197,11 +236,11 @@ def table(experiment: Experiment) -> str:
     return "\n".join([*lines, line(experiment)])
 
 
-def follow(experiment: Experiment, policies: Sequence[str] = ()) -> None:
+def follow(experiment: Experiment, suites: Suites | None = None) -> None:
     """Print `line` to standard error whenever it changed, until everything is evaluated."""
     last = ""
     while not last.endswith(FINISHED):
-        now = line(experiment, policies)
+        now = line(experiment, suites)
         if now != last:
             print(f"[{time.strftime('%H:%M:%S')}] {now}", file=sys.stderr, flush=True)
             last = now

@@ -190,3 +190,48 @@ def test_a_finished_cell_is_trained_again_only_where_that_is_asked_for(
     # With other settings it is another policy, for which nobody has to ask twice.
     assert main(["train", CELL, *SMALL, "--set=training.optimizer.gradient_clip=1.0"]) == 0
     assert policy.stat().st_mtime_ns > second
+
+
+@pytest.mark.parametrize(
+    ("killed_in", "state", "left"),
+    [
+        ("rspo.training.local.write_provenance", "stopped", {"state.pt", "progress.json"}),
+        ("rspo.training.local.remove_checkpoints", "stopped", {"state.pt", "progress.json"}),
+        ("shutil.rmtree", "trained", {"state.pt"}),
+    ],
+)
+def test_a_training_killed_behind_its_policy_is_ended_by_the_same_command(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    killed_in: str,
+    state: str,
+    left: set[str],
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(*_: object, **__: object) -> None:
+        if killed_in == "shutil.rmtree":
+            (checkpoint / "progress.json").unlink()  # one of its files, and no more
+        raise Killed
+
+    cell = project / "results" / "tiny" / "cells" / CELL
+    checkpoint = cell / "checkpoint"
+    for command in (["prepare", "train"], ["pretrain", "small"]):
+        assert main([*command, *SMALL]) == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(killed_in, kill)
+        with pytest.raises(Killed):
+            main(["train", CELL, *SMALL])
+    assert {path.name for path in checkpoint.iterdir()} - {"origin.json"} == left
+    assert main(["status", *SMALL]) == 0
+    assert f"{CELL} {state} " in " ".join(capsys.readouterr().out.split())
+    assert main(["train", CELL, *SMALL]) == 0
+    assert main(["status", *SMALL]) == 0
+    assert f"{CELL} trained " in " ".join(capsys.readouterr().out.split())
+    assert {path.name for path in cell.iterdir()} == {
+        ".lock",
+        *("policy", "policy.provenance.json"),
+        *("training.jsonl", "training.jsonl.provenance.json"),
+    }

@@ -289,6 +289,28 @@ def test_a_judge_has_an_address() -> None:
         Experiment.load("paper", {"xverify": {"url": "judge:8000"}}, root=ROOT)
 
 
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ("xverify.server_arguments=[--gpu-memory-utilization, '0.5']", True),
+        ("xverify.url=http://node1:8000", True),
+        ("xverify.retry_seconds=7", True),
+        ("xverify.revision=another", False),
+    ],
+)
+def test_how_a_judge_is_served_is_no_reason_to_train_or_score_again(
+    change: str, same: bool
+) -> None:
+    assert (judge_hashes([change]) == judge_hashes([])) is same
+
+
+def judge_hashes(overrides: list[str]) -> list[str]:
+    """Of the settings of the steps that ask a judge."""
+    experiment = Experiment.load("paper", parse_overrides(["verifier=xverify", *overrides]), ROOT)
+    cell = next(iter(experiment.cells))
+    return [experiment.settings_hash(step, cell) for step in ("train", "score", "agreement")]
+
+
 def test_a_comparison_that_is_null_is_left_out() -> None:
     left_out = {"model_size": None, "max_at_k": None}
     experiment = Experiment.load("tiny", {"grid": left_out}, root=ROOT)

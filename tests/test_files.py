@@ -1,11 +1,13 @@
 """Files are whole or not there, and bad tables are named."""
 
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -223,18 +225,39 @@ def another_at_work(folder: Path, seconds: float) -> Iterator[str]:
         process.communicate()
 
 
-def test_a_folder_at_work_is_refused_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_at_work_is_refused_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with another_at_work(tmp_path, 60) as name:
         began = time.monotonic()
         with pytest.raises(InputError) as caught, alone(tmp_path):
             pass
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < files.SECONDS_FOR_A_LOOK + 1
     assert str(caught.value) == f"{tmp_path}: {name} is at work here; wait or end it"
     with alone(tmp_path):
         assert (tmp_path / files.LOCK).read_text() == files.this_process()
+
+
+def test_who_only_looks_keeps_nobody_out(tmp_path: Path) -> None:
+    """As `rspo status` may, at the very moment in which a training starts."""
+    (tmp_path / files.LOCK).touch()
+    with (tmp_path / files.LOCK).open() as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        threading.Timer(0.2, fcntl.flock, (look, fcntl.LOCK_UN)).start()
+        with alone(tmp_path):
+            assert files.is_taken(tmp_path)
+
+
+def test_a_file_system_without_locks_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    words = r"\.lock: this file system gives no locks \(Function not implemented\); mount it with"
+    with pytest.raises(InputError, match=words), alone(tmp_path):
+        pass
+    assert not files.is_taken(tmp_path)  # `rspo status` still answers
 
 
 @pytest.mark.parametrize("seconds", [0.5, 60])
@@ -245,6 +268,7 @@ def test_a_job_waits_a_while_for_a_node_that_slurm_has_given_up(
     seconds: float,
 ) -> None:
     """Its processes may live on for minutes; whoever stays for longer is really at work."""
+    monkeypatch.setattr(files, "SECONDS_FOR_A_LOOK", 0.1)
     monkeypatch.setattr(files, "SECONDS_FOR_A_LOST_NODE", 3)
     monkeypatch.setattr(files, "_SECONDS_BETWEEN_TRIES", 0.1)
     with another_at_work(tmp_path, seconds) as name:

@@ -27,13 +27,14 @@ from rspo.policies.qwen2 import Memory, Qwen2, Shape
 from rspo.policies.sampler import sample
 from rspo.rewards import verify
 from rspo.tables import PROBLEMS, read_table
-from rspo.training.checkpoint import remove_checkpoints, save_checkpoint
+from rspo.training.checkpoint import save_checkpoint
 from rspo.training.local import (
     Learner,
     Rollout,
     backward,
     train,
 )
+from rspo.training.origin import remove_checkpoints
 from rspo.training.progress import Progress
 from rspo.training.prompts import prompts_of_step
 from rspo.training.schedule import learning_rate_share
@@ -413,6 +414,28 @@ def test_a_checkpoint_of_other_settings_or_another_base_is_not_used(
     remove_checkpoints(experiment.checkpoint(CELL))
     assert not aside.exists()
     assert not experiment.checkpoint(CELL).exists()
+
+
+def test_a_setting_that_is_changed_back_goes_on_from_its_checkpoint(
+    world: Experiment,
+    undisturbed: Experiment,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    experiment = elsewhere(world, tmp_path / "results")
+    settings = tiny_world.load(
+        world.reports.parent, training=TRAINING, sampling={"temperature": 0.5}
+    )
+    interrupt_after_a_checkpoint(experiment)
+    interrupt_after_a_checkpoint(dataclasses.replace(settings, results=experiment.results))
+    capsys.readouterr()
+    train(experiment, CELL)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith(
+        "the checkpoint of these settings is back from checkpoint-of-other-settings"
+    )
+    assert second == f"{CELL} goes on from step 3 of {STEPS}"
+    assert weights_of(experiment) == weights_of(undisturbed)
 
 
 def interrupt_after_a_checkpoint(experiment: Experiment) -> None:

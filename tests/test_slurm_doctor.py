@@ -3,6 +3,7 @@
 About three minutes.
 """
 
+import errno
 import itertools
 import os
 import re
@@ -399,6 +400,46 @@ def test_a_class_that_needs_gpus_and_asks_for_none_is_found(
     path.write_text(yaml.safe_dump(profile))
     (line,) = paper_without_slurm(project, monkeypatch, **settings)[0]
     assert line == f"slurm/config.yaml: set-resources.{rule} asks for no GPU, and {how}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "settings"),
+    [
+        ("score", {}),
+        ("agreement", {"verifier": "math_verify", "agreement": {"against": "xverify"}}),
+    ],
+)
+@pytest.mark.parametrize("url", [None, "http://judge:8000"])
+def test_a_judge_that_would_start_on_a_node_without_gpus_is_found(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rule: str,
+    settings: dict[str, Any],
+    url: str | None,
+) -> None:
+    edit(project, "set-resources", "score", gres=None)
+    change = paper_without_slurm(project, monkeypatch, xverify={"url": url}, **settings)[0]
+    line = (
+        f"slurm/config.yaml: set-resources.{rule} asks for no GPU, and a judge of its own "
+        "(xverify.url: null) needs them: set its gres"
+    )
+    assert [found for found in change if f".{rule} asks for" in found] == [line] * (url is None)
+
+
+def test_a_file_system_without_locks_is_found_beside_the_rest(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    edit(project, "set-resources", "sample", gres=None)
+    monkeypatch.setattr("fcntl.flock", refuse)
+    gpus, locks = paper_without_slurm(project, monkeypatch)[0]
+    assert "sample asks for no GPU" in gpus
+    assert locks == (
+        f"{project}: this file system gives no locks (No locks available); mount it with flock "
+        "(Lustre: -o flock; NFS: version 4), or run this on another one"
+    )
 
 
 @pytest.mark.parametrize("words", ["--gpus=8", "-G 8", "--gres=gpu:8", "--gres gpu:h800:8"])

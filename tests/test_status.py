@@ -3,7 +3,6 @@
 import json
 import os
 import platform
-import subprocess
 import time
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from rspo.experiment import Experiment
 from rspo.files import alone, provenance_path
-from rspo.status import duration, ending, follow, line, standings
+from rspo.status import duration, ending, follow, line, standings, suites_of_run
 from rspo.training.progress import Progress, Snapshot, read_progress
 
 from . import tiny_world
@@ -30,15 +29,12 @@ def experiment(tmp_path: Path) -> Experiment:
     return tiny_world.load(tmp_path)
 
 
-def report(
-    experiment: Experiment, policy: str, written: float, host: str = "", process: int = 0
-) -> None:
+def report(experiment: Experiment, policy: str, written: float, host: str = "") -> None:
     """A progress file as a job writes it."""
     folder = experiment.checkpoint(policy)
     folder.mkdir(parents=True)
     metrics = {"reward": 0.25, "entropy": 0.125}
-    host, process = host or platform.node(), process or os.getpid()
-    snapshot = Snapshot(50, 200, 0.5, metrics, host, process, written)
+    snapshot = Snapshot(50, 200, 0.5, metrics, host or platform.node(), os.getpid(), written)
     (folder / "progress.json").write_text(json.dumps(vars(snapshot)))
 
 
@@ -65,13 +61,12 @@ def finish(experiment: Experiment, policy: str, training: float) -> None:
 def test_every_state_is_told_apart(experiment: Experiment) -> None:
     finish(experiment, DONE, 80)
     report(experiment, RUNNING, written=time.time())
-    ended = subprocess.Popen(["true"])
-    ended.wait()
-    report(experiment, STOPPED, written=time.time(), process=ended.pid)
+    report(experiment, STOPPED, written=time.time())  # before a reboot: its number is another's
     report(experiment, ELSEWHERE, written=time.time() - 60, host="node2")
     report(experiment, SILENT, written=time.time() - 7200, host="node2")
     experiment.policy("small--base").mkdir(parents=True)
-    states = {standing.policy: standing.state for standing in standings(experiment)}
+    with alone(experiment.folder(RUNNING)):
+        states = {standing.policy: standing.state for standing in standings(experiment)}
     assert states[DONE] == "evaluated"
     assert states[RUNNING] == "running"
     assert states[STOPPED] == states[SILENT] == "stopped"
@@ -86,21 +81,21 @@ def test_a_silent_job_on_another_host_runs_as_long_as_it_has_its_folder(
 ) -> None:
     report(experiment, SILENT, written=time.time() - 7200, host="node2")
     with alone(experiment.folder(SILENT)):
-        assert {s.state for s in standings(experiment, [SILENT])} == {"running"}
-    assert {s.state for s in standings(experiment, [SILENT])} == {"stopped"}
+        assert {s.state for s in standings(experiment, {SILENT: ["standard"]})} == {"running"}
+    assert {s.state for s in standings(experiment, {SILENT: ["standard"]})} == {"stopped"}
 
 
 def test_a_policy_of_other_settings_is_stale(experiment: Experiment, tmp_path: Path) -> None:
     finish(experiment, DONE, 80)
     changed = tiny_world.load(tmp_path, training={"steps": 7})
-    assert {s.state for s in standings(changed, [DONE])} == {"stale"}
-    assert "0 of 1 policies trained, 0 evaluated" in line(changed, [DONE])
+    assert {s.state for s in standings(changed, {DONE: ["standard"]})} == {"stale"}
+    assert "0 of 1 policies trained, 0 evaluated" in line(changed, {DONE: ["standard"]})
 
 
 def test_curves_of_the_policy_before_this_one_do_not_count(experiment: Experiment) -> None:
     finish(experiment, DONE, 80)
     os.utime(experiment.curves(DONE, "standard"), (1, 1))
-    assert {s.state for s in standings(experiment, [DONE])} == {"trained"}
+    assert {s.state for s in standings(experiment, {DONE: ["standard"]})} == {"trained"}
 
 
 def test_work_left_follows_from_what_took_how_long(experiment: Experiment) -> None:
@@ -117,7 +112,8 @@ def test_work_left_follows_from_what_took_how_long(experiment: Experiment) -> No
 
 def test_the_line_names_counts_running_cells_and_the_end(experiment: Experiment) -> None:
     report(experiment, RUNNING, written=time.time())
-    text = line(experiment)
+    with alone(experiment.folder(RUNNING)):
+        text = line(experiment)
     assert text.startswith("0 of 27 policies trained, 0 evaluated")
     assert f"{RUNNING} step 50/200  reward 0.250  entropy 0.125" in text
     assert text.endswith("end not known before the first cell is done")
@@ -133,12 +129,31 @@ def test_a_cell_that_is_trained_again_runs_although_its_old_curves_are_there(
     for policy in experiment.policies:
         finish(experiment, policy, 80)
     report(experiment, RUNNING, written=time.time())
-    assert f"26 evaluated | {RUNNING} step 50/200" in line(experiment)
+    with alone(experiment.folder(RUNNING)):
+        assert f"26 evaluated | {RUNNING} step 50/200" in line(experiment)
 
 
 def test_a_run_of_a_few_policies_is_told_of_those(experiment: Experiment) -> None:
-    finish(experiment, DONE, 80)
-    assert line(experiment, [DONE]) == "1 of 1 policies trained, 1 evaluated | all finished"
+    """Its jobs tell which, and on which suites: others that the config has come in another run."""
+    run = suites_of_run(
+        [
+            {"data_set": "train"},
+            {"cell": STOPPED},
+            {"policy": STOPPED, "benchmark": "linear", "block": "0"},
+            {"policy": STOPPED, "suite": "standard"},
+            {"cell": DONE},
+        ]
+    )
+    assert (STOPPED, "contamination_free") in experiment.evaluations
+    for policy in (STOPPED, DONE):
+        finish(experiment, policy, 80)
+    experiment.curves(STOPPED, "standard").unlink()
+    assert "2 of 2 policies trained, 0 evaluated | end not known" in line(experiment, run)
+    experiment.curves(STOPPED, "standard").touch()
+    experiment.curves(STOPPED, "contamination_free").unlink()
+    # Nothing is evaluated of a cell that was asked for alone.
+    assert line(experiment, run) == "2 of 2 policies trained, 1 evaluated | all finished"
+    assert STOPPED in {s.policy for s in standings(experiment) if s.state == "trained"}
 
 
 def test_all_evaluated_is_finished(experiment: Experiment) -> None:

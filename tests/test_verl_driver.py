@@ -1,16 +1,21 @@
 """What the driver of a training makes of those that it depends on."""
 
+import errno
 import json
-from collections.abc import Callable
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ray.exceptions import RayTaskError
 
-from rspo.errors import InputError
-from rspo.training.verl import driver
-from rspo.training.verl.driver import _End, _run, _Watch
+from rspo.errors import InputError, LostProcess
+from rspo.files import write_text
+from rspo.training.verl import driver, run
+from rspo.training.verl.driver import _End, _in_words, _run, _Watch
 
 Watch = Callable[[list[Any]], str]
 
@@ -76,3 +81,64 @@ def test_what_fails_leaves_the_watch_time_to_hear_who_died(
     with pytest.raises(type(raised)):
         _run(Task(), None)
     assert slept == [driver.SECONDS_UNTIL_RAY_KNOWS] * waits
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "global_step_4/actor/model.pt")
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        (FULL, "OSError: [Errno 28] No space left on device: 'global_step_4/actor/model.pt'"),
+        (
+            RayTaskError(
+                "run", "a", RayTaskError("save", "b", RuntimeError("trace\nwrite failed"))
+            ),
+            "RuntimeError: write failed",
+        ),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_the_last_words_name_what_was_raised_first(raised: Exception, words: str) -> None:
+    assert _in_words(raised) == words
+
+
+def test_on_a_full_disk_half_a_checkpoint_makes_room_for_the_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(path: Path, text: str) -> None:
+        if half.exists():
+            raise FULL
+        write_text(path, text)
+
+    half, whole = (tmp_path / f"global_step_{step}" for step in (4, 2))
+    for folder in (half, whole):
+        folder.mkdir()
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("2")
+    for module in ("driver", "checkpoints"):
+        monkeypatch.setattr(f"rspo.training.verl.{module}.write_text", write)
+    _End(tmp_path / "end").note("LostProcess", "a write failed")
+    words = json.loads((tmp_path / "end").read_text())["words"]
+    assert words.startswith("a write failed ([Errno 28] No space left on device: ")
+    assert whole.exists()
+    assert not half.exists()
+
+
+def test_a_training_that_has_failed_leaves_no_half_of_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk 122 GB of it, at 7B, would be in the way of everybody's next file."""
+    checkpoint = tmp_path / "checkpoint"
+    for step in (2, 4):
+        (checkpoint / f"global_step_{step}").mkdir(parents=True)
+    (checkpoint / "latest_checkpointed_iteration.txt").write_text("2")
+
+    @contextmanager
+    def fails(*_: object) -> Iterator[subprocess.Popen[bytes]]:
+        _End(checkpoint / "outcome.json").note("LostProcess", "no room")
+        yield subprocess.Popen(["false"])
+
+    monkeypatch.setattr(run, "supervised", fails)
+    with pytest.raises(LostProcess, match="no room; the same command goes on from step 2"):
+        run._run(tmp_path, checkpoint)
+    assert [path.name for path in checkpoint.glob("global_step_*")] == ["global_step_2"]

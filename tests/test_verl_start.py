@@ -1,5 +1,6 @@
 """What a run through verl does with what an earlier one has left, before it starts Ray."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,74 @@ def test_a_checkpoint_of_other_settings_is_set_aside(
     )
     assert (aside / "global_step_2").is_dir()
     assert names(second) == ["checkpoint", aside.name]
-    assert [standing.state for standing in standings(second, [CELL])] == ["waiting"]
+    assert [standing.state for standing in standings(second, {CELL: ["standard"]})] == ["waiting"]
     start(third)  # the second has no checkpoint that is worth the first one's place
     assert (aside / "global_step_2").is_dir()
     leave_checkpoint(third, step=4)
     start(second)
     assert [path.name for path in aside.glob("global_step_*")] == ["global_step_4"]
+
+
+def test_a_setting_that_is_changed_back_goes_on_from_its_checkpoint(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = tiny_world.OVERRIDES["training"]
+    first, second = (load(root, training=training | {"ppo_clip": clip}) for clip in (0.1, 0.2))
+    checkpoint = first.checkpoint(CELL)
+    aside = checkpoint.with_name("checkpoint-of-other-settings")
+    start(first)
+    leave_checkpoint(first, step=2)
+    start(second)  # and ended before its first checkpoint
+    Progress(checkpoint, 0, STEPS).report(STEPS, {})
+    capsys.readouterr()
+    start(first)
+    assert capsys.readouterr().out == (
+        f"the checkpoint of these settings is back from {aside.name}\n"
+        f"{CELL} goes on from step 2 of {STEPS}\n"
+    )
+    assert names(first) == ["checkpoint"]  # of tensorboard's curves one part would be missing
+    start(second)
+    leave_checkpoint(second, step=4)
+    capsys.readouterr()
+    start(first)
+    assert capsys.readouterr().out == (
+        f"{checkpoint} was made with other settings: kept as {aside.name}, "
+        f"the checkpoint of these settings is back from {aside.name}\n"
+        f"{CELL} goes on from step 2 of {STEPS}\n"
+    )
+    assert (aside / "global_step_4").is_dir()
+    assert names(first) == ["checkpoint", aside.name]
+
+
+@pytest.mark.parametrize("renames", [1, 2])
+def test_a_kill_while_two_checkpoints_change_places_loses_neither(
+    root: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    training = tiny_world.OVERRIDES["training"]
+    first, second = (load(root, training=training | {"ppo_clip": clip}) for clip in (0.1, 0.2))
+    start(first)
+    leave_checkpoint(first, step=2)
+    start(second)
+    leave_checkpoint(second, step=4)
+
+    class Killed(BaseException):
+        pass
+
+    def rename(path: Path, to: Path) -> None:
+        if len(done) == renames:
+            raise Killed
+        done.append(path)
+        os.rename(path, to)
+
+    done: list[Path] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", rename)
+        with pytest.raises(Killed):
+            run.train(first, CELL)
+    for experiment, step in ((second, 4), (first, 2)):
+        start(experiment)
+        assert (experiment.checkpoint(CELL) / f"global_step_{step}").is_dir()
+    assert names(first) == ["checkpoint", "checkpoint-of-other-settings"]
 
 
 def test_what_only_makes_it_faster_goes_on(root: Path) -> None:

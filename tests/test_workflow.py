@@ -177,6 +177,15 @@ def test_an_unknown_cell_gets_near_names(planning: Path) -> None:
     assert "did you mean small--rspo-pass--k" in done.stdout + done.stderr
 
 
+def test_what_is_only_copied_waits_in_no_queue() -> None:
+    rules = {}
+    for file in (tiny_world.ROOT / "workflow" / "rules").glob("*.smk"):
+        found = re.findall(r"^rule (publish_\w+):\n((?:    .*\n)+)", file.read_text(), re.MULTILINE)
+        rules |= dict(found)
+    assert len(rules) == 4
+    assert [name for name, text in rules.items() if "    localrule: True\n" not in text] == []
+
+
 def test_the_figure_is_there_with_its_numbers(built: Path) -> None:
     for suffix in ("pdf", "png", "csv"):
         assert (built / "reports" / f"fig_scalability.{suffix}").stat().st_size > 0

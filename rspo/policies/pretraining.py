@@ -4,7 +4,6 @@ import itertools
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +18,8 @@ from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import Qwen2, Shape, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
-from rspo.training.checkpoint import load_checkpoint, remove_checkpoints, save_checkpoint
+from rspo.training.checkpoint import has_state, load_checkpoint, save_checkpoint
+from rspo.training.origin import remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import Progress, usage_before
 
 WARMUP_STEPS = 50
@@ -45,10 +45,11 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
     folder = experiment.policy(name)
     source = experiment.config.models[model]
     with alone(experiment.folder(name)):
+        use_checkpoint_of(experiment.checkpoint(name), settings, has_state)
         earlier = usage_before(experiment.checkpoint(name))
         with whole(folder) as partial:
             if source.scratch is not None:
-                _train(experiment, name, source.scratch, settings, partial)
+                _train(experiment, name, source.scratch, partial)
                 origin = f"generated/worked examples @ seed {source.scratch.seed}"
             else:
                 assert source.hub is not None  # one of the two, by the config's check
@@ -71,9 +72,7 @@ def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> Shape:
     )
 
 
-def _train(
-    experiment: Experiment, name: str, scratch: Scratch, settings: dict[str, Any], folder: Path
-) -> None:
+def _train(experiment: Experiment, name: str, scratch: Scratch, folder: Path) -> None:
     """Teach a random Qwen2 the worked examples and write it to `folder`."""
     sampling = experiment.config.sampling
     context = sampling.max_prompt_tokens + sampling.max_response_tokens
@@ -87,7 +86,7 @@ def _train(
     )
     checkpoint = experiment.checkpoint(name)
     start = 0
-    if state := load_checkpoint(checkpoint, settings):
+    if state := load_checkpoint(checkpoint):
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         start = state["step"]
@@ -104,7 +103,7 @@ def _train(
         progress.report(step + 1, {"loss": loss.item()})
         if (step + 1) % CHECKPOINT_EVERY == 0:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            save_checkpoint(checkpoint, settings, {**state, "step": step + 1})
+            save_checkpoint(checkpoint, {**state, "step": step + 1})
     qwen2.save(model, folder, {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad})
 
 

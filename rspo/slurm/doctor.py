@@ -15,6 +15,7 @@ from typing import Any
 
 from rspo.errors import InputError
 from rspo.experiment import Experiment
+from rspo.files import no_locks
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm import probe
 from rspo.slurm.cluster import Nodes, Slurm
@@ -58,6 +59,8 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     profile, requests = read_profile()
     used = [r for r in requests.values() if _is_used(experiment, r)]
     change = [*_config(experiment), *_no_gpus(experiment, requests), *_signals(experiment, used)]
+    unlocked = list(_locks())
+    change += unlocked
     notes = [*_idle_gpus(experiment, used), *_online(profile)]
     if not Slurm.is_here():
         return change, [
@@ -74,7 +77,7 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     change += _memory_of_jobs(slurm, profile)
     notes += _privacy(slurm)
     first = _precommand(profile)
-    for where, options in _places(profile, right).items():
+    for where, options in _places(profile, [] if unlocked else right).items():
         problems, note = _node(slurm, where, options, first)
         change += problems
         notes += note
@@ -112,11 +115,34 @@ def _no_gpus(experiment: Experiment, requests: dict[str, Request]) -> Iterator[s
         needing[rule] = "training (verl.device: cuda)"
     if experiment.config.sampler == "vllm":
         needing["sample"] = "sampling (sampler: vllm)"
+    needing |= dict.fromkeys(_judging(experiment), "a judge of its own (xverify.url: null)")
     for rule, work in needing.items():
         if not requests.get(rule, requests[DEFAULT]).asks_for_gpus:
             several = rule == "train_on_nodes"
             how = "--gpus-per-node=TYPE:NUMBER in its slurm_extra" if several else "its gres"
             yield f"{PROFILE}: {RULES}.{rule} asks for no GPU, and {work} needs them: set {how}"
+
+
+def _judging(experiment: Experiment) -> Iterator[str]:
+    """Rules besides training whose jobs start a judge's server."""
+    config = experiment.config
+    if config.xverify is None or config.xverify.url is not None:
+        return
+    if config.verifier in NEED_JUDGE:
+        yield "score"
+    if config.agreement.against in NEED_JUDGE:
+        yield "agreement"
+    if config.verifier in NEED_JUDGE and config.gradients is not None:
+        yield "gradients"
+
+
+def _locks() -> Iterator[str]:
+    """Whether a job could keep others out of its cell's folder at all."""
+    try:
+        with _locked_file():
+            pass
+    except InputError as error:
+        yield str(error)
 
 
 def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
@@ -431,7 +457,10 @@ def _locked_file() -> Iterator[tuple[Path, str]]:
         stream.write(text)
         stream.flush()
         os.fsync(stream.fileno())
-        fcntl.flock(stream, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        except OSError as error:
+            raise no_locks(str(Path.cwd()), error) from None
         yield Path(stream.name), text
 
 

@@ -39,7 +39,8 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
 from rspo.seeds import generator_of
 from rspo.slurm.orphans import renew_records
-from rspo.training.checkpoint import load_checkpoint, remove_checkpoints, save_checkpoint
+from rspo.training.checkpoint import has_state, load_checkpoint, save_checkpoint
+from rspo.training.origin import remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import Progress, say_where_it_goes_on, usage_before
 from rspo.training.prompts import Prompts, prompts_of_step, read_prompts
 from rspo.training.records import Scored, judge, record_of, rewards_of
@@ -92,8 +93,9 @@ def train(experiment: Experiment, name: str) -> None:
             "base": sha256(base / "model.safetensors"),
             "problems": sha256(data),
         }
+        use_checkpoint_of(experiment.checkpoint(name), origin, has_state)
         earlier = usage_before(experiment.checkpoint(name))
-        records = _run(experiment, learner, prompts, held_out, tokenizer, origin)
+        records = _run(experiment, learner, prompts, held_out, tokenizer)
         with whole(experiment.policy(name)) as partial:
             # Snakemake's timestamp of the base folder would make the new one look as old.
             shutil.copytree(base, partial, ignore=shutil.ignore_patterns(".snakemake*"))
@@ -117,11 +119,10 @@ def _run(
     prompts: Prompts,
     held_out: Prompts | None,
     tokenizer: ChatTokenizer,
-    origin: dict[str, Any],
 ) -> list[dict[str, Any]]:
     """All steps that are left, with checkpoints in between; the records of all steps."""
     training, checkpoint = learner.training, experiment.checkpoint(learner.cell.name)
-    records = learner.resume(checkpoint, origin)
+    records = learner.resume(checkpoint)
     say_where_it_goes_on(learner.cell.name, len(records), training.steps)
     progress = Progress(checkpoint, len(records), training.steps)
     for step in range(len(records), training.steps):
@@ -131,7 +132,7 @@ def _run(
         progress.report(step + 1, {key: records[-1][key] for key in ("reward", "entropy")})
         stop = is_requested() and step + 1 < training.steps
         if stop or (step + 1) % training.checkpoint_every == 0:
-            learner.save(checkpoint, origin, records)
+            learner.save(checkpoint, records)
         if stop:
             raise Stopped(step + 1)
     return records
@@ -156,9 +157,9 @@ class Learner:
         for parameter in model.parameters():
             parameter.grad = torch.zeros_like(parameter)
 
-    def resume(self, checkpoint: Path, origin: dict[str, Any]) -> list[dict[str, Any]]:
+    def resume(self, checkpoint: Path) -> list[dict[str, Any]]:
         """Go back to the last checkpoint, if there is one; the records of the steps behind it."""
-        state = load_checkpoint(checkpoint, origin)
+        state = load_checkpoint(checkpoint)
         if state is None:
             return []
         self.model.load_state_dict(state["model"])
@@ -166,14 +167,14 @@ class Learner:
         records: list[dict[str, Any]] = json.loads(state["records"])
         return records
 
-    def save(self, checkpoint: Path, origin: dict[str, Any], records: list[dict[str, Any]]) -> None:
+    def save(self, checkpoint: Path, records: list[dict[str, Any]]) -> None:
         """Write a checkpoint."""
         state = {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "records": json.dumps(records),
         }
-        save_checkpoint(checkpoint, origin, state)
+        save_checkpoint(checkpoint, state)
 
     def step(self, step: int, prompts: Prompts, tokenizer: ChatTokenizer) -> dict[str, Any]:
         """One step of training; returns its record for training.jsonl."""

@@ -17,6 +17,7 @@ rule publish_claims:
         multiext(f"{RESULTS}/tables/claims", ".csv", ".md"),
     output:
         multiext("reports/claims", ".csv", ".md"),
+    localrule: True
     params:
         scale=SCALE,
     shell:

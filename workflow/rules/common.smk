@@ -25,7 +25,7 @@ from rspo.slurm.job import forward_requests
 from rspo.slurm.plugin import adapt
 from rspo.slurm.profile import PROFILE, read_classes
 from rspo.slurm.queue import require_no_jobs_in
-from rspo.status import follow
+from rspo.status import follow, suites_of_run
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake.scheduling.job_scheduler import JobScheduler
@@ -191,7 +191,6 @@ def conda_file():
 
 def follow_progress(dag):
     """Print where the policies of this run stand, as long as this Snakemake lives."""
-    wildcards = [job.wildcards_dict for job in dag.jobs]
-    policies = {item.get("policy") or item.get("cell") for item in wildcards} - {None}
-    if policies:
-        threading.Thread(target=follow, args=(experiment, sorted(policies)), daemon=True).start()
+    suites = suites_of_run(job.wildcards_dict for job in dag.jobs)
+    if suites:
+        threading.Thread(target=follow, args=(experiment, suites), daemon=True).start()

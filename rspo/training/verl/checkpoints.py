@@ -39,13 +39,16 @@ def require_ranks(checkpoints: Path, ranks: int) -> None:
 
 
 def keep_the_last(checkpoints: Path) -> None:
-    """Remove all others, whole or not; a kill meanwhile leaves the last one noted and whole."""
+    """Remove all others, whole or not; a kill meanwhile leaves the last one noted and whole.
+
+    The note comes behind them: on a full disk there is no room for it before.
+    """
     last = last_step(checkpoints)
-    if last:
-        write_text(checkpoints / NOTE_FILE, str(last))
     for step, path in _folders(checkpoints).items():
         if step != last:
             shutil.rmtree(path)
+    if last:
+        write_text(checkpoints / NOTE_FILE, str(last))
 
 
 def _folders(checkpoints: Path) -> dict[int, Path]:

@@ -21,7 +21,7 @@ from rspo.errors import InputError, LostProcess
 from rspo.files import write_text
 from rspo.training.stopping import Stopped, accept_requests
 from rspo.training.verl import cluster
-from rspo.training.verl.checkpoints import OUTCOME_FILE
+from rspo.training.verl.checkpoints import OUTCOME_FILE, keep_the_last
 
 TRAINED = "trained"
 SECONDS_BETWEEN_LOOKS = 1.0
@@ -49,7 +49,7 @@ def main(config_file: Path, folder: Path) -> None:
         reason = _reason(error)
         if not isinstance(reason, InputError | LostProcess | Stopped):
             traceback.print_exc()
-            reason = LostProcess(f"verl's driver has failed, see above: {type(error).__name__}")
+            reason = LostProcess(f"verl's driver has failed, see above: {_in_words(error)}")
         end.note(type(reason).__name__, str(reason))
 
 
@@ -85,6 +85,16 @@ def _reason(error: Exception) -> Exception:
     return error
 
 
+def _in_words(error: BaseException) -> str:
+    """What was raised in the first place, in whatever process, on one line."""
+    import ray
+
+    while isinstance(error, ray.exceptions.RayTaskError) and error.cause is not None:
+        error = error.cause
+    lines = str(error).strip().splitlines()
+    return ": ".join([type(error).__name__, *lines[-1:]])
+
+
 class _End:
     """How the training ended; the first word counts."""
 
@@ -93,9 +103,18 @@ class _End:
 
     def note(self, kind: str, words: str) -> None:
         with self.lock:
-            if not self.noted:
-                self.noted = True
-                write_text(self.file, json.dumps({"kind": kind, "words": words}))
+            if self.noted:
+                return
+            self.noted = True
+            try:
+                self._write(kind, words)
+            except OSError as error:  # such as a full disk, where half a checkpoint leaves no room
+                with suppress(OSError):
+                    keep_the_last(self.file.parent)
+                self._write(kind, f"{words} ({error})" if words else "")
+
+    def _write(self, kind: str, words: str) -> None:
+        write_text(self.file, json.dumps({"kind": kind, "words": words}))
 
 
 class _Watch(threading.Thread):

@@ -15,14 +15,13 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rspo.config import VerlSettings
 from rspo.errors import InputError, LostProcess
 from rspo.experiment import Experiment, base_name
 from rspo.files import (
     alone,
-    fingerprint,
     sha256,
     whole,
     write_json_lines,
@@ -33,7 +32,7 @@ from rspo.rewards import NEED_JUDGE
 from rspo.rewards.configured import verifier_inputs
 from rspo.slurm.orphans import renew_records
 from rspo.supervisor import remove_what_is_left, supervised
-from rspo.training.checkpoint import remove_checkpoints, set_aside
+from rspo.training.origin import is_made_with, remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import say_where_it_goes_on, usage_before
 from rspo.training.stopping import REQUEST, Stopped, is_requested
 from rspo.training.validation import log_origin
@@ -106,9 +105,12 @@ def _train(experiment: Experiment, name: str, base: Path, data: Path) -> None:
             "problems": sha256(data),
         }
         checkpoint, trainer = experiment.checkpoint(name), config.trainer
-        _start_anew_if_changed(checkpoint, origin)
-        earlier = usage_before(checkpoint)
         keep_the_last(checkpoint)
+        if not is_made_with(checkpoint, origin):
+            # task.py's; another training's curve would go on in this one's.
+            shutil.rmtree(checkpoint.with_name("tensorboard"), ignore_errors=True)
+        use_checkpoint_of(checkpoint, origin, lambda folder: last_step(folder) > 0)
+        earlier = usage_before(checkpoint)
         say_where_it_goes_on(name, last_step(checkpoint), trainer.total_training_steps)
         started = time.monotonic()
         # Other nodes wait for a cluster to join, whatever is left to do on it.
@@ -172,22 +174,6 @@ def _require_a_judge(experiment: Experiment) -> None:
         )
 
 
-def _start_anew_if_changed(checkpoint: Path, origin: dict[str, Any]) -> None:
-    """Set aside a checkpoint that was made with other settings or inputs."""
-    note = checkpoint / "origin.json"
-    made_with = json.loads(note.read_text()) if note.is_file() else None
-    if made_with == fingerprint(origin):
-        return
-    if last_step(checkpoint):  # or what was set aside before would make room for nothing
-        keep_the_last(checkpoint)
-        set_aside(checkpoint)
-    elif made_with is not None:
-        shutil.rmtree(checkpoint)
-    # task.py's; another training's curve would go on in this one's.
-    shutil.rmtree(checkpoint.with_name("tensorboard"), ignore_errors=True)
-    write_text(note, json.dumps(fingerprint(origin)))
-
-
 def _run(cell: Path, checkpoint: Path) -> None:
     """Everything that is left of the training; ends when the last checkpoint is written.
 
@@ -218,6 +204,8 @@ def _run(cell: Path, checkpoint: Path) -> None:
         words = f"verl's driver has ended with status {process.returncode} and no word"
         found = {"kind": LostProcess.__name__, "words": words}
     if found["kind"] != TRAINED:
+        with suppress(OSError):  # on another node somebody may write still; the next run does it
+            keep_the_last(checkpoint)  # half a one may be what has filled the disk
         _raise(found["kind"], found["words"], cell.name, last_step(checkpoint))
 
 
