@@ -23,7 +23,7 @@ from rspo.errors import InputError
 from rspo.experiment import Experiment
 from rspo.slurm.cluster import Nodes, Slurm
 from rspo.slurm.profile import DEFAULT, Request, read_profile
-from rspo.status import is_stale
+from rspo.status import is_finished
 from rspo.training.verl import disk
 
 TOKEN_BYTES = 4
@@ -60,7 +60,7 @@ def plan(experiment: Experiment) -> Plan:
     """
     _, requests = read_profile()
     request = _training_request(experiment, requests)
-    cells = [name for name in experiment.cells if _is_to_train(experiment, name)]
+    cells = [name for name in experiment.cells if not is_finished(experiment, name)]
     blocks = [
         (policy, benchmark, block)
         for policy, suite in experiment.evaluations
@@ -100,10 +100,6 @@ def plan(experiment: Experiment) -> Plan:
         if all_known
         else None,
     )
-
-
-def _is_to_train(experiment: Experiment, cell: str) -> bool:
-    return not experiment.policy(cell).is_dir() or is_stale(experiment, cell)
 
 
 def _training_hours(experiment: Experiment, model: Expected) -> float:
