@@ -14,6 +14,7 @@ rspo trace results/tiny/figures/fig_scalability.pdf
 
 import argparse
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ from rspo.rewards import NEED_JUDGE, VERIFIERS
 from rspo.slurm.job import is_preempted, requeue
 from rspo.training.stopping import STOPPED_STATUS, Stopped, accept_requests
 
+STANDARD_OUTPUT = 1  # file descriptor
 MIRROR = "folder with the hub's names, instead of the hub"
 BLOCK = "only this block of the samples, from 0 (default: all of evaluation.samples)"
 
@@ -405,6 +407,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _terminate)
     try:
         arguments.function(arguments)
+        sys.stdout.flush()
     except InputError as error:
         print(f"rspo: error: {error}", file=sys.stderr)
         return 2
@@ -414,6 +417,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno is None:
             raise
+        if isinstance(error, BrokenPipeError) and _nobody_reads_output():
+            return 128 + signal.SIGPIPE  # as of any program before `| head`, which is no error
         print(f"rspo: error: {error.filename or ''}: {os.strerror(error.errno)}", file=sys.stderr)
         return 1
     except Stopped as stopped:
@@ -425,6 +430,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"rspo: {interrupt}" if interrupt.args else "rspo: interrupted", file=sys.stderr)
         return 130
     return 0
+
+
+def _nobody_reads_output() -> bool:
+    """Whether standard output is a pipe without a reader; if so, what is left for it is dropped."""
+    output = select.poll()
+    output.register(STANDARD_OUTPUT, 0)
+    closed = any(event & select.POLLERR for _, event in output.poll(0))
+    if closed:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
+    return closed
 
 
 def _terminate(signal_number: int, frame: object) -> NoReturn:

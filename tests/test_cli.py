@@ -1,5 +1,6 @@
 """The `rspo` command: what a user sees for good and bad input."""
 
+import errno
 import os
 import shutil
 import signal
@@ -36,6 +37,27 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_overrides_are_read_as_yaml_at_their_place() -> None:
     found = parse_overrides(["seeds=3", "training.steps=5", "training={ppo_clip: 0.1}"])
     assert found == {"seeds": 3, "training": {"steps": 5, "ppo_clip": 0.1}}
+
+
+def test_a_reader_that_has_enough_is_no_error(project: Path) -> None:
+    """As in `rspo status | head -1`."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [Path(sys.executable).with_name("rspo"), "status"]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_a_pipe_that_breaks_elsewhere_is_an_error(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def breaks(*_: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "a worker is gone")
+
+    monkeypatch.setattr("rspo.cli._experiment", breaks)
+    assert main(["status"]) == 1
+    assert "Broken pipe" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("item", ["seeds", "=3", "a.b=[", "seeds=3,"])
