@@ -11,12 +11,12 @@ import torch
 from transformers import AutoModelForCausalLM, GenerationConfig
 
 from benchmarks import Row, median_cpu_seconds
-from rspo.experiment import Experiment
+from rspo.config.experiment import Experiment
 from rspo.policies import qwen2
-from rspo.policies.pretraining import shape_of
 from rspo.policies.qwen2 import Qwen2
 from rspo.policies.sampler import sample
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
+from rspo.training.pretraining import shape_of
 
 PROMPTS, N = 64, 16
 

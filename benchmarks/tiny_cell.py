@@ -17,7 +17,7 @@ import torch
 from transformers import AutoModelForCausalLM, Qwen2Config
 
 from benchmarks import Row, median_cpu_seconds, readable
-from rspo.experiment import Experiment
+from rspo.config.experiment import Experiment
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL = "small--rspo-pass--k4--n16--s0"

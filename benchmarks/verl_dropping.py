@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from benchmarks import Row, median_cpu_seconds, readable
-from rspo.errors import InputError
-from rspo.experiment import Experiment, base_name
+from rspo.config.experiment import Experiment, base_name
+from rspo.core.errors import InputError
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2, Shape
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
@@ -83,7 +83,7 @@ def _worker(folder: Path) -> tuple[Any, Any]:
     """verl's actor on a random model, and the config that it has."""
     from omegaconf import OmegaConf
 
-    from rspo.training.verl.settings import verl_config
+    from rspo.training.verl.verl_config import verl_config
     from rspo.training.verl.worker import PolicyWorker
 
     experiment = Experiment.load("tiny", {"engine": "verl"})

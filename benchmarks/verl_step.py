@@ -18,9 +18,9 @@ from statistics import median
 from typing import Any
 
 from benchmarks import Row, readable
-from rspo.errors import InputError
-from rspo.experiment import Experiment
-from rspo.policies.pretraining import make_base_policy
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.training.pretraining import make_base_policy
 from rspo.training.verl.interface import require_version
 
 CELL = "small--grpo--k1--n8--s0"
@@ -98,8 +98,8 @@ def train(folder: str) -> None:
     from omegaconf import OmegaConf
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-    from rspo.training.verl.settings import verl_config
     from rspo.training.verl.task import Task
+    from rspo.training.verl.verl_config import verl_config
 
     experiment = Experiment.load("tiny", OVERRIDES)
     experiment = Experiment(experiment.scale, experiment.config, Path(folder), Path(folder))

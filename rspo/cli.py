@@ -25,13 +25,13 @@ from typing import Any, NoReturn
 import yaml
 
 import rspo
-from rspo.config import merge
-from rspo.errors import InputError, LostProcess
-from rspo.experiment import Experiment
-from rspo.files import alone
+from rspo.config.experiment import Experiment
+from rspo.config.schema import merge
+from rspo.core.errors import InputError, LostProcess
+from rspo.core.files import alone
+from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
+from rspo.core.slurm_job import is_preempted, requeue
 from rspo.rewards import NEED_JUDGE, VERIFIERS
-from rspo.slurm.job import is_preempted, requeue
-from rspo.training.stopping import STOPPED_STATUS, Stopped, accept_requests
 
 STANDARD_OUTPUT = 1  # file descriptor
 MIRROR = "folder with the hub's names, instead of the hub"
@@ -54,7 +54,7 @@ def contamination(arguments: argparse.Namespace) -> None:
 
 
 def pretrain(arguments: argparse.Namespace) -> None:
-    from rspo.policies.pretraining import make_base_policy
+    from rspo.training.pretraining import make_base_policy
 
     _use_one_thread()
     make_base_policy(_experiment(arguments), arguments.model, arguments.mirror)
@@ -163,7 +163,7 @@ def gradients(arguments: argparse.Namespace) -> None:
 
 
 def tables(arguments: argparse.Namespace) -> None:
-    from rspo.evaluation.tables import write_curves_table
+    from rspo.evaluation.curves_table import write_curves_table
 
     write_curves_table(_experiment(arguments))
 
@@ -188,7 +188,7 @@ def report(arguments: argparse.Namespace) -> None:
 
 
 def trace(arguments: argparse.Namespace) -> None:
-    from rspo.trace import trace as lines_of_trace
+    from rspo.core.trace import trace as lines_of_trace
 
     for line in lines_of_trace(arguments.file):
         print(line)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rspo.experiment import Experiment
-from rspo.files import whole, write_provenance
+from rspo.config.experiment import Experiment
+from rspo.core.files import whole, write_provenance
 
 COLUMNS = ("policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds", "host", "jobs")
 _SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from rspo.experiment import BASE, Experiment
-from rspo.files import fingerprint, is_taken, provenance_path
-from rspo.slurm.job import host_name
+from rspo.config.experiment import BASE, Experiment
+from rspo.core.files import fingerprint, is_taken, provenance_path
+from rspo.core.slurm_job import host_name
 from rspo.training.origin import is_begun
 from rspo.training.progress import Snapshot, read_progress
 

@@ -9,14 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from rspo.training.stopping import REQUEST
-
-from . import slurm_cluster
+from rspo.core.signals import REQUEST
+from tests.support import ROOT, slurm_cluster
 
 # As the `rspo` command does; with more threads, small tensors are slower and sums differ.
 torch.set_num_threads(1)
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +28,7 @@ def blocked_signals_end_with_a_test() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def small_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project in which a paper of four cells was made, to copy; half a minute once a session."""
-    from tests import small_paper  # here: it imports every step
+    from tests.support import small_paper  # here: it imports every step
 
     root = tmp_path_factory.mktemp("small_results")
     with contextlib.chdir(root):

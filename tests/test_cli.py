@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from rspo.cli import main, parse_overrides
-from rspo.errors import InputError
-
-from . import tiny_world
+from rspo.core.errors import InputError
+from tests.support import ROOT
 
 CELL = "small--rspo-pass--k4--n16--s0"
 SMALL = [
@@ -29,7 +28,7 @@ SMALL = [
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the configs, as the current one."""
-    shutil.copytree(tiny_world.ROOT / "config", tmp_path / "config")
+    shutil.copytree(ROOT / "config", tmp_path / "config")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -128,7 +127,7 @@ def test_ctrl_c_ends_a_command_with_130_and_leaves_only_what_it_goes_on_from(
 ) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "rspo.cli", "pretrain", "small"],
-        env=os.environ | {"PYTHONPATH": str(tiny_world.ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,
     )

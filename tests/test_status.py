@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rspo.experiment import Experiment
-from rspo.files import alone, provenance_path
+from rspo.config.experiment import Experiment
+from rspo.core.files import alone, provenance_path
 from rspo.status import duration, ending, follow, line, standings, suites_of_run
 from rspo.training.progress import Progress, Snapshot, read_progress
-
-from . import tiny_world
+from tests.support import tiny_world
 
 RUNNING, ELSEWHERE, SILENT, STOPPED, DONE = (
     "small--rspo-pass--k2--n16--s0",

@@ -26,8 +26,8 @@ from rspo.claims.comparisons import (
     Term,
     inputs_of,
 )
-from rspo.config import POOLED
-from rspo.experiment import Cell, Experiment, base_name
+from rspo.config.experiment import Cell, Experiment, base_name
+from rspo.config.schema import POOLED
 
 BASELINE, RISK_NEUTRAL, GRPO = "hitchhiking", "policy_gradient", "grpo"
 Plan = Callable[[Experiment], list[Comparison]]

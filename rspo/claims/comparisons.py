@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rspo.experiment import Experiment
+    from rspo.config.experiment import Experiment
 
 Metric = Literal["pass_at_k", "max_at_k"]
 

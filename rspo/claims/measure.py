@@ -19,7 +19,8 @@ from rspo.claims.comparisons import (
     Metric,
     ScoreComparison,
 )
-from rspo.errors import InputError
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.evaluation.estimators import (
     max_at_k,
     pass_at_k,
@@ -34,7 +35,6 @@ from rspo.evaluation.statistics import (
     difference_of_runs,
     mean_of_cells,
 )
-from rspo.experiment import Experiment
 from rspo.training.logs import column, read_log
 
 LATE = 3  # the last third of training is late

@@ -22,8 +22,8 @@ from rspo.claims.verdicts import (
     verdict,
     weakest,
 )
-from rspo.experiment import Experiment
-from rspo.files import whole, write_provenance
+from rspo.config.experiment import Experiment
+from rspo.core.files import whole, write_provenance
 
 Row = dict[str, Any]
 CLAIM_COLUMNS = (

@@ -7,9 +7,9 @@ lists in one text (`$69$,$84$`) stay as published. What they mean is for a verif
 import math
 from typing import Any
 
-from rspo.config import Hub
+from rspo.config.schema import Hub
+from rspo.core.errors import InputError
 from rspo.datasets.hub import SourceRow
-from rspo.errors import InputError
 from rspo.rewards.extraction import final_answers
 
 # Up to here a float stands for one whole number only; beyond it, its digits would be made up.

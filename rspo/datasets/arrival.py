@@ -4,8 +4,8 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rspo.config import Hub
-from rspo.errors import InputError
+from rspo.config.schema import Hub
+from rspo.core.errors import InputError
 
 _log = logging.getLogger(__name__)
 

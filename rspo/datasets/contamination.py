@@ -13,11 +13,11 @@ import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from rspo.config import PROBLEM, DataSet
+from rspo.config.experiment import Experiment
+from rspo.config.schema import PROBLEM, DataSet
+from rspo.core.files import whole, write_provenance
+from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.normal_form import normal_form
-from rspo.experiment import Experiment
-from rspo.files import whole, write_provenance
-from rspo.tables import PROBLEMS, read_table
 
 COLUMNS = ("set_a", "set_b", "kind", "count", "ids_a", "ids_b")
 KINDS: dict[str, Callable[[str], str]] = {"exact": str, "normalized": normal_form}

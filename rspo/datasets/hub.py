@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rspo.config import DataSet, Hub
-from rspo.errors import InputError
-from rspo.files import read_json_lines, sha256
+from rspo.config.schema import DataSet, Hub
+from rspo.core.errors import InputError
+from rspo.core.files import read_json_lines, sha256
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rspo.config import PROBLEM, Generated, Hub
+from rspo.config.experiment import Experiment
+from rspo.config.schema import PROBLEM, Generated, Hub
+from rspo.core.errors import InputError
+from rspo.core.files import write_provenance
+from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.answers import accepted_forms, published
 from rspo.datasets.arrival import Arrival, check
 from rspo.datasets.content import content_sha256
 from rspo.datasets.generated import generate
 from rspo.datasets.hub import SourceRow, read_rows, require_mirror
 from rspo.datasets.normal_form import normal_form
-from rspo.errors import InputError
-from rspo.experiment import Experiment
-from rspo.files import write_provenance
-from rspo.tables import PROBLEMS, write_table
 
 
 def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> None:

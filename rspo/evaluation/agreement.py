@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rspo.errors import InputError
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import whole, write_provenance
+from rspo.core.tables import PROBLEMS, SCORES, read_table
 from rspo.evaluation.sample import policy_samples
-from rspo.experiment import Experiment
-from rspo.files import whole, write_provenance
 from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
-from rspo.tables import PROBLEMS, SCORES, read_table
 
 _COLUMNS = (
     *("policy", "benchmark", "verifier_a", "verifier_b", "responses"),

@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from rspo.config import POOLED
-from rspo.errors import InputError
+from rspo.config.experiment import Experiment
+from rspo.config.schema import POOLED
+from rspo.core.errors import InputError
+from rspo.core.files import whole, write_provenance
+from rspo.core.tables import CURVES, write_table
 from rspo.evaluation.estimators import (
     max_at_k,
     max_at_k_variance,
@@ -17,9 +20,6 @@ from rspo.evaluation.estimators import (
 )
 from rspo.evaluation.scores import Scores, check_suffix, policy_scores, pooled_scores, read_scores
 from rspo.evaluation.statistics import resampled_problems, stratified_variance
-from rspo.experiment import Experiment
-from rspo.files import whole, write_provenance
-from rspo.tables import CURVES, write_table
 
 RESAMPLES, SEED = 1000, 0  # of a bare scores file, which has no config
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from rspo.errors import InputError
+from rspo.core.errors import InputError
 from rspo.objectives.subsets import share_of_subsets_below
 
 Floats = NDArray[np.float64]

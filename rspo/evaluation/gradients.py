@@ -22,10 +22,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rspo.config import Gradients
-from rspo.errors import InputError
-from rspo.experiment import Experiment
-from rspo.files import write_provenance
+from rspo.config.experiment import Experiment
+from rspo.config.schema import Gradients
+from rspo.core.errors import InputError
+from rspo.core.files import write_provenance
+from rspo.core.seeds import generator_of, seed_of
+from rspo.core.tables import GRADIENTS, PROBLEMS, read_table, write_table
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.objectives.registry import KRule
 from rspo.policies import qwen2
@@ -33,8 +35,6 @@ from rspo.policies.response_gradients import response_gradients
 from rspo.policies.sampler import sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, verifier_of
-from rspo.seeds import generator_of, seed_of
-from rspo.tables import GRADIENTS, PROBLEMS, read_table, write_table
 
 Floats = NDArray[np.float64]
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from rspo.files import fingerprint, take_lock, this_process
+from rspo.core.files import fingerprint, take_lock, this_process
 
 Chunk = TypeVar("Chunk")
 

@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rspo.config.experiment import Experiment
+from rspo.core.files import code_version, write_provenance
+from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
+from rspo.core.usage import Usage, usage_so_far
 from rspo.evaluation.journal import in_chunks, journal_of
-from rspo.experiment import Experiment
-from rspo.files import code_version, write_provenance
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
 from rspo.policies.responses import Block, Question, Response, Sampler
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.tables import PROBLEMS, SAMPLES, read_table, write_table
-from rspo.usage import Usage, usage_so_far
 
 
 def sample_benchmark(

@@ -11,16 +11,16 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from rspo.errors import InputError
+from rspo.config.experiment import Experiment
+from rspo.config.fingerprints import verifier_settings
+from rspo.core.errors import InputError
+from rspo.core.files import code_version, fingerprint, read_json_lines, write_provenance
+from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
+from rspo.core.usage import Usage, usage_so_far
 from rspo.evaluation.journal import in_chunks, journal_of
-from rspo.experiment import Experiment
-from rspo.files import code_version, fingerprint, read_json_lines, write_provenance
 from rspo.rewards import Verdict, length_discounted
 from rspo.rewards.configured import verifier_inputs, verifier_of
 from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
-from rspo.settings import verifier_settings
-from rspo.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
-from rspo.usage import Usage, usage_so_far
 
 Rows = Sequence[Mapping[str, Any]]
 

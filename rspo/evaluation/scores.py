@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
-from rspo.errors import InputError
-from rspo.experiment import Experiment
-from rspo.tables import SCORES, read_table
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.tables import SCORES, read_table
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rspo.errors import InputError, did_you_mean
+from rspo.core.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from rspo.experiment import Experiment
+    from rspo.config.experiment import Experiment
 
 FOLDER = Path(__file__).parent
 SUFFIXES = (".pdf", ".png", ".csv")

@@ -21,8 +21,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
+from rspo.config.experiment import BASE
 from rspo.datasets.generated import RULE_SHARES
-from rspo.experiment import BASE
 from rspo.figures import style
 from rspo.figures.binary_groups import Floats, binomial, blocks_of
 from rspo.figures.drawing import Row

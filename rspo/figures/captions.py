@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rspo.experiment import Experiment
+    from rspo.config.experiment import Experiment
     from rspo.figures import Figure
 
 

@@ -16,14 +16,14 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
-from rspo.config import POOLED
-from rspo.errors import InputError
-from rspo.experiment import BASE, Experiment
+from rspo.config.experiment import BASE, Experiment
+from rspo.config.schema import POOLED
+from rspo.core.errors import InputError
+from rspo.core.tables import CURVES, read_table
 from rspo.figures import Figure, style
 from rspo.figures.drawing import Row
 from rspo.figures.inputs import require_files
 from rspo.figures.methods import Method, face, methods_of
-from rspo.tables import CURVES, read_table
 
 COLUMNS = {
     "benchmark": "panel; pooled: every problem of all benchmarks",

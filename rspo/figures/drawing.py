@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure as Picture
 
+from rspo.core.files import whole, write_provenance
 from rspo.figures import style
-from rspo.files import whole, write_provenance
 
 if TYPE_CHECKING:
-    from rspo.experiment import Experiment
+    from rspo.config.experiment import Experiment
     from rspo.figures import Figure
 
 Row = Mapping[str, str | int | float]

@@ -19,15 +19,15 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
-from rspo.errors import InputError
-from rspo.experiment import Experiment
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.tables import GRADIENTS, read_table
 from rspo.figures import Figure, style
 from rspo.figures.binary_groups import lines, same_note, shown_as
 from rspo.figures.drawing import Row
 from rspo.figures.inputs import require_files
 from rspo.figures.methods import label_of
 from rspo.objectives import OBJECTIVES
-from rspo.tables import GRADIENTS, read_table
 
 COLUMNS = {
     "policy": "column of panels",

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from rspo.errors import InputError
-from rspo.experiment import Experiment
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.figures import Figure
 
 

@@ -4,11 +4,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rspo.experiment import BASE, Cell
+from rspo.config.experiment import BASE, Cell
 from rspo.objectives import OBJECTIVES, KRule
 
 if TYPE_CHECKING:
-    from rspo.experiment import Experiment
+    from rspo.config.experiment import Experiment
     from rspo.figures import Figure
 
 # Any other objective is called by its name.

@@ -15,7 +15,7 @@ from statistics import fmean
 
 from matplotlib.figure import Figure as Picture
 
-from rspo.experiment import Experiment
+from rspo.config.experiment import Experiment
 from rspo.figures import Figure, style
 from rspo.figures.drawing import Row
 from rspo.figures.inputs import require_files

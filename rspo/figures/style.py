@@ -18,7 +18,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from rspo.experiment import BASE
+from rspo.config.experiment import BASE
 from rspo.figures.methods import Method
 from rspo.objectives import OBJECTIVES
 

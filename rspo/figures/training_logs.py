@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from rspo.experiment import Experiment
+from rspo.config.experiment import Experiment
+from rspo.core.tables import PROBLEMS, read_table
 from rspo.figures.inputs import command
-from rspo.tables import PROBLEMS, read_table
 from rspo.training.logs import column, read_log
 
 

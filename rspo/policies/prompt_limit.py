@@ -13,8 +13,8 @@ Either way the problems are counted and named, in a log line and in the provenan
 import logging
 from collections.abc import Sequence
 
-from rspo.config import Sampling
-from rspo.errors import InputError
+from rspo.config.schema import Sampling
+from rspo.core.errors import InputError
 
 _log = logging.getLogger(__name__)
 

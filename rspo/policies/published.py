@@ -7,8 +7,8 @@ A mirror holds the files of the model ID in the folder ID, beside the data sets
 import shutil
 from pathlib import Path
 
-from rspo.config import HubModel
-from rspo.errors import InputError
+from rspo.config.schema import HubModel
+from rspo.core.errors import InputError
 from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer
 

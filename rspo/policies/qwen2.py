@@ -20,7 +20,7 @@ from safetensors.torch import load_file
 from safetensors.torch import save as safetensors_bytes
 from torch import Tensor, nn
 
-from rspo.errors import InputError
+from rspo.core.errors import InputError
 
 KeyValue = tuple[Tensor, Tensor]  # each (B, key-value heads, T, head size)
 Attend = Callable[

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rspo.errors import InputError
+from rspo.core.errors import InputError
 from rspo.policies.qwen2 import DecodingMemory, Memory, Qwen2
 
 

@@ -20,7 +20,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from rspo.errors import InputError
+from rspo.core.errors import InputError
 
 
 @dataclass(frozen=True)

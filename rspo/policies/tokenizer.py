@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-from rspo.errors import InputError
+from rspo.core.errors import InputError
 
 ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 PAD, END, BOX = "<pad>", "<end>", "\\boxed{"

@@ -4,12 +4,12 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from rspo.config import Sampling
+from rspo.config.schema import Sampling
+from rspo.core.seeds import generator_of, seed_of
 from rspo.policies import qwen2
 from rspo.policies.responses import Block, Question, Response
 from rspo.policies.sampler import sample
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.seeds import generator_of, seed_of
 
 # Problems sampled together; with 32 samples each, 1,024 rows keep one core busy.
 PROBLEMS_PER_BATCH = 32

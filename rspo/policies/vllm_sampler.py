@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rspo.config import Sampling
-from rspo.errors import InputError
+from rspo.config.schema import Sampling
+from rspo.core.errors import InputError
+from rspo.core.seeds import seed_of
 from rspo.policies.responses import Block, Question, Response
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.seeds import seed_of
 
 # Drawn together, and so lost when a job is killed; many times what one GPU computes at a time.
 RESPONSES_PER_BATCH = 4096

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rspo.figures import Figure, available, figures_of
 
 if TYPE_CHECKING:
-    from rspo.experiment import Experiment
+    from rspo.config.experiment import Experiment
 
 TABLES = ("curves", "claims", "claim_comparisons", "cost")
 

@@ -3,9 +3,9 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from rspo.experiment import Experiment
+from rspo.config.experiment import Experiment
 from rspo.report import table_path
-from rspo.report.table import Row, Shown, number, read_csv, shown
+from rspo.report.main_table import Row, Shown, number, read_csv, shown
 
 # Each has a place of its own; whatever other columns there are is listed.
 _NEEDED = (

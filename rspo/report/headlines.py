@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rspo.claims.verdicts import OPEN
-from rspo.errors import InputError
-from rspo.experiment import Experiment
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.figures import Figure
 from rspo.report import figure_files, figures, table_path
-from rspo.report.table import Row, Shown, read_csv
+from rspo.report.main_table import Row, Shown, read_csv
 
 
 @dataclass(frozen=True)

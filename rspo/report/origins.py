@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rspo.experiment import Experiment
-from rspo.files import code_version
+from rspo.config.experiment import Experiment
+from rspo.core.files import code_version
+from rspo.core.trace import Made, faults, history, sources
 from rspo.report import inputs, table_path
-from rspo.report.table import Row, Shown, read_csv, shown
-from rspo.trace import Made, faults, history, sources
+from rspo.report.main_table import Row, Shown, read_csv, shown
 
 _SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")
 

@@ -9,22 +9,22 @@ from typing import Any
 import jinja2
 import yaml
 
-from rspo.errors import InputError
-from rspo.experiment import Experiment
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import write_provenance, write_text
+from rspo.core.trace import read_note
 from rspo.figures import Figure, style
 from rspo.figures.captions import cells_sentence, full_caption
 from rspo.figures.inputs import command
 from rspo.figures.training_logs import first_pass
-from rspo.files import write_provenance, write_text
 from rspo.report import figure_files, figures, inputs, report_path, table_path
 from rspo.report.claims import claims
 from rspo.report.errata import errata
 from rspo.report.headlines import headlines
+from rspo.report.main_table import Row, Shown, number, read_csv, shown
 from rspo.report.origins import cost, provenance
 from rspo.report.samples import readings
-from rspo.report.table import Row, Shown, number, read_csv, shown
 from rspo.report.training import Curves, training_curves
-from rspo.trace import read_note
 
 TEMPLATE = Path(__file__).with_name("template.html")
 

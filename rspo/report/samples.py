@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rspo.errors import InputError
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.tables import PROBLEMS, SCORES, read_table
 from rspo.evaluation.sample import policy_samples
-from rspo.experiment import Experiment
 from rspo.report import readable
 from rspo.report.text import visible
-from rspo.tables import PROBLEMS, SCORES, read_table
 
 _Pair = tuple[dict[str, Any], dict[str, Any]]  # a sample and its score
 

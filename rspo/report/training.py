@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from rspo.experiment import Cell, Experiment
+from rspo.config.experiment import Cell, Experiment
 from rspo.figures import style
 from rspo.figures.entropy import half_window
 from rspo.figures.methods import Method, trained_methods

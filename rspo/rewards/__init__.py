@@ -6,7 +6,7 @@
 Verifiers, by the name that a config gives them:
 
 exact        character by character, and exact arithmetic for countdown (`rspo.rewards.exact`)
-math_verify  rules of mathematics, in worker processes with limits (`rspo.rewards.workers`)
+math_verify  rules of mathematics, in worker processes with limits (`rspo.rewards.sandbox`)
 xverify      a judge model, asked over HTTP (`rspo.rewards.xverify`)
 cascade      what the rules accept is correct, and the judge model decides on the rest
 """
@@ -14,8 +14,9 @@ cascade      what the rules accept is correct, and the judge model decides on th
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rspo.errors import InputError
-from rspo.rewards import exact, workers
+from rspo.core.errors import InputError
+from rspo.rewards import exact
+from rspo.rewards import sandbox as workers
 from rspo.rewards.length import length_discounted
 from rspo.rewards.verdict import Verdict
 

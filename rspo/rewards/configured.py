@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from rspo.errors import InputError
-from rspo.experiment import Experiment
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.rewards import NEED_JUDGE, Verdict, verify
 
 # responses, answers, questions -> verdicts

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rspo.errors import InputError
+from rspo.core.errors import InputError
 
 
 def length_discounted(

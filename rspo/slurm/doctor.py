@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rspo.errors import InputError
-from rspo.experiment import Experiment
-from rspo.files import no_locks
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import no_locks
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm import probe
-from rspo.slurm.cluster import Nodes, Slurm
+from rspo.slurm.nodes import Nodes, Slurm
 from rspo.slurm.profile import DEFAULT, PROFILE, RULES, Request, read_profile
 from rspo.training.verl.disk import checkpoint_bytes
 

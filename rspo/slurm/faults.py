@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 
-from rspo.errors import InputError
-from rspo.slurm.job import REQUEUED
+from rspo.core.errors import InputError
+from rspo.core.slurm_job import REQUEUED
 from rspo.slurm.queue import QueuedJob, jobs_of
 
 # SLURM's states in which the plugin gives a job up, and what they mean to who started it.

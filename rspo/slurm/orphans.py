@@ -9,8 +9,8 @@ import os
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
-from rspo.experiment import Experiment
-from rspo.files import write_text
+from rspo.config.experiment import Experiment
+from rspo.core.files import write_text
 
 RECORDS = Path(".snakemake") / "metadata"
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rspo.config import Expected
-from rspo.errors import InputError
-from rspo.experiment import Experiment
-from rspo.slurm.cluster import Nodes, Slurm
+from rspo.config.experiment import Experiment
+from rspo.config.schema import Expected
+from rspo.core.errors import InputError
+from rspo.slurm.nodes import Nodes, Slurm
 from rspo.slurm.profile import DEFAULT, Request, read_profile
 from rspo.status import is_finished
 from rspo.training.verl import disk

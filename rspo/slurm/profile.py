@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from rspo.errors import InputError, did_you_mean
+from rspo.core.errors import InputError, did_you_mean
 
 PROFILE = Path("slurm") / "config.yaml"
 DEFAULT = "default-resources"  # the class of every rule that is not named

@@ -5,7 +5,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from rspo.errors import InputError
+from rspo.core.errors import InputError
 
 _RULE = "rule_"  # begins the comment of each job that Snakemake's plugin submits
 # Anybody's folders and comments are printed as they are, with `|` and line breaks: ASCII's own

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from rspo.files import whole
+from rspo.core.files import whole
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:

@@ -26,10 +26,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rspo.config import Training
-from rspo.errors import InputError
-from rspo.experiment import Cell, Experiment, base_name
-from rspo.files import alone, sha256, whole, write_json_lines, write_provenance
+from rspo.config.experiment import Cell, Experiment, base_name
+from rspo.config.schema import Training
+from rspo.core.errors import InputError
+from rspo.core.files import alone, sha256, whole, write_json_lines, write_provenance
+from rspo.core.seeds import generator_of
+from rspo.core.signals import Stopped, is_requested
 from rspo.objectives import response_weights
 from rspo.policies import qwen2
 from rspo.policies.prompt_limit import report_too_long
@@ -37,7 +39,6 @@ from rspo.policies.qwen2 import Qwen2, response_logits
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
-from rspo.seeds import generator_of
 from rspo.slurm.orphans import renew_records
 from rspo.training.checkpoint import has_state, load_checkpoint, save_checkpoint
 from rspo.training.origin import remove_checkpoints, use_checkpoint_of
@@ -45,7 +46,6 @@ from rspo.training.progress import Progress, say_where_it_goes_on, usage_before
 from rspo.training.prompts import Prompts, prompts_of_step, read_prompts
 from rspo.training.records import Scored, judge, record_of, rewards_of
 from rspo.training.schedule import learning_rate_share
-from rspo.training.stopping import Stopped, is_requested
 from rspo.training.validation import held_out_prompts, is_due, log_origin, validation_record
 
 # Responses in one forward and backward pass; more than fits the cache of a core is slower.

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rspo.errors import InputError
-from rspo.files import read_json_lines
+from rspo.core.errors import InputError
+from rspo.core.files import read_json_lines
 
 
 def read_log(path: Path, steps: int, remedy: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rspo.files import fingerprint, write_text
+from rspo.core.files import fingerprint, write_text
 
 _NOTE_FILE = "origin.json"
 

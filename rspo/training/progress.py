@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rspo.slurm.job import host_name
-from rspo.usage import Usage, usage_so_far
+from rspo.core.slurm_job import host_name
+from rspo.core.usage import Usage, usage_so_far
 
 SECONDS_BETWEEN_WRITES = 1.0
 

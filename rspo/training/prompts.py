@@ -5,12 +5,12 @@ from pathlib import Path
 
 import torch
 
-from rspo.config import Sampling, Training
-from rspo.errors import InputError
+from rspo.config.schema import Sampling, Training
+from rspo.core.errors import InputError
+from rspo.core.seeds import generator_of
+from rspo.core.tables import PROBLEMS, read_table
 from rspo.policies.prompt_limit import too_long
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.seeds import generator_of
-from rspo.tables import PROBLEMS, read_table
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rspo.config import Config
+from rspo.config.experiment import Cell
+from rspo.config.schema import Config
 from rspo.evaluation.estimators import pass_at_k
-from rspo.experiment import Cell
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import length_discounted
 from rspo.rewards.configured import Verify

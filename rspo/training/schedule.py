@@ -1,6 +1,6 @@
 """The learning rate during training."""
 
-from rspo.config import Optimizer
+from rspo.config.schema import Optimizer
 
 
 def learning_rate_share(done: float, optimizer: Optimizer) -> float:

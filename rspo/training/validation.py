@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rspo.config import Config, Training
-from rspo.errors import InputError
+from rspo.config.experiment import Experiment
+from rspo.config.schema import Config, Training
+from rspo.core.errors import InputError
+from rspo.core.files import sha256
+from rspo.core.seeds import generator_of
 from rspo.evaluation.estimators import max_at_k, pass_at_k
-from rspo.experiment import Experiment
-from rspo.files import sha256
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import length_discounted
-from rspo.seeds import generator_of
 from rspo.training.prompts import Prompts, read_prompts
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 
 from rspo.claims.catalogue import inputs as claim_inputs
 from rspo.datasets.hub import require_mirror
-from rspo.errors import InputError
-from rspo.experiment import Experiment
-from rspo.files import fingerprint
+from rspo.core.errors import InputError
+from rspo.config.experiment import Experiment
+from rspo.core.files import fingerprint
 from rspo.evaluation.agreement import compared, compared_files
 from rspo.figures import SUFFIXES, available, figures_of, named
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm.faults import Controller, FailureLines, watch_queue
-from rspo.slurm.job import forward_requests
-from rspo.slurm.plugin import adapt
+from rspo.core.slurm_job import forward_requests
+from rspo.slurm.executor import adapt
 from rspo.slurm.profile import PROFILE, read_classes
 from rspo.slurm.queue import require_no_jobs_in
 from rspo.status import follow, suites_of_run

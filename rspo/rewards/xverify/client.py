@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 import tenacity
 
-from rspo.config import XVerifySettings
-from rspo.errors import InputError
+from rspo.config.schema import XVerifySettings
+from rspo.core.errors import InputError
 from rspo.rewards.verdict import CORRECT, INCORRECT, INVALID_REPLY, NO_REPLY, REFUSED
 
 SAMPLING = {"temperature": 0.1, "top_p": 0.7, "max_tokens": 2048}

@@ -12,8 +12,8 @@ from types import TracebackType
 
 import httpx
 
-from rspo.config import XVerifySettings
-from rspo.errors import InputError
+from rspo.config.schema import XVerifySettings
+from rspo.core.errors import InputError
 from rspo.rewards.verdict import NO_REPLY, REFUSED, Verdict
 from rspo.rewards.xverify.client import SAMPLING, Judge, ask_all
 from rspo.rewards.xverify.server import Server, serving

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from rspo.errors import InputError
-from rspo.experiment import Experiment
-from rspo.files import whole, write_provenance
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import whole, write_provenance
 from rspo.policies.published import fetch_files
 
 

@@ -10,9 +10,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from rspo.config import Upstream
-from rspo.errors import InputError
-from rspo.files import write_provenance, write_text
+from rspo.config.schema import Upstream
+from rspo.core.errors import InputError
+from rspo.core.files import write_provenance, write_text
 
 _FILE = "src/xVerify/prompts/judge_prompt.py"
 _CONSTANT = "PROMPT"

@@ -17,9 +17,9 @@ from uuid import uuid4
 
 import httpx
 
-from rspo.config import XVerifySettings
-from rspo.errors import InputError
-from rspo.supervisor import supervised
+from rspo.config.schema import XVerifySettings
+from rspo.core.errors import InputError
+from rspo.core.supervisor import supervised
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
-from rspo.errors import InputError
-from rspo.files import take_lock
+from rspo.core.errors import InputError
+from rspo.core.files import take_lock
 
 _LONGEST_REPLY = 200  # characters to keep; a verdict has one word
 

@@ -12,7 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 
-from rspo.errors import LostProcess
+from rspo.core.errors import LostProcess
 
 
 def fields(batch: KVBatchMeta, *names: str) -> TensorDict:

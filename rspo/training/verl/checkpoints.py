@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from rspo.errors import InputError
-from rspo.files import write_text
+from rspo.core.errors import InputError
+from rspo.core.files import write_text
 
 # verl's note of the last checkpoint that is whole, as trainer/ppo/v1/trainer_base.py writes it.
 NOTE_FILE = "latest_checkpointed_iteration.txt"

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rspo.core.seeds import generator_of
 from rspo.policies import qwen2
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.seeds import generator_of
 
 # Requests come one by one; a batch is what has come until none follows for this long.
 SECONDS_OF_QUIET = 0.05

@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rspo.errors import InputError, LostProcess
-from rspo.files import write_text
-from rspo.training.stopping import Stopped, accept_requests
-from rspo.training.verl import cluster
+from rspo.core.errors import InputError, LostProcess
+from rspo.core.files import write_text
+from rspo.core.signals import Stopped, accept_requests
+from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import OUTCOME_FILE, keep_the_last
 
 TRAINED = "trained"

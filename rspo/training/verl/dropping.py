@@ -16,7 +16,7 @@ from typing import Any
 from omegaconf import DictConfig
 from torch import Tensor
 
-from rspo.errors import InputError
+from rspo.core.errors import InputError
 
 
 def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int, aggregation: str) -> list[int]:

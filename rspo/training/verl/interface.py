@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from rspo.errors import InputError
+from rspo.core.errors import InputError
 
 SUPPORTED_VERSION = "0.9.1"
 

@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from rspo.config import VerlSettings
-from rspo.errors import InputError, LostProcess
-from rspo.experiment import Experiment, base_name
-from rspo.files import (
+from rspo.config.experiment import Experiment, base_name
+from rspo.config.schema import VerlSettings
+from rspo.core.errors import InputError, LostProcess
+from rspo.core.files import (
     alone,
     sha256,
     whole,
@@ -28,15 +28,15 @@ from rspo.files import (
     write_provenance,
     write_text,
 )
+from rspo.core.signals import REQUEST, Stopped, is_requested
+from rspo.core.supervisor import remove_what_is_left, supervised
 from rspo.rewards import NEED_JUDGE
 from rspo.rewards.configured import verifier_inputs
 from rspo.slurm.orphans import renew_records
-from rspo.supervisor import remove_what_is_left, supervised
 from rspo.training.origin import is_made_with, remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import say_where_it_goes_on, usage_before
-from rspo.training.stopping import REQUEST, Stopped, is_requested
 from rspo.training.validation import log_origin
-from rspo.training.verl import cluster
+from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import (
     OUTCOME_FILE,
     RECORDS_FILE,
@@ -151,7 +151,7 @@ def _set_environment(experiment: Experiment) -> None:
 def _config(experiment: Experiment, name: str) -> "DictConfig":
     _set_environment(experiment)  # before verl is imported: it chooses its platform then
     require_version()
-    from rspo.training.verl.settings import verl_config
+    from rspo.training.verl.verl_config import verl_config
 
     return verl_config(experiment, name)
 

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import torch
 from transfer_queue import KVBatchMeta
 
-from rspo.config import Config
-from rspo.experiment import Cell
+from rspo.config.experiment import Cell
+from rspo.config.schema import Config
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.prompts import Prompts
 from rspo.training.records import Scored, judge, rewards_of
+from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.batches import (
     fields,
     on_every_token,
@@ -18,7 +19,6 @@ from rspo.training.verl.batches import (
     put_fields,
     response_tokens,
 )
-from rspo.training.verl.estimators import response_advantages
 
 
 class Scoring:

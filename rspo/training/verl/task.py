@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 
 from rspo.rewards.configured import verifier_of
-from rspo.training.verl.prompts import experiment_of
+from rspo.training.verl.prompt_dataset import experiment_of
 from rspo.training.verl.trainer import Trainer
 
 

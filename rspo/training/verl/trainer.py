@@ -31,21 +31,21 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
-from rspo.errors import InputError
+from rspo.core.errors import InputError
+from rspo.core.signals import Stopped, is_requested
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.progress import Progress
 from rspo.training.records import Scored, judge, record_of
 from rspo.training.schedule import learning_rate_share
-from rspo.training.stopping import Stopped, is_requested
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.batches import as_metrics, put_in_order
 from rspo.training.verl.checkpoints import NOTE_FILE, RECORDS_FILE, keep_the_last
 from rspo.training.verl.dropping import kept_rows, update_settings
+from rspo.training.verl.held_out import held_out_responses
 from rspo.training.verl.interface import require_parameters, require_version, require_words
-from rspo.training.verl.prompts import PromptsInOrder, experiment_of
+from rspo.training.verl.prompt_dataset import PromptsInOrder, experiment_of
 from rspo.training.verl.scoring import Scoring
-from rspo.training.verl.validation import held_out_responses
 from rspo.training.verl.worker import PolicyWorker
 
 require_version()
@@ -83,7 +83,7 @@ class Trainer(PPOTrainerSync):
     def __init__(self, config: DictConfig, verify: Verify) -> None:
         """
         Args:
-            config: of `rspo.training.verl.settings`.
+            config: of `rspo.training.verl.verl_config`.
             verify: the config's verifier: responses, answers, questions -> verdicts.
         """
         super().__init__(config)

@@ -12,7 +12,7 @@ from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
-from rspo.config import Optimizer
+from rspo.config.schema import Optimizer
 from rspo.training.schedule import learning_rate_share
 from rspo.training.verl.cpu_rollout import register_rollout
 from rspo.training.verl.interface import require_parameters, require_version, require_words

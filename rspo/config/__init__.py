@@ -1,0 +1,1 @@
+"""A scale's config file -> a validated experiment -> cells and file names."""

@@ -1,0 +1,315 @@
+"""Config -> cells -> file names. The only place that knows the grid.
+
+experiment = Experiment.load("tiny")
+for cell in experiment.cells:
+    print(cell.name, experiment.policy(cell.name))
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from rspo.config.fingerprints import settings
+from rspo.config.schema import Comparison, Config, DataSet, load_config
+from rspo.core.errors import InputError, did_you_mean
+from rspo.core.files import fingerprint
+
+BASE = "base"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training run, named `model--objective--kK--nN[--reward]--sSEED`.
+
+    The objective's name loses "_at_k" and takes hyphens; a binary reward is left out:
+    `small--rspo-pass--k4--n16--s0`, `small--rspo-max--k4--n16--length--s0`.
+    """
+
+    model: str
+    objective: str
+    k: int
+    n: int
+    reward: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        objective = self.objective.replace("_at_k", "").replace("_", "-")
+        reward = [] if self.reward == "binary" else [self.reward]
+        parts = [self.model, objective, f"k{self.k}", f"n{self.n}", *reward, f"s{self.seed}"]
+        return "--".join(parts)
+
+
+def base_name(model: str) -> str:
+    """Folder name of a model's base policy, which is evaluated like a cell's."""
+    return f"{model}--{BASE}"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A scale's config with everything that follows from it."""
+
+    scale: str
+    config: Config
+    results: Path
+    reports: Path
+
+    @classmethod
+    def load(
+        cls,
+        scale: str = "tiny",
+        overrides: Mapping[str, Any] | None = None,
+        root: Path | None = None,
+    ) -> "Experiment":
+        """Read `config/<scale>.yaml` below `root` (default: the current folder).
+
+        Args:
+            overrides: nested mapping laid over the file, such as {"seeds": 3}.
+
+        Raises: InputError for anything wrong in the config.
+        """
+        root = root or Path()
+        if Path(scale).name != scale:
+            raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
+        config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
+        return cls(scale, config, root / "results" / scale, root / "reports")
+
+    # --- cells -------------------------------------------------------------------------------
+
+    @cached_property
+    def cells(self) -> dict[str, Cell]:
+        """Every training cell of the grid by name, in the grid's order, each once."""
+        found = (cell for grid in self.config.grid for cell in self.cells_of(grid))
+        return {cell.name: cell for cell in found}
+
+    def cells_of(self, grid: str) -> list[Cell]:
+        """The cells of one comparison of the grid."""
+        return [
+            Cell(spec.model, spec.objective, k, n, spec.reward, seed)
+            for spec in self.comparison(grid).cells
+            for k, n in spec.pairs
+            for seed in range(self.config.seeds)
+        ]
+
+    def comparison(self, grid: str) -> Comparison:
+        if grid not in self.config.grid:
+            raise InputError(
+                f"config/{self.scale}.yaml: grid has no {grid!r}; has {', '.join(self.config.grid)}"
+            )
+        return self.config.grid[grid]
+
+    def bases_of(self, grid: str) -> list[str]:
+        """Names of the base policies of a comparison's models."""
+        models = dict.fromkeys(spec.model for spec in self.comparison(grid).cells)
+        return [base_name(model) for model in models]
+
+    def policies_of(self, grid: str) -> list[str]:
+        """Names of all policies that a comparison draws: the base ones, then the cells."""
+        return self.bases_of(grid) + [cell.name for cell in self.cells_of(grid)]
+
+    @cached_property
+    def policies(self) -> list[str]:
+        """Names of every policy: the base ones, then the cells."""
+        bases = dict.fromkeys(base for grid in self.config.grid for base in self.bases_of(grid))
+        return [*bases, *self.cells]
+
+    @cached_property
+    def evaluations(self) -> list[tuple[str, str]]:
+        """Each policy with each suite that some comparison draws it on, once."""
+        pairs = (
+            (policy, comparison.suite)
+            for grid, comparison in self.config.grid.items()
+            for policy in self.policies_of(grid)
+        )
+        return list(dict.fromkeys(pairs))
+
+    @property
+    def gradient_policies(self) -> list[str]:
+        """Names of the policies whose gradients are measured; a smaller grid may lack some."""
+        settings = self.config.gradients
+        return list(settings.policies) if settings else []
+
+    def cell(self, name: str) -> Cell:
+        if name not in self.cells:
+            meant = did_you_mean(name, self.cells, at_most=3, cutoff=0.3)
+            hint = meant or "see `rspo status` for the names"
+            raise InputError(f"no cell {name!r} in config/{self.scale}.yaml; {hint}")
+        return self.cells[name]
+
+    def model_of(self, policy: str) -> str:
+        """The model that a policy (cell or base) is one of."""
+        if policy in self.policies and policy.endswith(f"--{BASE}"):
+            return policy.removesuffix(f"--{BASE}")
+        return self.cell(policy).model
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes a cell is trained on."""
+        config = self.config
+        return config.verl.nodes if config.engine == "verl" and config.verl is not None else 1
+
+    @property
+    def trains_on_gpus(self) -> bool:
+        config = self.config
+        return config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"
+
+    # --- data sets ---------------------------------------------------------------------------
+
+    @cached_property
+    def data_sets(self) -> dict[str, DataSet]:
+        """Every set of problems by name: train, validation and the benchmarks."""
+        data = self.config.data
+        sets: dict[str, DataSet] = {"train": data.train, "validation": data.validation}
+        for suite in data.suites.values():
+            sets.update(suite)
+        return sets
+
+    def data_set(self, name: str) -> DataSet:
+        if name not in self.data_sets:
+            raise InputError(
+                f"no data set {name!r} in config/{self.scale}.yaml; has {', '.join(self.data_sets)}"
+            )
+        return self.data_sets[name]
+
+    def key_of(self, data_set: str) -> str:
+        """Where a data set stands in the config, for messages."""
+        suites = self.config.data.suites
+        suite = next((f"suites.{suite}." for suite in suites if data_set in suites[suite]), "")
+        return f"config/{self.scale}.yaml: data.{suite}{data_set}"
+
+    def benchmarks_of(self, suite: str) -> list[str]:
+        if suite not in self.config.data.suites:
+            raise InputError(
+                f"no suite {suite!r} in config/{self.scale}.yaml; "
+                f"has {', '.join(self.config.data.suites)}"
+            )
+        return list(self.config.data.suites[suite])
+
+    # --- blocks of samples ---------------------------------------------------------------------
+
+    @property
+    def blocks(self) -> range:
+        """Numbers of the blocks that N samples are drawn and scored in, a table each."""
+        return self.blocks_of()
+
+    def blocks_of(self, first: int | None = None) -> range:
+        """Numbers of the blocks that hold the first so many samples of each problem, or all."""
+        evaluation = self.config.evaluation
+        samples = evaluation.samples if first is None else min(first, evaluation.samples)
+        return range(-(-samples // evaluation.block))
+
+    def check_block(self, block: int) -> None:
+        """Raises: InputError for a block that N samples do not have."""
+        if block not in self.blocks:
+            evaluation = self.config.evaluation
+            raise InputError(
+                f"block {block}: evaluation.samples = {evaluation.samples} in blocks of "
+                f"{evaluation.block} are the blocks 0 .. {self.blocks[-1]}"
+            )
+
+    # --- what each file depends on -------------------------------------------------------------
+
+    def settings(self, step: str, name: str = "") -> dict[str, Any]:
+        """The part of the config that decides what one file holds (`rspo.config.fingerprints`)."""
+        return settings(self, step, name)
+
+    def settings_hash(self, step: str, name: str = "") -> str:
+        """Fingerprint of `settings`: tells Snakemake whether a file is out of date."""
+        return fingerprint(self.settings(step, name))
+
+    # --- file names ----------------------------------------------------------------------------
+
+    def problems(self, data_set: str) -> Path:
+        return self.results / "problems" / f"{data_set}.parquet"
+
+    def folder(self, policy: str) -> Path:
+        return self.results / "cells" / policy
+
+    def policy(self, policy: str) -> Path:
+        return self.folder(policy) / "policy"
+
+    def command(self, *words: str) -> str:
+        """What to type for a step at this scale."""
+        scale = [] if self.scale == "tiny" else ["--scale", self.scale]
+        return " ".join(["rspo", *words, *scale])
+
+    def existing_policy(self, policy: str) -> Path:
+        """Folder of a policy that is there.
+
+        Raises: InputError if it is not, with the command that makes it.
+        """
+        folder = self.policy(policy)
+        if not folder.is_dir():
+            cell = policy in self.cells
+            command = ("train", policy) if cell else ("pretrain", self.model_of(policy))
+            raise InputError(f"{folder}: no such policy; `{self.command(*command)}` makes it")
+        return folder
+
+    def training_log(self, cell: str) -> Path:
+        return self.folder(cell) / "training.jsonl"
+
+    def checkpoint(self, policy: str) -> Path:
+        """Folder to resume from; never a declared output, and gone when the policy is there."""
+        return self.folder(policy) / "checkpoint"
+
+    def samples(self, policy: str, benchmark: str, block: int) -> Path:
+        return self.folder(policy) / "samples" / benchmark / f"{block}.parquet"
+
+    def scores(self, policy: str, benchmark: str, block: int) -> Path:
+        return self.folder(policy) / "scores" / benchmark / f"{block}.parquet"
+
+    def verdicts(self, policy: str, of: str) -> Path:
+        """Where a judge model's verdicts are kept; never a declared output, so never lost.
+
+        Args:
+            of: a step that asks it, or "<benchmark>/<block>".
+        """
+        return self.folder(policy) / "verdicts" / f"{of}.jsonl"
+
+    def sample_files(self, policy: str, benchmark: str, first: int | None = None) -> list[Path]:
+        """The tables with every sample of a policy on a benchmark, block after block.
+
+        Args:
+            first: only the tables with the first so many samples of each problem.
+        """
+        return [self.samples(policy, benchmark, block) for block in self.blocks_of(first)]
+
+    def score_files(self, policy: str, benchmark: str, first: int | None = None) -> list[Path]:
+        """The tables with the scores of `sample_files`, in the same order."""
+        return [self.scores(policy, benchmark, block) for block in self.blocks_of(first)]
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """What the steps make of data and policies, before all tables and figures, each once."""
+        found = [self.policy(policy) for policy in self.policies]
+        found += [self.training_log(cell) for cell in self.cells]
+        # A smaller grid may lack some of the config's policies.
+        found += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
+        for policy, suite in self.evaluations:
+            found.append(self.curves(policy, suite))
+            for benchmark in self.benchmarks_of(suite):
+                found += self.sample_files(policy, benchmark)
+                found += self.score_files(policy, benchmark)
+        benchmarks = {name for _, suite in self.evaluations for name in self.benchmarks_of(suite)}
+        found += [self.problems(name) for name in ("train", *sorted(benchmarks))]
+        return list(dict.fromkeys(found))
+
+    @property
+    def judge_prompt(self) -> Path:
+        return self.results / "judge" / "prompt.py"
+
+    @property
+    def judge_model(self) -> Path | None:
+        """Where the judge's model is fetched to; None if no server of ours needs one of the hub."""
+        settings = self.config.xverify
+        if settings is None or settings.url is not None or Path(settings.model).is_dir():
+            return None
+        return self.results / "judge" / "model"
+
+    def curves(self, policy: str, suite: str) -> Path:
+        return self.folder(policy) / "curves" / f"{suite}.parquet"
+
+    def gradients(self, policy: str) -> Path:
+        return self.folder(policy) / "gradients.parquet"

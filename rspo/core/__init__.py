@@ -1,0 +1,1 @@
+"""What everything else stands on: files, locks, processes, seeds. Imports nothing above it."""

@@ -1,0 +1,64 @@
+"""What a process used: wall clock, processor and GPU seconds."""
+
+import os
+import resource
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rspo.core.slurm_job import host_name, this_job
+
+_STARTED = time.time()
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Of one process, with the children that it waited for; `job` is SLURM's number, or empty."""
+
+    job: str
+    host: str
+    process: int
+    wall_seconds: float
+    cpu_seconds: float
+    gpu_seconds: float
+
+
+def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
+    """What this process has used since it started.
+
+    Args:
+        gpu_seconds: outside SLURM, whose jobs are charged for every GPU as long as they run.
+    """
+    wall = time.time() - _STARTED
+    job = this_job()
+    own, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+    gpu = job.gpu_count * wall if job else gpu_seconds
+    number = job.number if job else ""
+    return Usage(number, host_name(), os.getpid(), round(wall, 2), round(cpu, 2), round(gpu, 2))
+
+
+def less(usage: Usage, already: Usage) -> Usage:
+    """What a process used after a moment at which it had used `already`."""
+    return replace(
+        usage,
+        wall_seconds=round(usage.wall_seconds - already.wall_seconds, 2),
+        cpu_seconds=round(usage.cpu_seconds - already.cpu_seconds, 2),
+        gpu_seconds=round(usage.gpu_seconds - already.gpu_seconds, 2),
+    )
+
+
+def total(parts: Iterable[Usage]) -> Usage:
+    """The sum of seconds; job, host and process are those of the last part."""
+    found = list(parts)
+    last = found[-1]
+    return Usage(
+        last.job,
+        last.host,
+        last.process,
+        round(sum(part.wall_seconds for part in found), 2),
+        round(sum(part.cpu_seconds for part in found), 2),
+        round(sum(part.gpu_seconds for part in found), 2),
+    )

@@ -1,0 +1,357 @@
+r"""The shape of an answer: tokens -> lists, tuples, sets, intervals, matrices, relations, formulas.
+
+Only shape is settled here. Whether two shapes mean the same, as `x < 5` and `(-\infty, 5)` do, and
+what a formula is worth, is for `rules` to say.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rspo.rewards.rules.notation import TEXT, Tokens, trimmed
+
+INEQUALITIES = {"<", ">", r"\leq", r"\geq"}
+_RELATIONS = INEQUALITIES | {"=", r"\neq", r"\approx", r"\in"}
+_OPENING = {"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil"}
+_CLOSING = {")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil"}
+_MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
+_DEEPEST = 20
+PARAMETER = r"\parameter"  # stands for a letter that stands for any whole number
+_DOMAIN_WORDS = (
+    "for all any every each some real integer integers number numbers natural positive whole "
+    "values where with is are an arbitrary constant constants being"
+)
+
+INFINITY: Tokens = (r"\infty",)
+MINUS_INFINITY: Tokens = ("-", r"\infty")
+
+
+@dataclass(frozen=True)
+class Formula:
+    """Anything without a shape of its own: a number, an expression, words."""
+
+    tokens: Tokens
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Answers side by side without brackets, and `and` or `or` if it stands between them."""
+
+    items: tuple["Answer", ...]
+    joined_by: str = ""
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """(a, b, ...): a point or vector, and with two entries perhaps an open interval."""
+
+    items: tuple["Answer", ...]
+
+
+@dataclass(frozen=True)
+class Collected:
+    r"""\{a, b, ...\}"""
+
+    items: tuple["Answer", ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    rows: tuple[tuple["Answer", ...], ...]
+    tokens: Tokens = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """At least one end closed, or at infinity: what cannot be a point."""
+
+    left: Tokens
+    right: Tokens
+    left_open: bool
+    right_open: bool
+
+
+@dataclass(frozen=True)
+class Union:
+    parts: tuple["Answer", ...]
+
+
+@dataclass(frozen=True)
+class Without:
+    r"""left \\setminus right"""
+
+    left: "Answer"
+    right: "Answer"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Members with the signs between them: x = 5, -1 < x <= 3, x in S."""
+
+    members: tuple[Tokens, ...]
+    signs: tuple[str, ...]
+
+
+Answer = Formula | Listed | Ordered | Collected | Matrix | Interval | Union | Without | Relation
+
+EVERYTHING = Interval(MINUS_INFINITY, INFINITY, True, True)
+
+
+def read(tokens: Tokens, depth: int = 0) -> Answer:
+    """The shape of an answer; what has none that is known is a formula."""
+    tokens = _without_quantifiers(trimmed(tokens))
+    if depth > _DEEPEST:
+        return Formula(tokens)
+    for attempt in (_list, _relation, _union, _brackets, _matrix, _plus_minus):
+        shape = attempt(tokens, depth + 1)
+        if shape is not None:
+            return shape
+    return Formula(tokens)
+
+
+def split(tokens: Tokens, separators: Iterable[str]) -> list[Tokens]:
+    """The parts between separators that stand outside of all brackets."""
+    separators = frozenset(separators)
+    parts, start, depth = [], 0, 0
+    for place, token in enumerate(tokens):
+        depth += _opens(token) - _closes(token)
+        if depth == 0 and token in separators:
+            parts.append(tokens[start:place])
+            start = place + 1
+    parts.append(tokens[start:])
+    return parts
+
+
+def enclosed(tokens: Tokens) -> bool:
+    """Whether the first token opens a bracket that the last one closes."""
+    if len(tokens) < 2 or tokens[0] not in _OPENING or tokens[-1] not in _CLOSING:
+        return False
+    depth = 0
+    for place, token in enumerate(tokens):
+        depth += (token in _OPENING) - (token in _CLOSING)
+        if depth == 0:
+            return place == len(tokens) - 1
+    return False
+
+
+def parameter(tokens: Tokens) -> str | None:
+    r"""The letter that stands for any whole number: k in `k \in \mathbb{Z}`, `for integers k`."""
+    for place, token in enumerate(tokens):
+        if not _is_letter(token):
+            continue
+        behind, before = tokens[place + 1 : place + 5], tokens[max(0, place - 1) : place]
+        whole = behind[:1] == (r"\in",) and ("Z" in behind[:4] or "N" in behind[:4])
+        said = before in ((TEXT + "integer",), (TEXT + "integers",))
+        if whole or said or behind[:3] == (TEXT + "is", TEXT + "an", TEXT + "integer"):
+            return token.removeprefix(TEXT)
+    return None
+
+
+def nesting(tokens: Tokens) -> int:
+    """How many brackets stand open at most."""
+    depth = deepest = 0
+    for token in tokens:
+        depth += _opens(token) - _closes(token)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _opens(token: str) -> bool:
+    return token in _OPENING or token.startswith(r"\begin{")
+
+
+def _closes(token: str) -> bool:
+    return token in _CLOSING or token.startswith(r"\end{")
+
+
+def _without_quantifiers(tokens: Tokens) -> Tokens:
+    r"""Without `for all real x`, `where k is an integer` and `, k \in \mathbb{Z}`.
+
+    They bound nothing; anything with a number or an inequality in it does, and stays.
+    """
+    for place, token in enumerate(tokens):
+        if place and (token in _QUANTIFIERS or _declares(tokens[place - 1 : place + 3])):
+            end = place + 1
+            while end < len(tokens) and _quantifies(tokens[end]):
+                end += 1
+            behind = tokens[end:]
+            if end > place + 1 and behind[:1] in ((), (",",), (";",), ("and",), ("or",)):
+                before = tokens[:place]
+                if before[-1:] == ("(",) and tokens[end - 1] == ")":
+                    before = before[:-1]
+                return trimmed(_without_quantifiers(trimmed(before)) + behind)
+    return tokens
+
+
+def _declares(tokens: Tokens) -> bool:
+    opening, letter, *rest = (*tokens, "", "")[:4]
+    return (
+        opening in (",", ";", "(")
+        and _is_letter(letter)
+        and rest[0] == r"\in"
+        and rest[1] in _ALL_NUMBERS
+    )
+
+
+def _is_letter(token: str) -> bool:
+    bare = token.removeprefix(TEXT)
+    return (len(bare) == 1 and bare.isalpha()) or token == PARAMETER
+
+
+_ALL_NUMBERS = (r"\mathbb", "Z", "N", "R")
+_QUANTIFIERS = {TEXT + "for", TEXT + "where", TEXT + "with", r"\forall"}
+_DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb", "{", "}", "(", ")"}
+
+
+def _quantifies(token: str) -> bool:
+    return token in _DOMAIN or _is_letter(token)
+
+
+def _list(tokens: Tokens, depth: int) -> Answer | None:
+    groups = [part for part in split(tokens, (";", "and", "or")) if trimmed(part)]
+    parts = [[item for item in split(group, ",") if trimmed(item)] for group in groups]
+    if sum(len(group) for group in parts) < 2:
+        return None
+    items = [[read(item, depth) for item in group] for group in parts]
+    joined_by = next((word for word in ("or", "and") if len(split(tokens, (word,))) > 1), "")
+    if len(items) > 1 and all(_is_system(group) for group in items):
+        return Listed(tuple(Listed(tuple(group)) for group in items), joined_by)
+    flat = [item for group in items for item in _flat(group)]
+    return _with_shared_label(flat, joined_by)
+
+
+def _is_system(items: list[Answer]) -> bool:
+    """Several unknowns with one value each: p = 5, q = 2."""
+    labels = [item.members[0] for item in items if isinstance(item, Relation)]
+    return len(items) > 1 and len(set(labels)) == len(items)
+
+
+def _flat(items: Iterable[Answer]) -> list[Answer]:
+    flat: list[Answer] = []
+    for item in items:
+        flat += item.items if isinstance(item, Listed) else (item,)
+    return flat
+
+
+def _with_shared_label(items: list[Answer], joined_by: str) -> Answer:
+    """x = 1, 2, 3 is x = 1, x = 2, x = 3."""
+    first = items[0]
+    labelled = isinstance(first, Relation) and set(first.signs) == {"="}
+    if labelled and not any(isinstance(item, Relation) for item in items[1:]):
+        assert isinstance(first, Relation)
+        return Listed((read(first.members[-1]), *items[1:]), joined_by)
+    return Listed(tuple(items), joined_by)
+
+
+def _relation(tokens: Tokens, depth: int) -> Answer | None:
+    members = split(tokens, _RELATIONS)
+    if len(members) < 2:
+        return None
+    signs, place = [], -1
+    for member in members[:-1]:
+        place += len(member) + 1
+        signs.append(tokens[place])
+    if not members[0] and signs[0] in ("=", r"\approx"):  # "= 5" is 5
+        return read(tokens[1:], depth)
+    if r"\approx" in signs[1:]:  # x = 1/3 = 0.33, roughly
+        exact = signs.index(r"\approx", 1)
+        members, signs = members[: exact + 1], signs[:exact]
+    return _by_entry(Relation(tuple(trimmed(member) for member in members), tuple(signs)), depth)
+
+
+def _by_entry(relation: Relation, depth: int) -> Answer:
+    """(f(x), g(x)) = (x, 1) entry by entry; (x, y) = (1, 2) stays a point."""
+    return relation if "(" not in relation.members[0][1:] else by_entry(relation, depth) or relation
+
+
+def by_entry(relation: Relation, depth: int = 0) -> Listed | None:
+    """(x, y) = (1, 2) as x = 1, y = 2; None for what is no equation of two points."""
+    label, value = relation.members[0], relation.members[-1]
+    if relation.signs != ("=",) or not (enclosed(label) and enclosed(value)):
+        return None
+    labels, values = split(label[1:-1], ","), split(value[1:-1], ",")
+    if len(labels) < 2 or len(labels) != len(values):
+        return None
+    return Listed(
+        tuple(read((*pair[0], "=", *pair[1]), depth) for pair in zip(labels, values, strict=True))
+    )
+
+
+def _union(tokens: Tokens, depth: int) -> Answer | None:
+    parts = split(tokens, (r"\cup",))
+    if len(parts) > 1:
+        return Union(tuple(read(part, depth) for part in parts))
+    left_and_right = split(tokens, (r"\setminus", "-"))
+    if len(left_and_right) == 2 and enclosed(left_and_right[1]) and left_and_right[1][0] == r"\{":
+        left, right = left_and_right
+        return Without(read(left, depth), read(right, depth))
+    if tokens in ((r"\mathbb", "{", "R", "}"), (r"\mathbb", "R")):
+        return EVERYTHING
+    return Collected(()) if tokens == (r"\emptyset",) else None
+
+
+def _brackets(tokens: Tokens, depth: int) -> Answer | None:
+    if not enclosed(tokens):
+        return _turned_interval(tokens)
+    opening, inside, closing = tokens[0], tokens[1:-1], tokens[-1]
+    if opening == r"\{":
+        return _set(inside, depth)
+    if opening in ("{", r"\lfloor", r"\lceil"):
+        return read(inside, depth) if opening == "{" else None
+    items = split(inside, (",", ";"))
+    if len(items) == 1:
+        bare = (opening, closing) == ("(", ")") or "".join(inside[:1]).startswith(r"\begin")
+        return read(inside, depth) if bare else None
+    infinite = trimmed(items[0])[-1:] == INFINITY or trimmed(items[-1])[-1:] == INFINITY
+    if len(items) == 2 and (infinite or "[" in opening or "]" in closing):
+        left, right = (trimmed(item) for item in items)
+        if right == ("+", *INFINITY):
+            right = INFINITY
+        return Interval(left, right, opening == "(", closing == ")")
+    if (opening, closing) not in (("(", ")"), ("[", "]"), (r"\langle", r"\rangle")):
+        return None
+    return Ordered(tuple(_flat(read(item, depth) for item in items)))
+
+
+def _turned_interval(tokens: Tokens) -> Answer | None:
+    """]a, b[, as some countries write the open interval."""
+    if len(tokens) < 5 or tokens[0] not in "]([" or tokens[-1] not in "[])":
+        return None
+    ends = split(tokens[1:-1], (",", ";"))
+    if len(ends) != 2 or (tokens[0] != "]" and tokens[-1] != "["):
+        return None
+    left, right = (trimmed(end) for end in ends)
+    return Interval(left, right, tokens[0] != "[", tokens[-1] != "]")
+
+
+def _set(inside: Tokens, depth: int) -> Answer:
+    builder = split(inside, ("|", ":"))
+    if len(builder) == 2 and builder[0]:
+        return read(builder[1], depth)
+    shape = read(inside, depth)
+    if not inside:
+        return Collected(())
+    return Collected(shape.items if isinstance(shape, Listed) else (shape,))
+
+
+def _matrix(tokens: Tokens, depth: int) -> Answer | None:
+    if len(tokens) < 3 or not tokens[0].startswith(r"\begin{"):
+        return None
+    name = tokens[0].removeprefix(r"\begin{").rstrip("*}")
+    ends = [place for place, token in enumerate(tokens) if token.startswith(r"\end{")]
+    if name not in _MATRICES or ends != [len(tokens) - 1]:
+        return None
+    inside = tokens[1:-1]
+    if name == "array" and inside[:1] == ("{",) and "}" in inside:
+        inside = inside[inside.index("}") + 1 :]
+    rows = [row for row in split(inside, (r"\\",)) if trimmed(row)]
+    cells = tuple(tuple(read(cell, depth) for cell in split(row, ("&",))) for row in rows)
+    return Matrix(cells, tokens)
+
+
+def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
+    r"""a \pm b as the two values that it stands for."""
+    if r"\pm" not in tokens or len(tokens) > 200:
+        return None
+    upper = tuple({r"\pm": "+", r"\mp": "-"}.get(token, token) for token in tokens)
+    lower = tuple({r"\pm": "-", r"\mp": "+"}.get(token, token) for token in tokens)
+    return Listed((read(upper, depth), read(lower, depth)))

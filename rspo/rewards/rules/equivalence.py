@@ -1,0 +1,314 @@
+r"""When two written answers are the same.
+
+`notation` settles the spelling and `answers` the shape; here shapes are compared, and `quantities`
+compares the formulas in them. docs/verification.md says what is accepted.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from rspo.rewards.extraction import final_answers
+from rspo.rewards.rules import (
+    answers,
+    prose,
+    quantities,
+    relations,
+    sets,
+    symbolic,
+    units,
+    values,
+)
+from rspo.rewards.rules.answers import (
+    INEQUALITIES,
+    PARAMETER,
+    Answer,
+    Collected,
+    Formula,
+    Interval,
+    Listed,
+    Matrix,
+    Ordered,
+    Relation,
+    Union,
+    Without,
+)
+from rspo.rewards.rules.expressions import Apply, TooDeep, Unreadable, read
+from rspo.rewards.rules.notation import TEXT, Tokens, repaired, spellings
+
+_LONGEST_LIST = 200
+_LONGEST_NUMBER = 2000  # digits
+_SETS = (Interval, Union, Without)
+
+
+def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
+    """Whether any reading of a response means the same as any accepted form of the answer.
+
+    Args:
+        accepted: forms of the answer; each may stand in a box, between dollars or in a sentence.
+        predictions: contents of boxes, from `rspo.rewards.extraction.final_answers`.
+    """
+    try:
+        return any(_equivalent(form, prediction) for form in accepted for prediction in predictions)
+    except RecursionError:  # longer or deeper than any answer
+        return False
+
+
+def _equivalent(form: str, prediction: str) -> bool:
+    form, prediction = repaired([*final_answers(form), form][0]), repaired(prediction)
+    if (choice := prose.choice_in(form)) and prose.choice_in(prediction) is not None:
+        return choice == prose.choice_in(prediction)
+    stated = dict.fromkeys((prose.formula_in(prediction), prediction))
+    guesses = [guess for text in stated for guess in _readings(text)]
+    golds = _readings(prose.formula_in(form, alone=True))
+    return any(same(gold, guess) for gold in golds for guess in guesses)
+
+
+def _readings(text: str) -> Iterator[Answer]:
+    """What a text may mean; a letter for any whole number may also be called otherwise."""
+    for way in spellings(text):
+        if any(len(token) > _LONGEST_NUMBER for token in way):
+            continue
+        yield answers.read(way)
+        if (letter := answers.parameter(way)) is not None:
+            yield answers.read(tuple(PARAMETER if token == letter else token for token in way))
+
+
+def same(gold: Answer, prediction: Answer) -> bool:
+    """Whether two answers mean the same."""
+    if gold == prediction:
+        return gold != Formula(())
+    if isinstance(gold, Formula) and isinstance(prediction, Formula):
+        return _same_formulas(gold.tokens, prediction.tokens)
+    if isinstance(gold, Relation) or isinstance(prediction, Relation):
+        return _same_with_relations(gold, prediction)
+    if isinstance(gold, Matrix) and isinstance(prediction, Matrix):
+        return _same_matrices(gold, prediction)
+    if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
+        return _same_sets(gold, prediction)
+    for one, other in ((gold, prediction), (prediction, gold)):
+        if isinstance(one, Collected) and len(one.items) == 1 and isinstance(other, Ordered):
+            return one.items[0] == other or same(one.items[0], other)
+    if isinstance(gold, Matrix | Formula) and isinstance(prediction, Matrix | Formula):
+        return _same_as_matrices(gold.tokens, prediction.tokens)
+    return _same_collections(gold, prediction)
+
+
+def _same_formulas(gold: Tokens, prediction: Tokens) -> bool:
+    return _same_words(gold, prediction) or quantities.same(gold, prediction)
+
+
+def _same_words(gold: Tokens, prediction: Tokens) -> bool:
+    r"""Whether both are the same words, in \text{} or not, capitals aside."""
+    if not any(units.is_word(token) for token in gold + prediction):
+        return False
+    return _words(gold) == _words(prediction)
+
+
+def _words(tokens: Tokens) -> list[str]:
+    words = [token.removeprefix(TEXT) for token in tokens]
+    words = [word.lower() if len(word) > 1 else word for word in words]  # A and a are two letters
+    if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
+        return words
+    # Hyphens and brackets are no signs where there is nothing to calculate with.
+    return words[:1] + [word for word in words[1:] if word not in ("-", "(", ")", ".")]
+
+
+# --- collections ----------------------------------------------------------------------------------
+
+
+def _same_matrices(gold: Matrix, prediction: Matrix) -> bool:
+    if [len(row) for row in gold.rows] != [len(row) for row in prediction.rows]:
+        return False
+    return all(
+        _same_in_order(row, other) for row, other in zip(gold.rows, prediction.rows, strict=True)
+    )
+
+
+def _same_as_matrices(gold: Tokens, prediction: Tokens) -> bool:
+    r"""Arithmetic of matrices, which is math-verify's."""
+    both = all(any(token.startswith(r"\begin") for token in side) for side in (gold, prediction))
+    return both and symbolic.same(gold, prediction)
+
+
+def _same_collections(gold: Answer, prediction: Answer) -> bool:
+    one, other = _items(gold), _items(prediction)
+    if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
+        return False
+    if any(isinstance(side, Ordered | Matrix) for side in (gold, prediction)):
+        sides = (gold, prediction)
+        return all(map(_is_ordered, sides)) and _same_in_order(one, other)
+    if isinstance(gold, Listed) and isinstance(prediction, Listed):
+        if _differ_in_conjunction(gold, prediction):
+            return False
+        if _labels_decide(gold, prediction):
+            return _same_in_order(one, other)
+    return _same_in_any_order(one, other)
+
+
+def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
+    """Whether one says `and` and the other `or` of inequalities, or of different unknowns.
+
+    The roots of an equation may be joined by either.
+    """
+    if (gold.joined_by == "or") == (prediction.joined_by == "or"):
+        return False
+    items = [item for item in gold.items + prediction.items if isinstance(item, Relation)]
+    bounds = any(not set(item.signs) <= relations.STATING for item in items)
+    unknowns = {item.members[0][:1] for item in items}
+    return bounds or len(unknowns) > 1
+
+
+def _is_ordered(answer: Answer) -> bool:
+    """A point, or its entries side by side: 1, 2 and x = 1, y = 2, but not y = 1, x = 2."""
+    if not isinstance(answer, Listed):
+        return not isinstance(answer, Collected)
+    names = [item.members[0] for item in answer.items if isinstance(item, Relation)]
+    return names == sorted(names)
+
+
+def _items(answer: Answer) -> tuple[Answer, ...] | None:
+    if isinstance(answer, Listed | Ordered | Collected):
+        return answer.items
+    if isinstance(answer, Matrix) and (
+        len(answer.rows) == 1 or all(len(r) == 1 for r in answer.rows)
+    ):
+        return tuple(cell for row in answer.rows for cell in row)
+    return (answer,) if isinstance(answer, Formula) else None
+
+
+def _labels_decide(gold: Listed, prediction: Listed) -> bool:
+    """Whether one side names different unknowns and the other only their values: b=-3, c=0."""
+    labels = [
+        {item.members[0][:1] for item in side.items if isinstance(item, Relation)}
+        for side in (gold, prediction)
+    ]
+    return min(map(len, labels)) == 0 and max(map(len, labels)) == len(gold.items) > 1
+
+
+def _same_in_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool:
+    return len(gold) == len(prediction) and all(map(same, gold, prediction))
+
+
+def _same_in_any_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool:
+    left = list(prediction)
+    for item in gold:
+        partner = next((place for place, other in enumerate(left) if same(item, other)), None)
+        if partner is None:
+            return False
+        del left[partner]
+    return not left
+
+
+# --- relations ------------------------------------------------------------------------------------
+
+
+def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
+    if isinstance(prediction, Relation) and relations.names_two_values(prediction):
+        return False
+    if isinstance(gold, Relation) and isinstance(prediction, Relation):
+        return _same_relations(gold, prediction)
+    for one, other in ((gold, prediction), (prediction, gold)):
+        if isinstance(one, Relation) and isinstance(other, Listed):
+            entries = answers.by_entry(one)
+            if entries and any(isinstance(item, Relation) for item in other.items):
+                return _same_collections(entries, other)
+    if isinstance(gold, Relation):
+        said = [relations.value(gold, relations.is_name), sets.as_set(gold)]
+        return any(value is not None and same(value, prediction) for value in said)
+    assert isinstance(prediction, Relation)
+    said = [relations.value(prediction, relations.is_label), sets.as_set(prediction)]
+    return any(value is not None and same(gold, value) for value in said)
+
+
+def _same_relations(gold: Relation, prediction: Relation) -> bool:
+    if _same_names(gold, prediction):
+        return True
+    one, other = _solutions(gold), _solutions(prediction)
+    if one is not None and other is not None and one[0] == other[0] and same(one[1], other[1]):
+        return True
+    if len(gold.signs) == len(prediction.signs) == 1:
+        return _proportional(gold, prediction)
+    if gold.signs == prediction.signs and all(
+        quantities.same(*pair) for pair in zip(gold.members, prediction.members, strict=True)
+    ):
+        return True
+    turned = tuple(sets.REVERSED.get(sign, "") for sign in reversed(gold.signs))
+    return turned == prediction.signs and all(
+        quantities.same(*pair)
+        for pair in zip(reversed(gold.members), prediction.members, strict=True)
+    )
+
+
+def _solutions(relation: Relation) -> tuple[Tokens, Answer] | None:
+    """The unknown of an inequality or of x in S, and the set that it lies in."""
+    name = sets.name_of(relation)
+    if name is None or "=" in relation.signs:
+        return None
+    solutions = sets.as_set(relation) or relations.value(relation, relations.is_name)
+    return None if solutions is None else (name, solutions)
+
+
+def _same_names(gold: Relation, prediction: Relation) -> bool:
+    """The same name with the same value; of functions, only the name of the argument may differ."""
+    one, other = gold.members[0], prediction.members[0]
+    value, guess = relations.stated(gold), relations.stated(prediction)
+    if value is None or guess is None:
+        return False
+    if not (relations.is_name(one) and relations.is_name(other)):
+        return False
+    if one != other:
+        renamed = _renamed_argument(one, other, guess)
+        if renamed is None:
+            return False
+        guess = renamed
+    return same(answers.read(value), answers.read(guess))
+
+
+def _renamed_argument(gold: Tokens, prediction: Tokens, value: Tokens) -> Tokens | None:
+    """The value of f(n) with the argument named as in f(x)."""
+    function = len(gold) == len(prediction) == 4 and gold[1] == prediction[1] == "("
+    if not function or gold[0] != prediction[0] or gold[2] in value:
+        return None
+    return tuple(gold[2] if token == prediction[2] else token for token in value)
+
+
+def _proportional(gold: Relation, prediction: Relation) -> bool:
+    """Whether two (in)equations differ by a constant factor: 2x = 4y and x - 2y = 0."""
+    sign, other_sign = gold.signs[0], prediction.signs[0]
+    if sign not in sets.REVERSED or other_sign not in sets.REVERSED:
+        return False
+    if other_sign not in (sign, sets.REVERSED[sign]):
+        return False
+    try:
+        left, right = (
+            Apply("-", (read(side.members[0]), read(side.members[1])))
+            for side in (gold, prediction)
+        )
+    except (Unreadable, TooDeep):
+        return gold.members == prediction.members and sign == other_sign
+    factor = values.constant_ratio(left, right)
+    if factor is None or factor == 0:
+        return False
+    if sign in INEQUALITIES:
+        return values.is_positive(factor) == (sign == other_sign)
+    return True
+
+
+# --- sets of numbers ------------------------------------------------------------------------------
+
+
+def _same_sets(gold: Answer, prediction: Answer) -> bool:
+    one, other = sets.pieces_of(gold), sets.pieces_of(prediction)
+    if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
+        return False
+    if len(one) > 1:
+        return _same_in_any_order(one, other)
+    return _same_intervals(one[0], other[0])
+
+
+def _same_intervals(gold: Answer, prediction: Answer) -> bool:
+    one, other = sets.as_interval(gold), sets.as_interval(prediction)
+    if one is None or other is None:
+        return False
+    if (one.left_open, one.right_open) != (other.left_open, other.right_open):
+        return False
+    return quantities.same(one.left, other.left) and quantities.same(one.right, other.right)

@@ -1,0 +1,183 @@
+r"""The answer in a sentence: `Therefore $x > 5$ is the solution.` -> `x > 5`.
+
+A text counts as the formula or number that it states at its end, or behind "the answer is". Stated
+is what stands right behind a word that states (`is`, `equals`, `therefore`, a colon), and only if
+what follows is a unit, a remark or the end: of `twice 7`, `less than 7`, `minus 7`, `7 million` and
+`7 or 8` none states 7.
+"""
+
+import re
+
+from rspo.rewards.rules import units
+
+_FORMULA = re.compile(
+    r"\$\$[^$]+\$\$"
+    r"|\$(?:[^$\\\n]|\\[^\n])+\$"
+    r"|\\\[(?:[^\\]|\\[^][])+\\\]"
+    r"|\\\((?:[^\\\n]|\\[^()\n])+\\\)"
+)
+# A number that a word or a sign of money leads to and no sign of arithmetic goes on from.
+_NUMBER = re.compile(
+    r"(?:(?<=[A-Za-z:])|(?<=[€£])|^)[ ]*"
+    r"(?P<number>-?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)(?:/[0-9]+)?(?:[ ]?\\?%|[ ]percent\b)?)"
+    r"(?:(?:[ckm]?m|kg)(?:\^\{[23]\})?)?(?![ ]?[-+*/^=<>(\\_{0-9]|[A-Za-z]|[.,][0-9])",
+    re.MULTILINE,
+)
+# An amount of money opens no formula: "$10 a pound".
+_DOLLARS = re.compile(r"\$(?=[0-9][0-9,]*(?:\.[0-9]+)?(?:[ ][A-Za-z]{2}|[.,;]?(?:\s|$)))")
+_WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}(?![A-Za-z}])")
+_FORMULA_WORDS = (
+    "or and sqrt sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log lg exp pi "
+    "infinity inf oo gcd lcm max min mod np asin acos atan theta alpha beta gamma lambda"
+)
+_OF_FORMULAS = frozenset(_FORMULA_WORDS.split())
+_ANSWER_IS = re.compile(r"\b(?:answer|result|solution)(?:[ ]is|:|[ ]=)[: ]*", re.IGNORECASE)
+# What a stated formula or number stands right behind.
+_STATES = re.compile(
+    r"(?:^|[:=]|\b(?:is|are|was|be|equals|equal to|gives|get|obtain|that|therefore|thus|so|hence"
+    r"|answer|result|solution|it's|that's)\b)[ \n]*(?:\b(?:exactly|approximately)[ ]*)?[€£]?$",
+    re.IGNORECASE,
+)
+_CONCLUDES = re.compile(r"\bFinal Answer:(?P<words>[A-Za-z ]+)$", re.IGNORECASE)
+_LONGEST_STATEMENT = 60  # characters in front that are searched for it
+# What follows may calculate on or take back, up to a clause of its own.
+_CLAUSE = re.compile(r"\b(?:that|which|who|where|when|because|since|as|for)\b", re.IGNORECASE)
+_IS_THE_ANSWER = re.compile(r"\s*is (?:the|our) (?:final )?(?:answer|result|solution)\b")
+_REMARK = re.compile(r"(?:[ckm]?m\^\{[23]\})?[^0-9!+*/^=<>\\{}|~#@&_]*")
+_VERB = re.compile(r"\b(?:is|are|was|were|be)\b", re.IGNORECASE)
+_OFFERS = re.compile(
+    r"\b(?:either|neither|or|any|between|one of|not \w+ that|maybe|perhaps)\b", re.IGNORECASE
+)
+_DENIES = re.compile(
+    r"\b(?:not|no|never|nor|isn't|can't|cannot|except|unless|wrong|incorrect|false|other than)\b",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"[.!?]\s+(?=[A-Z])|\n\s*\n")
+_AFTERWORD = re.compile(r"<\|[^|\n]{0,40}\|>\w*|I hope it is correct\.?")
+
+
+def formula_in(text: str, alone: bool = False) -> str:
+    """The formula that a text states; the text itself if it is no sentence around one.
+
+    Args:
+        text: perhaps a sentence.
+        alone: whether the text counts as a sentence only if it has no other formula. A response
+            argues before it concludes; an answer with two formulas has two parts.
+    """
+    sentence = _DOLLARS.sub(" ", _AFTERWORD.sub(" ", text))
+    plain = _FORMULA.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), sentence)
+    formulas = [match.span() for match in _FORMULA.finditer(sentence)]
+    if not _has_words(plain) or not (formulas or _is_sentence(plain)):
+        return text
+    if len(formulas) == 1 and not _has_words(plain[: formulas[0][0]]) and plain.count(" ") < 3:
+        return text  # a formula with its unit: "$5$ cm"
+    places = sorted(formulas + _numbers(plain))
+    if not places or (alone and len(places) > 1):
+        return text
+    start, end = _last_stated(plain, places)
+    return sentence[start:end] if _is_stated(sentence, start, end) else text
+
+
+def _is_sentence(plain: str) -> bool:
+    """Words first, and three of them or a colon: `Answer: 7`, but not `October 30`."""
+    first = re.match(r"[^A-Za-z0-9]*([A-Za-z]{2,})(?![A-Za-z}])", plain)
+    if first is None or first[1].lower() in _OF_FORMULAS - {"and", "or"}:
+        return False
+    return len(_WORD.findall(plain)) >= 3 or re.match(r"[A-Za-z ]+:", plain) is not None
+
+
+def _has_words(text: str) -> bool:
+    return any(word.lower() not in _OF_FORMULAS for word in _WORD.findall(text))
+
+
+def _numbers(plain: str) -> list[tuple[int, int]]:
+    """Where numbers stand, in lines that have words."""
+    found, start = [], 0
+    for line in plain.splitlines(keepends=True):
+        if _has_words(line):
+            places = (match.span("number") for match in _NUMBER.finditer(line))
+            found += [(start + first, start + last) for first, last in places]
+        start += len(line)
+    return found
+
+
+def _last_stated(plain: str, places: list[tuple[int, int]]) -> tuple[int, int]:
+    """The place right behind the last "the answer is", or else the last one."""
+    cues = [cue.end() for cue in _ANSWER_IS.finditer(plain)]
+    behind = [place for place in places if cues and 0 <= place[0] - cues[-1] < 3]
+    return behind[0] if behind else places[-1]
+
+
+def _is_stated(sentence: str, start: int, end: int) -> bool:
+    """Whether the words around a place say that it is the answer, and leave it as it is."""
+    before = sentence[max(0, start - _LONGEST_STATEMENT) : start]
+    if not (_STATES.search(before) or _is_conclusion(before, sentence[end:])):
+        return False
+    begin = max((match.end() for match in _SENTENCE_END.finditer(sentence, 0, start)), default=0)
+    rest = _SENTENCE_END.search(sentence, end)
+    after = sentence[end : rest.start() if rest else len(sentence)]
+    if _OFFERS.search(sentence[begin:start] + after) or _DENIES.search(after):
+        return False
+    if _IS_THE_ANSWER.match(after):
+        return True
+    remark = _CLAUSE.split(after, maxsplit=1)[0]
+    if _VERB.search(remark) or not _REMARK.fullmatch(remark):
+        return False
+    return not any(map(units.has_meaning, _WORD.findall(remark)))
+
+
+def _is_conclusion(before: str, after: str) -> bool:
+    """A sentence as the final answer, around its only quantity: `Final Answer: it took 3 h`."""
+    words = _CONCLUDES.search(before)
+    unit = _WORD.match(after.lstrip())
+    return (
+        words is not None
+        and unit is not None
+        and units.is_known(unit[0])
+        and not any(map(units.has_meaning, _WORD.findall(words["words"])))
+    )
+
+
+# --- multiple choice ------------------------------------------------------------------------------
+
+_LEADING_CHOICE = re.compile(
+    r"(?:\\text[a-z]*\s?\{|\\mathrm\s?\{|\\mathbf\s?\{|[$(*\s])*([A-J])(?![A-Za-z])[})$*]*"
+)
+_STATED_CHOICE = re.compile(
+    r"\b(?i:answer|choice|option)\b(?P<before>[^.\n]{0,60}?(?:\b(?:is|be)\b|:)[^.\n]{0,40}?|[ ])"
+    r"[\s($*{]*\b(?P<letter>[A-J])\b(?!')(?P<after>[^.\n]{0,20})"
+)
+_ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
+_SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")
+_ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
+
+
+def choice_in(text: str) -> str | None:
+    """The letter that a text chooses: `C`, `(C)`, `C. Paris`, `the answer is C`."""
+    stated = list(_STATED_CHOICE.finditer(text))
+    if stated:
+        before, letter, after = stated[-1].group("before", "letter", "after")
+        hedged = _DENIES.search(before) or _OFFERS.search(before) or _ANOTHER.match(after)
+        return None if hedged else letter
+    leading = _LEADING_CHOICE.match(text)
+    if leading is None:
+        return _only_letter(text)
+    bracketed, rest = leading[0].endswith(")"), text[leading.end() :]
+    # "A cat" and "I think" choose nothing, "A Peter" does.
+    named = re.match(r"\s+[A-Z][a-z]{2}" if leading[1] in "AI" else r"\s+[A-Za-z]{3}", rest)
+    if not rest.strip(" .$}") or bracketed or rest[0] in ".:" or named:
+        return None if _ANOTHER.match(rest) else leading[1]
+    return _only_letter(text)
+
+
+def _only_letter(text: str) -> str | None:
+    """The one capital letter that stands alone in a sentence: `I would go for C`."""
+    letters = set(_ALONE.findall(text))
+    if (
+        len(letters) != 1
+        or len(_WORD.findall(text)) < 3
+        or _DENIES.search(text)
+        or _SEVERAL.search(text)
+    ):
+        return None
+    return letters.pop()

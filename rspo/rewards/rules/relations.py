@@ -1,0 +1,109 @@
+r"""What an equation says: the name on its left, the value on its right."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import pairwise
+
+from rspo.rewards.rules import answers, values
+from rspo.rewards.rules.answers import Answer, Formula, Relation
+from rspo.rewards.rules.expressions import TooDeep, Unreadable, read
+from rspo.rewards.rules.notation import TEXT, Tokens
+from rspo.rewards.rules.numerals import decimal
+
+STATING = {"=", r"\in", r"\approx"}
+_NAME_SIGNS = {"(", ")", ",", "{", "}", "'", "_", "|"}
+# An equation for these of a name does not give the name's own value.
+_NOT_IN_NAMES = {r"\sqrt", r"\frac", r"\binom", r"\ln", r"\log", r"\lg", r"\exp", r"\pm", r"\mp"}
+
+
+def is_name(tokens: Tokens) -> bool:
+    r"""One symbol, also with index or argument, or a ratio: x, x_1, f(x), (x, y), |AB|, S_1:S_2."""
+    if tokens[:1] == (r"\frac",):
+        return _are_names(_arguments(tokens[1:]))
+    return _are_names(answers.split(tokens, (":", "/")))
+
+
+def _are_names(parts: list[Tokens]) -> bool:
+    return len(set(parts)) == len(parts) and all(map(_is_one_name, parts))
+
+
+def _is_one_name(tokens: Tokens) -> bool:
+    plain = [token for token in tokens if token not in _NAME_SIGNS]
+    names = [token for token in plain if not token.isdigit()]
+    if not names or tokens[0][0].isdigit() or not _NOT_IN_NAMES.isdisjoint(names):
+        return False
+    length = any(name.isupper() and len(name) > 1 for name in names) or "\\vec" in names
+    if "|" in tokens and not length:
+        return False  # |x| = 7 leaves the sign of x open; a length |AB| does not
+    if not all(token.isalpha() or token.startswith(("\\", TEXT)) for token in names):
+        return False
+    return "_" in tokens or "(" in tokens or len(plain) == len(names)
+
+
+def is_label(tokens: Tokens) -> bool:
+    """What may stand on the left of a value: a name, or a sum of several."""
+    parts = answers.split(tokens, ("+", "-"))
+    return is_name(tokens) or (len(parts) > 1 and _are_names(parts))
+
+
+def _arguments(tokens: Tokens) -> list[Tokens]:
+    """The groups in braces that tokens are made of."""
+    ends, depth = [-1], 0
+    for place, token in enumerate(tokens):
+        depth += (token == "{") - (token == "}")
+        if depth == 0:
+            ends.append(place)
+    return [tokens[one + 2 : other] for one, other in pairwise(ends)]
+
+
+def value(relation: Relation, is_label: Callable[[Tokens], bool]) -> Answer | None:
+    """What an equation gives a name: 5 for x = 5, and for x = 2 + 3 = 5."""
+    first, said = relation.members[0], stated(relation)
+    if said is None:
+        return None
+    if any(map(is_label, relation.members[:-1])) or _equal(first, said):
+        return answers.read(said)
+    if relation.signs == (r"\approx",) and _close(first, said):
+        return answers.read(first)
+    return None
+
+
+def stated(relation: Relation) -> Tokens | None:
+    """What stands at the end of an equation; only a set behind x in."""
+    last = relation.members[-1]
+    if not set(relation.signs) <= STATING:
+        return None
+    if r"\in" in relation.signs and isinstance(answers.read(last), Formula):
+        return last if r"\mathbb" in last else None
+    return last
+
+
+def names_two_values(relation: Relation) -> bool:
+    """x = 8 = 7; a calculation on the way, 3 + 4, may be wrong, but is no value that is named."""
+    first, last = relation.members[:-1], relation.members[-1]
+    return relation.signs[-1:] == ("=",) and any(
+        decimal(member) is not None and _is_constant(last) and not _equal(member, last)
+        for member in first
+    )
+
+
+def _is_constant(tokens: Tokens) -> bool:
+    try:
+        return not values.symbols(read(tokens))
+    except (Unreadable, TooDeep):
+        return False
+
+
+def _equal(one: Tokens, other: Tokens) -> bool:
+    """Whether two formulas without variables have the same value."""
+    if not (_is_constant(one) and _is_constant(other)):
+        return False
+    return values.same(read(one), read(other))
+
+
+def _close(exact: Tokens, rounded: Tokens) -> bool:
+    """Whether a decimal is at all near what it is said to approximate."""
+    value, centre = values.constant(exact), values.constant(rounded)
+    if value is None or not isinstance(centre, Fraction):
+        return False
+    return values.within(value, centre, abs(centre) / 20)

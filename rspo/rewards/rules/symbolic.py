@@ -1,0 +1,95 @@
+r"""math-verify, for the formulas that `expressions` does not read: \int, \sum, \lim.
+
+math-verify's LaTeX reader, latex2sympy2_extended, hands the text of each number to SymPy's
+`sympify`, which evaluates text as Python. Here numbers are built from their digits instead, and
+the door is locked besides: what reaches SymPy's evaluator all the same raises an error.
+"""
+
+import logging
+from fractions import Fraction
+from functools import cache
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import math_verify
+import sympy
+import sympy.physics.units  # parses names of its own at import, which the lock below would refuse
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
+from sympy.integrals import meijerint
+from sympy.parsing import sympy_parser
+
+from rspo.rewards.rules.answers import nesting
+from rspo.rewards.rules.notation import TEXT, Tokens
+
+# Its warnings are about time limits, which the worker process sets itself.
+logging.getLogger("math_verify").setLevel(logging.ERROR)
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise ValueError("text is never evaluated")
+
+
+@cache
+def _lock() -> None:
+    """Refuse to evaluate text, once SymPy has read the tables that it writes as text itself.
+
+    It would build them at the first integral that needs them, and the lock would leave them in
+    pieces: the verdict on a row would depend on the rows before it.
+    """
+    hyperexpand: Any = import_module("sympy.simplify.hyperexpand")  # not the function of that name
+    meijerint._lookup_table = {}
+    meijerint._create_lookup_table(meijerint._lookup_table)
+    hyperexpand._collection = hyperexpand.FormulaCollection()
+    hyperexpand._meijercollection = hyperexpand.MeijerFormulaCollection()
+    sympy_parser.eval_expr = _refuse
+
+
+_LONGEST = 500  # characters
+_DEEPEST = 12
+_MISREAD = {r"\mod", r"\bmod", r"\pmod", "'"}
+
+
+class _Reader(_Latex2Sympy):
+    def parse_number(self, text: str) -> sympy.Rational:
+        return sympy.Rational(Fraction(text.replace(",", "")))
+
+
+def same(gold: Tokens, prediction: Tokens) -> bool:
+    """Whether math-verify finds two formulas equal; one that it cannot read equals none."""
+    if not (_may_be_read(gold) and _may_be_read(prediction)):
+        return False
+    _lock()
+    real = not any(token in ("i", r"\imath") for token in gold + prediction)
+    try:
+        read = [_carried_out(_read(tokens, real)) for tokens in (gold, prediction)]
+    except Exception:  # the parser's own errors, recursion, SymPy's refusals
+        return False
+    # No time limit of math-verify's own: it would replace the worker's.
+    return bool(math_verify.verify(*read, timeout_seconds=None))
+
+
+def _may_be_read(tokens: Tokens) -> bool:
+    """Neither words, which are no product of letters, nor what it would misread, nor mazes.
+
+    It takes 7' for a transpose and leaves the 5 of 204_5 out; its parser takes minutes for deep
+    brackets.
+    """
+    if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST:
+        return False
+    if not _MISREAD.isdisjoint(tokens):
+        return False
+    if any(token.startswith(TEXT) and len(token) > 2 for token in tokens):
+        return False
+    return not any(one[0].isdigit() and other == "_" for one, other in pairwise(tokens))
+
+
+def _read(tokens: Tokens, real: bool) -> Any:
+    config = ConversionConfig(lowercase_symbols=False)
+    latex = " ".join(token.removeprefix(TEXT) for token in tokens)
+    return _Reader(is_real=real, config=config).parse(latex.replace(r"\degree", r"^{\circ}"))
+
+
+def _carried_out(expression: Any) -> Any:
+    """Sums and integrals carried out; factors in SymPy's order, not as they were written."""
+    return expression.doit() if isinstance(expression, sympy.Basic) else expression

@@ -1,0 +1,161 @@
+r"""Units behind a value, and remarks that are written like one: `5\text{ cm}`, `12\text{ ways}`.
+
+Not units are words that change what is said: `7\text{ million}`, `7\text{ or more}`.
+"""
+
+from rspo.rewards.rules import numerals
+from rspo.rewards.rules.expressions import FUNCTIONS
+from rspo.rewards.rules.notation import TEXT, Tokens
+
+_UNITS = {
+    "m": "meter metre meters metres",
+    "cm": "centimeter centimetre centimeters centimetres",
+    "mm": "millimeter millimeters millimetre millimetres",
+    "km": "kilometer kilometers kilometre kilometres",
+    "in": "inch inches",
+    "ft": "foot feet",
+    "yd": "yard yards",
+    "mi": "mile miles",
+    "kg": "kilogram kilograms",
+    "g": "gram grams",
+    "lb": "lbs pound pounds",
+    "s": "sec secs second seconds",
+    "min": "minute minutes mins",
+    "h": "hr hrs hour hours",
+    "day": "days",
+    "week": "weeks",
+    "month": "months",
+    "year": "years yr yrs",
+    "dollar": "dollars USD",
+    "cent": "cents",
+    "euro": "euros EUR",
+    "mph": "",
+    "unit": "units",
+    "L": "liter liters litre litres",
+    "mL": "ml milliliter milliliters",
+    "rad": "radian radians",
+    "N": "newton newtons",
+    "J": "joule joules",
+    "W": "watt watts",
+    "V": "volt volts",
+    "Hz": "hertz",
+    "erg": "ergs",
+    "K": "kelvin",
+    r"\%": "",
+    r"\degree": "",
+}
+_CANONICAL = {name: unit for unit, names in _UNITS.items() for name in (unit, *names.split())}
+_BARE = {name for name in _CANONICAL if len(name) > 1 and name.isalpha()}
+_ALSO_WRITTEN = {r"\min": ("min",), "mph": ("mi", "per", "h"), "/": ("per",)}
+_ORDINALS = ("th", "st", "nd", "rd")
+# Words that change what is said, so that they are no unit and no remark.
+_WORDS_WITH_MEANING = (
+    "or and not no nor neither either if unless when except but then else than to from between "
+    "of off over by times plus minus divided multiplied squared cubed half third quarter double "
+    "doubled tripled quadrupled halved negated twice triple dozen score gross "
+    "googol googolplex myriad lakh crore kilo mega giga milli bn mn tn mille permille ty teen pi "
+    "factorial root reciprocal inverse "
+    "opposite halve third fourth fifth ninth mod modulo base "
+    "less more least most at about around approximately maybe possibly wrong incorrect false "
+    "undefined negative positive any all every some none without greater smaller increasing "
+    "decreasing infinity e i isn t doesn never different other"
+)
+_MEANINGFUL = frozenset(_WORDS_WITH_MEANING.split()) | numerals.WORDS
+_ENDINGS = ("s", "th", "ths", "ves", "es")
+
+
+def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
+    """The value and the unit, canonical, of a quantity; either may be everything."""
+    if not tokens:
+        return (), ()
+    if len(tokens) > 1 and tokens[0] in (TEXT + "dollar", TEXT + "euro", TEXT + "pound"):
+        return tokens[1:], (tokens[0][1:],)
+    if len(tokens) > 2 and tokens[0] == "-" and tokens[1] == TEXT + "dollar":
+        return ("-", *tokens[2:]), ("dollar",)
+    if tokens[0].isdigit() and tokens[1:2] and tokens[1].removeprefix(TEXT) in _ORDINALS:
+        return tokens[:1], ()
+    for start in range(1, len(tokens)):
+        if tokens[start] == r"\degree" and not FUNCTIONS.isdisjoint(tokens[:start]):
+            continue  # sin 30 degrees is no number of degrees
+        if _starts_unit(tokens[start]) and _is_unit(tokens[start:]):
+            body = tokens[:start]
+            if body[-1:] == ("*",):
+                body = body[:-1]
+            return body, _canonical_unit(tokens[start:])
+    return tokens, ()
+
+
+def _starts_unit(token: str) -> bool:
+    if token.startswith(TEXT):
+        return len(token) > 2 or token[1:] in _CANONICAL
+    return token in _BARE or token in (r"\%", r"\degree", r"\min")
+
+
+def is_word(token: str) -> bool:
+    """Running text, or four letters or more with a vowel: nobody multiplies variables so."""
+    if token.startswith(TEXT):
+        return len(token) > 2
+    return (
+        len(token) > 3
+        and token.isascii()
+        and token.isalpha()
+        and any(vowel in token for vowel in "aeiou")
+        and list(token) != sorted(token)
+    )
+
+
+def has_meaning(word: str) -> bool:
+    """Whether a word changes what is said, so that it is no unit and no remark."""
+    word = word.lower()
+    stems = {
+        word,
+        word.removesuffix("ves") + "f",
+        word.removesuffix("s").removesuffix("ieth") + "y",
+    }
+    stems |= {word.removesuffix(ending) for ending in _ENDINGS}
+    return not stems.isdisjoint(_MEANINGFUL) or word.removesuffix("s").endswith("illion")
+
+
+def is_known(word: str) -> bool:
+    return word in _CANONICAL
+
+
+def _is_unit(tokens: Tokens) -> bool:
+    if sum(token in (r"\%", r"\degree") for token in tokens) > 1:
+        return False
+    in_exponent = False
+    for token in tokens:
+        if has_meaning(token.removeprefix(TEXT)) and token not in ("i", "e"):
+            return False
+        if token.startswith(TEXT) or token in _CANONICAL or is_word(token):
+            in_exponent = False
+        elif token == "^":
+            in_exponent = True
+        elif token.isdigit() or token == "-":
+            if not in_exponent:
+                return False
+        elif token not in ("{", "}", "/", "*", ".", "C", "F", r"\min", "'", "(", ")"):
+            return False
+    return True
+
+
+def _canonical_unit(tokens: Tokens) -> Tokens:
+    words = [token.removeprefix(TEXT) for token in tokens if token not in ("{", "}", ".", "*")]
+    words = [part for word in words for part in _ALSO_WRITTEN.get(word, (word,))]
+    if words[:1] in (["square"], ["sq"]):
+        words = [*words[1:], "^", "2"]
+    elif words[:1] in (["cubic"], ["cu"]):
+        words = [*words[1:], "^", "3"]
+    return tuple(
+        _CANONICAL.get(word, word.removesuffix("s")) for word in words if word not in ("(", ")")
+    )
+
+
+def differ(one: Tokens, other: Tokens) -> bool:
+    """Two units that are not the same, although `ways` and `different ways` are."""
+    longer, shorter = sorted((one, other), key=len, reverse=True)
+    if not shorter or one == other:
+        return False
+    more = longer[: -len(shorter)]
+    measured = any(word in _UNITS or word == "per" for word in more)
+    return measured or not "".join(longer).isalpha() or longer[-len(shorter) :] != shorter

@@ -1,0 +1,393 @@
+"""What formulas are worth, and when two of them are equal.
+
+Two formulas are equal if they agree in value; with variables, at rational points chosen once for
+all. Values stay exact fractions as far as they can; where they cannot, they have so many digits
+that no term is lost beside the others, however large those are or however small it is.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from itertools import chain
+from math import factorial
+from typing import Any
+
+import mpmath
+
+from rspo.rewards.rules.expressions import (
+    Apply,
+    Expression,
+    Number,
+    Symbol,
+    TooDeep,
+    Unreadable,
+    read,
+)
+from rspo.rewards.rules.notation import Tokens
+
+_DIGITS = 120
+_SPARE_DIGITS = 45  # more than rounding errors ever add up to
+_LARGEST_SIZE = 2500  # digits in front of the point, or noughts behind it, of what is not exact
+_LARGEST_EXPONENT = 10**6  # of 2; beyond, only identical writing is equal
+_LARGEST_EXACT = 20_000  # bits
+_LARGEST_FACTORIAL = 2000
+_LARGEST_GAMMA = 60  # the factorial of what is no whole number
+
+Value = Any  # a Fraction, or one of mpmath's real or complex numbers, which have no types
+
+
+class Undefined(Exception):
+    """The formula has no value: it divides by zero, say, or is too large to have digits."""
+
+
+def symbols(expression: Expression) -> set[str]:
+    """The variables of a formula; pi, e and i are none."""
+    if isinstance(expression, Symbol):
+        return set() if expression.name in _CONSTANTS else {expression.name}
+    if isinstance(expression, Apply):
+        return {name for argument in expression.arguments for name in symbols(argument)}
+    return set()
+
+
+def evaluate(
+    expression: Expression, values: Mapping[str, Fraction], digits: int = _DIGITS
+) -> tuple[Value, int]:
+    """The value of a formula, and the size in digits of the largest or smallest term in it.
+
+    Args:
+        expression: the formula.
+        values: the value of each of its variables.
+        digits: what is calculated with where the value is not exact.
+
+    Raises: Undefined if there is none.
+    """
+    sizes = [0]
+    with mpmath.workdps(digits):
+        try:
+            return _value(expression, values, sizes), max(sizes)
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise Undefined from error
+
+
+def constant(tokens: Tokens) -> Value | None:
+    """The value of a formula without variables; None for any other."""
+    try:
+        formula = read(tokens)
+        return None if symbols(formula) else evaluate(formula, {})[0]
+    except (Unreadable, TooDeep, Undefined):
+        return None
+
+
+def _value(expression: Expression, values: Mapping[str, Fraction], sizes: list[int]) -> Value:
+    if isinstance(expression, Number):
+        value = expression.value
+    elif isinstance(expression, Symbol):
+        known = _CONSTANTS.get(expression.name)
+        value = known() if known else values[expression.name]
+    else:
+        arguments = [_value(argument, values, sizes) for argument in expression.arguments]
+        value = _OPERATIONS[expression.operation](*arguments)
+        if not isinstance(value, Fraction) and not mpmath.isfinite(value):
+            raise Undefined
+    sizes.append(_size(value))
+    return value
+
+
+def _size(value: Value) -> int:
+    """How many digits a value has in front of the point, or noughts behind it."""
+    if value == 0:
+        return 0
+    if isinstance(value, Fraction):
+        bits = value.numerator.bit_length() - value.denominator.bit_length()
+    else:
+        bits = mpmath.mag(value)
+    return abs(int(bits)) * 302 // 1000
+
+
+def _exact_if_small(value: Fraction) -> Value:
+    bits = max(value.numerator.bit_length(), value.denominator.bit_length())
+    return value if bits < _LARGEST_EXACT else mpmath.mpf(value.numerator) / value.denominator
+
+
+def _arithmetic(operation: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    """Exact on fractions that are not too long, approximate on everything else."""
+
+    def apply(left: Value, right: Value) -> Value:
+        if isinstance(left, Fraction) and isinstance(right, Fraction):
+            return _exact_if_small(operation(left, right))
+        return operation(_mpmath(left), _mpmath(right))
+
+    return apply
+
+
+def _mpmath(value: Value) -> Value:
+    if isinstance(value, Fraction):
+        return mpmath.mpf(value.numerator) / value.denominator
+    return value
+
+
+def _power(base: Value, exponent: Value) -> Value:
+    if exponent == 0:
+        return Fraction(1)
+    if base == 0:
+        if mpmath.re(_mpmath(exponent)) < 0:
+            raise Undefined
+        return Fraction(0)
+    size = abs(mpmath.log(abs(_mpmath(base)), 2)) * abs(_mpmath(exponent))
+    if size > _LARGEST_EXPONENT:
+        raise Undefined
+    if isinstance(base, Fraction) and isinstance(exponent, Fraction):
+        small = size + base.denominator.bit_length() < _LARGEST_EXACT
+        if exponent.denominator == 1 and small and abs(exponent) < _LARGEST_EXACT:
+            return base ** int(exponent)
+    return mpmath.power(_mpmath(base), _mpmath(exponent))
+
+
+def _root_of(radicand: Value, index: Value) -> Value:
+    """The root that is written with a radical sign: real where there is a real one."""
+    odd = isinstance(index, Fraction) and index.denominator == 1 and index.numerator % 2 == 1
+    number = _mpmath(radicand)
+    if odd and mpmath.im(number) == 0 and mpmath.re(number) < 0:
+        return -_power(-number, 1 / _mpmath(index))
+    return _power(number, 1 / _mpmath(index))
+
+
+def _factorial(number: Value) -> Value:
+    if not -_LARGEST_FACTORIAL < mpmath.re(_mpmath(number)) < _LARGEST_FACTORIAL:
+        raise Undefined
+    if isinstance(number, Fraction) and number.denominator == 1 and number >= 0:
+        return Fraction(factorial(int(number)))
+    if mpmath.fabs(_mpmath(number)) > _LARGEST_GAMMA:
+        raise Undefined
+    return mpmath.gamma(_mpmath(number) + 1)
+
+
+def _binomial(upper: Value, lower: Value) -> Value:
+    below = _mpmath(_factorial(lower)) * _mpmath(_factorial(_OPERATIONS["-"](upper, lower)))
+    return _mpmath(_factorial(upper)) / below
+
+
+def _rounded(towards: Callable[[mpmath.mpf], mpmath.mpf]) -> Callable[[Value], Value]:
+    def apply(number: Value) -> Value:
+        if mpmath.im(_mpmath(number)) != 0:
+            raise Undefined
+        return Fraction(int(towards(mpmath.re(_mpmath(number)))))
+
+    return apply
+
+
+def _logarithm(number: Value, base: Value = Fraction(10)) -> Value:
+    return mpmath.log(_mpmath(number)) / mpmath.log(_mpmath(base))
+
+
+def _tanh(number: Value) -> Value:
+    if abs(mpmath.re(_mpmath(number))) > _SPARE_DIGITS:
+        raise Undefined  # too near 1 to be told from it
+    return mpmath.tanh(_mpmath(number))
+
+
+def _exponential(exponent: Value) -> Value:
+    return _power(mpmath.e(), exponent)
+
+
+_CONSTANTS: dict[str, Callable[[], Value]] = {
+    r"\pi": lambda: +mpmath.pi,
+    "e": lambda: +mpmath.e,
+    "i": lambda: mpmath.mpc(0, 1),
+}
+_OPERATIONS: dict[str, Callable[..., Value]] = {
+    "+": _arithmetic(lambda left, right: left + right),
+    "-": _arithmetic(lambda left, right: left - right),
+    "*": _arithmetic(lambda left, right: left * right),
+    "/": _arithmetic(lambda left, right: left / right),
+    r"\frac": _arithmetic(lambda left, right: left / right),
+    "negate": lambda number: -number,
+    "^": _power,
+    "root": _root_of,
+    "!": _factorial,
+    "abs": abs,
+    r"\binom": _binomial,
+    r"\lfloor": _rounded(mpmath.floor),
+    r"\lceil": _rounded(mpmath.ceil),
+    r"\degree": lambda number: _mpmath(number) * mpmath.pi / 180,
+    r"\%": lambda number: number / 100,
+    r"\log": _logarithm,
+    r"\lg": _logarithm,
+    r"\ln": lambda number: mpmath.log(_mpmath(number)),
+    r"\exp": _exponential,
+    r"\tanh": _tanh,
+}
+for _name, _function in {
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "tan": mpmath.tan,
+    "cot": mpmath.cot,
+    "sec": mpmath.sec,
+    "csc": mpmath.csc,
+    "arcsin": mpmath.asin,
+    "arccos": mpmath.acos,
+    "arctan": mpmath.atan,
+    "arccot": mpmath.acot,
+    "sinh": mpmath.sinh,
+    "cosh": mpmath.cosh,
+}.items():
+    _OPERATIONS["\\" + _name] = lambda number, function=_function: function(_mpmath(number))
+
+
+# --- equality -------------------------------------------------------------------------------------
+
+
+def same(left: Expression, right: Expression) -> bool:
+    """Whether two formulas agree wherever both can be compared."""
+    names = symbols(left) | symbols(right)
+    is_complex = _mentions_i(left) or _mentions_i(right)
+    stepwise = _rounds(left) or _rounds(right)
+    compared = 0
+    for point in chain(points(names), _whole_points(names) if stepwise and names else ()):
+        try:
+            one, other, agree = _compared(left, right, point)
+        except Undefined:
+            continue
+        if agree:
+            compared += 1
+        elif _real(one) and _real(other):
+            return False
+        elif all(value > 0 for value in point.values()) and (
+            is_complex or _real(one) or _real(other)
+        ):
+            return False  # elsewhere, outside of their domains, complex branches may differ
+    return compared >= (_LEAST_COMPARED if names else 1)
+
+
+def constant_ratio(left: Expression, right: Expression) -> Value | None:
+    """The number by which the right formula is multiplied in the left one, if there is one."""
+    names = symbols(left) | symbols(right)
+    ratios: list[Expression] = []
+    for point in points(names) if names else ():
+        try:
+            quotient = Apply("/", (_at(left, point), _at(right, point)))
+            if ratios and not _compared(quotient, ratios[0], {})[2]:
+                return None
+            ratios.append(quotient)
+        except Undefined:
+            continue
+    return evaluate(ratios[0], {})[0] if len(ratios) >= _LEAST_COMPARED else None
+
+
+def _at(expression: Expression, point: Mapping[str, Fraction]) -> Expression:
+    """A formula with numbers in the place of its variables."""
+    if isinstance(expression, Symbol) and expression.name in point:
+        return Number(point[expression.name])
+    if isinstance(expression, Apply):
+        arguments = tuple(_at(argument, point) for argument in expression.arguments)
+        return Apply(expression.operation, arguments)
+    return expression
+
+
+def _compared(
+    left: Expression, right: Expression, point: Mapping[str, Fraction]
+) -> tuple[Value, Value, bool]:
+    """Both values at a point, and whether they are the same.
+
+    What is not exact is calculated with enough digits for e^200 + 1 to differ from e^200, and
+    e^-200 from 0.
+    """
+    (one, size), (other, other_size) = evaluate(left, point), evaluate(right, point)
+    if isinstance(one, Fraction) and isinstance(other, Fraction):
+        return one, other, one == other
+    size = max(size, other_size)
+    if size > _LARGEST_SIZE:
+        raise Undefined
+    digits = 2 * (size + _SPARE_DIGITS)
+    if digits > _DIGITS:
+        one, other = evaluate(left, point, digits)[0], evaluate(right, point, digits)[0]
+    with mpmath.workdps(digits):
+        least = mpmath.mpf(10) ** -(size + _SPARE_DIGITS)
+        return one, other, bool(abs(_mpmath(one) - _mpmath(other)) < least)
+
+
+def _real(value: Value) -> bool:
+    return isinstance(value, Fraction) or mpmath.im(value) == 0
+
+
+def is_positive(value: Value) -> bool:
+    return _real(value) and mpmath.re(_mpmath(value)) > 0
+
+
+def _mentions_i(expression: Expression) -> bool:
+    if isinstance(expression, Apply):
+        return any(map(_mentions_i, expression.arguments))
+    return expression == Symbol("i")
+
+
+def _rounds(expression: Expression) -> bool:
+    if not isinstance(expression, Apply):
+        return False
+    return expression.operation in (r"\lfloor", r"\lceil") or any(
+        map(_rounds, expression.arguments)
+    )
+
+
+def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
+    """Whether a value is real and no further from a fraction than a distance."""
+    if isinstance(value, Fraction):
+        return abs(value - centre) <= distance
+    with mpmath.workdps(_DIGITS):
+        return bool(abs(value - _mpmath(centre)) <= _mpmath(distance))
+
+
+def is_multiple(value: Value, unit: Fraction) -> bool:
+    """Whether a value is a whole number of units."""
+    if not _real(value):
+        return False
+    with mpmath.workdps(_DIGITS):
+        nearest = int(mpmath.nint(mpmath.re(_mpmath(value)) / _mpmath(unit))) * unit
+    return within(value, nearest, Fraction(1, 10**_SPARE_DIGITS))
+
+
+# --- points ---------------------------------------------------------------------------------------
+
+_LEAST_COMPARED = 2
+# What the primes are multiplied with. Small points, so that no power hides the other terms; large
+# ones, as |x - 100| and 100 - x differ only there.
+_SCALES = [*(Fraction(1, 101), Fraction(1, 11), Fraction(3, 7)), Fraction(37, 11), Fraction(4001)]
+_NEGATIVE_SCALES = [Fraction(1, 109), Fraction(2, 3), Fraction(3989)]
+
+
+def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
+    """Values for variables: positive ones of several magnitudes, then each one negative, then all.
+
+    No value is 0, 1 or another's, where formulas that differ would agree.
+    """
+    if not names:
+        yield {}
+        return
+    for shift, scale in enumerate(_SCALES):
+        yield _point(names, shift, scale)
+    for shift, scale in enumerate(_NEGATIVE_SCALES):
+        point = _point(names, shift, scale)
+        for name in sorted(names):
+            yield {**point, name: -point[name]}
+        if len(names) > 1:
+            yield {name: -value for name, value in point.items()}
+
+
+def _point(names: set[str], shift: int, scale: Fraction) -> dict[str, Fraction]:
+    ordered = enumerate(sorted(names))
+    return {name: _prime(3 * place + shift % 3) * scale for place, name in ordered}
+
+
+def _whole_points(names: set[str]) -> Iterator[dict[str, Fraction]]:
+    r"""Whole numbers in a row, as \lfloor n/2 \rfloor and \lfloor n/3 \rfloor agree at many."""
+    for size in range(1, 40):
+        yield {name: Fraction(size + 5 * place) for place, name in enumerate(sorted(names))}
+
+
+def _prime(index: int) -> int:
+    """Primes as far as answers have variables; no sum of a few is that of a few others."""
+    return _PRIMES[index] if index < len(_PRIMES) else 300 + 7 * index**2
+
+
+_PRIMES = [
+    *(29, 41, 83, 47, 157, 59, 227, 73, 19, 137, 97, 179, 109, 31, 149, 61, 167, 89, 191, 211),
+    *(37, 127, 233, 53, 241, 71, 197, 257, 113, 269),
+]

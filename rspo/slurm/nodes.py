@@ -1,0 +1,112 @@
+"""What a SLURM cluster says of itself."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+
+from rspo.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Alike nodes of one partition."""
+
+    partition: str
+    count: int
+    minutes: float | None  # time limit; None: none
+    megabytes: int
+    cpus: int
+    gpus: dict[str, int]  # by type, of each node; "" for GPUs without one
+
+    def gpus_of(self, kind: str | None) -> int:
+        """How many a job could be granted on one node; None: of whatever type."""
+        return max(self.gpus.values(), default=0) if kind is None else self.gpus.get(kind, 0)
+
+
+class Slurm:
+    """The cluster that this machine belongs to.
+
+    Raises: InputError, at any question, if the cluster does not answer.
+    """
+
+    @staticmethod
+    def is_here() -> bool:
+        return shutil.which("sinfo") is not None
+
+    @cached_property
+    def nodes(self) -> list[Nodes]:
+        found = []
+        for line in self.ask("sinfo", "-h", "-e", "-o", "%R|%D|%l|%m|%c|%G").splitlines():
+            partition, count, limit, megabytes, cpus, gres = line.split("|")
+            found.append(
+                Nodes(
+                    partition,
+                    int(count),
+                    time_limit(limit),
+                    int(megabytes.rstrip("+")),
+                    int(cpus.rstrip("+")),
+                    {
+                        kind: int(number)
+                        for kind, number in re.findall(r"gpu:(?:([A-Za-z][^:,(]*):)?(\d+)", gres)
+                    },
+                )
+            )
+        return found
+
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """What `scontrol show config` says, with `PreemptMode = CANCEL` as `CANCEL`."""
+        lines = self.ask("scontrol", "show", "config").splitlines()
+        pairs = (line.split("=", 1) for line in lines if "=" in line)
+        return {name.strip(): value.strip() for name, value in pairs}
+
+    @cached_property
+    def preempt_modes(self) -> dict[str, str]:
+        """What becomes of preempted jobs, such as `REQUEUE`, by partition."""
+        said = self.ask("scontrol", "--oneliner", "show", "partition")
+        return dict(re.findall(r"PartitionName=(\S+).* PreemptMode=(\S+)", said))
+
+    def refusal(self, *options: str) -> str:
+        """Why SLURM would not take a job with these options of `sbatch`; empty if it would."""
+        done = _run("sbatch", "--test-only", *options, "--wrap=true")
+        return " ".join(done.stderr.split()) if done.returncode else ""
+
+    def takes_back(self, *options: str) -> bool:
+        """Whether such a job may go back into the queue; asks one that is held and ended at once.
+
+        A cluster's own rules may forbid what its settings allow.
+        """
+        held = ("--parsable", "--hold", "--requeue", "--output=/dev/null")
+        number = self.ask("sbatch", *held, *options, "--wrap=true").strip().split(";")[0]
+        try:
+            return "Requeue=1" in self.ask("scontrol", "show", "job", number).split()
+        finally:
+            self.ask("scancel", number)
+
+    def ask(self, *words: str, seconds: float = 60) -> str:
+        """What a command printed."""
+        done = _run(*words, seconds=seconds)
+        if done.returncode:
+            raise _no_answer(words[0], done.stderr or f"exit status {done.returncode}")
+        return done.stdout
+
+
+def _run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
+    try:
+        return subprocess.run(words, capture_output=True, text=True, timeout=seconds)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise _no_answer(words[0], str(error)) from None
+
+
+def _no_answer(command: str, reason: str) -> InputError:
+    return InputError(f"SLURM does not answer ({command}: {' '.join(reason.split())})")
+
+
+def time_limit(text: str) -> float | None:
+    """SLURM's `2-00:00:00`, `4:00:00` or `30:00` in minutes; None for `infinite`."""
+    if not (found := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)):
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return days * 1440 + hours * 60 + minutes + seconds / 60

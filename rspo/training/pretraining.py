@@ -1,0 +1,145 @@
+"""The base policies: trained from scratch at tiny scale, fetched from the hub at the paper's."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from rspo.config.experiment import Experiment, base_name
+from rspo.config.schema import Sampling, Scratch
+from rspo.core.errors import InputError
+from rspo.core.files import alone, whole, write_provenance
+from rspo.datasets.generated import worked_examples
+from rspo.policies import qwen2
+from rspo.policies.published import fetch_model
+from rspo.policies.qwen2 import Qwen2, Shape, response_logits
+from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
+from rspo.training.checkpoint import has_state, load_checkpoint, save_checkpoint
+from rspo.training.origin import remove_checkpoints, use_checkpoint_of
+from rspo.training.progress import Progress, usage_before
+
+WARMUP_STEPS = 50
+FINAL_RATE = 0.05  # of the peak learning rate, at the end of the cosine
+CHECKPOINT_EVERY = 500
+IGNORED = -100  # as target: not part of the loss
+
+
+def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = None) -> None:
+    """Write the base policy of a model as a Hugging Face folder.
+
+    Args:
+        mirror: a folder that may have the hub's files (`rspo.policies.published`).
+
+    Raises: InputError for a model that the config does not have, or that cannot be had.
+    """
+    if model not in experiment.config.models:
+        raise InputError(
+            f"no model {model!r} in config/{experiment.scale}.yaml; "
+            f"has {', '.join(experiment.config.models)}"
+        )
+    name, settings = base_name(model), experiment.settings("pretrain", model)
+    folder = experiment.policy(name)
+    source = experiment.config.models[model]
+    with alone(experiment.folder(name)):
+        use_checkpoint_of(experiment.checkpoint(name), settings, has_state)
+        earlier = usage_before(experiment.checkpoint(name))
+        with whole(folder) as partial:
+            if source.scratch is not None:
+                _train(experiment, name, source.scratch, partial)
+                origin = f"generated/worked examples @ seed {source.scratch.seed}"
+            else:
+                assert source.hub is not None  # one of the two, by the config's check
+                origin = fetch_model(source.hub, partial, mirror)
+        notes = {"sources": [origin]}
+        write_provenance(folder, settings, notes=notes, earlier=earlier)
+        remove_checkpoints(experiment.checkpoint(name))
+
+
+def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> Shape:
+    """The Qwen2 of a tiny model; its context is what a prompt and a response need."""
+    return Shape(
+        vocabulary=vocabulary,
+        hidden_size=scratch.hidden_size,
+        layers=scratch.layers,
+        heads=scratch.heads,
+        key_value_heads=scratch.heads,
+        feed_forward=scratch.feed_forward,
+        context=sampling.max_prompt_tokens + sampling.max_response_tokens,
+    )
+
+
+def _train(experiment: Experiment, name: str, scratch: Scratch, folder: Path) -> None:
+    """Teach a random Qwen2 the worked examples and write it to `folder`."""
+    sampling = experiment.config.sampling
+    context = sampling.max_prompt_tokens + sampling.max_response_tokens
+    save_tokenizer(folder, sampling.max_prompt_tokens, context)
+    tokenizer = ChatTokenizer(folder)
+    prompts, responses = _encode(tokenizer, worked_examples(scratch.examples, scratch.seed))
+    model = Qwen2(shape_of(scratch, sampling, tokenizer.size))
+    model.initialise(0.05, torch.Generator().manual_seed(scratch.seed))
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=scratch.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
+    )
+    checkpoint = experiment.checkpoint(name)
+    start = 0
+    if state := load_checkpoint(checkpoint):
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        start = state["step"]
+    progress = Progress(checkpoint, start, scratch.steps)
+    batches = list(itertools.islice(_batches(scratch), scratch.steps))
+    for step in range(start, scratch.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = scratch.learning_rate * _rate(step, scratch.steps)
+        loss = _response_loss(model, prompts[batches[step]], responses[batches[step]])
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        progress.report(step + 1, {"loss": loss.item()})
+        if (step + 1) % CHECKPOINT_EVERY == 0:
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+            save_checkpoint(checkpoint, {**state, "step": step + 1})
+    qwen2.save(model, folder, {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad})
+
+
+def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[Tensor, Tensor]:
+    """Prompts (E, L) and responses (E, T) with their end token, IGNORED behind it."""
+    # Of the 60,000 examples, most repeat a prompt or a response.
+    asked = list(dict.fromkeys(prompt for prompt, _ in examples))
+    said = list(dict.fromkeys(response for _, response in examples))
+    chats = tokenizer.prompts([[{"role": "user", "content": prompt}] for prompt in asked])
+    prompt_ids = dict(zip(asked, chats, strict=True))
+    response_ids = dict(zip(said, tokenizer.encode(said), strict=True))
+    prompts = [prompt_ids[prompt] for prompt, _ in examples]
+    responses = [[*response_ids[response], tokenizer.end] for _, response in examples]
+    longest = max(map(len, responses))
+    padded = [ids + [IGNORED] * (longest - len(ids)) for ids in responses]
+    return torch.tensor(prompts), torch.tensor(padded)
+
+
+def _batches(scratch: Scratch) -> Iterator[Tensor]:
+    """Rows of each batch, a new order each time through the examples."""
+    order = torch.Generator().manual_seed(scratch.seed)
+    while True:
+        yield from torch.randperm(scratch.examples, generator=order).split(scratch.batch)
+
+
+def _rate(step: int, steps: int) -> float:
+    """Learning rate as a share of its peak: linear warm-up, then a cosine down to FINAL_RATE."""
+    if step < WARMUP_STEPS:
+        return (step + 1) / WARMUP_STEPS
+    done = (step - WARMUP_STEPS) / max(1, steps - WARMUP_STEPS)
+    return FINAL_RATE + (1 - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _response_loss(model: Qwen2, prompts: Tensor, responses: Tensor) -> Tensor:
+    """Mean cross-entropy of the response tokens; the prompt is given, not learnt."""
+    longest = int((responses != IGNORED).sum(dim=1).max())
+    responses = responses[:, :longest]
+    logits = response_logits(model, prompts, torch.arange(len(prompts)), responses.clamp(min=0))
+    return F.cross_entropy(logits.flatten(0, 1), responses.flatten(), ignore_index=IGNORED)

@@ -1,0 +1,121 @@
+"""Every objective in verl's terms: weights of responses become advantages of tokens.
+
+The update that both engines make on a mini-batch of P prompts with n responses each is Adam's on
+
+    loss = -1/P sum_x sum_i w_i sum_t (clipped ratio of token t)
+
+with the 1/n inside w_i. verl's `seq-mean-token-sum` sums over tokens and takes the mean over the
+P * n *responses*, which is another 1/n. So an advantage is n * w_i, on every token of response i:
+
+    -1/(P n) sum_x sum_i (n w_i) sum_t ...  =  -1/P sum_x sum_i w_i sum_t ...
+
+The factor belongs here, not in the learning rate: with it the advantage of `grpo` is verl's own
+(R - mean) / std, and that of `policy_gradient` is the reward itself.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rspo.core.errors import InputError
+from rspo.core.seeds import generator_of
+from rspo.objectives import OBJECTIVES, KRule, response_weights
+
+K_KEY = "rspo_k"  # beside algorithm.adv_estimator
+
+
+def estimator_name(objective: str) -> str:
+    """Name of an objective in verl, whose own estimators include a `grpo`."""
+    return objective if objective.startswith("rspo_") else f"rspo_{objective}"
+
+
+def response_advantages(rewards: Tensor, objective: str, k: int) -> Tensor:
+    """n times the weights, for rewards of shape (prompts, n).
+
+    Raises: InputError for rewards or a k that the objective cannot use.
+    """
+    try:
+        return rewards.shape[-1] * response_weights(rewards, objective, k)
+    except ValueError as error:
+        raise InputError(f"algorithm.adv_estimator={estimator_name(objective)}: {error}") from None
+
+
+def token_advantages(
+    objective: str,
+    token_level_rewards: Tensor,
+    response_mask: Tensor,
+    index: NDArray[np.object_],
+    config: Mapping[str, Any],
+) -> tuple[Tensor, Tensor]:
+    """An advantage estimator of verl.
+
+    Args:
+        token_level_rewards: (B, T); a response's reward is their sum.
+        response_mask: (B, T), 1 on the tokens of the response. Rows without any are verl's own
+            padding of the batch: they belong to no group and get 0.
+        index: (B,) id of each row's prompt.
+        config: verl's `algorithm` section, with k under `rspo_k`.
+
+    Returns: (B, T) advantages, 0 outside the mask; twice, as verl asks for returns too.
+
+    Raises: InputError if k is missing or unusable, if prompts have different numbers of
+        responses, or for rewards that the objective cannot use.
+    """
+    k = _k_of(config, objective)
+    real = response_mask.bool().any(dim=-1)
+    rows = _rows_of_groups(index, real)  # (prompts, n)
+    if OBJECTIVES[objective].k_rule is KRule.DIVIDES_N:
+        rows = _in_random_order(rows, index)
+    rewards = token_level_rewards.double().sum(dim=-1)
+    advantages = torch.zeros_like(rewards)
+    advantages[rows] = response_advantages(rewards[rows], objective, k)
+    tokens = advantages.to(token_level_rewards.dtype)[:, None] * response_mask
+    return tokens, tokens
+
+
+def _k_of(config: Mapping[str, Any], objective: str) -> int:
+    """Raises: InputError if an objective that has a k was given none."""
+    if OBJECTIVES[objective].k_rule is KRule.NONE:
+        return 1
+    k = config.get(K_KEY)
+    if k is None:
+        raise InputError(
+            f"algorithm.adv_estimator={estimator_name(objective)} needs its k: "
+            f"set +algorithm.{K_KEY}=4, or another number"
+        )
+    return k  # response_weights says what is wrong with it
+
+
+def _rows_of_groups(index: NDArray[np.object_], real: Tensor) -> Tensor:
+    """Rows of each prompt's responses, (prompts, n), in their order in the batch.
+
+    Raises: InputError if not all prompts have the same number of responses.
+    """
+    groups: dict[Any, list[int]] = {}
+    for row in real.nonzero()[:, 0].tolist():
+        groups.setdefault(index[row], []).append(row)
+    sizes = sorted({len(rows) for rows in groups.values()})
+    if len(sizes) > 1:
+        raise InputError(
+            f"prompts of one batch have {' and '.join(map(str, sizes))} responses; "
+            "allowed: the same number (actor_rollout_ref.rollout.n) for each"
+        )
+    return torch.tensor(list(groups.values()), dtype=torch.long)
+
+
+def _in_random_order(rows: Tensor, index: NDArray[np.object_]) -> Tensor:
+    """The responses of each prompt in an order that knows nothing of them.
+
+    For the objective that splits them in their order. verl balances its ranks by length before it
+    computes advantages, and a split that depends on the responses makes the estimate biased.
+    """
+    return torch.stack(
+        [
+            group[torch.randperm(len(group), generator=generator_of("split", str(index[group[0]])))]
+            for group in rows
+        ]
+    )

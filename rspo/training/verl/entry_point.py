@@ -1,0 +1,38 @@
+"""What `import verl` loads, in the driver and in every worker, through the entry-point group
+`verl.plugins`: every objective becomes an advantage estimator of verl.
+
+docs/verl.md says how to use them in a verl set-up of one's own.
+"""
+
+import logging
+from functools import partial
+
+from rspo.core.errors import InputError
+from rspo.objectives import OBJECTIVES
+from rspo.training.verl.advantages import estimator_name, token_advantages
+from rspo.training.verl.interface import require_parameters, require_version
+
+
+def register_estimators() -> None:
+    """Register every objective under its name.
+
+    Depends on verl/trainer/ppo/core_algos.py, where the registry is.
+
+    Raises: InputError for a verl that this package does not support.
+    """
+    require_version()
+    from verl.trainer.ppo import core_algos
+
+    require_parameters(core_algos.register_adv_est, "name_or_enum")
+    for objective in OBJECTIVES:
+        if estimator_name(objective) not in core_algos.ADV_ESTIMATOR_REGISTRY:
+            estimator = partial(token_advantages, objective)
+            core_algos.register_adv_est(estimator_name(objective))(estimator)
+
+
+try:
+    register_estimators()
+except InputError as error:
+    # verl hides what a plugin raises while it is loaded, in a message of the level DEBUG.
+    logging.getLogger("rspo").error("no objective of rspo is available in verl: %s", error)
+    raise

@@ -1,0 +1,91 @@
+"""A cell's prompts in verl: the local engine's tokens in the local engine's order.
+
+verl imports this module in its driver and in its agent-loop workers, by `data.custom_cls`.
+Depends on verl/trainer/ppo/utils.py (`create_rl_dataset`) and
+verl/experimental/agent_loop/agent_loop.py (`AgentLoopBase`, `register`).
+"""
+
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+from torch.utils.data import Dataset
+from verl.experimental.agent_loop.agent_loop import (
+    AgentLoopBase,
+    AgentLoopMetrics,
+    AgentLoopOutput,
+    register,
+)
+from verl.workers.rollout.llm_server import LLMServerClient
+
+from rspo.config.experiment import Experiment, base_name
+from rspo.config.schema import Config
+from rspo.policies.prompt_limit import report_too_long
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.training.prompts import prompts_of_step, read_prompts
+
+
+def experiment_of(rspo: DictConfig) -> Experiment:
+    """The experiment behind a verl config, from its section `rspo`."""
+    config = Config.model_validate(OmegaConf.to_container(rspo.config.schema, resolve=True))
+    return Experiment(rspo.scale, config, Path(rspo.results), Path())
+
+
+class PromptsInOrder(Dataset[dict[str, Any]]):
+    """Item i is the i-th prompt of the whole training, epochs and steps in their order."""
+
+    def __init__(self, data_files: str, config: DictConfig, **_: Any) -> None:
+        """
+        Args:
+            data_files: the training set; empty for verl's own validation set, which nobody reads.
+
+        Raises: InputError for missing or bad inputs.
+        """
+        if not data_files:
+            self.rows = [0]  # verl's loader refuses an empty set
+            return
+        experiment = experiment_of(config.rspo)
+        cell, training = experiment.cell(config.rspo.cell), experiment.config.training
+        tokenizer = ChatTokenizer(experiment.existing_policy(base_name(cell.model)))
+        sampling = experiment.config.sampling
+        self.prompts, left_out = read_prompts(Path(data_files), tokenizer, sampling)
+        report_too_long(left_out, sampling, "left out of training")
+        self.rows = [
+            row
+            for step in range(training.steps)
+            for row in prompts_of_step(self.prompts.families, training, cell.seed, step)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: int) -> dict[str, Any]:
+        """verl hands these fields to the agent loop, and on to the trainer."""
+        tokens = self.prompts.tokens[self.rows[place]]
+        return {"raw_prompt": tokens, "index": place, "name": str(place)}
+
+
+@register("rspo_prompt")
+class PromptLoop(AgentLoopBase):
+    """One response to a prompt that is tokens already: no chat template, no tools."""
+
+    def __init__(self, server_manager: LLMServerClient, **_: Any) -> None:
+        """Without verl's own: it checks how the tokenizer writes turns of a conversation."""
+        self.server_manager = server_manager
+
+    async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
+        prompt = [int(token) for token in kwargs["raw_prompt"]]
+        # The same in every run: the server on CPUs draws its random numbers by it.
+        name = f"{kwargs['global_steps']}-{kwargs['name']}-{kwargs['session_id']}"
+        output = await self.server_manager.generate(
+            request_id=name, prompt_ids=prompt, sampling_params=sampling_params
+        )
+        return AgentLoopOutput(
+            prompt_ids=prompt,
+            response_ids=output.token_ids,
+            response_mask=[1] * len(output.token_ids),
+            response_logprobs=output.log_probs,
+            num_turns=2,
+            metrics=AgentLoopMetrics(),
+            extra_fields=output.extra_fields,
+        )

@@ -1,0 +1,363 @@
+"""Verdicts on data whose truth is known: planted, reversed, absent, missing."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from rspo.claims.catalogue import CLAIMS, inputs
+from rspo.claims.comparisons import EntropyComparison, Method
+from rspo.claims.measure import Measured, growth_with_share
+from rspo.claims.verdicts import judge
+from rspo.claims.write import CLAIM_COLUMNS, COMPARISON_COLUMNS, outputs, write_claims
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import read_json_lines
+from rspo.evaluation.estimators import (
+    max_at_k,
+    pass_at_k,
+    pass_at_k_covariance,
+    pass_at_k_variance,
+)
+from rspo.evaluation.scores import policy_scores
+from rspo.evaluation.statistics import Estimate
+from tests.support import planted
+
+Rows = list[dict[str, str]]
+UNRESOLVED = "not resolved at this size"
+
+
+def read(path: Path) -> Rows:
+    with path.open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def verdicts(experiment: Experiment) -> dict[str, str]:
+    write_claims(experiment)
+    return {row["claim"]: row["verdict"] for row in read(outputs(experiment)[0])}
+
+
+@pytest.fixture(scope="module")
+def as_claimed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """Two seeds of every cell, all as the paper says, and the claims on them."""
+    experiment = planted.load(tmp_path_factory.mktemp("claimed"))
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    write_claims(experiment)
+    return experiment
+
+
+def comparisons(experiment: Experiment, **wanted: str) -> Rows:
+    rows = read(outputs(experiment)[1])
+    return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def test_what_was_planted_is_supported(as_claimed: Experiment) -> None:
+    found = {row["claim"]: row["verdict"] for row in read(outputs(as_claimed)[0])}
+    # At Pass@4 RSPO k=8 was planted as good as k=4: each k tends to be best, and that one is not.
+    assert found == dict.fromkeys(CLAIMS, "supported") | {"C3b": UNRESOLVED}
+
+
+def test_a_k_that_beats_every_other_at_its_own_is_best(tmp_path: Path) -> None:
+    cells = [("policy_gradient", 1, 16), ("rspo_pass_at_k", 8, 16)]
+    experiment = planted.load(tmp_path, grid_of={"main": cells})
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    assert verdicts(experiment)["C3b"] == "supported"
+
+
+def test_the_opposite_of_it_is_contradicted(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path)
+    planted.plant_scores(experiment, planted.the_opposite, base=(1.0, 0.95))
+    planted.plant_logs(experiment, rise=-0.05, seconds_of_all=-0.2)
+    assert verdicts(experiment) == dict.fromkeys(CLAIMS, "contradicted")
+
+
+def test_no_effect_is_not_resolved_and_only_then_are_methods_alike(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path)
+    planted.plant_scores(experiment, planted.all_alike, base=(0.6, 0.4))
+    planted.plant_logs(experiment, rise=0.0, seconds_of_all=0.0)
+    expected = dict.fromkeys(CLAIMS, UNRESOLVED) | {"C9": "supported"}
+    assert verdicts(experiment) == expected
+
+
+def test_one_benchmark_the_other_way_contradicts_what_is_said_of_all(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path, grid_only="main")
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    for number, cell in enumerate(experiment.cells.values()):
+        if cell.objective == "hitchhiking":
+            rng = np.random.default_rng(number)
+            planted.plant(experiment, cell.name, "multiply", (1.0, 0.95), rng)
+    found = verdicts(experiment)
+    assert found["C1"] == "contradicted"
+    (against,) = comparisons(experiment, claim="C1", decides="yes", benchmark="multiply")
+    assert against["outcome"] == "against"
+    (other,) = comparisons(experiment, claim="C1", decides="yes", benchmark="linear")
+    assert other["outcome"] == "for"
+
+
+@pytest.mark.parametrize(
+    ("grid", "lost"),
+    [
+        ({}, dict.fromkeys(("C1", "C2", "C3", "C4", "C10"), "the grid has no main")),
+        (
+            {"main": [("policy_gradient", 1, 16), ("rspo_pass_at_k", 2, 16)]},
+            {
+                "C1": "grid.main has no hitchhiking",
+                "C2": "grid.main has no hitchhiking",
+                "C5": "the grid has no scalability",
+                "C6": "the grid has no model_size",
+                "C7": "the grid has no contamination_free",
+                "C8": "the grid has no max_at_k",
+                "C9": "the grid has no grpo",
+            },
+        ),
+        (
+            {
+                "main": [("rspo_pass_at_k", 4, 16), ("hitchhiking", 2, 16)],
+                "scalability": [("rspo_pass_at_k", 4, 16)],
+            },
+            {
+                "C1": "grid.main has no k with both rspo_pass_at_k and hitchhiking",
+                "C2": "grid.main has hitchhiking with one k",
+                "C3": "grid.main has no policy_gradient",
+                "C3b": "grid.main has no policy_gradient",
+                "C4": "grid.main has no policy_gradient",
+                "C5": "grid.scalability has no two n up to the 16 of grid.main",
+            },
+        ),
+    ],
+    ids=["nothing of the paper", "no baseline", "odd k"],
+)
+def test_what_the_grid_lacks_is_not_tested(
+    tmp_path: Path, grid: dict[str, Any], lost: dict[str, str]
+) -> None:
+    cells = grid or {"mine": [("grpo", 1, 16)]}
+    experiment = planted.load(tmp_path, grid_of=cells)
+    planted.plant_scores(experiment, planted.all_alike)
+    planted.plant_logs(experiment)
+    found = verdicts(experiment)
+    for claim, reason in lost.items():
+        assert found[claim] == f"not tested: {reason}"
+    assert set(found) == set(CLAIMS)
+
+
+def test_what_is_evaluated_at_no_k_that_would_decide_is_not_tested(tmp_path: Path) -> None:
+    """Above the base at k = 1 and 4, of which neither is evaluated; the baseline's 2 is."""
+    cells = [("policy_gradient", 1, 16), ("rspo_pass_at_k", 4, 16), ("hitchhiking", 2, 16)]
+    experiment = planted.load(tmp_path, grid_of={"main": cells}, ks=[2])
+    planted.plant_scores(experiment, planted.all_alike)
+    planted.plant_logs(experiment)
+    expected = "not tested: evaluation.k has no k at which it would be decided"
+    assert verdicts(experiment)["C10"] == expected
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> None:
+    """One seed, one benchmark, one k: Student's paired test on the problems' estimates."""
+    experiment = planted.load(tmp_path, seeds=1, grid_only="main")
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    write_claims(experiment)
+    label = {"comparison": "RSPO k=4 - Baseline k=4", "k": "2", "benchmark": "linear"}
+    (row,) = comparisons(experiment, claim="C1", **label)
+    rspo, baseline = row["cells"].split()
+    right = [policy_scores(experiment, policy, "linear").correct for policy in (rspo, baseline)]
+    first, second = (pass_at_k(16, one.sum(axis=1), 2) for one in right)
+    other = stats.ttest_rel(first, second)
+    assert float(row["estimate"]) == pytest.approx(np.mean(first - second))
+    assert float(row["p"]) == pytest.approx(other.pvalue)
+    interval = float(row["low"]), float(row["high"])
+    assert interval == pytest.approx(tuple(other.confidence_interval(0.95)))
+    assert (row["seeds"], row["problems"], row["samples"]) == ("1", "160", "16")
+    assert row["error_seeds"] == ""
+    alone = sum(pass_at_k_variance(16, one.sum(axis=1), 2) for one in right)
+    within = (alone - 2 * pass_at_k_covariance(*right, 2)).sum() ** 0.5 / 160
+    assert float(row["error_within"]) == pytest.approx(within)
+    claims = {found["claim"]: found for found in read(outputs(experiment)[0])}
+    said = "one training seed: the interval does not cover training variance"
+    assert said in claims["C1"]["note"]
+    # Entropies of two runs have no error that would tell whether the next two differ alike.
+    assert claims["C4"]["verdict"] == UNRESOLVED
+    assert (claims["C4"]["low"], claims["C4"]["p_adjusted"]) == ("", "1.0")
+
+
+def test_max_at_k_is_of_the_rewards(as_claimed: Experiment) -> None:
+    row, *_ = comparisons(as_claimed, claim="C8", metric="max_at_k", benchmark="linear", k="2")
+    first, second = (
+        np.mean([max_at_k(policy_scores(as_claimed, one, "linear").rewards, 2) for one in policies])
+        for policies in np.array(row["cells"].split()).reshape(2, 2)
+    )
+    assert float(row["estimate"]) == pytest.approx(first - second)
+
+
+def test_equivalence_is_two_tests_one_at_either_end_of_the_margin(tmp_path: Path) -> None:
+    cells = {"main": [("policy_gradient", 1, 16), ("rspo_pass_at_k", 2, 16)]}
+    experiment = planted.load(
+        tmp_path, seeds=1, grid_of=cells | {"grpo": [("grpo", 1, 16), ("policy_gradient", 1, 16)]}
+    )
+    planted.plant_scores(experiment, lambda cell: (0.6, 0.42 if cell.objective == "grpo" else 0.4))
+    planted.plant_logs(experiment)
+    write_claims(experiment)
+    (row,) = comparisons(experiment, claim="C9", benchmark="linear", k="1")
+    assert row["margin"] == "0.05"
+    first, second = (
+        policy_scores(experiment, policy, "linear").correct.mean(axis=1)
+        for policy in row["cells"].split()
+    )
+    within, beyond = (
+        [
+            stats.ttest_1samp(first - second, end, alternative=way).pvalue
+            for end, way in zip((-0.05, 0.05), ways, strict=True)
+        ]
+        for ways in (("greater", "less"), ("less", "greater"))
+    )
+    assert float(row["p"]) == pytest.approx(min(1, 2 * min(max(within), min(beyond))))
+    assert "equivalence_margin = 0.05" in read(outputs(experiment)[0])[-3]["note"]
+
+
+def test_p_values_are_adjusted_within_what_decides_and_within_what_does_not() -> None:
+    """Of three that decide, .02, .03 and .9, none is significant; alone .02 would be."""
+
+    def found(p: float, decides: bool) -> Measured:
+        alone = Method("x", ("x",))
+        comparison = EntropyComparison("x", alone, alone, decides=decides)
+        value = float(stats.norm.isf(p / 2))
+        estimate = Estimate(value, 0.0, 1.0, 1.0, np.inf)
+        return Measured(comparison, estimate, np.nan, 3, 0, 0)
+
+    judged = judge([found(0.02, True), found(0.03, True), found(0.02, False), found(0.9, True)])
+    assert [one.p_adjusted for one in judged] == pytest.approx([0.06, 0.06, 0.02, 0.9])
+    assert [one.outcome for one in judged] == ["open", "open", "for", "open"]
+
+
+def test_averages_are_averages_of_what_can_be_read_beside_them(as_claimed: Experiment) -> None:
+    """A margin of the table against the cells of the table."""
+    for benchmark in ("linear", "multiply"):
+        (margin,) = comparisons(as_claimed, claim="C1", decides="yes", benchmark=benchmark)
+        cells = comparisons(as_claimed, claim="C1", decides="no", benchmark=benchmark)
+        assert len(cells) == 3 * 4
+        values = [float(row["estimate"]) for row in cells]
+        assert float(margin["estimate"]) == pytest.approx(np.mean(values))
+
+
+def test_the_base_policy_has_one_run_and_no_seeds(as_claimed: Experiment) -> None:
+    (row,) = comparisons(as_claimed, claim="C10", comparison="PG - base", benchmark="linear")
+    assert row["cells"].split() == [
+        "small--policy-gradient--k1--n16--s0",
+        "small--policy-gradient--k1--n16--s1",
+        "small--base",
+    ]
+    assert row["seeds"] == "2"
+
+
+def test_a_claims_row_is_its_comparison_that_speaks_least_for_it(as_claimed: Experiment) -> None:
+    for claim in read(outputs(as_claimed)[0]):
+        rows = comparisons(as_claimed, claim=claim["claim"], decides="yes")
+        assert claim["comparisons"] == str(len(rows))
+        assert float(claim["p_adjusted"]) == max(float(row["p_adjusted"]) for row in rows)
+        assert claim["estimate"] in [row["estimate"] for row in rows]
+        cells = {cell for row in rows for cell in row["cells"].split()}
+        assert set(claim["cells"].split()) == cells
+
+
+def test_growth_is_found_below_a_drift_beside_longer_responses_and_stalls() -> None:
+    rng = np.random.default_rng(0)
+    kept, tokens = 0.2 + 0.2 * rng.random(200), 9 + rng.random(200)
+    drift = np.linspace(0, -5, 200)  # strong, and the other way round
+    seconds = 0.1 + 0.6 * kept + 0.05 * tokens + drift + 0.001 * rng.standard_normal(200)
+    seconds[[40, 140]] += 30
+    assert growth_with_share(seconds, kept, tokens) == pytest.approx(0.6, abs=0.01)
+
+
+@pytest.mark.parametrize("seconds_of_all", [0.5, 0.1, -0.3])
+def test_dropping_is_worth_the_time_that_keeping_all_would_add(
+    tmp_path: Path, seconds_of_all: float
+) -> None:
+    experiment = planted.load(tmp_path, grid_of={"mine": [("grpo", 1, 16), ("grpo", 1, 8)]})
+    planted.plant_scores(experiment, planted.all_alike)
+    planted.plant_logs(experiment, seconds_of_all=seconds_of_all)
+    write_claims(experiment)
+    (row,) = comparisons(experiment, claim="C11")
+    logs = [read_json_lines(experiment.training_log(cell)) for cell in experiment.cells]
+    expected = [
+        seconds_of_all
+        * sum(step["zero_weight"] for step in log)
+        / sum(sum(step["seconds"].values()) for step in log)
+        for log in logs
+    ]
+    assert float(row["estimate"]) == pytest.approx(np.mean(expected), abs=0.01)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_too_few_steps_tell_no_growth(steps: int) -> None:
+    rng = np.random.default_rng(0)
+    assert growth_with_share(*rng.random((3, steps))) == 0.0
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_the_page_says_what_the_table_says(as_claimed: Experiment) -> None:
+    table, _, page = outputs(as_claimed)
+    text = page.read_text()
+    for row in read(table):
+        assert f"| {row['claim']} {row['title']} | **{row['verdict']}** |" in text
+        assert f"Hypothesis: {row['hypothesis']}." in text
+        assert all(f"`{cell}`" in text for cell in row["cells"].split())
+
+
+def test_every_column_is_explained() -> None:
+    text = (planted.ROOT / "docs" / "files.md").read_text()
+    for column in {*CLAIM_COLUMNS, *COMPARISON_COLUMNS}:
+        assert f"`{column}`" in text
+
+
+def test_the_same_data_give_the_same_files(as_claimed: Experiment) -> None:
+    before = [path.read_bytes() for path in outputs(as_claimed)]
+    write_claims(as_claimed)
+    assert [path.read_bytes() for path in outputs(as_claimed)] == before
+
+
+@pytest.mark.parametrize("kind", ["scores", "log"])
+def test_a_missing_input_is_named_and_nothing_written(tmp_path: Path, kind: str) -> None:
+    experiment = planted.load(tmp_path, seeds=1)
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    cell = "small--rspo-pass--k4--n16--s0"
+    scores, log = experiment.scores(cell, "linear", 0), experiment.training_log(cell)
+    path = scores if kind == "scores" else log
+    assert path in inputs(experiment)
+    path.unlink()
+    with pytest.raises(InputError, match=f"{path.name}: no such file"):
+        write_claims(experiment)
+    assert not any(path.exists() for path in outputs(experiment))
+
+
+def test_a_training_that_is_not_finished_is_named(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path, seeds=1, grid_only="main")
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    path = experiment.training_log("small--rspo-pass--k2--n16--s0")
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(InputError, match=r"training\.jsonl: has 59 rows, .* step 1 to 60"):
+        write_claims(experiment)
+
+
+def test_policies_that_were_asked_other_problems_are_not_compared(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path, seeds=1, grid_only="main")
+    planted.plant_scores(experiment, planted.as_claimed)
+    planted.plant_logs(experiment)
+    other = experiment.scores("small--base", "linear", 0)
+    other.write_bytes(experiment.scores("small--base", "multiply", 0).read_bytes())
+    with pytest.raises(InputError, match="scores/linear: has other problems than the scores of"):
+        write_claims(experiment)

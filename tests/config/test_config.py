@@ -1,0 +1,359 @@
+"""Bad configs get one clear line before anything runs; good ones give the paper's grid."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from rspo.cli import parse_overrides
+from rspo.config.experiment import Cell, Experiment
+from rspo.config.fingerprints import RULES
+from rspo.config.schema import VerifierName
+from rspo.core.errors import InputError
+from rspo.objectives import OBJECTIVES
+from rspo.rewards import VERIFIERS
+from tests.support import ROOT
+
+
+def cell(**changes: Any) -> dict[str, Any]:
+    spec = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16} | changes
+    return {"grid": {"main": {"suite": "standard", "cells": [spec]}}}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "parts"),
+    [
+        ({"verifier": "xverify"}, ["verifier = 'xverify' needs the section xverify"]),
+        (
+            {"agreement": {"against": "cascade"}},
+            ["agreement.against = 'cascade' needs the section xverify"],
+        ),
+        (
+            {"data": {"suites": {"standard": {"linear": {"lable": "x"}}}}},
+            ["unknown key data.suites.standard.linear.lable = 'x'", "did you mean label?"],
+        ),
+        ({"verifier": "magic"}, ["verifier = 'magic'", "'exact', 'math_verify', 'xverify'"]),
+        ({"sedes": 3}, ["sedes = 3", "did you mean seeds?", "allowed: seeds, engine"]),
+        ({"training": {"stepz": 9}}, ["training.stepz = 9", "did you mean steps?"]),
+        ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
+        ({"seeds": "many"}, ["seeds = 'many'", "valid integer"]),
+        (
+            {"training": {"validation": {"every": 0}}},
+            ["training.validation.every = 0", "equal to 1"],
+        ),
+        ({"verl": {"loggers": ["mlflow"]}}, ["verl.loggers.0 = 'mlflow'", "'tensorboard'"]),
+        (
+            {"grid": dict.fromkeys(Experiment.load("tiny", root=ROOT).config.grid)},
+            ["tiny.yaml: grid", "at least 1 item"],
+        ),
+        ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
+        ({"verifier": "eval"}, ["verifier = 'eval'", "'exact'"]),
+        ({"sampling": {"temperature": 0}}, ["sampling.temperature = 0", "greater than 0"]),
+        ({"sampling": {"top_p": 0.9}}, ["sampling.top_p = 0.9", "allowed: 1.0"]),
+        ({"models": {"small": {"scratch": {"hiden": 1}}}}, ["models.small.scratch.hiden"]),
+        ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "40"]),
+        ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
+        ({"evaluation": {"samples": 48}}, ["block = 32 must divide samples = 48"]),
+        ({"sampler": "hf"}, ["sampler = 'hf'", "'torch' or 'vllm'"]),
+        ({"evaluation": {"k": [4, 4]}}, ["k = [4, 4] names a k twice"]),
+        ({"training": {"optimizer": {"betas": [1.5, 0.9]}}}, ["betas.0 = 1.5", "less than 1"]),
+        ({"sampling": {"temperature": float("inf")}}, ["temperature = inf", "finite"]),
+        ({"models": {"small": {"scratch": {"hidden_size": 66}}}}, ["= 66 must be a multiple", "4"]),
+        ({"training": {"prompts_per_step": 5000}}, ["prompts_per_step = 5000 is more", "4000"]),
+        (
+            {"data": {"train": {"generated": {"split": "test"}}}},
+            ["train.generated.split = 'test'; allowed: 'train'"],
+        ),
+        (cell(objective="grpo", k=1, n=1), ["grpo cannot use k = 1 with n = 1", "n >= 2"]),
+        (cell(objective="rspo"), ["unknown objective 'rspo'", "rspo_pass_at_k_plugin", "grpo"]),
+        (cell(k=17), ["rspo_pass_at_k cannot use k = 17 with n = 16", "1 <= k <= n"]),
+        (cell(k=0), ["k = 0", "1 <= k <= n"]),
+        (cell(objective="hitchhiking", k=3), ["k = 3 with n = 16", "allowed: k divides n"]),
+        (cell(objective="policy_gradient"), ["policy_gradient has no k", "found k = 4"]),
+        (cell(reward="length"), ["rspo_pass_at_k needs reward: binary", "found length"]),
+        (cell(model="smal"), ["model 'smal' is not one of models: small, medium"]),
+        (cell(kk=4), ["unknown key grid.main.cells.0.kk = 4", "did you mean k?"]),
+        (cell(k=[2, "four"]), ["grid.main.cells.0.k", "'four'", "valid integer"]),
+        ({"grid": {"main": {"suite": "standrad"}}}, ["'standrad' is not one of data.suites"]),
+        ({"data": {"train": {"hub": {"id": "a/b"}}}}, ["data.train"]),
+        (
+            {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
+            ["standard.multiply.generated", "multiply has none; allowed families: linear, divide"],
+        ),
+    ],
+)
+def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
+    overrides: dict[str, Any], parts: list[str]
+) -> None:
+    with pytest.raises(InputError) as caught:
+        Experiment.load("tiny", overrides, root=ROOT)
+    message = str(caught.value)
+    assert "config/tiny.yaml" in message
+    for part in parts:
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "parts"),
+    [
+        ("amc", {"prompt": "What?"}, ["amc.hub.prompt = 'What?'", "must have {problem} once"]),
+        ("amc", {"content_sha256": "abc"}, ["amc.hub.content_sha256.83 = 'abc'", "pattern"]),
+        (
+            "olympiadbench",
+            {"content_sha256": "0" * 64},
+            ["olympiadbench.hub.content_sha256", "rows has several numbers; allowed: {ROWS: SHA"],
+        ),
+    ],
+)
+def test_a_wrong_entry_of_a_data_set_is_named(
+    name: str, keys: dict[str, Any], parts: list[str]
+) -> None:
+    suites = {"standard": {name: {"hub": keys}}}
+    with pytest.raises(InputError) as caught:
+        Experiment.load("paper", {"data": {"suites": suites}}, root=ROOT)
+    for part in ["config/paper.yaml", *parts]:
+        assert part in str(caught.value)
+
+
+def test_a_wrong_key_in_the_file_is_named_without_blaming_the_command_line(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    path = tmp_path / "config" / "tiny.yaml"
+    path.write_text(path.read_text().replace("ppo_clip:", "ppo_clpi:"))
+    with pytest.raises(InputError) as caught:
+        Experiment.load("tiny", root=tmp_path)
+    assert "unknown key training.ppo_clpi = 0.2; did you mean ppo_clip?" in str(caught.value)
+    assert "training.ppo_clip is missing" in str(caught.value)
+    assert "command line" not in str(caught.value)
+
+
+def test_an_unknown_scale_lists_those_there_are() -> None:
+    with pytest.raises(InputError, match=r"huge.yaml: no such config file; scales here: paper, t"):
+        Experiment.load("huge", root=ROOT)
+
+
+@pytest.mark.parametrize("text", ["a: [", "- 1\n", ""])
+def test_a_file_that_is_no_mapping_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "tiny.yaml").write_text(text)
+    with pytest.raises(InputError, match=r"config/tiny.yaml: (not YAML|expected keys)"):
+        Experiment.load("tiny", root=tmp_path)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_the_grid_is_the_papers_25_cells(scale: str) -> None:
+    experiment = Experiment.load(scale, root=ROOT)
+    assert len(experiment.cells) == 25
+    small, large = experiment.config.models
+    count = Counter((c.model, c.objective, c.k, c.n, c.reward) for c in experiment.cells.values())
+    methods = [("policy_gradient", 1)]
+    methods += [(name, k) for name in ("rspo_pass_at_k", "hitchhiking") for k in (2, 4, 8)]
+    expected = [(model, name, k, 16, "binary") for model in (small, large) for name, k in methods]
+    expected += [(small, "rspo_pass_at_k", 4, n, "binary") for n in (4, 8, 32)]
+    expected += [(small, name.replace("pass", "max"), k, 16, "length") for name, k in methods]
+    expected += [(small, "grpo", 1, 16, "binary")]
+    assert count == Counter(expected)
+
+
+def test_both_scales_run_the_same_experiments() -> None:
+    tiny, paper = (Experiment.load(scale, root=ROOT) for scale in ("tiny", "paper"))
+    models = dict(zip(paper.config.models, tiny.config.models, strict=True))
+
+    def methods(experiment: Experiment, grid: str, rename: dict[str, str]) -> set[Cell]:
+        return {
+            Cell(rename.get(c.model, c.model), c.objective, c.k, c.n, c.reward, c.seed)
+            for c in experiment.cells_of(grid)
+        }
+
+    for grid in tiny.config.grid:
+        assert methods(tiny, grid, {}) == methods(paper, grid, models)
+
+
+def test_cell_names_are_readable_sortable_and_unique() -> None:
+    experiment = Experiment.load("tiny", {"seeds": 2}, root=ROOT)
+    assert "small--rspo-pass--k4--n16--s0" in experiment.cells
+    assert "small--rspo-max--k4--n16--length--s1" in experiment.cells
+    assert len(experiment.cells) == 50
+
+
+def test_objective_names_stay_unique_in_cell_names() -> None:
+    names = {Cell("m", objective, 1, 2, "binary", 0).name for objective in OBJECTIVES}
+    assert len(names) == len(OBJECTIVES)
+
+
+def test_an_unknown_cell_gets_near_names() -> None:
+    experiment = Experiment.load("tiny", root=ROOT)
+    with pytest.raises(InputError, match="did you mean small--rspo-pass--k4--n16--s0"):
+        experiment.cell("small--rspo-pass--k4--n16")
+
+
+def test_the_contamination_free_suite_belongs_to_the_main_cells_at_paper_scale() -> None:
+    paper = Experiment.load("paper", root=ROOT)
+    assert paper.policies_of("contamination_free") == paper.policies_of("main")
+    assert paper.benchmarks_of("contamination_free") == ["aime2025", "livemathbench"]
+
+
+# --- what a change of the config remakes ---------------------------------------------------------
+
+STEPS = [
+    ("prepare", "train"),
+    ("pretrain", "small"),
+    ("train", "small--rspo-pass--k4--n16--s0"),
+    ("train", "small--rspo-max--k4--n16--length--s0"),
+    ("sample", ""),
+    ("score", ""),
+    ("curves", ""),
+    ("claims", ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "remade"),
+    [
+        ({"seeds": 3}, ["claims"]),
+        ({"models": {"small": {"label": "x"}}}, []),
+        ({"models": {"small": {"learning_rate": 0.1}}}, ["train", "train"]),
+        ({"models": {"medium": {"learning_rate": 0.1}}}, []),
+        ({"rewards": {"length_discount": 0.1}}, ["train", "score"]),
+        ({"training": {"ppo_clip": 0.1}}, ["train", "train"]),
+        ({"training": {"checkpoint_every": 7}}, []),
+        ({"evaluation": {"resamples": 7}}, ["curves"]),
+        ({"evaluation": {"k": [1, 2]}}, ["curves", "claims"]),
+        ({"evaluation": {"equivalence_margin": 0.1}}, ["claims"]),
+        ({"evaluation": {"samples": 64}}, []),  # more tables; those there are stay
+        ({"evaluation": {"block": 16}}, ["sample"]),
+        ({"sampler": "vllm"}, ["sample"]),
+        ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
+    ],
+)
+def test_a_change_remakes_what_depends_on_it_and_nothing_else(
+    overrides: dict[str, Any], remade: list[str]
+) -> None:
+    before = Experiment.load("tiny", root=ROOT)
+    after = Experiment.load("tiny", overrides, root=ROOT)
+    changed = [
+        step
+        for step, name in STEPS
+        if before.settings_hash(step, name) != after.settings_hash(step, name)
+    ]
+    assert changed == remade
+
+
+def test_a_config_names_every_verifier_there_is() -> None:
+    assert get_args(VerifierName) == VERIFIERS
+
+
+def test_what_is_expected_of_rows_remakes_nothing() -> None:
+    """Or adding the hash that a warning asks for would train everything anew."""
+    before = Experiment.load("paper", root=ROOT)
+    hub = {"rows": [7500, 7501], "content_sha256": {7501: "0" * 64}}
+    after = Experiment.load("paper", {"data": {"train": {"hub": hub}}}, root=ROOT)
+    assert after.settings("prepare", "train") == before.settings("prepare", "train")
+
+
+def test_new_rules_make_new_scores_and_keep_trained_policies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def settings() -> tuple[str, str]:
+        experiment = Experiment.load("tiny", {"verifier": "math_verify"}, root=ROOT)
+        cell = next(iter(experiment.cells))
+        return experiment.settings_hash("score"), experiment.settings_hash("train", cell)
+
+    before = settings()
+    monkeypatch.setitem(RULES, "math_verify", -1)
+    assert settings()[0] != before[0]
+    assert settings()[1] == before[1]
+
+
+def test_a_key_that_stands_twice_is_an_error(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    with (tmp_path / "config" / "tiny.yaml").open("a") as file:
+        file.write("seeds: 3\n")
+    with pytest.raises(
+        InputError, match=r"tiny\.yaml: not YAML: line \d+: the key seeds stands there"
+    ):
+        Experiment.load("tiny", root=tmp_path)
+
+
+def test_a_scale_is_a_name_and_no_path() -> None:
+    with pytest.raises(
+        InputError, match=r"scale = '\.\./config/tiny': expected the name of a file"
+    ):
+        Experiment.load("../config/tiny", root=ROOT)
+
+
+def test_a_judge_has_an_address() -> None:
+    with pytest.raises(InputError, match=r"xverify\.url = 'judge:8000'"):
+        Experiment.load("paper", {"xverify": {"url": "judge:8000"}}, root=ROOT)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ("xverify.server_arguments=[--gpu-memory-utilization, '0.5']", True),
+        ("xverify.url=http://node1:8000", True),
+        ("xverify.retry_seconds=7", True),
+        ("xverify.revision=another", False),
+    ],
+)
+def test_how_a_judge_is_served_is_no_reason_to_train_or_score_again(
+    change: str, same: bool
+) -> None:
+    assert (judge_hashes([change]) == judge_hashes([])) is same
+
+
+def judge_hashes(overrides: list[str]) -> list[str]:
+    """Of the settings of the steps that ask a judge."""
+    experiment = Experiment.load("paper", parse_overrides(["verifier=xverify", *overrides]), ROOT)
+    cell = next(iter(experiment.cells))
+    return [experiment.settings_hash(step, cell) for step in ("train", "score", "agreement")]
+
+
+def test_a_comparison_that_is_null_is_left_out() -> None:
+    left_out = {"model_size": None, "max_at_k": None}
+    experiment = Experiment.load("tiny", {"grid": left_out}, root=ROOT)
+    assert list(experiment.config.grid) == ["main", "scalability", "contamination_free", "grpo"]
+    assert len(experiment.cells) == 25 - 7 - 7
+
+
+ROLLOUT, ACTOR = ("actor_rollout_ref.rollout", "actor_rollout_ref.actor")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ["verl.loggers=[wandb]"],
+        ["verl.nodes=2"],
+        ["verl.ranks_per_node=4"],
+        [f"verl.overrides.{ROLLOUT}.gpu_memory_utilization=0.5"],
+        [f"verl.overrides.{ACTOR}.fsdp_config.param_offload=true"],
+        ["verl.overrides.ray_kwargs.ray_init._node_ip_address=10.0.0.1"],
+        [f"models.small.verl.{ACTOR}.ppo_max_token_len_per_gpu=8192"],
+    ],
+)
+def test_how_fast_and_where_verl_runs_is_no_reason_to_train_again(change: list[str]) -> None:
+    assert verl_hash(change) == verl_hash([])
+
+
+def test_a_setting_of_verl_that_decides_the_policy_is_one() -> None:
+    model_dtype = f"{ACTOR}.fsdp_config.model_dtype=bf16"
+    hashes = [
+        verl_hash(change)
+        for change in (
+            [],
+            ["verl.loss_aggregation=token-mean"],
+            ["verl.device=cuda"],
+            [f"verl.overrides.{ROLLOUT}.top_k=5", f"verl.overrides.{ROLLOUT}.max_num_seqs=8"],
+            [f"verl.overrides.{model_dtype}"],
+        )
+    ]
+    assert len(set(hashes)) == len(hashes)
+    assert verl_hash([f"models.small.verl.{model_dtype}"]) == hashes[-1]
+
+
+def verl_hash(overrides: list[str]) -> str:
+    """Of the settings of a cell's training through verl."""
+    parsed = parse_overrides(["engine=verl", *overrides])
+    experiment = Experiment.load("tiny", parsed, root=ROOT)
+    return experiment.settings_hash("train", "small--rspo-pass--k4--n16--s0")

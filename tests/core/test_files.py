@@ -1,0 +1,280 @@
+"""Files are whole or not there, and bad tables are named."""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rspo.core import files
+from rspo.core.errors import InputError
+from rspo.core.files import (
+    alone,
+    digest,
+    fingerprint,
+    read_json_lines,
+    whole,
+    write_json_lines,
+    write_provenance,
+)
+from rspo.core.tables import SCORES, read_table, write_table
+
+ROW = {
+    "problem_id": "a/1",
+    "sample_index": 0,
+    "correct": True,
+    "verifier": "exact",
+    "verdict": "correct",
+    "reward": 1.0,
+}
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+
+    def fail(error: type[BaseException]) -> None:
+        with whole(path) as partial:
+            partial.write_text("half of the n")
+            raise error
+
+    for error in (RuntimeError, KeyboardInterrupt):
+        with pytest.raises(error):
+            fail(error)
+    assert path.read_text() == "old"
+    assert [item.name for item in tmp_path.iterdir()] == ["file.txt"]
+
+
+def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "policy"
+    path.mkdir()
+    (path / "stale").touch()
+    with whole(path) as partial:
+        partial.mkdir()
+        (partial / "fresh").touch()
+    assert [item.name for item in path.iterdir()] == ["fresh"]
+
+
+def test_what_a_kill_left_behind_goes_with_the_next_write(tmp_path: Path) -> None:
+    code = (
+        "import os, pathlib, signal; from rspo.core.files import whole\n"
+        f"with whole(pathlib.Path({str(tmp_path / 'table.parquet')!r})) as partial:\n"
+        "    partial.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=False)
+    assert not (tmp_path / "table.parquet").exists()
+    assert len(list(tmp_path.iterdir())) == 1
+    write_table(tmp_path / "table.parquet", SCORES, [ROW])
+    assert [item.name for item in tmp_path.iterdir()] == ["table.parquet"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+
+    def fill() -> None:
+        with whole(path) as partial:
+            partial.symlink_to("/dev/full")
+            partial.write_text("x" * 100_000)
+
+    with pytest.raises(OSError, match="No space left") as caught:
+        fill()
+    assert caught.value.errno == errno.ENOSPC
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_come_back_as_they_were_and_byte_for_byte_the_same(tmp_path: Path) -> None:
+    for name in ("a.parquet", "b.parquet"):
+        write_table(tmp_path / name, SCORES, [ROW])
+    assert read_table(tmp_path / "a.parquet", SCORES) == [ROW]
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+
+
+def test_a_row_without_a_column_or_of_another_type_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    with pytest.raises(InputError, match="a row of scores lacks the column 'reward'"):
+        write_table(path, SCORES, [{key: ROW[key] for key in ROW if key != "reward"}])
+    with pytest.raises(InputError, match="not a row of scores"):
+        write_table(path, SCORES, [ROW | {"reward": "much"}])
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("missing", "no such file"),
+        ("truncated", "not a whole parquet file"),
+        ("empty", "has no rows"),
+        ("column", "the column 'reward' is missing; has"),
+        ("type", "column 'reward'"),
+        ("version", r"is scores/0, expected scores/1"),
+    ],
+)
+def test_a_bad_table_is_named_with_what_is_wrong(tmp_path: Path, damage: str, message: str) -> None:
+    path = tmp_path / "scores.parquet"
+    write_table(path, SCORES, [ROW] if damage != "empty" else [])
+    table = pq.read_table(path)
+    if damage == "missing":
+        path.unlink()
+    elif damage == "truncated":
+        path.write_bytes(path.read_bytes()[:-20])
+    elif damage == "column":
+        pq.write_table(table.drop_columns(["reward"]), path)
+    elif damage == "type":
+        index = table.schema.get_field_index("reward")
+        pq.write_table(table.set_column(index, "reward", pa.array(["much"])), path)
+    elif damage == "version":
+        pq.write_table(table.replace_schema_metadata({"rspo": "scores/0"}), path)
+    with pytest.raises(InputError, match=message) as caught:
+        read_table(path, SCORES)
+    assert str(path) in str(caught.value)
+
+
+def test_a_table_from_elsewhere_needs_only_the_columns(tmp_path: Path) -> None:
+    """pandas writes 64-bit integers and large strings; they are the same numbers and texts."""
+    path = tmp_path / "scores.parquet"
+    columns = {name: [value] for name, value in ROW.items()} | {"more": [1]}
+    table = pa.table(columns)
+    assert table.schema.field("sample_index").type == pa.int64()
+    pq.write_table(table, path)
+    assert read_table(path, SCORES) == [ROW]
+
+
+def test_json_lines_name_the_line_that_is_wrong(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_json_lines(path, [{"a": 1}, {"a": 2}])
+    assert read_json_lines(path) == [{"a": 1}, {"a": 2}]
+    path.write_text('{"a": 1}\n{"a": \n')
+    with pytest.raises(InputError, match=r"a.jsonl, line 2: not JSON"):
+        read_json_lines(path)
+    path.write_text("[1]\n")
+    with pytest.raises(InputError, match=r"line 1: expected a JSON object"):
+        read_json_lines(path)
+
+
+def test_fingerprints_ignore_order_and_notice_every_value() -> None:
+    assert fingerprint({"a": 1, "b": [1, 2]}) == fingerprint({"b": [1, 2], "a": 1})
+    assert fingerprint({"a": 1}) != fingerprint({"a": 2})
+    assert fingerprint({"a": 1.0}) != fingerprint({"a": 1})
+
+
+def test_a_folders_digest_changes_with_every_name_and_content_and_nothing_hidden(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "weights").write_bytes(b"1")
+    (tmp_path / "config").write_bytes(b"2")
+    before = digest(tmp_path)
+    (tmp_path / ".snakemake_timestamp").touch()
+    (tmp_path / ".cache").mkdir()
+    (tmp_path / ".cache" / "download").write_bytes(b"3")
+    assert digest(tmp_path) == before
+    (tmp_path / "part" / "weights").write_bytes(b"2")
+    assert digest(tmp_path) != before
+    (tmp_path / "part" / "weights").write_bytes(b"1")
+    assert digest(tmp_path) == before
+    (tmp_path / "config").rename(tmp_path / "configuration")
+    assert digest(tmp_path) != before
+
+
+def test_provenance_says_who_made_a_file(tmp_path: Path) -> None:
+    path, data, folder = tmp_path / "a.parquet", tmp_path / "b", tmp_path / "c"
+    path.write_bytes(b"made")
+    data.write_bytes(b"data")
+    folder.mkdir()
+    write_provenance(path, {"seed": 1}, inputs=[data, folder])
+    note = json.loads((tmp_path / "a.parquet.provenance.json").read_text())
+    assert note["settings_hash"] == fingerprint({"seed": 1})
+    assert note["digest"] == hashlib.sha256(b"made").hexdigest()
+    assert list(note["inputs"]) == [str(data), str(folder)]
+    assert note["inputs"][str(data)] == hashlib.sha256(b"data").hexdigest()
+    assert note["packages"]["numpy"] == np.__version__
+    assert note["host"] == os.uname().nodename
+    assert note["wall_seconds"] >= 0
+
+
+# --- one at a time --------------------------------------------------------------------------------
+
+
+@contextmanager
+def another_at_work(folder: Path, seconds: float) -> Iterator[str]:
+    """A process that has the folder, for a while; what its errors call it."""
+    code = (
+        "import pathlib, time; from rspo.core.files import alone, this_process\n"
+        f"with alone(pathlib.Path({str(folder)!r})):\n"
+        f"    print(this_process(), flush=True); time.sleep({seconds})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_folder_at_work_is_refused_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with another_at_work(tmp_path, 60) as name:
+        began = time.monotonic()
+        with pytest.raises(InputError) as caught, alone(tmp_path):
+            pass
+        assert time.monotonic() - began < files.SECONDS_FOR_A_LOOK + 1
+    assert str(caught.value) == f"{tmp_path}: {name} is at work here; wait or end it"
+    with alone(tmp_path):
+        assert (tmp_path / files.LOCK).read_text() == files.this_process()
+
+
+def test_who_only_looks_keeps_nobody_out(tmp_path: Path) -> None:
+    """As `rspo status` may, at the very moment in which a training starts."""
+    (tmp_path / files.LOCK).touch()
+    with (tmp_path / files.LOCK).open() as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        threading.Timer(0.2, fcntl.flock, (look, fcntl.LOCK_UN)).start()
+        with alone(tmp_path):
+            assert files.is_taken(tmp_path)
+
+
+def test_a_file_system_without_locks_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    words = r"\.lock: this file system gives no locks \(Function not implemented\); mount it with"
+    with pytest.raises(InputError, match=words), alone(tmp_path):
+        pass
+    assert not files.is_taken(tmp_path)  # `rspo status` still answers
+
+
+@pytest.mark.parametrize("seconds", [0.5, 60])
+def test_a_job_waits_a_while_for_a_node_that_slurm_has_given_up(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    seconds: float,
+) -> None:
+    """Its processes may live on for minutes; whoever stays for longer is really at work."""
+    monkeypatch.setattr(files, "SECONDS_FOR_A_LOOK", 0.1)
+    monkeypatch.setattr(files, "SECONDS_FOR_A_LOST_NODE", 3)
+    monkeypatch.setattr(files, "_SECONDS_BETWEEN_TRIES", 0.1)
+    with another_at_work(tmp_path, seconds) as name:
+        monkeypatch.setenv("SLURM_JOB_ID", "7")
+        refused = pytest.raises(InputError, match="is at work here; wait or end it")
+        with refused if seconds > 3 else nullcontext(), alone(tmp_path):
+            assert (tmp_path / files.LOCK).read_text().startswith("SLURM job 7, process ")
+    line = f"rspo: {tmp_path}: {name} is at work here; waiting up to 3 s for it to end\n"
+    assert capsys.readouterr().err == line

@@ -1,0 +1,88 @@
+"""SIGUSR1, which SLURM sends before a time limit: a checkpoint, and the next run goes on."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rspo.cli import main
+from rspo.config.experiment import Experiment
+from rspo.core.files import read_json_lines
+from tests.support import ROOT
+
+CELL = "small--rspo-pass--k4--n16--s0"
+STEPS = 40
+# The one checkpoint of an undisturbed training would come with its last step.
+SMALL = [
+    "--set=models.small.scratch={examples: 500, batch: 16, steps: 30}",
+    f"--set=training={{steps: {STEPS}, prompts_per_step: 10, mini_batch_prompts: 5}}",
+    f"--set=training.checkpoint_every={STEPS}",
+    "--set=data.train.generated.problems=10",
+]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the configs, problems and a base policy, as the current one."""
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    assert main(["prepare", "train", *SMALL]) == 0
+    assert main(["pretrain", "small", *SMALL]) == 0
+    return tmp_path
+
+
+def start() -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "rspo.cli", "train", CELL, *SMALL],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def test_a_request_to_stop_costs_no_step_and_changes_no_bit(project: Path) -> None:
+    """Sent to the whole process group, as a batch system does, and more than once."""
+    experiment = Experiment.load("tiny", {}, root=project)
+    policy, log = experiment.policy(CELL), experiment.training_log(CELL)
+    stops = []
+    for _ in range(2):
+        process = start()
+        lock = experiment.folder(CELL) / ".lock"
+        deadline = time.monotonic() + 60
+        while not (lock.exists() and f"process {process.pid} " in lock.read_text()):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        os.killpg(process.pid, signal.SIGUSR1)
+        os.killpg(process.pid, signal.SIGUSR1)
+        _, error = process.communicate(timeout=60)
+        assert process.returncode == 75
+        words = error.split()
+        assert error == f"rspo: stopped at step {words[4]} on request; " + (
+            "the next run goes on from there\n"
+        )
+        stops.append(int(words[4]))
+        assert not policy.exists()
+        assert (experiment.checkpoint(CELL) / "state.pt").exists()
+    assert stops == [1, 2]  # each finished the step that it was asked in, and repeated none
+    assert start().wait(timeout=60) == 0
+    weights, records = (policy / "model.safetensors").read_bytes(), lasting(log)
+    shutil.rmtree(policy)
+    assert start().wait(timeout=60) == 0  # undisturbed: there is no checkpoint any more
+    assert (policy / "model.safetensors").read_bytes() == weights
+    assert lasting(log) == records
+    assert [record["step"] for record in records] == list(range(1, STEPS + 1))
+
+
+def lasting(log: Path) -> list[dict[str, object]]:
+    """The records without their times."""
+    return [
+        {key: value for key, value in record.items() if "second" not in key}
+        for record in read_json_lines(log)
+    ]

@@ -1,0 +1,193 @@
+"""Every file can say who made it, from what, back to the data, and whether that still holds."""
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rspo.cli import main
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.tables import SCORES, read_table
+from rspo.core.trace import history, trace
+from rspo.figures import FIGURES, draw
+from tests.support import small_paper
+
+CELL = "small--rspo-pass--k4--n8--s0"
+
+
+@pytest.fixture
+def project(small_results: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy to break, and the current folder."""
+    root = tmp_path / "project"
+    shutil.copytree(small_results, root)
+    with contextlib.chdir(root):
+        yield root
+
+
+@pytest.fixture
+def experiment(project: Path) -> Experiment:
+    return small_paper.load()
+
+
+def figure_of(experiment: Experiment) -> Path:
+    return FIGURES["fig_main"].outputs(experiment)[0]
+
+
+def test_a_figures_history_is_every_step_from_the_data_on(experiment: Experiment) -> None:
+    expected = {figure_of(experiment), experiment.problems("train")}
+    for policy in experiment.policies:
+        expected |= {experiment.curves(policy, "standard"), experiment.policy(policy)}
+        for benchmark in experiment.benchmarks_of("standard"):
+            expected |= {
+                experiment.problems(benchmark),
+                experiment.samples(policy, benchmark, 0),
+                experiment.scores(policy, benchmark, 0),
+            }
+    assert set(history([figure_of(experiment)])) == expected
+
+
+def test_inputs_are_what_each_step_reads(experiment: Experiment) -> None:
+    def inputs(path: Path) -> list[Path]:
+        return history([path])[path].inputs
+
+    base = experiment.policy("small--base")
+    problems, samples = experiment.problems("linear"), experiment.samples(CELL, "linear", 0)
+    assert inputs(problems) == inputs(base) == []
+    assert inputs(experiment.policy(CELL)) == [base, experiment.problems("train")]
+    assert inputs(experiment.training_log(CELL)) == [base, experiment.problems("train")]
+    assert inputs(samples) == [experiment.policy(CELL), problems]
+    assert inputs(experiment.scores(CELL, "linear", 0)) == [problems, samples]
+
+
+def test_no_file_is_without_a_note(project: Path) -> None:
+    """Neither logs nor locks nor Snakemake's own files are results."""
+    folders = set(project.glob("results/tiny/cells/*/policy"))
+    for path in project.glob("results/tiny/**/*"):
+        inside = folders & {path, *path.parents}
+        if (path.is_file() and path.name != ".lock" and not inside) or path in folders:
+            if path.name.endswith(".provenance.json"):
+                continue
+            assert path.with_name(path.name + ".provenance.json").is_file(), path
+
+
+def test_the_tree_names_step_settings_commit_time_host_and_revisions(
+    experiment: Experiment,
+) -> None:
+    lines = list(trace(figure_of(experiment)))
+    note = json.loads(Path(f"{figure_of(experiment)}.provenance.json").read_text())
+    for part in (note["settings_hash"], note["git_commit"][:12], note["written"], note["host"]):
+        assert part in lines[0]
+    assert lines[1].startswith("├── ")
+    text = "\n".join(lines)
+    for family in experiment.benchmarks_of("standard"):
+        assert f"source: generated/{family}/test @ 1" in text
+        assert f"data: generated/{family}/test @ 1 in results/tiny/problems/{family}" in text
+    assert "source: generated/worked examples @ seed 0" in text
+    # Told in full once, however many were made from it.
+    assert sum(": generated/linear/train @ 1 in" in line for line in lines) == 1
+    base = f"{experiment.policy('small--base')}: "
+    assert sum(base in line for line in lines) == 1
+
+
+def test_a_hub_sets_source_is_its_revision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(small_paper.ROOT / "config", "config")
+    mirror = str(shared / "mirror")
+    assert main(["prepare", "aime2024", "--scale", "paper", "--mirror", mirror]) == 0
+    lines = list(trace(Path("results/paper/problems/aime2024.parquet")))
+    hub = Experiment.load("paper").data_set("aime2024").hub
+    assert hub is not None
+    assert f"data: {hub.id}/{hub.split} @ sha256:" in lines[-1]
+
+
+def test_a_published_copy_is_traced_like_the_original(experiment: Experiment) -> None:
+    original = figure_of(experiment)
+    copy = Path("reports") / original.name
+    copy.parent.mkdir()
+    for suffix in ("", ".provenance.json"):
+        shutil.copy(f"{original}{suffix}", f"{copy}{suffix}")
+    assert list(trace(copy))[1:] == list(trace(original))[1:]
+
+
+def test_the_command_prints_it(experiment: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", str(experiment.samples(CELL, "linear", 0))]) == 0
+    assert capsys.readouterr().out.startswith(f"{experiment.samples(CELL, 'linear', 0)}: ")
+
+
+# --- broken histories --------------------------------------------------------------------------
+
+
+def broken(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        list(trace(path))
+    return str(caught.value)
+
+
+def test_a_file_that_nobody_made_is_an_error(experiment: Experiment) -> None:
+    Path("other.csv").write_text("1")
+    assert "other.csv: has no provenance note" in broken(Path("other.csv"))
+    assert "no.csv: no such file" in broken(Path("no.csv"))
+
+
+def test_an_input_that_was_remade_otherwise_is_named_with_what_was_made_from_it(
+    experiment: Experiment,
+) -> None:
+    small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL)
+    message = broken(figure_of(experiment))
+    curves = experiment.curves(CELL, "standard")
+    assert f"{curves}: was made from another {experiment.folder(CELL)}/scores" in message
+    assert "remake it" in message
+    # A benchmark without a correct response has the same rewards under every discount.
+    solved = [
+        benchmark
+        for benchmark in experiment.benchmarks_of("standard")
+        if any(row["correct"] for row in read_table(experiment.scores(CELL, benchmark, 0), SCORES))
+    ]
+    assert message.count("\n") == len(solved) > 0
+
+
+def test_a_remade_file_with_the_same_content_breaks_nothing(experiment: Experiment) -> None:
+    small_paper.make_scores(experiment, CELL)
+    list(trace(figure_of(experiment)))
+
+
+def test_an_edited_file_is_named(experiment: Experiment) -> None:
+    scores = experiment.scores(CELL, "linear", 0)
+    scores.write_bytes(scores.read_bytes() + b"\0")
+    assert f"{scores}: was changed after its provenance note was written" in broken(
+        figure_of(experiment)
+    )
+
+
+def test_an_edited_policy_is_named(experiment: Experiment) -> None:
+    (experiment.policy(CELL) / "config.json").write_text("{}")
+    assert f"{experiment.policy(CELL)}: was changed" in broken(figure_of(experiment))
+
+
+def test_a_lost_input_and_a_lost_note_are_named(experiment: Experiment) -> None:
+    samples, problems = experiment.samples(CELL, "linear", 0), experiment.problems("divide")
+    samples.unlink()
+    problems.with_name(problems.name + ".provenance.json").unlink()
+    message = broken(figure_of(experiment))
+    assert f"{samples}: is no longer there" in message
+    assert f"{problems}: has no provenance note" in message
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"inputs": []}'])
+def test_a_damaged_note_is_named(experiment: Experiment, text: str) -> None:
+    note = Path(f"{experiment.scores(CELL, 'linear', 0)}.provenance.json")
+    note.write_text(text)
+    assert str(note) in broken(figure_of(experiment))
+
+
+def test_a_figure_drawn_again_is_sound_again(experiment: Experiment) -> None:
+    small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL)
+    small_paper.make_curves(experiment, CELL)
+    draw(experiment, "fig_main")
+    list(trace(figure_of(experiment)))

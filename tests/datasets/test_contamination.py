@@ -1,0 +1,181 @@
+"""Which problems stand in more than one set: what counts as a copy, and the table of them."""
+
+import csv
+import itertools
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.datasets.contamination import (
+    contamination_table,
+    overlaps,
+    write_contamination_table,
+)
+from rspo.datasets.normal_form import normal_form
+from rspo.datasets.prepare import prepare
+from tests.support import paper_scale, tiny_world
+
+ORIGINAL = r"If $f(x) = \frac{3x-2}{x-2}$, what is the value of $f(-2) + f(0.5)$?"
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        ORIGINAL,
+        " " + ORIGINAL.replace(" ", "\n\t ") + "\n",
+        ORIGINAL.upper().replace(r"\FRAC", r"\frac"),
+        ORIGINAL.replace("$", ""),
+        ORIGINAL.replace("$f", r"\(f").replace("$", r"\)"),
+        ORIGINAL.replace(r"\frac", r"\dfrac"),
+        ORIGINAL.replace("(-2)", r"\left(-2\right)"),
+        ORIGINAL.replace("=", r"\,=\;"),
+        ORIGINAL.replace(" + ", r"\ +\quad~"),
+        ORIGINAL.replace(", what", " -- what").replace(" -- ", " "),
+        ORIGINAL.rstrip("?") + ".",
+        ORIGINAL.replace("-", "−"),
+        ORIGINAL.replace("(x)", "\uff08x\uff09"),  # full-width parentheses
+    ],
+)
+def test_copies_have_one_normal_form(copy: str) -> None:
+    assert normal_form(copy) == normal_form(ORIGINAL)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Find $x+1$", "Find $x-1$"),
+        ("Find $1.5$", "Find $15$"),
+        ("Find $(1,2)$", "Find $(12)$"),
+        ("Find $f'(1)$", "Find $f(1)$"),
+        ("Find $x^2$", "Find $x_2$"),
+        ("Find $x^{12}$", "Find $x^12$"),
+        ("Find $|x|$", "Find $x$"),
+        ("Find $5!$", "Find $5$"),
+        ("Find $x<1$", "Find $x>1$"),
+        (r"Find $a \leftarrow b$", r"Find $a arrow b$"),
+    ],
+)
+def test_other_mathematics_is_no_copy(one: str, other: str) -> None:
+    assert normal_form(one) != normal_form(other)
+
+
+def test_overlaps_are_those_that_comparing_every_two_texts_finds() -> None:
+    a = {f"a/{i}": f"{i % 7}" for i in range(20)}
+    b = {f"b/{i}": f"{i % 11}" for i in range(15)}
+    expected = [(i, j) for i, j in itertools.product(a, b) if a[i] == b[j]]
+    assert overlaps(a, b) == expected != []
+
+
+def table(experiment: Experiment) -> dict[tuple[str, str, str], tuple[int, str, str]]:
+    with contamination_table(experiment).open() as stream:
+        rows = list(csv.DictReader(stream))
+    found = {
+        (row["set_a"], row["set_b"], row["kind"]): (int(row["count"]), row["ids_a"], row["ids_b"])
+        for row in rows
+    }
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Experiment:
+    experiment = tiny_world.load(tmp_path)
+    for name in experiment.data_sets:
+        prepare(experiment, name)
+    return experiment
+
+
+def test_generated_splits_share_nothing(tiny: Experiment) -> None:
+    write_contamination_table(tiny)
+    found = table(tiny)
+    assert {pair[:2] for pair in found} == set(itertools.combinations(tiny.data_sets, 2))
+    assert set(found.values()) == {(0, "", "")}
+
+
+def test_a_set_that_is_not_prepared_is_named(tiny: Experiment) -> None:
+    tiny.problems("multiply").unlink()
+    with pytest.raises(InputError, match=r"multiply\.parquet: no such file"):
+        write_contamination_table(tiny)
+    assert not contamination_table(tiny).exists()
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Experiment:
+    """A training set, a validation set and one benchmark, from a mirror of the test's own."""
+    texts = {
+        "own/train": ["one", "Two  words", "three", "one"],
+        "own/validation": ["four", "one"],
+        "own/benchmark": ["two words.", "One", "five"],
+    }
+    columns = {"split": "all", "revision": "main", "problem": "q", "answer": "a"}
+    entries: dict[str, Any] = {
+        id: {"hub": {"id": id, "rows": len(questions), **columns}}
+        for id, questions in texts.items()
+    }
+    # Words that a prompt puts around the problems hide no overlap.
+    entries["own/benchmark"]["hub"]["prompt"] = "Q: {problem} A number!"
+    for id, questions in texts.items():
+        file = tmp_path / "mirror" / id / "all.jsonl"
+        file.parent.mkdir(parents=True)
+        file.write_text("".join(json.dumps({"q": q, "a": "1"}) + "\n" for q in questions))
+    values = yaml.safe_load((paper_scale.ROOT / "config" / "paper.yaml").read_text())
+    suite = {"benchmark": {"label": "own", **entries["own/benchmark"]}}
+    values["data"] = {
+        "train": entries["own/train"],
+        "validation": entries["own/validation"],
+        "suites": {"standard": suite},
+    }
+    del values["grid"]["contamination_free"]
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "three.yaml").write_text(yaml.safe_dump(values))
+    experiment = Experiment.load("three", root=tmp_path)
+    for name in experiment.data_sets:
+        prepare(experiment, name, tmp_path / "mirror")
+    return experiment
+
+
+def test_every_overlap_can_be_opened(three: Experiment) -> None:
+    write_contamination_table(three)
+    assert table(three) == {
+        ("train", "validation", "exact"): (2, "train/0 train/3", "validation/1 validation/1"),
+        ("train", "benchmark", "exact"): (0, "", ""),
+        ("validation", "benchmark", "exact"): (0, "", ""),
+        ("train", "validation", "normalized"): (2, "train/0 train/3", "validation/1 validation/1"),
+        ("train", "benchmark", "normalized"): (
+            3,
+            "train/0 train/1 train/3",
+            "benchmark/1 benchmark/0 benchmark/1",
+        ),
+        ("validation", "benchmark", "normalized"): (1, "validation/1", "benchmark/1"),
+    }
+
+
+def test_the_papers_sets_share_what_they_are_known_to_share(tmp_path: Path, shared: Path) -> None:
+    """Each of the eight was read; two of MATH's four differ in whitespace alone."""
+    experiment = paper_scale.load(tmp_path)
+    for name in experiment.data_sets:
+        prepare(experiment, name, shared / "mirror")
+    started = time.perf_counter()
+    write_contamination_table(experiment)
+    assert time.perf_counter() - started < 20
+    found = table(experiment)
+    assert len(found) == 2 * 36
+    assert {pair: row for pair, row in found.items() if row[0]} == {
+        ("train", "validation", "normalized"): (
+            4,
+            "train/750 train/1414 train/1598 train/2948",
+            "validation/3023 validation/1038 validation/311 validation/4656",
+        ),
+        ("train", "olympiadbench", "normalized"): (
+            3,
+            "train/3443 train/4487 train/4533",
+            "olympiadbench/517 olympiadbench/459 olympiadbench/522",
+        ),
+        ("validation", "olympiadbench", "normalized"): (1, "validation/4640", "olympiadbench/395"),
+    }

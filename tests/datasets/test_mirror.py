@@ -1,0 +1,161 @@
+"""Real rows: every data set of config/paper.yaml from a mirror, with the counts it must have."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.core.tables import PROBLEMS, read_table
+from rspo.datasets.prepare import prepare
+from rspo.rewards.extraction import last_box
+from tests.support.paper_scale import load
+
+Rows = list[dict[str, Any]]
+
+COUNTS = {
+    "train": 7500 - 2,
+    "aime2024": 30,
+    "amc": 83,
+    "math500": 500,
+    "minerva": 272,
+    "olympiadbench": 675,
+    "aime2025": 30,
+    "livemathbench": 140,
+    "validation": 5000 - 500,
+}
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return load(tmp_path_factory.mktemp("paper"))
+
+
+@pytest.fixture(scope="module")
+def problems(experiment: Experiment, shared: Path) -> dict[str, Rows]:
+    for name in COUNTS:
+        prepare(experiment, name, shared / "mirror")
+    return {name: read_table(experiment.problems(name), PROBLEMS) for name in COUNTS}
+
+
+def source_rows(shared: Path, path: str) -> Rows:
+    lines = (shared / "mirror" / f"{path}.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def answers(rows: Rows) -> list[list[str]]:
+    return [row["answers"] for row in rows]
+
+
+def texts(rows: Rows) -> list[str]:
+    return [row["prompt"][0]["content"] for row in rows]
+
+
+def test_every_set_of_the_config_is_here(experiment: Experiment) -> None:
+    assert set(COUNTS) == set(experiment.data_sets)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_and_layout(name: str, problems: dict[str, Rows]) -> None:
+    rows = problems[name]
+    assert len(rows) == len({row["id"] for row in rows}) == COUNTS[name]
+    for row in rows:
+        assert row["benchmark"] == name
+        assert [message["role"] for message in row["prompt"]] == ["user"]
+        assert row["prompt"][0]["content"].strip()
+        assert row["answers"]
+        assert all(answer == answer.strip() != "" for answer in row["answers"])
+        assert row["revision"].startswith("sha256:")
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("train", "problem"),
+        ("validation", "problem"),
+        ("minerva", "question"),
+        ("aime2025", "question"),
+    ],
+)
+def test_every_row_can_be_found_in_its_source(
+    name: str, column: str, problems: dict[str, Rows], shared: Path
+) -> None:
+    sources = {row["source"] for row in problems[name]}
+    published = {source: source_rows(shared, source) for source in sources}
+    for row in problems[name]:
+        assert texts([row]) == [published[row["source"]][row["row"]][column]]
+
+
+def test_the_two_rows_without_an_answer_are_named(
+    experiment: Experiment, problems: dict[str, Rows], shared: Path
+) -> None:
+    source = source_rows(shared, "DigitalLearningGmbH/MATH-lighteval/train")
+    empty = [row for row, columns in enumerate(source) if r"\boxed{}" in columns["solution"]]
+    path = experiment.problems("train")
+    note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
+    assert note["notes"]["rows_without_answer"] == [
+        f"DigitalLearningGmbH/MATH-lighteval/train, row {row}" for row in empty
+    ]
+    assert not {row["row"] for row in problems["train"]} & set(empty)
+    assert note["settings"] == experiment.settings("prepare", "train")
+
+
+def test_validation_shares_no_problem_with_math500(problems: dict[str, Rows]) -> None:
+    def bare(rows: Rows) -> set[str]:
+        return {"".join(text.split()) for text in texts(rows)}
+
+    assert not bare(problems["validation"]) & bare(problems["math500"])
+
+
+def test_boxes_of_math_hold_what_its_authors_extracted(shared: Path) -> None:
+    """MATH-500 publishes the answers of 500 solutions: our box reader finds the same."""
+    rows = source_rows(shared, "HuggingFaceH4/MATH-500/test")
+    published = {row["solution"]: row["answer"] for row in rows}
+    assert len(published) == 500
+    assert {solution: last_box(solution) for solution in published} == published
+
+
+def test_quirks_of_answers(problems: dict[str, Rows], shared: Path) -> None:
+    """Floats lose their `.0`; leading zeros, degrees, units, dollars and lists stay."""
+    amc = source_rows(shared, "AI-MO/aimo-validation-amc/train")
+    assert answers(problems["amc"]) == [[f"{row['answer']:.0f}"] for row in amc]
+    assert ["-4"] in answers(problems["amc"])
+    aime = source_rows(shared, "AI-MO/aimo-validation-aime/train")
+    assert answers(problems["aime2024"]) == [[row["answer"]] for row in aime]
+    assert ["025"] in answers(problems["aime2024"])
+    assert [r"336^\circ"] in answers(problems["aime2025"])
+    assert ["4.5e33"] in answers(problems["minerva"])
+    olympiad = source_rows(shared, "Hothan/OlympiadBench/OE_TO_maths_en_COMP/train")
+    with_units = [
+        row["final_answer"]
+        + [f"{form} {row['unit']}" for form in row["final_answer"] if row["unit"]]
+        for row in olympiad
+    ]
+    assert answers(problems["olympiadbench"]) == with_units
+    assert sum(len(forms) == 2 for forms in with_units) == 8
+    assert ["4.2", "4.2 %"] in with_units
+    assert ["$69$,$84$"] in answers(problems["olympiadbench"])
+    assert ["$2$"] in answers(problems["livemathbench"])
+    boxes = {row["row"]: row["answers"] for row in problems["train"]}
+    math = source_rows(shared, "DigitalLearningGmbH/MATH-lighteval/train")
+    bare = [number for number, row in enumerate(math) if r"\boxed 2" in row["solution"]]
+    assert [boxes[number] for number in bare] == [["2"]]
+    assert boxes[3997] == ["9", "1, 9"]  # "Enter all possible values, separated by commas."
+    assert sum(len(forms) > 1 for forms in boxes.values()) == 6
+
+
+def test_two_configs_are_one_set(problems: dict[str, Rows]) -> None:
+    rows = problems["aime2025"]
+    assert [row["source"].split("/")[2] for row in rows] == ["AIME2025-I"] * 15 + [
+        "AIME2025-II"
+    ] * 15
+    assert [row["row"] for row in rows] == [*range(15), *range(15)]
+
+
+def test_the_same_mirror_gives_the_same_bytes(experiment: Experiment, shared: Path) -> None:
+    path = experiment.problems("minerva")
+    prepare(experiment, "minerva", shared / "mirror")
+    before = path.read_bytes()
+    prepare(experiment, "minerva", shared / "mirror")
+    assert path.read_bytes() == before

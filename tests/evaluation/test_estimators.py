@@ -1,0 +1,217 @@
+"""Pass@k, Max@k and their variances against enumeration and exact rational arithmetic."""
+
+from fractions import Fraction
+from itertools import combinations, product
+from math import comb, prod
+
+import numpy as np
+import pytest
+
+from rspo.core.errors import InputError
+from rspo.evaluation.estimators import (
+    max_at_k,
+    max_at_k_variance,
+    pass_at_k,
+    pass_at_k_covariance,
+    pass_at_k_variance,
+)
+from tests.support.exact import max_at_k_estimate
+
+SIZES = [1, 2, 3, 7, 16, 64, 255, 1024]
+ROUNDING = 1e-11  # relative: a thousand roundings of 1.1e-16, and some
+
+
+def ks_of(n: int) -> list[int]:
+    return sorted({k for k in (1, 2, 3, n // 3, n // 2, n // 2 + 1, n - 1, n) if 1 <= k <= n})
+
+
+def failure(n: int, c: int, k: int) -> Fraction:
+    return Fraction(comb(n - c, k), comb(n, k))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_pass_at_k_is_exact(n: int) -> None:
+    counts = np.arange(n + 1)
+    for k in ks_of(n):
+        found = pass_at_k(n, counts, k)
+        exact = [1 - failure(n, c, k) for c in range(n + 1)]
+        assert found.tolist() == pytest.approx([float(value) for value in exact], rel=ROUNDING)
+        assert found[0] == 0.0
+        assert (found[n - k + 1 :] == 1.0).all()
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_pass_at_k_variance_is_exact(n: int) -> None:
+    """Relative error too: at n = 1024 and c = 1 it is 1e-6 of two numbers near 1."""
+    counts = np.arange(n + 1)
+    for k in ks_of(n):
+        found = pass_at_k_variance(n, counts, k)
+        if 2 * k > n:
+            assert np.isnan(found).all()
+            continue
+        exact = [failure(n, c, k) ** 2 - failure(n, c, 2 * k) for c in range(n + 1)]
+        assert found.tolist() == pytest.approx([float(v) for v in exact], rel=1e-9, abs=1e-300)
+        assert (found >= 0).all()
+
+
+def test_pass_at_k_is_the_share_of_subsets_with_a_correct_one() -> None:
+    for n, c, k in [(6, 2, 3), (7, 1, 2), (5, 5, 1), (5, 0, 5)]:
+        samples = [True] * c + [False] * (n - c)
+        share = np.mean([any(subset) for subset in combinations(samples, k)])
+        assert pass_at_k(n, c, k) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_max_at_k_is_exact(n: int) -> None:
+    """Ties, negative rewards and one outlier included."""
+    rng = np.random.default_rng(n)
+    rewards = rng.integers(-8, 9, n) / 4.0
+    rewards[0] = 1e6
+    for k in ks_of(n):
+        exact = max_at_k_estimate([Fraction(reward) for reward in rewards.tolist()], k)
+        assert max_at_k(rewards, k) == pytest.approx(float(exact), rel=ROUNDING)
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (5, 1), (5, 2), (7, 3), (8, 4)])
+def test_pass_at_k_covariance_is_its_definition(n: int, k: int) -> None:
+    """Product of the failures, minus that of the failures on disjoint subsets, all enumerated."""
+    draw = np.random.default_rng(n)
+    subsets = list(combinations(range(n), k))
+    for _ in range(20):
+        first, second = draw.random((2, n)) < 0.4
+        failed, other = (
+            {subset: not any(right[i] for i in subset) for subset in subsets}
+            for right in (first, second)
+        )
+        apart = [(s, t) for s, t in product(subsets, repeat=2) if not set(s) & set(t)]
+        exact = Fraction(sum(failed.values()) * sum(other.values()), len(subsets) ** 2)
+        exact -= Fraction(sum(failed[s] and other[t] for s, t in apart), len(apart))
+        found = pass_at_k_covariance(first, second, k)
+        assert found == pytest.approx(float(exact), rel=1e-12, abs=1e-14)
+        assert pass_at_k_covariance(second, first, k) == pytest.approx(float(found), abs=1e-14)
+
+
+@pytest.mark.parametrize("n", [16, 64, 1024])
+def test_pass_at_k_covariance_with_itself_is_its_variance(n: int) -> None:
+    counts = np.arange(0, n + 1, max(1, n // 16))
+    right = np.arange(n) < counts[:, None]
+    for k in ks_of(n):
+        assert pass_at_k_covariance(right, right, k) == pytest.approx(
+            pass_at_k_variance(n, counts, k), rel=1e-9, abs=1e-11, nan_ok=True
+        )
+
+
+def max_variance(rewards: list[Fraction], k: int) -> Fraction:
+    """The definition: squared mean of maxima, minus their products over disjoint pairs."""
+    indices = range(len(rewards))
+    pairs = [
+        max(rewards[i] for i in first) * max(rewards[i] for i in second)
+        for first in combinations(indices, k)
+        for second in combinations([i for i in indices if i not in first], k)
+    ]
+    return max_at_k_estimate(rewards, k) ** 2 - sum(pairs, Fraction(0)) / len(pairs)
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (4, 2), (5, 1), (5, 2), (6, 3), (7, 2), (8, 3)])
+def test_max_at_k_variance_is_its_definition(n: int, k: int) -> None:
+    rng = np.random.default_rng(10 * n + k)
+    for _ in range(5):
+        rewards = rng.integers(-4, 5, n) / 4.0
+        exact = max_variance([Fraction(reward) for reward in rewards.tolist()], k)
+        assert exact >= 0
+        assert max_at_k_variance(rewards, k) == pytest.approx(float(exact), rel=1e-9, abs=1e-14)
+
+
+def max_variance_by_ranks(ascending: list[Fraction], k: int) -> Fraction:
+    """The same, pairs of disjoint subsets counted by the ranks of their two maxima."""
+    n, smaller, products = len(ascending), Fraction(0), Fraction(0)
+    for rank, reward in enumerate(ascending):
+        if rank >= k:
+            products += 2 * reward * comb(rank - k, k - 1) * smaller
+        smaller += reward * comb(rank, k - 1)
+    return max_at_k_estimate(ascending, k) ** 2 - products / (comb(n, k) * comb(n - k, k))
+
+
+@pytest.mark.parametrize("n", [6, 64, 255, 1024])
+def test_max_at_k_variance_is_exact(n: int) -> None:
+    rng = np.random.default_rng(n)
+    rewards = np.sort(rng.integers(-64, 65, n) / 64.0)
+    exact = [Fraction(reward) for reward in rewards.tolist()]
+    if n == 6:
+        assert max_variance_by_ranks(exact, 2) == max_variance(exact, 2)
+    for k in ks_of(n):
+        if 2 * k <= n:
+            expected = float(max_variance_by_ranks(exact, k))
+            assert max_at_k_variance(rewards, k) == pytest.approx(expected, rel=1e-8, abs=1e-15)
+
+
+@pytest.mark.parametrize("n", [2, 16, 64, 1024])
+def test_max_at_k_of_binary_rewards_is_pass_at_k(n: int) -> None:
+    counts = np.unique(np.linspace(0, n, 9).astype(int))
+    rewards = np.arange(n) < counts[:, None]
+    for k in ks_of(n):
+        assert max_at_k(rewards, k) == pytest.approx(pass_at_k(n, counts, k), rel=1e-9)
+        assert max_at_k_variance(rewards, k) == pytest.approx(
+            pass_at_k_variance(n, counts, k), rel=1e-6, abs=1e-15, nan_ok=True
+        )
+
+
+VALUES = (Fraction(-1), Fraction(0), Fraction(3, 4))
+CHANCES = (Fraction(1, 6), Fraction(1, 2), Fraction(1, 3))
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (4, 1), (4, 2), (6, 2), (6, 3)])
+def test_estimates_and_variances_are_unbiased(n: int, k: int) -> None:
+    """Over every outcome of n draws from a distribution: the estimate has the mean of the best
+    of k draws, and the estimated variance has the mean of its actual variance."""
+    outcomes = list(product(range(3), repeat=n))
+    chances = np.array([float(prod(CHANCES[i] for i in drawn)) for drawn in outcomes])
+    rewards = np.array([[float(VALUES[i]) for i in drawn] for drawn in outcomes])
+    best = sum(
+        float(prod(CHANCES[i] for i in drawn) * max(VALUES[i] for i in drawn))
+        for drawn in product(range(3), repeat=k)
+    )
+    estimates = max_at_k(rewards, k)
+    assert chances @ estimates == pytest.approx(best, abs=1e-12)
+    variance = chances @ (estimates - best) ** 2
+    assert variance > 1e-3
+    assert chances @ max_at_k_variance(rewards, k) == pytest.approx(variance, abs=1e-12)
+
+    right = (rewards == 0.75).sum(axis=1)
+    passed = 1 - (1 - float(CHANCES[2])) ** k
+    estimates = pass_at_k(n, right, k)
+    assert chances @ estimates == pytest.approx(passed, abs=1e-12)
+    variance = chances @ (estimates - passed) ** 2
+    assert chances @ pass_at_k_variance(n, right, k) == pytest.approx(variance, abs=1e-12)
+
+
+def test_shapes_are_kept() -> None:
+    counts = np.arange(6).reshape(2, 3)
+    assert pass_at_k(8, counts, 2).shape == pass_at_k_variance(8, counts, 2).shape == (2, 3)
+    rewards = np.zeros((2, 3, 8))
+    assert max_at_k(rewards, 2).shape == max_at_k_variance(rewards, 2).shape == (2, 3)
+    assert max_at_k_variance(rewards, 5).shape == (2, 3)
+    assert float(pass_at_k(8, 1, 2)) == 0.25
+    assert float(max_at_k([0.0, 1.0], 2)) == 1.0
+
+
+@pytest.mark.parametrize("k", [0, -1, 9])
+def test_an_impossible_k_is_refused(k: int) -> None:
+    for estimate in (pass_at_k, pass_at_k_variance):
+        with pytest.raises(InputError, match=f"k = {k} with n = 8"):
+            estimate(8, [1], k)
+    for estimate_of in (max_at_k, max_at_k_variance):
+        with pytest.raises(InputError, match=f"k = {k} with n = 8"):
+            estimate_of(np.zeros(8), k)
+
+
+@pytest.mark.parametrize("counts", [[-1], [9], [0.5], [float("nan")]])
+def test_impossible_counts_are_refused(counts: list[float]) -> None:
+    with pytest.raises(InputError, match="integers from 0 to n = 8"):
+        pass_at_k(8, counts, 1)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_rewards_must_be_finite(bad: float) -> None:
+    with pytest.raises(InputError, match="must be finite"):
+        max_at_k([0.0, bad], 1)

@@ -1,0 +1,311 @@
+"""Scores: a verdict and a reward for each sample, and nothing for samples that do not fit."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import provenance_path, write_text
+from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
+from rspo.core.usage import usage_so_far
+from rspo.evaluation.score import score, score_responses
+from tests.support import judge_server, paper_scale, tiny_world
+
+POLICY = "small--base"
+
+
+def problem(name: str, answers: list[str]) -> dict[str, Any]:
+    prompt = [{"role": "user", "content": f"problem {name}"}]
+    place = {"benchmark": "linear", "source": "test", "revision": "1", "row": 0}
+    return {"id": name, "prompt": prompt, "answers": answers} | place
+
+
+def sample(name: str, index: int, text: str, tokens: int = 9) -> dict[str, Any]:
+    rest = {"tokens": tokens, "finish_reason": "stop", "seed": 0}
+    return {"problem_id": name, "sample_index": index, "text": text} | rest
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    """Two problems of `linear` and no samples yet."""
+    found = tiny_world.load(tmp_path)
+    problems = [problem("p0", ["5"]), problem("p1", ["7", "seven"])]
+    write_table(found.problems("linear"), PROBLEMS, problems)
+    return found
+
+
+SAMPLES_OF_BOTH = [
+    sample("p0", 0, r"\boxed{5}", tokens=9),
+    sample("p0", 1, r"\boxed{6}", tokens=3),
+    sample("p1", 0, r"\boxed{seven}", tokens=18),
+    sample("p1", 1, "seven", tokens=1),
+]
+
+
+def write_samples(experiment: Experiment, rows: list[dict[str, Any]]) -> None:
+    write_table(experiment.samples(POLICY, "linear", 0), SAMPLES, rows)
+
+
+def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
+    """Every policy's reward is 1 - 0.5 * tokens / 18: what Max@k is evaluated on."""
+    write_samples(experiment, SAMPLES_OF_BOTH)
+    score(experiment, POLICY, "linear")
+    path = experiment.scores(POLICY, "linear", 0)
+    rows = read_table(path, SCORES)
+    assert [tuple(row.values()) for row in rows] == [
+        ("p0", 0, True, "exact", "correct", 0.75),
+        ("p0", 1, False, "exact", "incorrect", 0.0),
+        ("p1", 0, True, "exact", "correct", 0.5),
+        ("p1", 1, False, "exact", "no answer", 0.0),
+    ]
+    note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
+    assert note["settings"] == experiment.settings("score")
+    assert len(note["inputs"]) == 2
+
+
+def test_blocks_that_one_process_scored_share_its_seconds(tmp_path: Path) -> None:
+    """The seconds of the test's own process are many by now: a sum of two would show."""
+    experiment = tiny_world.load(tmp_path, evaluation={"samples": 4, "block": 2, "k": [1, 2]})
+    problems = [problem("p0", ["5"]), problem("p1", ["7", "seven"])]
+    write_table(experiment.problems("linear"), PROBLEMS, problems)
+    for block in (0, 1):
+        rows = [row | {"sample_index": row["sample_index"] + 2 * block} for row in SAMPLES_OF_BOTH]
+        write_table(experiment.samples(POLICY, "linear", block), SAMPLES, rows)
+    score(experiment, POLICY, "linear")
+    notes = [
+        json.loads(provenance_path(experiment.scores(POLICY, "linear", block)).read_text())
+        for block in (0, 1)
+    ]
+    for key, used in {
+        "cpu_seconds": usage_so_far().cpu_seconds,
+        "wall_seconds": usage_so_far().wall_seconds,
+    }.items():
+        assert 0 < sum(note[key] for note in notes) <= used + 0.02  # two decimals each
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            [*SAMPLES_OF_BOTH, sample("p2", 0, "")],
+            r"linear/0\.parquet: the samples of 1 problems are of no problem .*'p2'",
+        ),
+        (SAMPLES_OF_BOTH[:2], r"linear/0\.parquet: the samples of 1 problems are missing.*'p1'"),
+        (
+            [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "") | {"text": None}],
+            r"linear/0\.parquet, row 3: column 'text' is empty",
+        ),
+        (
+            [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "", tokens=19)],
+            r"linear/0\.parquet: a response of 19 tokens; allowed: 0 \.\. 18",
+        ),
+        ([], r"linear/0\.parquet: has no rows"),
+    ],
+)
+def test_samples_that_do_not_fit_are_refused(
+    experiment: Experiment, rows: list[dict[str, Any]], message: str
+) -> None:
+    write_samples(experiment, rows)
+    with pytest.raises(InputError, match=message):
+        score(experiment, POLICY, "linear")
+    assert not experiment.scores(POLICY, "linear", 0).exists()
+
+
+def test_a_truncated_table_is_named(experiment: Experiment) -> None:
+    write_samples(experiment, SAMPLES_OF_BOTH)
+    path = experiment.samples(POLICY, "linear", 0)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"linear/0\.parquet: not a whole parquet file"):
+        score(experiment, POLICY, "linear")
+
+
+def test_missing_samples_and_unknown_policies_are_named(experiment: Experiment) -> None:
+    with pytest.raises(InputError, match=r"samples/linear/0\.parquet: no such file"):
+        score(experiment, POLICY, "linear")
+    with pytest.raises(InputError, match="no cell 'smal--base'"):
+        score(experiment, "smal--base", "linear")
+
+
+# --- with a judge model ---------------------------------------------------------------------------
+
+TEMPLATE = "Q {question} | O {output} | A {answer}"
+
+
+def judged_experiment(tmp_path: Path, url: str, verifier: str = "xverify") -> Experiment:
+    """The paper's scale with three samples of one problem, and a judge that runs at a URL."""
+    experiment = paper_scale.load(
+        tmp_path, verifier=verifier, xverify={"url": url, "retry_seconds": 0.2}
+    )
+    policy = experiment.policies[0]
+    texts = [r"\boxed{5}", r"\boxed{\frac{10}{2}}", r"\boxed{6}", "I say five"]
+    rows = [sample("amc/0", index, text) for index, text in enumerate(texts)]
+    write_table(experiment.problems("amc"), PROBLEMS, [problem("amc/0", ["5"])])
+    write_table(experiment.samples(policy, "amc", 0), SAMPLES, rows)
+    write_text(experiment.judge_prompt, f"PROMPT = {TEMPLATE!r}")
+    return experiment
+
+
+def five(prompt: str) -> judge_server.Answer:
+    return judge_server.reply("Correct" if "five" in prompt or "{5}" in prompt else "Incorrect.")
+
+
+def scored(experiment: Experiment) -> list[tuple[bool, str, str]]:
+    policy = experiment.policies[0]
+    score(experiment, policy, "amc", 0)
+    rows = read_table(experiment.scores(policy, "amc", 0), SCORES)
+    return [(row["correct"], row["verifier"], row["verdict"]) for row in rows]
+
+
+def test_xverify_is_asked_about_every_response(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with judge_server.running(five) as judge:
+        experiment = judged_experiment(tmp_path, judge.url)
+        assert scored(experiment) == [
+            (True, "xverify", "correct"),
+            (False, "xverify", "invalid reply"),
+            (False, "xverify", "invalid reply"),
+            (True, "xverify", "correct"),
+        ]
+        assert "Q problem amc/0 | O I say five | A 5" in judge.prompts
+        assert "2 of 4 responses that were judged count as wrong" in caplog.text
+        path = experiment.scores(experiment.policies[0], "amc", 0)
+        note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
+        assert note["notes"]["verdicts"] == {"xverify: correct": 2, "xverify: invalid reply": 2}
+        assert note["settings"]["xverify"]["model"] == "IAAR-Shanghai/xVerify-0.5B-I"
+        path.unlink()
+        scored(experiment)
+        assert len(judge.requests) == 4
+
+
+def test_the_cascade_names_who_decided(tmp_path: Path) -> None:
+    with judge_server.running(five) as judge:
+        assert scored(judged_experiment(tmp_path, judge.url, "cascade")) == [
+            (True, "math_verify", "correct"),
+            (True, "math_verify", "correct"),
+            (False, "xverify", "invalid reply"),
+            (True, "xverify", "correct"),
+        ]
+        assert len(judge.requests) == 2
+
+
+def test_a_judge_that_fails_names_the_cell_and_what_is_safe(tmp_path: Path) -> None:
+    with judge_server.running(lambda prompt: (500, "")) as judge:
+        experiment = judged_experiment(tmp_path, judge.url)
+        message = (
+            r"^qwen2\.5-math-1\.5b--base on amc: the judge at .* HTTP 500 ; 0 verdicts are safe"
+        )
+        with pytest.raises(InputError, match=message):
+            scored(experiment)
+    assert not experiment.scores(experiment.policies[0], "amc", 0).exists()
+
+
+def test_a_run_killed_before_its_provenance_judges_nothing_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with judge_server.running(five) as judge:
+        experiment = judged_experiment(tmp_path, judge.url, "cascade")
+        with monkeypatch.context() as broken:
+            broken.setattr("rspo.evaluation.score.write_provenance", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                scored(experiment)
+        monkeypatch.setattr("rspo.rewards.configured.verify", interrupt)
+        assert [correct for correct, *_ in scored(experiment)] == [True, True, False, True]
+    path = experiment.scores(experiment.policies[0], "amc", 0)
+    assert path.with_name(path.name + ".provenance.json").is_file()
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_judge_without_its_prompt_says_how_to_get_it(tmp_path: Path) -> None:
+    experiment = judged_experiment(tmp_path, "http://127.0.0.1:1")
+    experiment.judge_prompt.unlink()
+    with pytest.raises(InputError, match="`rspo fetch-prompt --scale paper`"):
+        scored(experiment)
+
+
+# --- any file of responses ------------------------------------------------------------------------
+
+
+def write_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def line(question: str, gold: Any, output: Any) -> dict[str, Any]:
+    return {"question": question, "gold": gold, "output": output}
+
+
+COLUMNS = ("question", "gold", "output")
+
+
+def test_lines_of_one_problem_are_its_samples(tmp_path: Path) -> None:
+    lines = [
+        line("a", "5", r"\boxed{5}"),
+        line("b", ["1", "one"], r"\boxed{one}"),
+        line("a", "5", "no"),
+        line("b", ["1", "one"], r"\boxed{2}"),
+        line("c", 42, r"\boxed{42}"),
+    ]
+    source = write_lines(tmp_path / "responses.jsonl", lines)
+    output = tmp_path / "scores" / "mine.parquet"
+    score_responses(source, output, "exact", *COLUMNS)
+    rows = read_table(output, SCORES)
+    a, b = rows[0]["problem_id"], rows[1]["problem_id"]
+    assert a != b
+    found = [(r["problem_id"], r["sample_index"], r["verdict"], r["reward"]) for r in rows]
+    assert found == [
+        (a, 0, "correct", 1.0),
+        (b, 0, "correct", 1.0),
+        (a, 1, "no answer", 0.0),
+        (b, 1, "incorrect", 0.0),
+        (rows[4]["problem_id"], 0, "correct", 1.0),
+    ]
+    score_responses(write_lines(source, lines[2:3]), output, "exact", *COLUMNS)
+    assert read_table(output, SCORES)[0]["problem_id"] == a  # the same text, the same id
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], r"responses\.jsonl: has no lines"),
+        (
+            [line("a", "5", "x"), {"question": "a", "response": "x"}],
+            r"responses\.jsonl, line 2: the column 'gold' is missing; has question, response",
+        ),
+        ([line("a", "5", None)], r"line 1: column 'output' is None; expected text"),
+        (
+            [line("a", True, "x")],
+            r"line 1: column 'gold' is True; expected text, number or list of them",
+        ),
+        ([line("a", float("nan"), "x")], r"line 1: column 'gold' is nan; expected text"),
+        ([line("a", [], "x")], r"line 1: column 'gold' is \[\]; expected text"),
+        (
+            [line("a", "5", "x"), line("a", "6", "x")],
+            r"line 2: the answer '6' differs from '5', given before for the same problem",
+        ),
+    ],
+)
+def test_bad_responses_are_refused(
+    tmp_path: Path, lines: list[dict[str, Any]], message: str
+) -> None:
+    source = write_lines(tmp_path / "responses.jsonl", lines)
+    output = tmp_path / "scores.parquet"
+    with pytest.raises(InputError, match=message):
+        score_responses(source, output, "exact", *COLUMNS)
+    assert not output.exists()
+
+
+def test_files_that_are_no_responses_are_refused(tmp_path: Path) -> None:
+    output = tmp_path / "scores.parquet"
+    with pytest.raises(InputError, match=r"nothing\.jsonl: no such file"):
+        score_responses(tmp_path / "nothing.jsonl", output)
+    cut = tmp_path / "cut.jsonl"
+    cut.write_text('{"problem": "a"')
+    with pytest.raises(InputError, match=r"cut\.jsonl, line 1: not JSON"):
+        score_responses(cut, output)

@@ -1,0 +1,138 @@
+"""A scoring run that is killed goes on where it was, and ends in the same file."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from rspo.core.errors import InputError
+from rspo.evaluation.journal import in_chunks
+from rspo.evaluation.score import ROWS_OF_A_CHUNK
+from tests.support import ROOT
+
+ROWS = 10_000
+
+
+def command(responses: Path, output: Path) -> list[str]:
+    files = ["--responses", str(responses), "--output", str(output)]
+    return [sys.executable, "-m", "rspo.cli", "score", *files]
+
+
+@pytest.fixture(scope="module")
+def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten thousand responses; every fifth needs the workers."""
+    path = tmp_path_factory.mktemp("responses") / "responses.jsonl"
+    rows = (
+        {
+            "problem": f"{row % 100}",
+            "answer": f"\\frac{{{row % 100}}}{{7}}",
+            "response": f"so \\boxed{{{row % 100} / 7}}" if row % 5 == 0 else "no idea",
+        }
+        for row in range(ROWS)
+    )
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(responses: Path) -> bytes:
+    output = responses.with_name("whole.parquet")
+    subprocess.run(command(responses, output), cwd=ROOT, check=True)
+    return output.read_bytes()
+
+
+@pytest.mark.parametrize("chunks", [1, 7])
+def test_a_killed_run_ends_in_the_same_file_and_repeats_one_chunk_at_most(
+    responses: Path, uninterrupted: bytes, tmp_path: Path, chunks: int
+) -> None:
+    output, kept = tmp_path / "scores.parquet", tmp_path / ".scores.journal"
+    process = subprocess.Popen(command(responses, output), cwd=ROOT)
+
+    def judged() -> list[str]:
+        """A line a chunk, behind the first."""
+        return kept.read_text().splitlines()[1:] if kept.exists() else []
+
+    end = time.monotonic() + 120
+    while len(judged()) < chunks and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = judged()
+    assert chunks <= len(before) < ROWS // ROWS_OF_A_CHUNK
+    assert not output.exists()
+
+    process = subprocess.Popen(command(responses, output), cwd=ROOT)
+    while len(judged()) <= len(before) and process.poll() is None:
+        time.sleep(0.02)
+    assert judged()[: len(before)] == before
+    assert process.wait() == 0
+    assert output.read_bytes() == uninterrupted
+    assert not kept.exists()
+
+
+# --- the journal ----------------------------------------------------------------------------------
+
+
+CHUNKS = [range(500), range(500, 1000), range(1000, 1200)]
+
+
+def run(path: Path, origin: str, fail_at: int | None = None) -> list[range]:
+    """Make 1,200 rows; the chunks that were made."""
+    made = []
+
+    def work(chunk: range) -> list[str]:
+        if len(made) == fail_at:
+            raise RuntimeError("the power goes")
+        made.append(chunk)
+        return [str(row) for row in chunk]
+
+    try:
+        with in_chunks(path, origin, CHUNKS, work) as rows:
+            assert rows == [str(row) for row in range(1200)]
+    except RuntimeError:
+        assert fail_at is not None
+    return made
+
+
+def test_chunks_cover_all_rows_and_the_journal_goes(tmp_path: Path) -> None:
+    assert run(tmp_path / "journal", "a") == CHUNKS
+    assert not (tmp_path / "journal").exists()
+
+
+def test_only_what_is_missing_is_made_again(tmp_path: Path) -> None:
+    run(tmp_path / "journal", "a", fail_at=2)
+    assert run(tmp_path / "journal", "a") == CHUNKS[2:]
+
+
+def test_a_cut_line_is_made_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    run(path, "a", fail_at=2)
+    os.truncate(path, path.stat().st_size - 5)
+    assert run(path, "a") == CHUNKS[1:]
+
+
+def test_a_journal_of_other_rows_is_not_gone_on_from(tmp_path: Path) -> None:
+    run(tmp_path / "journal", "a", fail_at=2)
+    assert len(run(tmp_path / "journal", "b")) == 3
+
+
+def test_what_fails_after_the_last_chunk_keeps_the_journal(tmp_path: Path) -> None:
+    """A full disk under the table, say: the rows are not lost."""
+    path = tmp_path / "journal"
+    made = in_chunks(path, "a", CHUNKS, lambda chunk: ["x"])
+    with pytest.raises(OSError, match="full"), made:
+        raise OSError("full")
+    with in_chunks(path, "a", CHUNKS, lambda chunk: []) as rows:
+        assert rows == ["x"] * 3
+
+
+def test_two_processes_do_not_make_the_same_table(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    made = in_chunks(path, "a", CHUNKS, lambda chunk: ["x"])
+    with made, pytest.raises(InputError, match=r"journal: process \d+ on \S+ makes this table"):
+        run(path, "a")

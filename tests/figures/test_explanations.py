@@ -1,0 +1,307 @@
+"""Formulas behind the explanatory figures, against enumeration of every outcome; and what
+`rspo gradients` estimates, against gradients taken one by one."""
+
+import itertools
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rspo.config.experiment import Experiment
+from rspo.config.schema import Gradients
+from rspo.core.errors import InputError
+from rspo.core.files import fingerprint
+from rspo.core.tables import GRADIENTS, read_table
+from rspo.datasets.generated import RULE_SHARES
+from rspo.evaluation.gradients import measured, moments, write_gradients
+from rspo.figures import bandit, estimator_variance, weight_by_difficulty
+from rspo.figures.binary_groups import SAME, blocks_of
+from rspo.figures.gradient_variance import ratio_of_means
+from rspo.objectives import OBJECTIVES, response_weights
+from rspo.policies.qwen2 import Qwen2, Shape, response_logits
+from rspo.policies.response_gradients import response_gradients
+from tests.support import ROOT, tiny_world
+
+# --- exact moments ------------------------------------------------------------------------------
+
+
+def outcomes(n: int) -> np.ndarray:
+    """Every way in which n responses can be right or wrong, (2^n, n)."""
+    return np.array(list(itertools.product((0.0, 1.0), repeat=n)))
+
+
+def chances(rewards: np.ndarray, p: float) -> np.ndarray:
+    return np.prod(np.where(rewards == 1, p, 1 - p), axis=1)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(("k", "n"), [(2, 4), (4, 8), (2, 8), (1, 4)])
+@pytest.mark.parametrize("p", [0.02, 0.3, 0.9])
+def test_mean_and_variance_of_a_logits_gradient_by_all_outcomes(
+    objective: str, k: int, n: int, p: float
+) -> None:
+    rewards = outcomes(n)
+    weights = response_weights(rewards, objective, k)
+    gradients = (weights * (rewards - p)).sum(axis=1)  # d log pi / d logit is R - p
+    chance = chances(rewards, p)
+    mean = chance @ gradients
+    variance = chance @ gradients**2 - mean**2
+    assert estimator_variance.moments(objective, k, n, p) == pytest.approx((mean, variance))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_drawn_weights_are_the_means_over_all_outcomes(objective: str) -> None:
+    n = weight_by_difficulty.N
+    rewards = outcomes(n)
+    rows = [row for row in weight_by_difficulty.numbers() if row["objective"] == objective]
+    for k in weight_by_difficulty.KS:
+        weights = response_weights(rewards, objective, k)
+        totals = [(weights * rewards).sum(axis=1), (weights * (1 - rewards)).sum(axis=1)]
+        for row in [row for row in rows if row["k"] == k][::8]:
+            chance = chances(rewards, float(row["p"]))
+            correct, wrong = (float(chance @ total) for total in totals)
+            assert row["correct_weight"] == pytest.approx(correct, abs=1e-12)
+            assert row["wrong_weight"] == pytest.approx(wrong, abs=1e-12)
+
+
+def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
+    """d Pass@k / dp = k (1-p)^(k-1), in rational arithmetic; policy gradient has 1."""
+    unbiased = {"rspo_pass_at_k", "rspo_max_at_k", "rspo_max_at_k_ranked", "hitchhiking"}
+    seen = set()
+    for row in weight_by_difficulty.numbers():
+        p, k = Fraction(str(row["p"])), int(row["k"])
+        if row["objective"] == "policy_gradient":
+            assert row["factor"] == pytest.approx(1)
+        if row["objective"] in unbiased:
+            assert row["factor"] == pytest.approx(float(k * (1 - p) ** (k - 1)), abs=1e-12)
+        assert row["update"] == pytest.approx(float(p * (1 - p)) * float(row["factor"]))
+        seen.add(row["objective"])
+    assert seen == set(OBJECTIVES)
+
+
+def test_objectives_that_share_a_line_are_the_same_on_binary_rewards() -> None:
+    for one, other in SAME.items():
+        for k, n in ((1, 4), (2, 8), (8, 16)):
+            a, b = blocks_of(one, k, n), blocks_of(other, k, n)
+            assert np.array_equal(a.correct, b.correct)
+            assert np.array_equal(a.wrong, b.wrong)
+
+
+# --- the bandit -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 4, 8])
+def test_no_small_change_of_the_bandits_optimum_improves_it(k: int) -> None:
+    """The objective is concave, so no better neighbour means no better policy."""
+    policy = bandit.optimum(k)
+    assert policy.sum() == pytest.approx(1, abs=1e-12)
+    assert policy.min() >= 0
+    best = bandit.pass_at_k(policy, k)
+    for source, target in itertools.permutations(range(len(policy)), 2):
+        moved = policy.copy()
+        step = min(1e-4, policy[source])
+        moved[source] -= step
+        moved[target] += step
+        assert bandit.pass_at_k(moved, k) <= best + 1e-15
+
+
+def test_the_bandits_pass_at_k_by_counting_draws() -> None:
+    policy, k = bandit.optimum(4), 3
+    value = 0.0
+    for strategy, share in enumerate(RULE_SHARES):
+        for draws in itertools.product(range(len(policy)), repeat=k):
+            value += share * np.prod(policy[list(draws)]) * (strategy in draws)
+    assert bandit.pass_at_k(policy, k) == pytest.approx(value)
+
+
+def test_the_bandits_known_values() -> None:
+    """Of the trial that the tiny scale grew from (docs/tiny.md)."""
+    assert bandit.pass_at_k(bandit.optimum(1), 8) == pytest.approx(0.360, abs=5e-4)
+    assert bandit.pass_at_k(bandit.optimum(8), 8) == pytest.approx(0.817, abs=5e-4)
+    uniform = np.full(8, 1 / 8)
+    for k, ratio in ((2, 1.57), (4, 3.71), (8, 14.9)):
+        rspo, baseline = (
+            bandit.signal_to_noise(name, k, 16, uniform)
+            for name in ("rspo_pass_at_k", "hitchhiking")
+        )
+        assert rspo / baseline == pytest.approx(ratio, rel=0.004)
+    by_n = [bandit.signal_to_noise("rspo_pass_at_k", 4, n, uniform) for n in (4, 8, 16, 32)]
+    assert by_n == pytest.approx([0.043, 0.088, 0.116, 0.129], abs=5e-4)
+
+
+@pytest.mark.parametrize("objective", ["policy_gradient", "hitchhiking", "rspo_pass_at_k", "grpo"])
+def test_the_bandits_signal_to_noise_by_all_draws(objective: str) -> None:
+    k, n, policy = 2, 4, np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.06, 0.04])
+    draws = np.array(list(itertools.product(range(8), repeat=n)))
+    chance = np.prod(policy[draws], axis=1)
+    scores = np.eye(8)[draws] - policy  # grad log q with respect to the logits
+    mean, square = np.zeros(8), 0.0
+    for strategy, share in enumerate(RULE_SHARES):
+        weights = response_weights((draws == strategy).astype(float), objective, k)
+        gradients = np.einsum("dn,dna->da", weights, scores)
+        mean += share * chance @ gradients
+        square += share * chance @ (gradients**2).sum(axis=1)
+    expected = mean @ mean / (square - mean @ mean)
+    assert bandit.signal_to_noise(objective, k, n, policy) == pytest.approx(expected)
+
+
+# --- gradients of responses -----------------------------------------------------------------------
+
+
+def small_model() -> Qwen2:
+    shape = Shape(
+        vocabulary=11,
+        hidden_size=16,
+        layers=2,
+        heads=2,
+        key_value_heads=2,
+        feed_forward=24,
+        context=16,
+    )
+    model = Qwen2(shape)
+    model.initialise(0.3, torch.Generator().manual_seed(3))
+    return model.double()
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_gradients_of_responses_are_those_taken_one_by_one(temperature: float) -> None:
+    model, generator = small_model(), torch.Generator().manual_seed(5)
+    prompt = torch.randint(11, (4,), generator=generator)
+    tokens = torch.randint(11, (70, 6), generator=generator)  # more than one chunk
+    lengths = torch.randint(1, 7, (70,), generator=generator)
+    mask = torch.arange(6) < lengths[:, None]
+    found = response_gradients(model, prompt, tokens, mask, temperature)
+    for row in range(len(tokens)):
+        length = int(lengths[row])
+        logits = response_logits(
+            model, prompt[None], torch.zeros(1, dtype=torch.long), tokens[row : row + 1, :length]
+        )[0]
+        log_probs = (logits / temperature).log_softmax(dim=-1)
+        total = log_probs[torch.arange(length), tokens[row, :length]].sum()
+        one = torch.autograd.grad(total, list(model.parameters()))
+        expected = torch.cat([part.flatten() for part in one])
+        assert torch.allclose(found[row], expected, atol=1e-10, rtol=1e-10)
+
+
+# --- their moments --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("objective", "k"), [("rspo_pass_at_k", 2), ("hitchhiking", 2), ("grpo", 1)]
+)
+def test_the_estimates_are_unbiased_by_all_draws(objective: str, k: int) -> None:
+    """A prompt with three possible responses, groups of two: every sample of six, exactly."""
+    scores = np.array([[1.0, 0.5], [-0.5, 2.0], [0.3, -1.0]])
+    right, chance = np.array([1.0, 0.0, 1.0]), np.array([0.2, 0.5, 0.3])
+    n, samples = 2, 4
+
+    def expectation(count: int, value) -> float:  # type: ignore[no-untyped-def]
+        draws = itertools.product(range(3), repeat=count)
+        return sum(np.prod(chance[list(draw)]) * value(list(draw)) for draw in draws)
+
+    def gradient(draw: list[int]) -> np.ndarray:
+        return response_weights(right[draw], objective, k) @ scores[draw]
+
+    mean = np.array([expectation(n, lambda draw, a=axis: gradient(draw)[a]) for axis in (0, 1)])
+    square = expectation(n, lambda draw: float(gradient(draw) @ gradient(draw)))
+    cuts = np.array([[[0, 1], [2, 3]], [[2, 0], [3, 1]]])
+
+    def estimate(draw: list[int], of: str) -> float:
+        products = torch.from_numpy(scores[draw] @ scores[draw].T)
+        return float(getattr(moments(products, right[draw], cuts, objective, k), of))
+
+    signal = expectation(samples, lambda draw: estimate(draw, "signal"))
+    variance = expectation(samples, lambda draw: estimate(draw, "variance"))
+    assert signal == pytest.approx(mean @ mean)
+    assert variance == pytest.approx(square - mean @ mean)
+
+
+def test_moments_by_the_groups_themselves() -> None:
+    draw = np.random.default_rng(1)
+    scores, rewards = draw.normal(size=(12, 5)), (draw.random(12) < 0.4).astype(float)
+    cuts = np.array([draw.permutation(12).reshape(3, 4) for _ in range(5)])
+    for objective, k in (("rspo_pass_at_k", 2), ("hitchhiking", 4), ("grpo", 1)):
+        found = moments(torch.from_numpy(scores @ scores.T), rewards, cuts, objective, k)
+        signals, variances = [], []
+        for cut in cuts:
+            groups = [
+                response_weights(rewards[group], objective, k) @ scores[group] for group in cut
+            ]
+            pairs = [float(a @ b) for a, b in itertools.permutations(groups, 2)]
+            signals.append(np.mean(pairs))
+            variances.append(np.var(groups, axis=0, ddof=1).sum())
+        assert found.signal == pytest.approx(np.mean(signals))
+        assert found.variance == pytest.approx(np.mean(variances))
+
+
+def test_the_interval_of_a_ratio_holds_the_truth_about_95_times_in_100() -> None:
+    draw, held = np.random.default_rng(4), 0
+    for _ in range(1000):
+        below = draw.gamma(3.0, size=60)
+        above = below * draw.gamma(4.0, 0.5, size=60)  # ratio of the means: 2
+        _, low, high = ratio_of_means(above.tolist(), below.tolist())
+        held += low <= 2 <= high
+    assert 910 <= held <= 970
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+SETTINGS = {"prompts": 5, "responses": 32, "n": 8, "k": [2, 4], "groupings": 2}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    from rspo.datasets.prepare import prepare
+    from rspo.training.pretraining import make_base_policy
+
+    experiment = tiny_world.load(tmp_path_factory.mktemp("gradients"), gradients=SETTINGS)
+    prepare(experiment, "train")
+    make_base_policy(experiment, "small")
+    return experiment
+
+
+def test_gradients_are_measured_for_every_objective_and_are_the_same_again(
+    world: Experiment,
+) -> None:
+    path = world.gradients("small--base")
+    write_gradients(world, "small--base")
+    rows, before = read_table(path, GRADIENTS), path.read_bytes()
+    pairs = list(measured(world.config.gradients))  # type: ignore[arg-type]
+    assert [(row["objective"], row["k"]) for row in rows] == pairs * 5
+    assert {objective for objective, _ in pairs} == set(OBJECTIVES)
+    assert {(row["n"], row["responses"]) for row in rows} == {(8, 32)}
+    assert all(np.isfinite([row["variance"], row["signal"]]).all() for row in rows)
+    write_gradients(world, "small--base")
+    assert path.read_bytes() == before
+    note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
+    assert note["settings_hash"] == fingerprint(world.settings("gradients"))
+
+
+def test_too_few_training_prompts_are_an_error(world: Experiment) -> None:
+    overrides = tiny_world.OVERRIDES | {"gradients": SETTINGS | {"prompts": 1000}}
+    experiment = Experiment.load("tiny", overrides, world.results.parent.parent)
+    with pytest.raises(InputError, match=r"gradients.prompts = 1000: .* has only 60 problems"):
+        write_gradients(experiment, "small--base")
+
+
+def test_a_scale_without_the_section_says_so(tmp_path: Path) -> None:
+    experiment = Experiment.load("paper", root=ROOT)
+    with pytest.raises(InputError, match=r"config/paper.yaml has no section gradients"):
+        write_gradients(experiment, "qwen2.5-math-1.5b--base")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"responses": 30}, "responses = 30 must be a multiple of n = 8, at least twice"),
+        ({"responses": 8}, "responses = 8 must be a multiple of n = 8, at least twice"),
+        ({"k": [3]}, "k = 3 must divide n = 8"),
+    ],
+)
+def test_settings_that_cannot_be_measured(change: dict[str, object], message: str) -> None:
+    values = SETTINGS | {"policies": ["small--base"], "seed": 0} | change
+    with pytest.raises(ValueError, match=message):
+        Gradients.model_validate(values)

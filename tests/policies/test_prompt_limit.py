@@ -1,0 +1,94 @@
+"""Prompts over the limit: left out of training, kept in benchmarks, counted and named in both."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.config.schema import Sampling
+from rspo.core.errors import InputError
+from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
+from rspo.evaluation.sample import sample_benchmark
+from rspo.policies.prompt_limit import response_tokens, too_long
+from rspo.training.local import train
+from rspo.training.pretraining import make_base_policy
+from tests.support import tiny_world
+
+LIMITS = Sampling(temperature=1.0, top_p=1.0, max_prompt_tokens=10, max_response_tokens=18)
+CELL = "small--policy-gradient--k1--n16--s0"
+LONG = "(12)+(34)-5=?"  # 13 tokens, one a character; the tiny scale's limit is 10
+
+
+def test_the_limit_itself_is_not_too_long() -> None:
+    assert too_long([[0] * 9, [0] * 10, [0] * 11, [0] * 40], LIMITS) == [2, 3]
+
+
+@pytest.mark.parametrize(("prompt", "response"), [(1, 18), (10, 18), (11, 17), (27, 1)])
+def test_a_long_prompt_takes_its_tokens_from_the_response(prompt: int, response: int) -> None:
+    assert response_tokens(prompt, LIMITS) == response
+
+
+def test_a_prompt_that_leaves_no_response_is_refused() -> None:
+    with pytest.raises(InputError, match=r"28 tokens leaves none .* fewer than .* = 28"):
+        response_tokens(28, LIMITS)
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    """A small world with a base policy, and problems of which the second one is too long."""
+    experiment = tiny_world.load(tmp_path)
+    make_base_policy(experiment, "small")
+    for name in ("train", "linear"):
+        problems = [problem(name, row, LONG if row == 1 else f"{row}+1=?") for row in range(40)]
+        write_table(experiment.problems(name), PROBLEMS, problems)
+    return experiment
+
+
+def problem(name: str, row: int, text: str) -> dict[str, Any]:
+    return {
+        "id": f"{name}/{row}",
+        "benchmark": name,
+        "prompt": [{"role": "user", "content": text}],
+        "answers": ["1"],
+        "source": "test",
+        "revision": "1",
+        "row": row,
+    }
+
+
+def notes(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.with_name(path.name + ".provenance.json").read_text())[
+        "notes"
+    ]
+    return found
+
+
+def test_training_leaves_them_out_and_says_which(
+    experiment: Experiment, caplog: pytest.LogCaptureFixture
+) -> None:
+    train(experiment, CELL)
+    assert "1 prompts of more than sampling.max_prompt_tokens = 10 tokens" in caplog.text
+    assert "left out of training: train/1" in caplog.text
+    for path in (experiment.policy(CELL), experiment.training_log(CELL)):
+        assert notes(path) == {"prompts_too_long": ["train/1"]}
+
+
+def test_a_benchmark_keeps_them_with_shorter_responses(
+    experiment: Experiment, caplog: pytest.LogCaptureFixture
+) -> None:
+    sample_benchmark(experiment, "small--base", "linear")
+    path = experiment.samples("small--base", "linear", 0)
+    rows = read_table(path, SAMPLES)
+    n = experiment.config.evaluation.samples
+    assert [row["problem_id"] for row in rows] == [
+        f"linear/{p}" for p in range(40) for _ in range(n)
+    ]
+    longest = {row["problem_id"]: 0 for row in rows}
+    for row in rows:
+        longest[row["problem_id"]] = max(longest[row["problem_id"]], row["tokens"])
+    assert longest.pop("linear/1") <= 10 + 18 - len(LONG)
+    assert max(longest.values()) > 10 + 18 - len(LONG)
+    assert "kept whole, with shorter responses: linear/1" in caplog.text
+    assert notes(path) == {"prompts_too_long": ["linear/1"]}

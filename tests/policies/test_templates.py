@@ -1,0 +1,113 @@
+"""One template, one text: in our tokenizer, in transformers, and as published."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.policies.templates import TEMPLATES, set_template
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.training.pretraining import make_base_policy
+from tests.support import hub_model, paper_scale
+
+MODEL = "qwen2.5-math-1.5b"
+# Quotes, braces, backslashes and what Jinja or HTML would read as their own.
+QUESTION = "Let $\\frac{a}{b} = {{ 7*7 }} {% raw %} < \"x\" & 'é' \\n\n\nWhat is $a$? "
+
+# As published (arXiv 2503.20783), Q standing for the question.
+PUBLISHED = {
+    "qwen_math": r"""<|im_start|>system
+Please reason step by step, and put your final answer within \boxed{}.<|im_end|>
+<|im_start|>user
+Q<|im_end|>
+<|im_start|>assistant
+""",
+    "r1": (
+        "A conversation between User and Assistant. The User asks a question, and the Assistant"
+        " solves it. The Assistant first thinks about the reasoning process in the mind and then"
+        " provides the User with the answer. The reasoning process is enclosed within <think>"
+        " </think> and answer is enclosed within <answer> </answer> tags, respectively, i.e.,"
+        " <think> reasoning process here </think> <answer> answer here </answer>."
+        "\nUser: Q\nAssistant: <think>"
+    ),
+    "none": "Q",
+}
+
+
+def chat(question: str) -> list[dict[str, str]]:
+    return [{"role": "user", "content": question}]
+
+
+@pytest.fixture
+def base_policy(tmp_path: Path) -> Any:
+    """The folder of the paper scale's base policy, made under a template (or the default one)."""
+    mirror = tmp_path / "mirror"
+    hub_model.write(mirror / "Qwen" / "Qwen2.5-Math-1.5B", hub_model.ANSWER)
+
+    def make(template: str | None = None) -> Path:
+        hub = {"template": template} if template else {}
+        experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
+        make_base_policy(experiment, MODEL, mirror)
+        return experiment.policy(f"{MODEL}--base")
+
+    return make
+
+
+def test_the_registry_has_the_published_templates() -> None:
+    assert {name: template.text("Q") for name, template in TEMPLATES.items()} == PUBLISHED
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_base_policy_is_asked_alike_by_us_and_by_transformers(
+    base_policy: Any, name: str
+) -> None:
+    folder = base_policy(name)
+    theirs = AutoTokenizer.from_pretrained(folder)
+    text = theirs.apply_chat_template(chat(QUESTION), tokenize=False, add_generation_prompt=True)
+    assert text == PUBLISHED[name].replace("Q", QUESTION, 1)
+    ids = theirs.apply_chat_template(
+        chat(QUESTION), tokenize=True, add_generation_prompt=True, return_dict=False
+    )
+    assert ChatTokenizer(folder).prompts([chat(QUESTION)]) == [ids]
+
+
+def test_the_default_is_the_one_of_qwen_math(base_policy: Any) -> None:
+    theirs = AutoTokenizer.from_pretrained(base_policy())
+    text = theirs.apply_chat_template(chat("1+1?"), tokenize=False, add_generation_prompt=True)
+    assert text == PUBLISHED["qwen_math"].replace("Q", "1+1?")
+
+
+def test_saving_a_trained_policy_keeps_its_template(base_policy: Any, tmp_path: Path) -> None:
+    """Trainers save a tokenizer anew, with its template in a file of its own."""
+    base, trained = base_policy("r1"), tmp_path / "trained"
+    AutoTokenizer.from_pretrained(base).save_pretrained(trained)
+    theirs = AutoTokenizer.from_pretrained(trained)
+    text = theirs.apply_chat_template(chat("1+1?"), tokenize=False, add_generation_prompt=True)
+    assert text == PUBLISHED["r1"].replace("Q", "1+1?")
+    assert (trained / "chat_template.jinja").is_file()
+    ours = ChatTokenizer(trained).prompts([chat("1+1?")])
+    assert ours == ChatTokenizer(base).prompts([chat("1+1?")])
+
+
+def test_another_template_makes_another_base_policy(tmp_path: Path) -> None:
+    hashes = {
+        paper_scale.load(tmp_path, models={MODEL: {"hub": {"template": name}}}).settings_hash(
+            "pretrain", MODEL
+        )
+        for name in TEMPLATES
+    }
+    assert len(hashes) == len(TEMPLATES)
+
+
+def test_an_unknown_template_is_refused_with_the_names_there_are() -> None:
+    models = {MODEL: {"hub": {"template": "qwen"}}}
+    with pytest.raises(InputError, match=r"template = 'qwen' .*allowed: qwen_math, r1, none"):
+        Experiment.load("paper", {"models": models}, root=paper_scale.ROOT)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no readable tokenizer"):
+        set_template(tmp_path, TEMPLATES["none"])

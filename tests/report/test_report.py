@@ -1,0 +1,484 @@
+"""The report: everything behind it is on it, it is safe and sound, and the same for the same files.
+
+`test_report_browser.py` looks at it as a reader does.
+"""
+
+import base64
+import contextlib
+import csv
+import io
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from PIL import Image
+
+from rspo.cli import main
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, Table, read_table, write_table
+from rspo.core.trace import history
+from rspo.figures import FIGURES, available
+from rspo.figures.captions import full_caption
+from rspo.report import inputs, report_path, table_path, write_report
+from rspo.report.errata import ERRATA, errata
+from rspo.report.headlines import headlines
+from rspo.report.main_table import number
+from rspo.report.text import visible
+from tests.support import planted, small_paper
+
+ERRATA_TESTS = Path(__file__).parents[1] / "objectives" / "test_errata.py"
+
+
+class Tree(HTMLParser):
+    """What the tests ask about a page: its sections' texts, its tables, its elements."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.sections: dict[str, str] = {}
+        self.tables: dict[str, list[list[str]]] = {}
+        self._section = ""
+        self._place: list[str] = []
+        self._caption = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag == "section":
+            self._section = dict(attrs)["id"] or ""
+            self.sections[self._section] = ""
+        elif tag == "caption":
+            self._place, self._caption = ["caption"], ""
+        elif tag == "tr" and self._place:
+            self.tables[self._caption].append([])
+        elif tag in ("td", "th") and self._place:
+            self.tables[self._caption][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "caption":
+            self._place = ["cells"]
+            self.tables[self._caption] = []
+        elif tag == "table":
+            self._place = []
+
+    def handle_data(self, data: str) -> None:
+        if self._section:
+            self.sections[self._section] += data
+        if self._place == ["caption"]:
+            self._caption += data
+        elif self._place and self.tables[self._caption] and self.tables[self._caption][-1]:
+            self.tables[self._caption][-1][-1] += data.removesuffix("\n")
+
+
+@pytest.fixture(scope="module")
+def once(small_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a report, for the tests that change nothing."""
+    root = tmp_path_factory.mktemp("report") / "project"
+    shutil.copytree(small_results, root)
+    with contextlib.chdir(root):
+        write_report(small_paper.load())
+    return root
+
+
+@pytest.fixture
+def made(once: Path) -> Iterator[Experiment]:
+    with contextlib.chdir(once):
+        yield small_paper.load()
+
+
+@pytest.fixture
+def tree(made: Experiment) -> Tree:
+    return Tree(report_path(made).read_text())
+
+
+@pytest.fixture
+def project(small_results: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of a small paper, and the current folder."""
+    root = tmp_path / "project"
+    shutil.copytree(small_results, root)
+    with contextlib.chdir(root):
+        yield root
+
+
+@pytest.fixture
+def experiment(project: Path) -> Experiment:
+    return small_paper.load()
+
+
+def page_of(experiment: Experiment) -> str:
+    write_report(experiment)
+    return report_path(experiment).read_text()
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def without_hosts_and_times(page: str) -> str:
+    """The page but its sections "cost" and "provenance"."""
+    for section in ("cost", "provenance"):
+        page, found = re.subn(rf'<section id="{section}">.*?</section>', "", page, flags=re.DOTALL)
+        assert found == 1
+    return page
+
+
+def test_every_section_is_there(tree: Tree) -> None:
+    sections = tree.sections
+    assert list(sections) == [
+        *("summary", "claims", "figures", "training", "tables", "samples"),
+        *("errata", "config", "cost", "provenance"),
+    ]
+    assert all(len(text.split()) > 10 for text in sections.values())
+
+
+def test_every_figure_is_there_with_its_caption_and_every_number(
+    made: Experiment, tree: Tree
+) -> None:
+    for name in available(made):
+        assert full_caption(made, FIGURES[name]) in tree.sections["figures"]
+        png, numbers = (
+            path for path in FIGURES[name].outputs(made) if path.suffix in (".png", ".csv")
+        )
+        assert png.suffix == ".png"
+        rows = rows_of(numbers)
+        shown = tree.tables[f"Every number of {name}"]
+        assert shown[0] == list(rows[0])
+        assert shown[1:] == [[number(value) for value in row.values()] for row in rows]
+    pictures = [attributes["src"] or "" for tag, attributes in tree.elements if tag == "img"]
+    assert len(pictures) == len(available(made)) + 1  # and the training of one comparison
+    assert all(source.startswith("data:image/png;base64,") for source in pictures)
+
+
+def test_training_curves_are_the_logs_numbers(made: Experiment, tree: Tree) -> None:
+    head, *rows = tree.tables["Training of main, Small (0.1M), step by step"]
+    assert head == ["method", "step", "reward", "entropy", *(f"pass_at_{k}" for k in (1, 2, 4, 8))]
+    cell = "small--rspo-pass--k4--n8--s0"
+    log = [json.loads(line) for line in made.training_log(cell).open()]
+    assert [row[1:] for row in rows if row[0] == "RSPO k=4"] == [
+        [number(entry[key]) for key in head[1:]] for entry in log
+    ]
+    assert len(rows) == len(made.cells) * made.config.training.steps
+
+
+def test_training_curves_say_where_the_prompts_come_again(experiment: Experiment) -> None:
+    """60 prompts, 10 a step, 6 steps: one pass; with 45 of them the fifth step is the second."""
+    again = "A pass over the training prompts is 4 steps: a jump at step 5 is the second pass"
+    assert "A pass over" not in Tree(page_of(experiment)).sections["training"]
+    prompts = experiment.problems("train")
+    write_table(prompts, PROBLEMS, read_table(prompts, PROBLEMS)[:45])
+    assert again in Tree(page_of(experiment)).sections["training"]
+
+
+def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
+    text = tree.sections["summary"]
+    judged = sum(
+        len(read_table(made.scores(policy, benchmark, 0), SCORES))
+        for policy in made.policies
+        for benchmark in made.benchmarks_of("standard")
+    )
+    assert f"{judged:,}, of {len(made.policies)} policies" in text
+    said = " ".join(text.split())
+    assert "Of 4 claims 1 is supported, 1 is contradicted, 1 is not resolved" in said
+    assert "With one training seed a verdict is about the policies that were trained" in said
+
+
+def test_the_headlines_name_the_best_method_at_each_k(made: Experiment, tree: Tree) -> None:
+    text = tree.sections["summary"]
+    curves = [
+        row
+        for row in rows_of(table_path(made, "curves"))
+        if row["benchmark"] == "pooled" and row["metric"] == "pass_at_k"
+    ]
+    for k in made.config.evaluation.k:
+        best = max(float(row["estimate"]) for row in curves if int(row["k"]) == k)
+        (line,) = re.findall(rf"Pass@{k}: .* is highest, with (\S+) %", text)
+        assert float(line) == pytest.approx(100 * best, abs=0.051)
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_the_lead_is_resolved_only_where_a_claim_says_so(experiment: Experiment) -> None:
+    figure = rows_of(FIGURES["fig_main"].outputs(experiment)[2])
+    path = table_path(experiment, "claim_comparisons")
+    row = rows_of(path)[0] | {"claim": "C3b"}
+    tests, leads = [], {}
+    for k, outcome in (("1", "for"), ("2", "open")):
+        pooled = [row for row in figure if (row["benchmark"], row["k"]) == ("pooled", k)]
+        first, second = sorted(pooled, key=lambda row: -float(row["estimate"]))[:2]
+        leads[k] = float(first["estimate"]) - float(second["estimate"]), second["method"]
+        pair = f"{second['method']} - {first['method']}"
+        tests.append(row | {"k": k, "comparison": pair, "outcome": outcome})
+    elsewhere = {"cells": "medium--base"}, {"margin": "0.02"}, {"benchmark": "linear"}
+    others = [tests[1] | change | {"outcome": "for"} for change in elsewhere]
+    write_rows(path, [*others, *tests])
+    best = headlines(experiment).best
+    for sentence, k, said in zip(best, "12", ("significant", "not resolved"), strict=False):
+        lead, second_method = leads[k]
+        assert sentence.endswith(f" %, {lead:.1f} points above {second_method}: {said} (C3b).")
+    assert best[2].endswith(": no claim rests on this difference.")
+
+
+def test_the_headlines_write_rewards_as_rewards(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path, grid_only="max_at_k")
+    row = {"benchmark": "pooled", "k": 2, "low": 0.25, "high": 0.5, "problems": 9}
+    estimates = {"PG": 0.3125, "RSPO k=2": 0.375}
+    figure = [row | {"method": name, "estimate": value} for name, value in estimates.items()]
+    write_rows(FIGURES["fig_max_at_k"].outputs(experiment)[2], figure)
+    curve = {"cell": "x", "benchmark": "linear", "problems": 9, "samples": 4}
+    write_rows(table_path(experiment, "curves"), [curve])
+    columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
+    write_rows(
+        table_path(experiment, "claim_comparisons"), [dict.fromkeys((*columns, "cells"), "")]
+    )
+    found = headlines(experiment)
+    said = "Max@2: RSPO k=2 is highest, with 0.375, 0.062 above PG"
+    assert found.best == [f"{said}: no claim rests on this difference."]
+    assert found.table.rows[0] == ["PG", "0.312 (0.250 to 0.500)"]
+    assert "in units of reward" in found.table.caption
+
+
+def test_the_summarys_intervals_say_that_they_leave_training_out(tree: Tree) -> None:
+    (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
+    assert "over resampled problems alone" in caption
+
+
+def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:
+    (caption,) = (caption for caption in tree.tables if caption.startswith("Every claim"))
+    rows = tree.tables[caption][1:]
+    assert [row[1] for row in rows] == [
+        *("supported", "contradicted", "not resolved at this size", "not tested"),
+    ]
+    assert rows[0][3:] == ["1", "0.123", "0.1 to 0.15", "0.001"]
+    assert "not tested: this scale has no such cells" in tree.sections["claims"]
+    assert len(tree.tables["The comparisons behind C1"]) == 1 + 3
+
+
+def test_cost_is_summed_over_steps(tree: Tree) -> None:
+    (caption,) = (caption for caption in tree.tables if caption.startswith("Time by policy, "))
+    assert tree.tables[caption][1] == ["small--base", "2:02:03", "0:01:59", "0:00:00"]
+    assert tree.tables[caption][-1] == ["all", "10:10:15", "0:09:54", "0:00:00"]
+
+
+def test_the_config_is_there_as_it_was_run(made: Experiment, tree: Tree) -> None:
+    config = yaml.safe_load(tree.sections["config"].partition("key.")[2])
+    assert config == made.config.model_dump(mode="json", exclude_none=True)
+    assert config["training"]["steps"] == 6
+
+
+def test_provenance_lists_every_file_behind_the_page(made: Experiment, tree: Tree) -> None:
+    behind = history([report_path(made)])
+    listed = {row[0] for row in tree.tables["Every file behind this page"][1:]}
+    assert listed == {str(path) for path in behind} - {str(report_path(made))}
+    for policy in made.policies:
+        assert str(made.policy(policy)) in listed
+    sources = {row[0] for row in tree.tables["Where the data come from"][1:]}
+    assert "generated/linear/test @ 1" in sources
+    assert "broken" not in tree.sections["provenance"]
+
+
+def test_a_broken_history_is_said(experiment: Experiment) -> None:
+    small_paper.make_scores(
+        small_paper.load({"length_discount": 0.25}), "small--rspo-pass--k2--n8--s0"
+    )
+    text = Tree(page_of(experiment)).sections["provenance"]
+    assert "The history of this page is broken" in text
+    assert "was made from another" in text
+
+
+# --- errata ---------------------------------------------------------------------------------------
+
+
+def test_every_erratum_has_its_tests_and_every_such_test_its_erratum(tree: Tree) -> None:
+    named = [name for erratum in errata() for name in erratum.tests]
+    there = re.findall(r"^def (test_\w+)\(", ERRATA_TESTS.read_text(), flags=re.MULTILINE)
+    assert sorted(named) == sorted(there)
+    text = tree.sections["errata"]
+    for erratum in errata():
+        assert erratum.title in text
+        assert erratum.text in text
+    assert len(errata()) == len(re.findall(r"^\d+\. ", ERRATA.read_text(), flags=re.MULTILINE)) == 7
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+CELL = "small--rspo-pass--k2--n8--s0"  # the one whose responses are shown
+HOSTILE = (
+    "</pre><script>alert('x')</script><img src=http://evil/ onerror=alert(1)>\x1b[31m\u202etxt"
+)
+
+
+def rewrite(path: Path, table: Table, change: Callable[[int, dict[str, object]], None]) -> None:
+    rows = read_table(path, table)
+    for place, row in enumerate(rows):
+        change(place, row)
+    write_table(path, table, rows)
+
+
+def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
+    experiment: Experiment,
+) -> None:
+    def judge(place: int, row: dict[str, object]) -> None:
+        row["correct"] = place == 9
+
+    def write(place: int, row: dict[str, object]) -> None:
+        row["text"], row["tokens"] = f"answer {place}.", 17 if place == 5 else 3
+
+    rewrite(experiment.scores(CELL, "linear", 0), SCORES, judge)
+    rewrite(experiment.samples(CELL, "linear", 0), SAMPLES, write)
+    text = Tree(page_of(experiment)).sections["samples"]
+    linear = text[text.index(f"linear, by {CELL}") : text.index(f"multiply, by {CELL}")]
+    assert re.findall(r"answer (\d+)\.", linear) == ["9", "0", "5"]
+    # Eight samples a problem: number 9 is the second problem's second one.
+    assert "number 1, counted from 0" in linear
+    assert "1 of 8 samples are right" in linear
+    assert "17 tokens" in linear
+
+
+def test_a_kind_of_response_that_there_is_none_of_is_said(experiment: Experiment) -> None:
+    rewrite(experiment.scores(CELL, "linear", 0), SCORES, lambda _, row: row.update(correct=False))
+    text = Tree(page_of(experiment)).sections["samples"]
+    assert "No response is right." in text[: text.index("multiply, by")]
+
+
+def test_what_a_model_wrote_stays_text(experiment: Experiment) -> None:
+    rewrite(experiment.samples(CELL, "linear", 0), SAMPLES, lambda _, row: row.update(text=HOSTILE))
+    page = page_of(experiment)
+    tree = Tree(page)
+    assert "script" not in {tag for tag, _ in tree.elements}
+    assert not any(
+        name.startswith("on") or "evil" in (value or "")
+        for _, attributes in tree.elements
+        for name, value in attributes.items()
+    )
+    assert "</pre><script>alert('x')</script>" in tree.sections["samples"]
+    assert "\u241b[31m\u27e8U+202E\u27e9txt" in tree.sections["samples"]
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", page)
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("two\nlines", "two\nlines"),
+        ("a\tb\rc\0", "a\u2409b\u240dc\u2400"),
+        ("\x7f\x9f", "\u27e8U+007F\u27e9\u27e8U+009F\u27e9"),
+        ("a\u200bb\ufeff", "a\u27e8U+200B\u27e9b\u27e8U+FEFF\u27e9"),
+        ("\u2028\u2066\U000e0041", "\u27e8U+2028\u27e9\u27e8U+2066\u27e9\u27e8U+E0041\u27e9"),
+        ("x\u00b2 \u2264 \u4e2d \U0001f600", "x\u00b2 \u2264 \u4e2d \U0001f600"),
+    ],
+)
+def test_what_shows_nothing_is_spelled_out(written: str, shown: str) -> None:
+    assert visible(written) == shown
+
+
+# --- same files, same page ------------------------------------------------------------------------
+
+
+def test_the_same_files_give_the_same_page(experiment: Experiment) -> None:
+    assert page_of(experiment) == page_of(experiment)
+
+
+def test_hosts_and_times_stand_in_two_sections_alone(experiment: Experiment) -> None:
+    before = page_of(experiment)
+    for place in Path("results").rglob("*.provenance.json"):
+        note = json.loads(place.read_text())
+        note |= {"host": "elsewhere", "written": "2000-01-01T00:00:00Z", "wall_seconds": 1e6}
+        note |= {"git_commit": "0" * 40, "command": ["rspo", "other"], "packages": {}}
+        place.write_text(json.dumps(note))
+    after = page_of(experiment)
+    assert before != after
+    assert without_hosts_and_times(before) == without_hosts_and_times(after)
+
+
+def test_training_seconds_are_not_on_the_page(experiment: Experiment) -> None:
+    before = page_of(experiment)
+    for cell in experiment.cells:
+        log = [json.loads(line) for line in experiment.training_log(cell).open()]
+        for entry in log:
+            entry |= {"seconds": {"sample": 77.7}, "tokens_per_second": 1}
+        experiment.training_log(cell).write_text("".join(json.dumps(e) + "\n" for e in log))
+    assert without_hosts_and_times(page_of(experiment)) == without_hosts_and_times(before)
+
+
+# --- what can be missing --------------------------------------------------------------------------
+
+
+def test_a_half_finished_run_names_all_that_is_missing_and_writes_nothing(
+    experiment: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = [experiment.scores(CELL, "linear", 0), table_path(experiment, "claims")]
+    for path in lost:
+        path.unlink()
+    with pytest.raises(InputError) as caught:
+        write_report(experiment)
+    message = str(caught.value)
+    assert "needs 2 files that are not there" in message
+    assert "snakemake reports/report.html" in message
+    assert all(str(path) in message for path in lost)
+    assert not report_path(experiment).exists()
+    assert main(["report"]) == 2
+    assert "files that are not there" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("claims", "claim,title\nC1,t\n", "the column 'hypothesis' is missing"),
+        ("claims", "", "the column 'claim' is missing"),
+        ("cost", "policy,step,wall_seconds,cpu_seconds,gpu_seconds,host\n", "has no rows"),
+        ("curves", b"\xff\xfe", "not a CSV table"),
+    ],
+)
+def test_a_bad_table_is_named(
+    experiment: Experiment, name: str, content: str | bytes, message: str
+) -> None:
+    path = table_path(experiment, name)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(InputError, match=message) as caught:
+        write_report(experiment)
+    assert str(path) in str(caught.value)
+    assert not report_path(experiment).exists()
+
+
+def test_a_training_log_that_ends_early_is_named(experiment: Experiment) -> None:
+    log = experiment.training_log(CELL)
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(InputError, match=f"{log}: has 5 rows, expected one for each step 1 to 6"):
+        write_report(experiment)
+
+
+def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
+    scores = experiment.scores(CELL, "linear", 0)
+    write_table(scores, SCORES, read_table(scores, SCORES)[:-1])
+    with pytest.raises(InputError, match="not the scores of the samples beside it"):
+        write_report(experiment)
+
+
+def test_its_inputs_are_files_of_the_dag(made: Experiment) -> None:
+    for path in inputs(made):
+        assert path.is_file(), path
+        assert path.is_relative_to(made.results)
+
+
+def test_pictures_are_as_wide_as_on_paper_at_least(tree: Tree) -> None:
+    """So that 7 pt print stays readable: on a phone they scroll in a box of their own."""
+    for tag, attributes in tree.elements:
+        if tag == "img":
+            content = base64.b64decode((attributes["src"] or "").partition(",")[2])
+            with Image.open(io.BytesIO(content)) as image:
+                inches = image.width / round(image.info["dpi"][0])
+            (least,) = re.findall(r"min-width: min\((\d+)px", attributes["style"] or "")
+            assert int(least) == pytest.approx(96 * inches, abs=2)

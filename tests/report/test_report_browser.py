@@ -1,0 +1,146 @@
+"""The report as a reader sees it: in headless Chromium, at a desk and on a phone.
+
+Without Chromium these tests are skipped on a user's machine and fail in CI (.ci/run installs it).
+"""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rspo.report import report_path, write_report
+from tests.support import browser, small_paper
+
+WIDTHS = {"desk": 1400, "phone": 390}
+
+# Text whose contrast to what lies behind it is below 4.5 : 1 (WCAG 2, level AA), or 3 : 1 if large.
+FAINT_TEXT = """
+(() => {
+  const channel = value => value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  const parts = text => text.match(/[\\d.]+/g).map(Number);
+  const light = text => {
+    const [red, green, blue] = parts(text).map(value => channel(value / 255));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const behind = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (parts(colour)[3] !== 0) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const written = element => [...element.childNodes].some(
+    node => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
+  return [...document.body.querySelectorAll("*")].filter(written).map(element => {
+    const look = getComputedStyle(element), size = parseFloat(look.fontSize);
+    const [low, high] = [light(look.color), light(behind(element))].sort((a, b) => a - b);
+    const enough = size >= 24 || (size >= 18.66 && look.fontWeight >= 700) ? 3 : 4.5;
+    return (high + 0.05) / (low + 0.05) < enough ? element.outerHTML.slice(0, 80) : "";
+  }).filter(Boolean);
+})()
+"""
+
+# What sticks out of the window although no box around it scrolls.
+STICKING_OUT = """
+[...document.body.querySelectorAll("*")].filter(element => {
+  if (element.getBoundingClientRect().right <= window.innerWidth + 1) return false;
+  for (let e = element.parentElement; e !== document.body; e = e.parentElement)
+    if (getComputedStyle(e).overflowX !== "visible") return false;
+  return true;
+}).map(element => element.outerHTML.slice(0, 80))
+"""
+
+
+@pytest.fixture(scope="module")
+def report(small_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("report") / "project"
+    shutil.copytree(small_results, root)
+    with contextlib.chdir(root):
+        experiment = small_paper.load()
+        write_report(experiment)
+        # Alone in a folder: what it needs is in it.
+        alone = tmp_path_factory.mktemp("alone") / "report.html"
+        return Path(shutil.copy(report_path(experiment), alone))
+
+
+@pytest.fixture(scope="module")
+def browser_page() -> Iterator[browser.Page]:
+    if not browser.CHROMIUM:
+        message = "chromium is not here: nobody looked at the report"
+        if os.environ.get("CI"):
+            pytest.fail(message)
+        pytest.skip(message)
+    with browser.open_page() as page:
+        yield page
+
+
+@pytest.fixture(params=WIDTHS)
+def page(request: pytest.FixtureRequest, browser_page: browser.Page, report: Path) -> browser.Page:
+    browser_page.complaints.clear()
+    browser_page.open(report, WIDTHS[request.param])
+    return browser_page
+
+
+def test_the_console_is_silent_and_nobody_is_asked_for_anything(page: browser.Page) -> None:
+    assert page.complaints == []
+    assert page.evaluate("document.scripts.length") == 0
+
+
+def test_every_picture_is_there(page: browser.Page) -> None:
+    assert page.evaluate("document.images.length") > 5
+    missing = "[...document.images].filter(i => !(i.complete && i.naturalWidth)).map(i => i.alt)"
+    assert page.evaluate(missing) == []
+
+
+def test_the_page_is_no_wider_than_the_window(page: browser.Page) -> None:
+    for opened in (False, True):
+        value = str(opened).lower()
+        page.evaluate(f"document.querySelectorAll('details').forEach(d => d.open = {value})")
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert page.evaluate(STICKING_OUT) == []
+
+
+def test_the_window_is_as_wide_as_the_device(browser_page: browser.Page, report: Path) -> None:
+    """A browser on a phone widens the window to what sticks out, and shrinks all."""
+    browser_page.open(report, 390)
+    assert browser_page.evaluate("window.innerWidth") == 390
+
+
+def test_text_is_dark_on_light_and_not_small(page: browser.Page) -> None:
+    assert page.evaluate(FAINT_TEXT) == []
+    size = "parseFloat(getComputedStyle(element).fontSize)"
+    sizes = page.evaluate(f"[...document.querySelectorAll('body *')].map(element => {size})")
+    assert min(sizes) >= 12
+
+
+def test_a_screen_reader_finds_its_way(page: browser.Page) -> None:
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.evaluate("document.title")
+    assert page.evaluate("[...document.images].filter(i => !i.alt.trim()).length") == 0
+    bare = "[...document.querySelectorAll('table')].filter(t => !t.caption?.textContent.trim())"
+    assert page.evaluate(f"{bare}.length") == 0
+    assert page.evaluate("document.querySelectorAll('th:not([scope])').length") == 0
+    levels = page.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(h => +h.tagName[1])")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+    names = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
+    assert len(names) == len(set(names))
+    links = page.evaluate("[...document.links].map(a => a.getAttribute('href'))")
+    assert all(link.startswith("#") and link[1:] in names for link in links)
+    # What scrolls can be reached without a mouse.
+    boxes = (
+        "[...document.querySelectorAll('.scroll')].filter(e => e.tabIndex !== 0 || !e.ariaLabel)"
+    )
+    assert page.evaluate(f"{boxes}.length") == 0
+
+
+def test_every_number_opens(page: browser.Page) -> None:
+    """Tables that are folded away show when they are opened."""
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    hidden = "[...document.querySelectorAll('details table')].filter(t => !t.offsetHeight).length"
+    assert page.evaluate(hidden) == 0

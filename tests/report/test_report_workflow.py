@@ -1,0 +1,116 @@
+"""What is lost is made again with what depends on it, nothing else, and the report is the same."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, tiny_world
+
+CELL = "results/tiny/cells/small--rspo-pass--k2--n8--s0"
+PROGRAMS = Path(sys.executable).parent  # of the environment that runs the tests
+SMALL = [f"{key}={json.dumps(value)}" for key, value in tiny_world.OVERRIDES.items()]
+
+
+def snakemake(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [PROGRAMS / "snakemake", *arguments, "--config", *SMALL],
+        cwd=folder,
+        env=os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def planned(folder: Path) -> dict[str, int]:
+    """Number of jobs of each rule that `snakemake all` would run."""
+    text = snakemake(folder, "-n", "all")
+    found = re.findall(r"^(\w+) +(\d+)$", text, flags=re.MULTILINE)
+    return {rule: int(count) for rule, count in found}
+
+
+def page(folder: Path) -> str:
+    """The published report without its sections of hosts and times."""
+    text = (folder / "reports" / "report.html").read_text()
+    for section in ("cost", "provenance"):
+        text, found = re.subn(rf'<section id="{section}">.*?</section>', "", text, flags=re.DOTALL)
+        assert found == 1
+    return text
+
+
+@pytest.fixture(scope="module")
+def project(small_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small paper's results, from which Snakemake made tables and report."""
+    root = tmp_path_factory.mktemp("report") / "project"
+    shutil.copytree(small_results, root)
+    for name in ("workflow", "profiles", "envs"):
+        shutil.copytree(ROOT / name, root / name)
+    shutil.copy(ROOT / "Snakefile", root)
+    # So that Snakemake makes what is not a cell's with its own rules.
+    shutil.rmtree(root / "results" / "tiny" / "tables")
+    shutil.rmtree(root / "results" / "tiny" / "figures")
+    snakemake(root, "all")
+    return root
+
+
+@pytest.mark.long  # two minutes on a quiet machine
+@pytest.mark.parametrize("lost", ["samples/linear/0.parquet", "scores/divide/0.parquet"])
+def test_a_lost_file_is_made_again_with_what_depends_on_it_and_gives_the_same_report(
+    project: Path, lost: str
+) -> None:
+    assert planned(project) == {}
+    before = page(project)
+    (project / CELL / lost).unlink()
+    plan = planned(project)
+    assert plan.pop("sample", 0) == ("samples" in lost)
+    # Of five policies' scores and curves, one; fig_main alone reads curves.
+    assert [plan.pop(rule) for rule in ("score", "curves", "figure")] == [1, 1, 1]
+    made_from_them = {"tables", "claims", "cost", "report"}
+    published = {"publish_figure", "publish_table", "publish_claims", "publish_report"}
+    assert set(plan) == made_from_them | published | {"all", "total"}
+    snakemake(project, "all")
+    assert page(project) == before
+    assert planned(project) == {}
+
+
+@pytest.mark.long
+def test_whatever_is_lost_is_missed(project: Path) -> None:
+    """One file or folder of each kind that the steps declare."""
+    policy = project / CELL
+    tiny = policy.parent.parent
+    kinds = [
+        *(tiny / "problems" / name for name in ("train.parquet", "linear.parquet")),
+        *(policy / name for name in ("policy", "training.jsonl", "curves/standard.parquet")),
+        *(policy / kind / "linear" / "0.parquet" for kind in ("samples", "scores")),
+        next(tiny.glob("cells/*/gradients.parquet")),
+        *(tiny / "figures" / f"fig_main.{kind}" for kind in ("pdf", "png", "csv")),
+        *(tiny / "tables" / f"{name}.csv" for name in ("curves", "cost", "claims")),
+        *(tiny / "tables" / name for name in ("claims.md", "claim_comparisons.csv")),
+        *(place / "report.html" for place in (tiny, project / "reports")),
+        *(project / "reports" / name for name in ("fig_main.png", "claims.md", "tables/cost.csv")),
+    ]
+    for path in kinds:
+        aside = path.rename(path.with_name("aside"))
+        assert planned(project), path
+        aside.rename(path)
+    assert planned(project) == {}
+
+
+@pytest.mark.long
+def test_every_published_file_is_traced_to_the_data(project: Path) -> None:
+    done = subprocess.run(
+        [PROGRAMS / "rspo", "trace", "reports/report.html"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for family in ("linear", "multiply", "countdown", "divide", "sequence"):
+        assert f"data: generated/{family}/test @ 1 in results/tiny/problems/{family}" in done.stdout

@@ -1,0 +1,143 @@
+"""Hostile responses: judged false, within limits, evaluated by nobody, and alone in their harm."""
+
+import json
+import re
+import resource
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rspo.rewards import extraction, verify
+from rspo.rewards import sandbox as workers
+from rspo.rewards.rules import notation, prose
+from rspo.rewards.sandbox import MEMORY_LIMIT
+from tests.support import ROOT
+from tests.support.attacks import ATTACKS, CODE, ENDLESS, SIZE, boxed
+
+LIMIT = 1.5  # seconds a row
+CLOCK = 0.001  # seconds; less is noise
+
+
+def test_the_corpus_is_wide() -> None:
+    assert len(ATTACKS) >= 60
+    assert len(set(ATTACKS.values())) == len(ATTACKS)
+
+
+def test_an_attack_costs_its_own_row_and_no_other() -> None:
+    """An honest response behind each attack is judged as ever."""
+    workers.close()
+    honest = boxed(r"\frac{14}{2}")
+    responses = [text for attack in ATTACKS.values() for text in (attack, honest)]
+    verdicts = verify(responses, ["7"] * len(responses), time_limit=LIMIT)
+    reasons = {name: verdict.reason for name, verdict in zip(ATTACKS, verdicts[::2], strict=True)}
+    assert [name for name, reason in reasons.items() if reason == "correct"] == []
+    assert {verdict.reason for verdict in verdicts[1::2]} == {"correct"}
+    assert {reasons[name] for name in ENDLESS} <= {"timeout", "worker died"}
+    # Only these take a worker with them: each costs the limit and a new worker.
+    ended = {name for name, reason in reasons.items() if reason in ("timeout", "worker died")}
+    assert len(ended) <= len(ENDLESS) + 4, ended
+
+
+def test_reasons_are_recorded() -> None:
+    rows = {
+        "megabyte of digits": "too long",
+        "megabyte of braces": "too long",
+        "megabyte of boxes": "no answer",
+        "cut in the box": "no answer",
+        "cut behind an earlier box": "no answer",
+        "empty": "no answer",
+        "empty box": "no answer",
+        "no box": "no answer",
+        "box in a comment": "no answer",
+        "box in a comment behind another": "incorrect",
+        "every number": "incorrect",
+        "tower of powers": "incorrect",
+    }
+    verdicts = verify([ATTACKS[name] for name in rows], ["7"] * len(rows))
+    assert [verdict.reason for verdict in verdicts] == list(rows.values())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="kilobytes on Linux, bytes elsewhere")
+def test_no_worker_ever_held_more_than_its_limit() -> None:
+    verify([ATTACKS[name] for name in (*ENDLESS, *SIZE)], ["7"] * len(ENDLESS | SIZE), time_limit=1)
+    workers.close()  # only processes that have ended are counted
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 <= MEMORY_LIMIT
+
+
+NOTHING_EVALUATED = r"""
+import builtins, json, sys
+from rspo.rewards.rules import equivalence as rules
+from sympy.parsing import sympy_parser
+for honest in (r"\int_0^1 x dx", r"\sum_{k=1}^{7} k", r"\lim_{x \to 0} x"):
+    rules.equivalent(["7"], [honest])  # libraries that are only imported now evaluate their own
+evaluated = []
+for module, name in ((builtins, "eval"), (sympy_parser, "eval_expr")):
+    setattr(module, name, lambda *arguments: evaluated.append(arguments[0]))
+for answer, prediction in json.load(sys.stdin):
+    rules.equivalent([answer], [prediction])
+assert evaluated == [], evaluated
+"""
+
+
+def test_no_text_is_ever_evaluated_as_python() -> None:
+    r"""Not even the digits of a number, which math-verify's own reader gives to `sympify`."""
+    predictions = [extraction.last_box(attack) or "" for attack in CODE.values()]
+    honest = [r"\int_0^1 x dx", r"\sum_{k=1}^{7} 1.0", "4.5e3", r"\frac{1}{2}", "f(7)", "1,234"]
+    rows = [("7", prediction) for prediction in predictions + honest]
+    rows += [(r"\sum_{k=1}^{n} k", prediction) for prediction in predictions + honest]
+    subprocess.run(
+        [sys.executable, "-c", NOTHING_EVALUATED],
+        input=json.dumps(rows),
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=120,
+    )
+
+
+MOTIFS = [
+    *("1", "1,", "1 ", "1.", "0,", "1,111", " 111", r"\,111", "1e", "1/", "-", "7 %", "."),
+    *("$", "$$", "$1", "$a", r"\(", r"\[", r"\(a", r"\[a\]", r"\text{", r"\text{a", r"\text "),
+    *("{", "}", "{,}", r",\!", "(", "[", r"\{", "|", r"\begin{", r"\begin{a}", "<sup>", "<sup>a"),
+    *(" ", "\n", "\t", "\n ", ". ", ". A", "%", " %", "a %", "\\", r"\\", r"\n", r"\q", "~"),
+    *("a", "ab ", "A", "(A", "answer ", "answer is ", "answer: ", "not ", "or ", "is ", "one of "),
+    *("<|", "<|a", "^", "^{", "^{\\circ", "_", "'", "!", "!=", "<=", "=", "x=", "²", "é", "\x00"),
+    *(r"\boxed{", r"\boxed{1},", r"\boxed ", r"\frac", r"\frac1", r"\sqrt", r"\pm", r"\for", "/1"),
+]
+
+
+@pytest.mark.parametrize("motif", MOTIFS)
+def test_reading_takes_linear_time(motif: str) -> None:
+    """What a pattern of ours does with 2,000 characters it does with 20,000 in ten times that."""
+
+    def seconds(length: int) -> float:
+        text = "so " + motif * (length // len(motif))
+        started = time.process_time()
+        extraction.final_answers(boxed(text))
+        for answer in (text, text + "7", text + "\n7"):
+            notation.spellings(prose.formula_in(notation.repaired(answer)))
+            prose.choice_in(answer)
+        return time.process_time() - started
+
+    seconds(200)
+    short = min(seconds(2_000) for _ in range(3))
+    long = min(seconds(20_000) for _ in range(3))
+    assert long < 40 * max(short, CLOCK)
+
+
+def test_every_pattern_of_ours_is_among_those_that_are_timed() -> None:
+    """A module with a pattern of its own has to be read above."""
+    folder = ROOT / "rspo" / "rewards"
+    with_patterns = {
+        path.stem for path in folder.glob("*.py") if re.search(r"\bre\.compile", path.read_text())
+    }
+    assert with_patterns <= {"extraction", "notation", "prose", "exact"}
+
+
+def test_no_box_of_allowed_length_reaches_the_limit() -> None:
+    """2,000 characters of anything are judged, and not given up, at the default limit."""
+    responses = [boxed((motif * 2000)[:2000] + "8") for motif in MOTIFS]
+    reasons = [verdict.reason for verdict in verify(responses, ["7"] * len(responses))]
+    assert {*reasons} <= {"incorrect", "no answer", "too long"}, reasons

@@ -1,0 +1,123 @@
+"""`exact`: character by character, and exact arithmetic for countdown tasks."""
+
+import itertools
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rspo.core.errors import InputError
+from rspo.rewards import is_correct, verify
+from rspo.rewards.exact import solves_countdown
+from tests.support import ROOT
+from tests.support.attacks import ATTACKS, boxed
+
+
+@pytest.mark.parametrize(
+    ("response", "right"),
+    [
+        (r"12*3=\boxed{36}", True),
+        (r"\boxed{ 36 }", True),
+        (r"\boxed{36}\boxed{37}", False),
+        (r"\boxed{036}", False),
+        (r"\boxed{36.0}", False),
+        (r"\boxed{3 6}", False),
+        ("36", False),
+    ],
+)
+def test_the_box_must_hold_the_answer_character_by_character(response: str, right: bool) -> None:
+    assert is_correct([response], ["36"], "exact") == [right]
+
+
+def test_any_accepted_form_will_do() -> None:
+    responses = [boxed("36"), boxed("six squared"), boxed("37")]
+    verdicts = verify([*responses, "36"], [["36", "six squared"]] * 4, "exact")
+    assert [verdict.reason for verdict in verdicts] == [
+        "correct",
+        "correct",
+        "incorrect",
+        "no answer",
+    ]
+
+
+SHAPES = ("{}{}{}{}{}", "({}{}{}){}{}", "{}{}({}{}{})", "-{}{}{}{}{}", "({}{}({}{}{}))")
+
+
+def test_countdown_agrees_with_python_on_every_small_expression() -> None:
+    """Python's own arithmetic on every order, operator and bracketing of three numbers."""
+    numbers, target = ("4", "5", "8"), 37
+    for order in itertools.permutations(numbers):
+        for operators in itertools.product("+-*", repeat=2):
+            parts = [order[0], operators[0], order[1], operators[1], order[2]]
+            for shape in SHAPES:
+                expression = shape.format(*parts)
+                assert solves_countdown(numbers, target, expression) == (eval(expression) == target)
+    assert solves_countdown(numbers, target, "4*8+5")
+
+
+@pytest.mark.parametrize(
+    ("expression", "why_not"),
+    [
+        ("5*8", "leaves out a number"),
+        ("5*8-3", "uses another number"),
+        ("4+4*8+5-4", "uses a number twice"),
+        ("4*8+05", "writes a number differently"),
+        ("4*8+5=37", "is an equation"),
+        ("48-5", "joins digits"),
+        ("4*8+5*", "ends early"),
+        ("(4*8+5", "never closes"),
+        ("4*8+5)", "never opened"),
+        ("4(8)+5", "multiplies without a sign"),
+        ("4**8+5", "is another operator"),
+        ("8/4+5", "divides"),
+        ("４*8+5", "has a digit that is not ASCII"),
+        ("", "is empty"),
+        ("(" * 50 + "4*8+5" + ")" * 50, "is longer than 100 characters"),
+        ("-" * 95 + "4*8+5", "gives another value"),
+        ("__import__('os')", "is no arithmetic"),
+    ],
+)
+def test_countdown_refuses_what(expression: str, why_not: str) -> None:
+    assert not solves_countdown(("4", "5", "8"), 37, expression), why_not
+
+
+def test_a_repeated_number_is_used_as_often_as_it_is_given() -> None:
+    assert solves_countdown(("2", "2", "3"), 12, "2*2*3")
+    assert not solves_countdown(("2", "2", "3"), 12, "2*3*2*1")
+    assert not solves_countdown(("2", "2", "3"), 6, "2*3")
+
+
+def test_the_attacks_earn_nothing_at_once() -> None:
+    started = time.perf_counter()
+    assert not any(is_correct(list(ATTACKS.values()), ["7"] * len(ATTACKS), "exact"))
+    assert not any(is_correct(list(ATTACKS.values()), ["4,5,8=37"] * len(ATTACKS), "exact"))
+    assert time.perf_counter() - started < 10
+
+
+def test_exact_starts_no_process_and_loads_neither_torch_nor_sympy() -> None:
+    program = (
+        "import subprocess, sys\n"
+        "def refuse(*arguments, **options): raise AssertionError('a process was started')\n"
+        "subprocess.Popen.__init__ = refuse\n"
+        "from rspo.rewards import is_correct\n"
+        "assert is_correct([r'\\boxed{1}'], ['1'], 'exact') == [True]\n"
+        "assert not {'torch', 'sympy', 'math_verify'} & set(sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT, timeout=60)
+
+
+def test_an_unknown_verifier_is_told_the_known_ones() -> None:
+    message = "verifier 'magic' is unknown; allowed: exact, math_verify, xverify, cascade"
+    with pytest.raises(InputError, match=message):
+        verify([boxed("1")], ["1"], "magic")
+
+
+def test_bad_batches_are_refused() -> None:
+    with pytest.raises(InputError, match="2 responses but 1 answers"):
+        verify(["", ""], ["1"], "exact")
+    with pytest.raises(InputError, match=r"answer 1 is \[\]; expected a text, or one or more"):
+        verify(["", ""], ["1", []], "exact")
+    with pytest.raises(InputError, match="time_limit = 0"):
+        verify([""], ["1"], "math_verify", time_limit=0)
+    assert verify([], [], "exact") == verify([], [], "math_verify") == []

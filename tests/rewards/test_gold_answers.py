@@ -1,0 +1,182 @@
+"""`math_verify` on the answers of the real data sets: each is itself, and none is another."""
+
+import json
+import random
+import re
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.core.tables import PROBLEMS, read_table
+from rspo.datasets.prepare import prepare
+from rspo.rewards import is_correct
+from rspo.rewards.extraction import last_box
+from tests.support.attacks import boxed
+from tests.support.paper_scale import load
+
+BENCHMARKS = [
+    "aime2024",
+    "aime2025",
+    "amc",
+    "livemathbench",
+    "math500",
+    "minerva",
+    "olympiadbench",
+    "validation",
+]
+
+
+@pytest.fixture(scope="module")
+def solutions(shared: Path) -> list[str]:
+    """The solutions of MATH's training set that have an answer."""
+    path = shared / "mirror" / "DigitalLearningGmbH" / "MATH-lighteval" / "train.jsonl"
+    found = [json.loads(line)["solution"] for line in path.read_text().splitlines()]
+    return [solution for solution in found if last_box(solution) is not None]
+
+
+@pytest.fixture(scope="module")
+def golds(solutions: list[str]) -> list[str]:
+    return [last_box(solution) or "" for solution in solutions]
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    return load(tmp_path_factory.mktemp("paper"))
+
+
+def rewritten(answer: str) -> str:
+    """The same answer with other spaces, brackets and names of commands."""
+    for old, new in (
+        (r"\left", ""),
+        (r"\right", ""),
+        ("(", r"\left( "),
+        (")", r" \right)"),
+        (r"\frac", r"\dfrac"),
+        (r"\cdot", r"\times"),
+        (r"\leq", r"\le "),
+        ("+", " + "),
+    ):
+        answer = answer.replace(old, new)
+    return rf"\displaystyle {answer} ."
+
+
+def test_math_solutions_are_correct(solutions: list[str], golds: list[str]) -> None:
+    found = is_correct(solutions, golds)
+    assert len(found) == 7498
+    assert sum(found) >= 0.999 * len(found)
+
+
+def test_the_rules_read_every_answer_of_math(golds: list[str]) -> None:
+    """Rewritten, so that identical text decides nothing."""
+    found = is_correct([boxed(rewritten(gold)) for gold in golds], golds)
+    refused = [gold for gold, verdict in zip(golds, found, strict=True) if not verdict]
+    assert len(refused) <= 0.001 * len(golds), refused
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_rules_read_every_answer_of_a_benchmark(
+    experiment: Experiment, shared: Path, name: str
+) -> None:
+    prepare(experiment, name, shared / "mirror")
+    rows = read_table(experiment.problems(name), PROBLEMS)
+    answers = [row["answers"] for row in rows]
+    found = is_correct([boxed(rewritten(accepted[0])) for accepted in answers], answers)
+    refused = [accepted for accepted, right in zip(answers, found, strict=True) if not right]
+    assert refused == []
+
+
+# --- other answers --------------------------------------------------------------------------------
+
+BESIDE_THE_VALUE = re.compile(
+    r"\\(?:text|mbox)\s*\{[^{}]*[a-z]{2}[^{}]*\}(?:\^2|\^3)?|\^\{?\\circ\}?|\\%|\\\$|\\[!,;:]|\s|[.,]$"
+    r"|_\{?[0-9]+\}?$|\\left|\\right|^[a-zA-Z]="
+)
+# Equal in value, though not in writing.
+EQUAL = [
+    {r"\frac{1}{\sqrt{3}}", r"\frac{\sqrt{3}}{3}"},
+    {r"\mbox{four}", "4"},
+]
+
+
+def bare(answer: str) -> str:
+    """Without units, remarks, bases, spaces and the names of unknowns."""
+    answer = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", answer.replace(r"\dfrac", r"\frac"))
+    answer = re.sub(r"\\text\{\(?([A-E])\)?\}", r"\1", answer)
+    answer = BESIDE_THE_VALUE.sub("", re.sub(r"(\d),(?:\\!)?(\d{3})", r"\1\2", answer))
+    return re.sub(r"(\.\d*?)0+$", r"\1", answer).rstrip(".")
+
+
+def assert_only_equal_ones_are_accepted(pairs: list[tuple[str, str]]) -> None:
+    found = is_correct([boxed(prediction) for _, prediction in pairs], [gold for gold, _ in pairs])
+    wrong = [
+        pair
+        for pair, verdict in zip(pairs, found, strict=True)
+        if verdict and bare(pair[0]) != bare(pair[1]) and set(pair) not in EQUAL
+    ]
+    assert wrong == []
+
+
+def test_another_problems_answer_is_wrong(golds: list[str]) -> None:
+    draw = random.Random(0)
+    pairs = [(draw.choice(golds), draw.choice(golds)) for _ in range(4000)]
+    different = [pair for pair in pairs if bare(pair[0]) != bare(pair[1])][:2000]
+    assert len(different) == 2000
+    assert_only_equal_ones_are_accepted(different)
+
+
+def test_the_answer_that_looks_most_alike_is_wrong(golds: list[str]) -> None:
+    """Neighbours in alphabetical order: 28 and 28_9, (3,4) and (3,5), x+1 and x-1."""
+    assert_only_equal_ones_are_accepted(list(pairwise(sorted(set(golds)))))
+
+
+# --- answers that were changed --------------------------------------------------------------------
+
+NUMBER = re.compile(r"-?(?:\d+|\\d?frac\{\d+\}\{\d+\})")
+PAIR = re.compile(r"\((-?\d+),\s*(-?\d+)\)")
+
+
+def exact(number: str) -> Fraction:
+    """What a plain integer or fraction is worth, decided without the rules."""
+    digits = [int(found) for found in re.findall(r"\d+", number)]
+    value = Fraction(*digits) if len(digits) == 2 else Fraction(digits[0])
+    return -value if number.startswith("-") else value
+
+
+def next_last_digit(number: str) -> str:
+    """The last run of digits, one larger."""
+    return re.sub(r"\d+(?=\D*$)", lambda digits: str(int(digits[0]) + 1), number)
+
+
+def changed(gold: str) -> list[str]:
+    """Answers that look like another one and are worth something else."""
+    if NUMBER.fullmatch(gold) and exact(gold) != 0:
+        opposite = gold.removeprefix("-") if gold.startswith("-") else f"-{gold}"
+        others = [opposite, next_last_digit(gold)]
+        assert exact(gold) not in map(exact, others)
+        words = ("million", "dozen", "tenths", "squared", "or more")
+        others += [rf"{gold}\text{{ {word}}}" for word in words]
+        return [*others, f"the answer is minus {gold}", f"it is less than ${gold}$"]
+    if (pair := PAIR.fullmatch(gold)) and int(pair[1]) != int(pair[2]):
+        first, second = pair.groups()
+        return [f"({second},{first})", f"y={first}, x={second}", f"({first},-{second}1)"]
+    return []
+
+
+def test_an_answer_that_was_changed_is_wrong(golds: list[str]) -> None:
+    draw = random.Random(0)
+    candidates = sorted({gold for gold in golds if changed(gold)})
+    pairs_first = sorted(candidates, key=lambda gold: not PAIR.fullmatch(gold))[:60]
+    chosen = pairs_first + draw.sample(candidates, 240)
+    pairs = [(gold, other) for gold in chosen for other in changed(gold)]
+    found = is_correct([boxed(prediction) for _, prediction in pairs], [gold for gold, _ in pairs])
+    assert [pair for pair, verdict in zip(pairs, found, strict=True) if verdict] == []
+
+
+@pytest.mark.parametrize(("word", "other"), [("and", "or"), ("or", "and")])
+def test_inequalities_with_another_conjunction_are_wrong(word: str, other: str) -> None:
+    for left, right in (("x > 1", "x < 3"), (r"t \leq -2", r"t \geq 5"), ("n < 0", "n > -9")):
+        gold, prediction = (rf"{left} \text{{ {said} }} {right}" for said in (word, other))
+        assert is_correct([boxed(gold), boxed(prediction)], [gold, gold]) == [True, False]

@@ -1,0 +1,177 @@
+"""`math_verify`: worker processes that no response can hold up or survive."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import pytest
+
+from rspo.rewards import is_correct, verify
+from rspo.rewards import sandbox as workers
+from rspo.rewards.sandbox import MEMORY_LIMIT
+from tests.support import ROOT
+from tests.support.attacks import ENDLESS, boxed
+
+HANGS = ENDLESS["endless product"]
+
+
+def test_any_accepted_form_will_do() -> None:
+    accepted = [r"\frac{1}{2}", r"\sqrt{2}"]
+    responses = [boxed("0.5"), boxed("2^{1/2}"), boxed("0.25")]
+    assert is_correct(responses, [accepted] * 3) == [True, True, False]
+
+
+def test_a_whole_response_counts_by_its_box() -> None:
+    responses = [f"Hence {boxed('0.5')}.", "Hence 0.5.", f"{boxed('0.5')} or {boxed('')}"]
+    verdicts = verify(responses, [r"\frac{1}{2}"] * 3)
+    assert [verdict.reason for verdict in verdicts] == ["correct", "no answer", "no answer"]
+
+
+def judges_of(parent: int) -> list[int]:
+    """Process ids of a process's workers."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            of = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            command = (folder / "cmdline").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if of == parent and "rspo.rewards.sandbox_worker" in command:
+            found.append(int(folder.name))
+    return found
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
+
+
+@linux
+def test_workers_have_a_memory_limit_and_serve_batch_after_batch() -> None:
+    workers.close()
+    row = ([boxed("0.5")], [r"\frac{1}{2}"])
+    assert is_correct(*row) == [True]
+    before = judges_of(os.getpid())
+    assert len(before) == 1
+    os.kill(before[0], signal.SIGINT)  # a terminal sends Ctrl-C to them too; it is not for them
+    assert is_correct(*row) == [True]
+    assert judges_of(os.getpid()) == before
+    limits = Path(f"/proc/{before[0]}/limits").read_text()
+    (line,) = [line for line in limits.splitlines() if line.startswith("Max address space")]
+    assert line.split()[3] == line.split()[4] == str(MEMORY_LIMIT)
+
+
+@linux
+def test_a_killed_worker_costs_the_row_it_was_at() -> None:
+    workers.close()
+    verdicts = []
+    judging = threading.Thread(
+        target=lambda: verdicts.extend(verify([HANGS, boxed("8")], ["7", "8.0"], time_limit=60))
+    )
+    judging.start()
+
+    def busy() -> list[int]:
+        """Workers that have burnt more CPU than starting one takes."""
+        ticks = os.sysconf("SC_CLK_TCK")
+        fields = {
+            pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            for pid in judges_of(os.getpid())
+        }
+        return [pid for pid, field in fields.items() if int(field[11]) > 3 * ticks]
+
+    wait_until(lambda: bool(busy()))
+    for pid in busy():
+        os.kill(pid, signal.SIGKILL)
+    judging.join(timeout=30)
+    assert [verdict.reason for verdict in verdicts] == ["worker died", "correct"]
+
+
+PROGRAM = """
+import sys, threading
+from rspo.rewards import verify
+verify([r"\\boxed{0.5}"], [r"\\frac{1}{2}"])
+print("started", flush=True)
+if sys.argv[1] == "busy":
+    verify([sys.argv[2]] * 3, ["7"] * 3, time_limit=float(sys.argv[3]))
+else:
+    threading.Event().wait()
+"""
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(mode: str, seconds: float) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, mode, HANGS, str(seconds)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@linux
+def test_a_batch_that_was_given_up_starts_no_worker() -> None:
+    workers.close()
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(CancelledError):
+        workers._judge_one(boxed("8"), ("7",), 5.0, stop)
+    assert judges_of(os.getpid()) == []
+
+
+def alive(pids: list[int]) -> list[int]:
+    return [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+@linux
+@pytest.mark.parametrize("delay", [0.2, 2.5])
+def test_ctrl_c_ends_a_batch_at_once_and_leaves_no_process(
+    start: Callable[..., subprocess.Popen[str]], delay: float
+) -> None:
+    """While a second worker starts, and while both are busy."""
+    process = start("busy", 600)
+    time.sleep(delay)
+    pids = judges_of(process.pid)
+    assert pids
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    wait_until(lambda: not alive(pids), 5)
+
+
+@linux
+@pytest.mark.parametrize(("mode", "seconds"), [("idle", 600), ("busy", 2)])
+def test_a_killed_process_leaves_no_worker(
+    start: Callable[..., subprocess.Popen[str]], mode: str, seconds: float
+) -> None:
+    """Idle workers see their input close; a busy one lives to the end of its row's limit."""
+    process = start(mode, seconds)
+    time.sleep(1)
+    pids = judges_of(process.pid)
+    assert pids
+    process.kill()
+    process.communicate()
+    wait_until(lambda: not alive(pids), seconds=20)

@@ -1,0 +1,76 @@
+"""The judge's prompt: fetched at a pinned commit, parsed, and never run."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rspo.config.schema import Upstream
+from rspo.core.errors import InputError
+from rspo.rewards.xverify.prompt import fetch_prompt, read_prompt, template_in
+
+FILE = "src/xVerify/prompts/judge_prompt.py"
+TEMPLATE = "Is {output} the answer {answer} of {question}?"
+
+
+def commit(repository: Path, source: str) -> str:
+    """Commit a prompt file; returns the commit."""
+    path = repository / FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source)
+    author = ["-c", "user.name=test", "-c", "user.email=test@test.invalid"]
+    git = ["git", "-C", str(repository)]
+    if not (repository / ".git").exists():
+        subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, *author, "commit", "-q", "-m", "prompt"], check=True)
+    found = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    return found.stdout.strip()
+
+
+def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
+    repository, path = tmp_path / "upstream", tmp_path / "judge" / "prompt.py"
+    pinned = commit(repository, f"PROMPT = '''{TEMPLATE}'''\n")
+    commit(repository, "PROMPT = 'newer'\n")
+    fetch_prompt(Upstream(repository=str(repository), commit=pinned), path)
+    assert read_prompt(path, "paper") == TEMPLATE
+    assert path.with_name("prompt.py.provenance.json").is_file()
+
+
+def test_a_commit_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    commit(tmp_path / "upstream", f"PROMPT = '''{TEMPLATE}'''\n")
+    missing = Upstream(repository=str(tmp_path / "upstream"), commit="0" * 40)
+    with pytest.raises(InputError, match=rf"upstream at commit 0{{40}}: git could not get {FILE}"):
+        fetch_prompt(missing, tmp_path / "prompt.py")
+    nowhere = Upstream(repository=str(tmp_path / "nowhere"), commit="0" * 40)
+    with pytest.raises(InputError, match="nowhere at commit"):
+        fetch_prompt(nowhere, tmp_path / "prompt.py")
+    assert not (tmp_path / "prompt.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("PROMPT = 'no fields'", r"PROMPT has the fields \[\]; expected"),
+        ("PROMPT = '{question} {output} {answer} {more}'", r"'more'"),
+        ("PROMPT = '{question.__class__} {output} {answer}'", "has the fields"),
+        ("OTHER = '{question} {output} {answer}'", "no text is assigned to PROMPT"),
+        ("PROMPT = f'{1}'", "no text is assigned to PROMPT"),
+        ("PROMPT =", "not Python"),
+    ],
+)
+def test_another_file_than_expected_is_refused(source: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        template_in(source, "there")
+
+
+def test_the_file_is_not_run(tmp_path: Path) -> None:
+    trap = tmp_path / "run"
+    source = f"open({str(trap)!r}, 'w')\nPROMPT = '''{TEMPLATE}'''\n"
+    assert template_in(source, "there") == TEMPLATE
+    assert not trap.exists()
+
+
+def test_a_missing_prompt_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="`rspo fetch-prompt --scale paper` makes it"):
+        read_prompt(tmp_path / "prompt.py", "paper")

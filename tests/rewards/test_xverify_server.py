@@ -1,0 +1,140 @@
+"""The judge's own server: vLLM with a tiny model, started and ended by whoever needs it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import transformers
+
+from rspo.config.schema import Upstream, XVerifySettings
+from rspo.core.errors import InputError
+from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
+from rspo.rewards.xverify import XVerify
+from rspo.rewards.xverify.server import serving
+from tests.support import ROOT
+
+ON_A_CPU = ("--dtype", "float32", "--enforce-eager", "--max-model-len", "4096")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Qwen2 that answers anything with noise."""
+    folder = tmp_path_factory.mktemp("judge")
+    config = transformers.Qwen2Config(
+        vocab_size=build_tokenizer().get_vocab_size(),
+        hidden_size=64,
+        intermediate_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        eos_token_id=1,
+        pad_token_id=0,
+    )
+    transformers.Qwen2ForCausalLM(config).save_pretrained(folder)
+    save_tokenizer(folder, prompt_tokens=1, context=4096)
+    return folder
+
+
+@pytest.fixture
+def settings(model: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
+    for name, value in {
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "OMP_NUM_THREADS": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return XVerifySettings(
+        prompt=Upstream(repository="upstream", commit="0" * 40),
+        model=str(model),
+        server_arguments=ON_A_CPU,
+        start_seconds=300,
+        concurrent_requests=4,
+        request_seconds=60,
+        retry_seconds=10,
+    )
+
+
+def processes_with(text: str) -> list[int]:
+    """Processes whose command line has a text, this one aside."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (folder / "cmdline").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if text in command and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+def wait_until(holds: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.1)
+
+
+def test_a_judge_starts_its_server_once_and_leaves_no_process(
+    settings: XVerifySettings, model: Path, tmp_path: Path
+) -> None:
+    """Its model from a folder, under the name that it has on the hub."""
+    template, published = "{question} {output} {answer}", {"model": "a/judge", "revision": "b" * 40}
+    named = settings.model_copy(update=published)
+    with XVerify(named, template, tmp_path / "verdicts", tmp_path / "log", model) as judge:
+        assert processes_with(str(model)) == []  # nothing to ask yet
+        for responses in (["7", "8", "9"], ["7", "1"]):
+            verdicts = judge.judge(["3+4"] * len(responses), responses, [("7",)] * len(responses))
+            assert {verdict.reason for verdict in verdicts} == {"invalid reply"}
+        assert (tmp_path / "log").read_text().count("Started server process") == 1
+        assert processes_with(str(model))
+    wait_until(lambda: not processes_with(str(model)), 5)
+    assert len((tmp_path / "verdicts").read_text().splitlines()) == 4
+
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from rspo.config.schema import XVerifySettings
+from rspo.rewards.xverify.server import serving
+with serving(XVerifySettings.model_validate_json(sys.argv[1]), Path(sys.argv[2])):
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_the_server_ends_with_the_process_that_started_it(
+    settings: XVerifySettings, model: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Killed while the server starts: all that vLLM has started by then must go."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, settings.model_dump_json(), str(tmp_path / "log")],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+    )
+    wait_until(lambda: len(processes_with("vllm.entrypoints")) >= 2, 30)
+    process.send_signal(number)
+    process.wait(30)
+    wait_until(lambda: not processes_with(str(model)), 20)
+
+
+def test_a_server_that_does_not_start_says_why(settings: XVerifySettings, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    wrong = settings.model_copy(update={"model": str(tmp_path / "empty")})
+    log = tmp_path / "log"
+    with pytest.raises(InputError, match=rf"has ended: .*Error.*see {log}"), serving(wrong, log):
+        pass
+
+
+def test_a_server_that_takes_too_long_is_ended(settings: XVerifySettings, tmp_path: Path) -> None:
+    hasty = settings.model_copy(update={"start_seconds": 0.5})
+    late = pytest.raises(InputError, match=r"not ready after 0\.5 seconds")
+    with late, serving(hasty, tmp_path / "log"):
+        pass
+    wait_until(lambda: not processes_with(settings.model), 20)

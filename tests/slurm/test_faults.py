@@ -1,0 +1,414 @@
+"""What goes wrong on a cluster, done to a real SLURM: one clear line, and nothing is lost.
+
+Every test trains one cell through `snakemake --profile slurm`, disturbs it after its first
+checkpoint, and holds its curves against those of a run that nobody disturbed, bit for bit.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import read_json_lines
+from rspo.datasets.prepare import prepare
+from rspo.evaluation.curves import curves
+from rspo.evaluation.sample import sample_benchmark
+from rspo.evaluation.score import score
+from rspo.slurm.queue import jobs_in, require_no_jobs_in
+from rspo.training.local import train
+from rspo.training.pretraining import make_base_policy
+from tests.support import ROOT, slurm_world
+from tests.support.slurm_cluster import Cluster
+
+pytestmark = [pytest.mark.long, pytest.mark.slurm]
+NODES = 3  # of the fixture `cluster`
+
+CELL = "small--rspo-pass--k4--n16--s0"
+POLICY = f"results/tiny/cells/{CELL}/policy"
+BASE = "results/tiny/cells/small--base/policy"
+# Five seconds of training on an idle core, ten checkpoints.
+TRAINING = {
+    "steps": 40,
+    "prompts_per_step": 20,
+    "mini_batch_prompts": 10,
+    "checkpoint_every": 4,
+}
+
+
+# Two minutes of training on an idle core.
+LONG_STEPS = 900
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which all is there that training needs."""
+    return prepare_project(tmp_path_factory.mktemp("prepared"), TRAINING)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The curves of the cell, trained in this process."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "project"
+    shutil.copytree(prepared, folder)
+    train(Experiment.load("tiny", root=folder), CELL)
+    return results_of(folder)
+
+
+@pytest.fixture
+def project(prepared: Path, tmp_path: Path, cluster: Cluster) -> Path:
+    """A project in which the cell is not trained, and a cluster that has nothing to do."""
+    cluster.wait_until_idle()
+    folder = tmp_path / "project"
+    shutil.copytree(prepared, folder)
+    return folder
+
+
+def prepare_project(folder: Path, training: dict[str, int]) -> Path:
+    slurm_world.make_project(folder, training=training)
+    experiment = Experiment.load("tiny", root=folder)
+    for data_set in ("train", "linear"):
+        prepare(experiment, data_set)
+    make_base_policy(experiment, "small")
+    return folder
+
+
+def results_of(project: Path) -> bytes:
+    """Every number of the cell's curves and of its training, seconds aside."""
+    experiment = Experiment.load("tiny", root=project)
+    sample_benchmark(experiment, CELL, "linear")
+    score(experiment, CELL, "linear")
+    curves(experiment, CELL, "standard")
+    records = read_json_lines(experiment.training_log(CELL))
+    assert [record["step"] for record in records] == list(range(1, len(records) + 1))
+    for record in records:
+        del record["seconds"], record["tokens_per_second"]
+    return experiment.curves(CELL, "standard").read_bytes() + json.dumps(records).encode()
+
+
+def set_resources(project: Path, rule: str, **resources: Any) -> None:
+    """Edit slurm/config.yaml as a user would."""
+    path = project / "slurm" / "config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    profile["set-resources"][rule] |= resources
+    path.write_text(yaml.safe_dump(profile))
+
+
+def provenance(project: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        (project / POLICY).with_name("policy.provenance.json").read_text()
+    )
+    return found
+
+
+def lines(output: str) -> list[str]:
+    """What this project's own lines say."""
+    return re.findall(r"^rspo: (.*)$", output, flags=re.M)
+
+
+def given_up(line: str) -> list[str]:
+    """What a run in which one job failed for good says at its end."""
+    return [
+        f"given up: {line}",
+        "not everything is done: the same command goes on from what is there",
+    ]
+
+
+def told_of_restarts(output: str, number: str) -> list[str]:
+    """The counts in the lines about a job that went back into the queue."""
+    line = rf"train {CELL}: SLURM job {number} went back into the queue \(restart (\d+)\)"
+    return [found[1] for text in lines(output) if (found := re.fullmatch(line, text))]
+
+
+class Run:
+    """One `snakemake --profile slurm` that a test disturbs."""
+
+    def __init__(self, cluster: Cluster, project: Path, *words: str) -> None:
+        self.cluster, self.project = cluster, project
+        self.log = project / "run.log"
+        self.checkpoint = (project / POLICY).with_name("checkpoint") / "state.pt"
+        self.process = slurm_world.start(cluster, project, POLICY, *words, log=self.log)
+
+    def wait_for(self, what: Callable[[], Any], seconds: float = 120) -> Any:
+        deadline = time.monotonic() + seconds
+        while not (found := what()):
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.1)
+        return found
+
+    def job_at_work(self) -> str:
+        """Number of the cell's job, behind its first checkpoint and word of what it used."""
+        self.wait_for(self.checkpoint.exists)
+        self.wait_for(self.checkpoint.with_name("progress.json").exists)
+        ((number, *_),) = self.cluster.jobs()
+        return number
+
+    def end(self, seconds: float = 240) -> tuple[int, str]:
+        try:
+            status = self.process.wait(timeout=seconds)
+        finally:
+            self.kill()
+        return status, self.log.read_text()
+
+    def kill(self) -> None:
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
+@contextmanager
+def ended_afterwards(run: Run) -> Iterator[Run]:
+    try:
+        yield run
+    finally:
+        run.kill()
+        run.cluster.command("scancel", "--user=root", check=False)
+
+
+@pytest.fixture
+def running(cluster: Cluster, project: Path) -> Iterator[Run]:
+    with ended_afterwards(Run(cluster, project)) as run:
+        yield run
+
+
+# --- the faults -----------------------------------------------------------------------------------
+
+
+def test_a_preempted_cell_goes_back_into_the_queue_and_on(
+    running: Run, cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    number = running.job_at_work()
+    options = ["--partition=urgent", "--nodes=3", "--gres=gpu:h800:8", "--output=/dev/null"]
+    urgent = cluster.command("sbatch", "--parsable", *options, "--wrap", "srun sleep 3")
+    running.wait_for(lambda: cluster.job(urgent)["JobState"] == "COMPLETED")
+    status, output = running.end()
+    assert status == 0, output
+    assert cluster.job(number)["Restarts"] == "1"
+    assert told_of_restarts(output, number) == ["1"]
+    assert results_of(project) == undisturbed
+
+
+def test_a_cell_whose_node_dies_goes_on_elsewhere(
+    running: Run, cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    number = running.job_at_work()
+    node = cluster.job(number)["NodeList"]
+    cluster.stop_node(node)
+    try:
+        status, output = running.end()
+    finally:
+        cluster.start_node(node)
+    assert status == 0, output
+    job = cluster.job(number)
+    assert job["Restarts"] == "1"
+    assert job["NodeList"] != node
+    assert told_of_restarts(output, number) == ["1"]
+    assert results_of(project) == undisturbed
+
+
+def test_out_of_memory_is_told_and_more_memory_mends_it(
+    cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    set_resources(project, "train", mem_mb=250)
+    status, output = Run(cluster, project, "--retries=0").end()
+    assert status != 0
+    line, *at_the_end = lines(output)
+    assert at_the_end == given_up(line)
+    assert re.fullmatch(
+        rf"train {CELL}: SLURM job \d+ needed more memory than its mem_mb \[.+\.log\]", line
+    )
+    set_resources(project, "train", mem_mb=64000)
+    status, output = Run(cluster, project).end()
+    assert status == 0, output
+    assert results_of(project) == undisturbed
+
+
+def test_a_cancelled_job_is_told_and_submitted_again(
+    running: Run, cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    number = running.job_at_work()
+    cluster.command("scancel", number)
+    status, output = running.end()
+    assert status == 0, output
+    (line,) = lines(output)
+    assert line.startswith(f"train {CELL}: SLURM job {number} was cancelled (scancel)")
+    assert results_of(project) == undisturbed
+    jobs = [process["job"] for process in provenance(project)["processes"]]
+    assert len(jobs) == 2
+    assert jobs[0] == number
+
+
+def test_a_full_disk_is_told_and_room_mends_it(
+    cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    """Room for one checkpoint and not for the second beside it."""
+    cell = (project / POLICY).parent
+    cell.mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2500k", "tmpfs", cell], check=True)
+    try:
+        status, output = Run(cluster, project, "--retries=0").end()
+        assert status != 0
+        line, *at_the_end = lines(output)
+        assert at_the_end == given_up(line)
+        assert line.startswith(f"train {CELL}: SLURM job ")
+        assert "No space left on device" in line
+        assert (cell / "checkpoint" / "state.pt").exists()
+        subprocess.run(["mount", "-o", "remount,size=100m", cell], check=True)
+        status, output = Run(cluster, project).end()
+        assert status == 0, output
+        assert results_of(project) == undisturbed
+    finally:
+        subprocess.run(["umount", "--lazy", cell], check=True)
+
+
+def test_a_controller_that_is_away_is_waited_for(
+    running: Run, cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    number = running.job_at_work()
+    cluster.stop_controller()
+    try:
+        running.wait_for(lambda: "does not answer" in running.log.read_text())
+        time.sleep(10)
+    finally:
+        cluster.start_controller()
+    status, output = running.end()
+    assert status == 0, output
+    first, *more = lines(output)
+    assert first == "SLURM's controller does not answer: waiting for it; the jobs go on"
+    # Nobody is left to say it where the job ended meanwhile.
+    assert more in ([], ["SLURM's controller answers again"])
+    assert cluster.job(number)["Restarts"] == "0"
+    assert results_of(project) == undisturbed
+
+
+def test_a_job_that_becomes_ready_while_the_controller_is_away_waits_for_it(
+    cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    """The cell's base policy is made here, not in a job; when it is done nobody takes the cell's
+    job. One try: none is spent on that."""
+    shutil.rmtree(project / BASE)
+    with ended_afterwards(Run(cluster, project, "--retries=0")) as run:
+        run.wait_for((project / "results/tiny/logs/pretrain/small.log").exists)
+        cluster.stop_controller()
+        try:
+            run.wait_for((project / BASE).exists)
+            time.sleep(15)  # sbatch would have given up
+            assert run.process.poll() is None, run.log.read_text()
+        finally:
+            cluster.start_controller()
+        status, output = run.end()
+    assert status == 0, output
+    assert lines(output) == [
+        "SLURM's controller does not answer: waiting for it; the jobs go on",
+        "SLURM's controller answers again",
+    ]
+    assert len(provenance(project)["processes"]) == 1
+    assert results_of(project) == undisturbed
+
+
+def test_strangers_jobs_are_no_hindrance_whatever_they_are_called(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in cluster.environment.items():
+        monkeypatch.setenv(key, value)
+    ours, theirs = tmp_path / "a|b", tmp_path / "c\nd"
+    submit = ["sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true"]
+    numbers = []
+    for folder, comment in ((theirs, "a\nb|c"), (theirs, "rule_x\n"), (ours, "rule_y")):
+        folder.mkdir(exist_ok=True)
+        named = [f"--chdir={folder}", f"--comment={comment}"]
+        numbers.append(cluster.command(*submit, *named))
+    try:
+        assert [(job.number, job.comment) for job in jobs_in(ours)] == [(numbers[2], "rule_y")]
+        assert [(job.number, job.comment) for job in jobs_in(theirs)] == [(numbers[1], "rule_x\n")]
+        require_no_jobs_in(tmp_path)
+        with pytest.raises(InputError, match=rf"scancel {numbers[2]}$"):
+            require_no_jobs_in(ours)
+    finally:
+        cluster.command("scancel", *numbers)
+
+
+def test_jobs_of_a_killed_snakemake_go_on_and_are_not_submitted_twice(
+    running: Run, cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    number = running.job_at_work()
+    running.kill()
+    assert slurm_world.run(cluster, project, "--unlock")[0] == 0
+    status, output = slurm_world.run(cluster, project, POLICY)
+    assert status != 0
+    assert f"SLURM jobs of another run work in this folder: {number} (rule_train" in output
+    assert f"or end them: scancel {number}" in output
+    assert [job for job, *_ in cluster.jobs()] == [number]
+    cluster.wait_until_idle()
+    assert cluster.job(number)["JobState"] == "COMPLETED"
+    status, output = slurm_world.run(cluster, project, POLICY)
+    assert status == 0, output
+    assert "Nothing to be done" in output
+    assert results_of(project) == undisturbed
+
+
+def test_a_second_person_is_refused_while_the_first_ones_run_goes_on(
+    running: Run, cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    number = running.job_at_work()
+    cluster.command("scontrol", "suspend", number)  # or it may end before the second has begun
+    # The command alone, past Snakemake and SLURM.
+    alone = subprocess.run(
+        [slurm_world.PROGRAMS / "rspo", "train", CELL],
+        cwd=project,
+        env=cluster.environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+    )
+    assert alone.returncode == 2
+    assert f"SLURM job {number}, process " in alone.stderr
+    assert " on n1 is at work here; wait or end it" in alone.stderr
+    status, output = slurm_world.run(cluster, project, POLICY)
+    assert status != 0
+    assert "Directory cannot be locked" in output
+    cluster.command("scontrol", "resume", number)
+    status, output = running.end()
+    assert status == 0, output
+    assert results_of(project) == undisturbed
+
+
+# --- a time limit ---------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(1200)
+def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """A minute's limit, half of it at least before the signal: SLURM looks twice a minute."""
+    cluster.wait_until_idle()
+    training = TRAINING | {"steps": LONG_STEPS, "checkpoint_every": 100}
+    project = prepare_project(tmp_path / "project", training)
+    shutil.copytree(project, tmp_path / "undisturbed")
+    extra = "--signal=USR1@1 --open-mode=append"
+    set_resources(project, "train", slurm_partition="short", runtime=1, slurm_extra=f"'{extra}'")
+    run = Run(cluster, project)
+    train(Experiment.load("tiny", root=tmp_path / "undisturbed"), CELL)
+    status, output = run.end(seconds=900)
+    assert status == 0, output
+    processes = provenance(project)["processes"]
+    assert len(processes) >= 3
+    (number,) = {process["job"] for process in processes}  # the same one, requeued
+    assert told_of_restarts(output, number) == [str(n) for n in range(1, len(processes))]
+    (log,) = (project / "logs" / "slurm" / "rule_train" / CELL).iterdir()
+    said = re.findall(r"^rspo: stopped at step (\d+)", log.read_text(), flags=re.M)
+    stops = [int(step) for step in said]
+    assert len(stops) == len(processes) - 1
+    assert any(stop % 100 for stop in stops)  # between checkpoints, and nothing is repeated
+    assert results_of(project) == results_of(tmp_path / "undisturbed")

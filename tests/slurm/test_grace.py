@@ -1,0 +1,168 @@
+"""Preemption with a grace time: SLURM says SIGTERM first, and takes the nodes a while later."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rspo.core import slurm_job as job
+from tests.slurm import test_faults
+from tests.support import ROOT, slurm_cluster, slurm_world
+from tests.support.slurm_cluster import Cluster
+
+# A job in which SLURM signals the first process alone, as it does where it has cgroups: Snakemake.
+SNAKEFILE = """\
+from rspo.core.slurm_job import forward_requests
+
+forward_requests()
+shell.prefix("set -euo pipefail; trap '' USR1; ")
+
+
+rule stop:
+    output: "made"
+    shell: "{python} work.py"
+"""
+WORK = """\
+import pathlib, signal, sys, time
+asked = []
+signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+pathlib.Path("at-work").touch()
+while not asked:
+    time.sleep(0.05)
+if STATUS == 0:
+    pathlib.Path("made").touch()
+sys.exit(STATUS)
+"""
+SCONTROL = """\
+#!/bin/sh
+echo "$*" >> {folder}/asked
+echo "JobId=7 JobState={state} StartTime=2026-01-02T03:04:05 PreemptTime={preempted}"
+"""
+NOW = "2026-01-02T04:00:00"
+
+
+def write_scontrol(folder: Path, preempted: str = NOW, state: str = "RUNNING") -> None:
+    """A stand-in for SLURM's, which notes what it is asked."""
+    script = folder / "scontrol"
+    script.write_text(SCONTROL.format(folder=folder, preempted=preempted, state=state))
+    script.chmod(0o755)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    return os.environ | {
+        "PATH": f"{folder}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "SLURM_JOB_ID": "7",
+    }
+
+
+@pytest.mark.parametrize(
+    ("preempted", "state", "found"),
+    [
+        (NOW, "RUNNING", True),
+        ("None", "RUNNING", False),
+        ("2026-01-01T00:00:00", "RUNNING", False),  # once, and it has started anew since
+        (NOW, "COMPLETING", False),  # cancelled in its grace time
+    ],
+)
+def test_only_a_job_that_has_to_go_now_counts_as_preempted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preempted: str, state: str, found: bool
+) -> None:
+    write_scontrol(tmp_path, preempted, state)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert not job.is_preempted()  # outside a job
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    assert job.is_preempted() == found
+
+
+@pytest.mark.parametrize("status", [0, 75])
+def test_the_first_process_hands_a_grace_time_on_as_a_request_to_stop(
+    tmp_path: Path, status: int
+) -> None:
+    """What then ends well has not failed; what fails goes back into the queue."""
+    (tmp_path / "Snakefile").write_text(SNAKEFILE.replace("{python}", sys.executable))
+    (tmp_path / "work.py").write_text(WORK.replace("STATUS", str(status)))
+    write_scontrol(tmp_path)
+    words = [str(slurm_world.PROGRAMS / "snakemake"), "--cores=1", "--quiet=all"]
+    process = subprocess.Popen(words, cwd=tmp_path, env=environment(tmp_path))
+    try:
+        wait_for(tmp_path / "at-work")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == (0 if status == 0 else 1)
+    finally:
+        process.kill()
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked.count("requeue 7") == (status != 0)
+
+
+def test_a_command_that_is_signalled_itself_goes_back_before_it_ends(tmp_path: Path) -> None:
+    write_scontrol(tmp_path)
+    code = (
+        "import pathlib, time, rspo.cli\n"
+        "def wait(arguments):\n"
+        "    pathlib.Path('at-work').touch()\n"
+        "    time.sleep(60)\n"
+        "rspo.cli.status = wait\n"
+        "raise SystemExit(rspo.cli.main(['status']))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(tmp_path / "at-work")
+        process.send_signal(signal.SIGTERM)
+        _, error = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert error == "rspo: SLURM job 7 goes back into the queue\n"
+    assert (tmp_path / "asked").read_text() == "--oneliner show job 7\nrequeue 7\n"
+
+
+def wait_for(file: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+# --- a real SLURM, about a minute ----------------------------------------------------------------
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    slurm_cluster.require_slurm()
+    with slurm_cluster.started(nodes=1) as running:
+        running.command("scontrol", "update", "PartitionName=gpu", "GraceTime=60")
+        yield running
+
+
+@pytest.mark.long
+@pytest.mark.slurm
+def test_a_cell_that_is_preempted_with_a_grace_time_goes_back_into_the_queue_and_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    project = test_faults.prepare_project(tmp_path / "project", test_faults.TRAINING)
+    run = test_faults.Run(cluster, project, "--retries=0")
+    try:
+        number = run.job_at_work()
+        options = ["--partition=urgent", "--gres=gpu:h800:8", "--output=/dev/null"]
+        urgent = cluster.command("sbatch", "--parsable", *options, "--wrap", "srun sleep 3")
+        run.wait_for(lambda: cluster.job(urgent)["JobState"] == "COMPLETED")
+        status, output = run.end()
+    finally:
+        run.kill()
+    assert status == 0, output
+    assert cluster.job(number)["Restarts"] == "1"
+    assert test_faults.told_of_restarts(output, number) == ["1"]
+    processes = test_faults.provenance(project)["processes"]
+    assert [process["job"] for process in processes] == [number, number]

@@ -1,0 +1,140 @@
+"""`snakemake --profile slurm` from nothing to figures, on a real SLURM of three nodes.
+
+About two and a half minutes on two idle cores, half of them the cell through verl.
+"""
+
+import csv
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import slurm_world
+from tests.support.slurm_cluster import Cluster
+
+pytestmark = [pytest.mark.long, pytest.mark.slurm]
+NODES = 3  # of the fixture `cluster`
+
+
+@pytest.fixture(scope="module")
+def grid(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which two cells were trained, evaluated and drawn, each job on some node.
+
+    What the jobs' environments are is written by the profile's own first command.
+    """
+    project = slurm_world.make_project(tmp_path_factory.mktemp("grid"))
+    profile = project / "slurm" / "config.yaml"
+    first = 'precommand: "export HF_HUB_OFFLINE=1'
+    text = profile.read_text()
+    assert text.count(f'{first}"') == 1
+    # The plugin's own shell takes away the backslash, and the job's puts in the number.
+    more = r" && env > \\$SLURM_JOB_ID.environment"
+    profile.write_text(text.replace(f'{first}"', f'{first}{more}"'))
+    targets = [slurm_world.FIGURE, "reports/tables/cost.csv"]
+    status, output = slurm_world.run(cluster, project, *targets, "--jobs=4")
+    assert status == 0, output
+    return project
+
+
+def note_of(project: Path, cell: str) -> dict[str, Any]:
+    path = project / "results" / "tiny" / "cells" / cell / "policy.provenance.json"
+    note: dict[str, Any] = json.loads(path.read_text())
+    return note
+
+
+def assert_trained_on_eight_gpus(cluster: Cluster, project: Path, cell: str) -> None:
+    """As the job itself saw it, and as the controller did."""
+    granted = note_of(project, cell)["slurm"]
+    assert granted["gpus"] == "gpu:h800:8"
+    assert granted["devices"] == "0,1,2,3,4,5,6,7"
+    assert granted["nodes"] in cluster.nodes
+    job = cluster.job(granted["number"])
+    assert job["JOB_GRES"] == "gpu:h800:8"
+    assert job["Comment"] == f"rule_train_wildcards_{cell}"
+    assert job["JobName"].startswith("rspo_")
+
+
+def test_the_grid_is_complete_and_drawn(grid: Path) -> None:
+    for suffix in ("pdf", "png", "csv"):
+        assert (grid / slurm_world.FIGURE).with_suffix(f".{suffix}").stat().st_size > 0
+
+
+@pytest.mark.parametrize("cell", slurm_world.CELLS)
+def test_each_training_job_was_granted_eight_h800s(grid: Path, cluster: Cluster, cell: str) -> None:
+    assert_trained_on_eight_gpus(cluster, grid, cell)
+
+
+def test_each_evaluation_was_granted_one_gpu_and_other_jobs_none(grid: Path) -> None:
+    cell = grid / "results" / "tiny" / "cells" / slurm_world.CELLS[0]
+    for place, gpus in (("samples/linear/0", "gpu:h800:1"), ("curves/standard", "")):
+        note = json.loads((cell / f"{place}.parquet.provenance.json").read_text())
+        assert note["slurm"]["gpus"] == gpus
+
+
+def test_what_is_fetched_or_drawn_ran_where_snakemake_did(grid: Path) -> None:
+    results = grid / "results" / "tiny"
+    for name in ("problems/train.parquet", "cells/small--base/policy", "tables/cost.csv"):
+        assert json.loads((results / f"{name}.provenance.json").read_text())["slurm"] is None
+
+
+def test_no_job_asks_the_hub(grid: Path) -> None:
+    environments = [path.read_text().splitlines() for path in grid.glob("*.environment")]
+    assert len(environments) == 2 + 3 * 3  # cells trained; policies sampled, scored, made curves
+    assert all("HF_HUB_OFFLINE=1" in environment for environment in environments)
+
+
+def test_each_jobs_output_is_kept_under_its_cells_name(grid: Path) -> None:
+    for cell in slurm_world.CELLS:
+        (log,) = (grid / "logs" / "slurm" / "rule_train" / cell).iterdir()
+        assert log.stem == note_of(grid, cell)["slurm"]["number"]
+
+
+def test_the_cost_table_charges_eight_gpus_for_training(grid: Path) -> None:
+    with (grid / "reports" / "tables" / "cost.csv").open() as stream:
+        rows = {(row["policy"], row["step"]): row for row in csv.DictReader(stream)}
+    assert list(rows) == [
+        (policy, step)
+        for policy in ("small--base", *slurm_world.CELLS)
+        for step in (
+            "pretrain" if policy == "small--base" else "train",
+            "sample",
+            "score",
+            "curves",
+        )
+    ]
+    for cell in slurm_world.CELLS:
+        row = rows[cell, "train"]
+        assert float(row["gpu_seconds"]) == pytest.approx(8 * float(row["wall_seconds"]), abs=0.1)
+        assert row["jobs"] == note_of(grid, cell)["slurm"]["number"]
+        assert float(rows[cell, "curves"]["gpu_seconds"]) == 0
+    assert rows["small--base", "pretrain"]["jobs"] == ""
+
+
+def test_a_second_run_submits_nothing(grid: Path, cluster: Cluster) -> None:
+    status, output = slurm_world.run(cluster, grid, slurm_world.FIGURE)
+    assert status == 0
+    assert "Nothing to be done" in output
+
+
+@pytest.mark.timeout(1200)
+def test_a_cell_through_verl_runs_in_a_job_too(
+    grid: Path, cluster: Cluster, tmp_path: Path
+) -> None:
+    cells = [{"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16}]
+    training = {"steps": 2, "checkpoint_every": 2}
+    scalability = {"scalability": {"suite": "standard", "cells": cells}}
+    project = slurm_world.make_project(
+        tmp_path / "project", engine="verl", training=training, grid=scalability
+    )
+    results = Path("results") / "tiny"
+    shutil.copytree(grid / results / "problems", project / results / "problems")
+    base = results / "cells" / "small--base"
+    shutil.copytree(grid / base, project / base)
+    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE, timeout=1000)
+    assert status == 0, output
+    (cell,) = (name for name in slurm_world.CELLS if "--n16--" in name)
+    assert note_of(project, cell)["packages"]["verl"]
+    assert_trained_on_eight_gpus(cluster, project, cell)
+    assert (project / slurm_world.FIGURE).stat().st_size > 0

@@ -1,0 +1,89 @@
+"""A cell on two nodes through `snakemake --profile slurm`, stopped on the way, and on one node.
+
+About five minutes on two quiet cores: verl starts three times.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rspo.config.experiment import Experiment
+from rspo.core.files import read_json_lines
+from rspo.datasets.prepare import prepare
+from rspo.training.pretraining import make_base_policy
+from tests.support import ROOT, slurm_world
+from tests.support.slurm_cluster import Cluster
+
+pytestmark = [pytest.mark.long, pytest.mark.slurm]
+NODES = 2  # of the fixture `cluster`
+
+CELL = slurm_world.CELLS[1]
+STEPS = 3
+
+
+def make_project(folder: Path, nodes: int) -> Experiment:
+    """Two ranks in any case, of which each node has as many."""
+    slurm_world.make_project(
+        folder,
+        engine="verl",
+        verl={"nodes": nodes, "ranks_per_node": 2 // nodes},
+        training={"steps": STEPS, "checkpoint_every": 1},
+    )
+    experiment = Experiment.load("tiny", root=folder)
+    for data_set in ("train", "validation"):
+        prepare(experiment, data_set)
+    make_base_policy(experiment, "small")
+    return experiment
+
+
+@pytest.mark.timeout(2400)
+def test_a_cell_on_two_nodes_goes_back_into_the_queue_and_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    two = make_project(tmp_path / "two", nodes=2)
+    log = tmp_path / "log"
+    policy = f"results/tiny/cells/{CELL}/policy"
+    process = slurm_world.start(cluster, tmp_path / "two", policy, log=log)
+    try:
+        while not (two.checkpoint(CELL) / "latest_checkpointed_iteration.txt").exists():
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+        ((number, *_),) = cluster.jobs()
+        cluster.command("scancel", "--signal=USR1", number)  # as ahead of the time limit
+        assert process.wait(1200) == 0, log.read_text()
+    finally:
+        if process.poll() is None:
+            process.kill()
+    assert f"SLURM job {number} went back into the queue (restart 1)" in log.read_text()
+    note = json.loads((two.folder(CELL) / "policy.provenance.json").read_text())
+    assert note["slurm"]["nodes"] == "n[1-2]"
+    assert note["slurm"]["gpus"] == "gpu:h800:16"
+    assert len(note["processes"]) == 2
+    assert {process["job"] for process in note["processes"]} == {number}
+
+    one = make_project(tmp_path / "one", nodes=1)
+    shutil.rmtree(one.folder("small--base"))
+    shutil.copytree(two.folder("small--base"), one.folder("small--base"))
+    subprocess.run(
+        [sys.executable, "-m", "rspo.cli", "train", CELL],
+        cwd=tmp_path / "one",
+        env=cluster.environment | {"PYTHONPATH": str(ROOT)},
+        check=True,
+        timeout=600,
+    )
+    rewards = [
+        [record["reward"] for record in read_json_lines(experiment.training_log(CELL))]
+        for experiment in (two, one)
+    ]
+    assert len(rewards[0]) == STEPS
+    assert rewards[0] == rewards[1]
+    ours, theirs = (load_file(e.policy(CELL) / "model.safetensors") for e in (two, one))
+    for name in theirs:
+        torch.testing.assert_close(ours[name].float(), theirs[name].float(), rtol=0, atol=1e-5)

@@ -1,0 +1,284 @@
+"""What a run will ask for and what it used: `rspo plan` and `rspo cost`, without a cluster."""
+
+import csv
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
+
+from rspo.core.errors import InputError
+from rspo.core.files import write_provenance
+from rspo.cost import cost_table, write_cost_table
+from rspo.slurm.nodes import Nodes
+from rspo.slurm.plan import plan, room, text
+from rspo.slurm.profile import read_classes, read_profile
+from rspo.training.progress import Progress, usage_before
+from tests.support import ROOT, paper_scale, tiny_world
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the shipped profile, and no SLURM within reach."""
+    shutil.copytree(ROOT / "slurm", tmp_path / "slurm")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))  # SLURM's commands may be installed here
+    return tmp_path
+
+
+def test_the_paper_is_3200_gpu_hours_of_training(here: Path) -> None:
+    found = plan(paper_scale.load(here))
+    assert found.cells == 25
+    assert found.cell_hours == pytest.approx([16] * 25, rel=1e-3)
+    assert found.cell_gpus == 8
+    assert found.training_jobs == 25
+    assert "25 cells on 8 GPUs: 3,200 GPU-hours, 16 h the longest" in text(paper_scale.load(here))
+
+
+def test_fewer_steps_are_fewer_hours(here: Path) -> None:
+    found = plan(paper_scale.load(here, training={"steps": 58}))
+    assert found.cell_hours == pytest.approx([1.6] * 25, rel=1e-3)
+
+
+def test_a_time_limit_makes_several_jobs_of_a_cell(here: Path) -> None:
+    profile = here / "slurm" / "config.yaml"
+    shipped = profile.read_text()
+    assert shipped.count("runtime: 24h") == 2
+    profile.write_text(shipped.replace("runtime: 24h", "runtime: 4h"))
+    assert plan(paper_scale.load(here)).training_jobs == 25 * 4
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"), [("5", "of at most 5 min"), ("90", "of at most 1.5 h"), ("null", "longest")]
+)
+def test_a_time_limit_is_told_in_hours_or_minutes(here: Path, limit: str, said: str) -> None:
+    profile = here / "slurm" / "config.yaml"
+    profile.write_text(profile.read_text().replace("runtime: 24h", f"runtime: {limit}"))
+    (line,) = [one for one in text(paper_scale.load(here)).splitlines() if "training  " in one]
+    assert line.endswith(said)
+
+
+def test_several_nodes_are_counted(here: Path) -> None:
+    found = plan(paper_scale.load(here, verl={"nodes": 2}))
+    assert found.cell_gpus == 16
+    assert found.cell_hours == pytest.approx([8] * 25, rel=1e-3)  # the same GPU-hours, at best
+
+
+def test_scoring_is_told_with_the_gpus_that_it_holds(here: Path) -> None:
+    found = plan(paper_scale.load(here))
+    assert (found.scorings, found.scoring_gpus) == (found.samplings, 1)
+    assert f"scoring          {found.scorings} jobs on 1 GPU: how" in text(paper_scale.load(here))
+
+
+@pytest.mark.parametrize(("kind", "gpus"), [(None, 8), ("h800", 8), ("a100", 2), ("h100", 0)])
+def test_a_node_has_gpus_of_a_type_or_of_any(kind: str | None, gpus: int) -> None:
+    nodes = Nodes("gpu", 3, None, 1000, 64, {"h800": 8, "a100": 2})
+    assert nodes.gpus_of(kind) == gpus
+
+
+@pytest.mark.parametrize(
+    ("partition", "kind", "gpus", "jobs"),
+    [
+        ("long", "h800", 8, 2),  # the nodes with a100 have too few
+        ("long", None, 1, 20),
+        ("long", "h800", 3, 4),  # two on a node, two GPUs left
+        ("short", "h800", 8, 3),
+        (None, "h800", 8, 3),  # one of the partitions, whichever: not both
+        ("long", None, 0, 4),
+        ("cpu", None, 8, 0),
+    ],
+)
+def test_a_cluster_has_room_for_so_many_jobs_at_a_time(
+    here: Path, partition: str | None, kind: str | None, gpus: int, jobs: int
+) -> None:
+    nodes = [
+        Nodes("long", 2, None, 1000, 64, {"h800": 8}),
+        Nodes("long", 2, None, 1000, 64, {"a100": 2}),
+        Nodes("short", 3, None, 1000, 64, {"h800": 8}),
+    ]
+    request = replace(read_profile()[1]["train"], partition=partition, gpu_type=kind, gpus=gpus)
+    assert room(nodes, request) == jobs
+
+
+def test_disk_is_what_policies_checkpoints_and_texts_take(here: Path) -> None:
+    """By hand: 18 cells of 1.54e9 parameters and 7 of 7.62e9, four bytes each; every response of
+    3,072 tokens at four bytes, 64 to each of 1,560 problems for 27 policies and 170 for 8."""
+    found = plan(paper_scale.load(here))
+    policies = 4 * (18 * 1.54e9 + 7 * 7.62e9)
+    responses = 64 * (27 * (30 + 83 + 500 + 272 + 675) + 8 * (30 + 140))
+    assert found.policy_bytes == pytest.approx(policies + 4 * 3072 * responses)
+    assert found.checkpoint_bytes == pytest.approx(2 * 16 * 7.62e9)
+
+
+def test_what_is_there_is_not_planned_again(here: Path) -> None:
+    experiment = paper_scale.load(here)
+    name = next(iter(experiment.cells))
+    experiment.policy(name).mkdir(parents=True)
+    sample = experiment.samples(name, "math500", 0)
+    sample.parent.mkdir(parents=True)
+    sample.touch()
+    found = plan(experiment)
+    assert (found.cells, found.samplings) == (24, 2 * (27 * 5 + 8 * 2) - 1)
+
+
+def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Path) -> None:
+    experiment = paper_scale.load(here)
+    name = "qwen2.5-math-1.5b--rspo-pass--k2--n16--s0"
+    experiment.policy(name).mkdir(parents=True)
+    sample = experiment.samples(name, "math500", 0)
+    sample.parent.mkdir(parents=True)
+    sample.touch()
+    before = plan(experiment)
+    write_provenance(experiment.policy(name), {"settings": experiment.settings("train", name)})
+    assert plan(experiment) == before
+    changed = paper_scale.load(here, training={"ppo_clip": 0.1})
+    found = plan(changed)
+    assert (found.cells, found.samplings) == (before.cells + 1, before.samplings + 1)
+
+
+def test_without_an_estimate_only_jobs_are_told(here: Path) -> None:
+    experiment = tiny_world.load(here)
+    found = plan(experiment)
+    assert (found.cells, found.samplings, found.cell_hours) == (25, 27 * 5 + 8 * 2, None)
+    assert "how long is not known (models.<name>.expected)" in text(experiment)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("runtime: 8h", "runtime: 8 hours", r"set-resources.sample.runtime = '8 hours'; allowed"),
+        ('"gpu:h800:8"', '"h800:8"', r"set-resources.train.gres = 'h800:8'; allowed"),
+        (
+            '"gpu:h800:8"',
+            '"gpu:h800-80:8"',
+            "write --gpus-per-node=h800-80:8 into slurm_",
+        ),
+        (
+            "mem_mb: 64000",
+            'mem_mb: "64000 * attempt"',
+            r"mem_mb = '64000 \* attempt'; allowed:",
+        ),
+        ("executor: slurm", "executor: [", "not YAML"),
+    ],
+)
+def test_a_wrong_profile_is_one_line(here: Path, old: str, new: str, message: str) -> None:
+    profile = here / "slurm" / "config.yaml"
+    assert old in profile.read_text()
+    profile.write_text(profile.read_text().replace(old, new))
+    with pytest.raises(InputError, match=message) as raised:
+        read_profile()
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("train: &tr", "trian: &tr", "set-resources.trian: no such rule; did you mean train?"),
+        (
+            "mem_mb: 500000",
+            "mem_bm: 500000",
+            "set-resources.train.mem_bm = 500000: no such resource; did you mean mem_mb?",
+        ),
+        (
+            "runtime: 4h",
+            "runtme: 4h",
+            "default-resources.runtme = '4h': no such resource; did you mean runtime?",
+        ),
+        ("retries: 2", "retrys: 2", "retrys = 2: snakemake has no such option; did you mean retr"),
+        ("retries: 2", "retries: two", "retries = 'two'; allowed: a whole number"),
+        ("jobs: 200", "jobs: many", "jobs = 'many'; allowed: a whole number"),
+        ("*evaluation", "[1, 2]", "set-resources.score = [1, 2]; allowed: keys and values"),
+        ("mem_mb: 32000", "mem_mb: [1]", "resources.mem_mb = [1]; allowed: a number or a text"),
+        ("mem_mb: 32000", "reservation: me", "; sbatch's options go in slurm_extra"),
+        ("--open-mode=append'\"", "--comment=it's a'\"", "slurm_extra = "),
+    ],
+)
+def test_what_snakemake_would_silently_leave_out_is_one_line(
+    here: Path, old: str, new: str, message: str
+) -> None:
+    shutil.copytree(ROOT / "workflow", here / "workflow")
+    profile = here / "slurm" / "config.yaml"
+    assert old in profile.read_text()
+    profile.write_text(profile.read_text().replace(old, new))
+    with pytest.raises(InputError, match=re.escape(message)) as raised:
+        read_profile()
+    assert str(raised.value).startswith("slurm/config.yaml: ")
+    assert "\n" not in str(raised.value)
+
+
+def test_names_of_the_users_own_are_taken(here: Path) -> None:
+    """A resource that the profile limits; rules that no folder here names; as many jobs as fit."""
+    profile = here / "slurm" / "config.yaml"
+    text = profile.read_text().replace("judge_server: 0", "licence: 1")
+    text = text.replace("train: &training", "drill: &training")
+    profile.write_text(text.replace("jobs: 200", "jobs: unlimited\nresources: [licence=4]"))
+    assert read_profile()[1]["drill"].gpus == 8
+
+
+def test_a_run_takes_what_snakemake_takes_as_long_as_the_names_are_known(here: Path) -> None:
+    """Expressions, and lists of KEY=VALUE."""
+    profile = here / "slurm" / "config.yaml"
+    profile.write_text(
+        "default-resources: [slurm_partition=cpu, mem_mb=1000]\n"
+        "set-resources: {train: {mem_mb: 64000 * attempt}}\n"
+    )
+    train = {"slurm_partition": "cpu", "mem_mb": "64000 * attempt"}
+    assert read_classes(profile)[1]["train"] == train
+    profile.write_text("default-resources: [slurm_partion=cpu]\n")
+    with pytest.raises(InputError, match="no such resource; did you mean slurm_partition"):
+        read_classes(profile)
+
+
+def test_gpus_are_read_as_the_plugin_reads_them(here: Path) -> None:
+    profile = here / "slurm" / "config.yaml"
+    text = profile.read_text().replace('gres: "gpu:h800:8"', "gpu: 8\n    gpu_model: h800")
+    profile.write_text(text)
+    train = read_profile()[1]["train"]
+    assert (train.gpu_type, train.gpus) == ("h800", 8)
+    assert "--gpus=h800:8" in train.options
+
+
+def test_an_account_of_digits_is_a_name(here: Path) -> None:
+    profile = here / "slurm" / "config.yaml"
+    shipped = profile.read_text()
+    assert "  #   slurm_account: my-account" in shipped
+    profile.write_text(shipped.replace("  #   slurm_account: my-account", "  slurm_account: 12345"))
+    assert read_profile()[1]["train"].account == "12345"
+
+
+def test_cost_sums_every_process_of_a_step_and_skips_what_is_not_there(here: Path) -> None:
+    experiment = tiny_world.load(here)
+    cell = next(iter(experiment.cells))
+    first = {"job": "7", "host": "n1", "process": 1}
+    first |= {"wall_seconds": 10.0, "cpu_seconds": 9.0, "gpu_seconds": 80.0}
+    second = first | {"job": "12", "host": "n2", "wall_seconds": 5.0, "gpu_seconds": 40.0}
+    folder = experiment.folder(cell)
+    (folder / "samples").mkdir(parents=True)
+    note = json.dumps({"processes": [first, second]})
+    (folder / "policy.provenance.json").write_text(note)
+    (folder / "training.jsonl.provenance.json").write_text(note)  # the same work
+    for benchmark in ("linear", "divide"):
+        path = folder / "samples" / f"{benchmark}.parquet.provenance.json"
+        path.write_text(json.dumps({"processes": [first]}))
+    write_cost_table(experiment)
+    with cost_table(experiment).open() as stream:
+        rows = list(csv.reader(stream))
+    assert rows == [
+        ["policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds", "host", "jobs"],
+        [cell, "train", "15.0", "18.0", "120.0", "n1 n2", "7 12"],
+        [cell, "sample", "20.0", "18.0", "160.0", "n1", "7"],
+    ]
+
+
+def test_what_a_killed_process_used_is_known_to_the_next(tmp_path: Path) -> None:
+    progress = Progress(tmp_path, 0, 4)
+    assert progress.earlier == []
+    progress.report(4, {})
+    (before,) = usage_before(tmp_path)
+    assert before.wall_seconds > 0
+    again = Progress(tmp_path, 2, 4)
+    again.report(4, {})
+    assert [usage.process for usage in usage_before(tmp_path)] == [before.process] * 2

@@ -1,0 +1,155 @@
+"""Scores and training logs of policies whose skill is known, for the whole grid at once."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from rspo.config.experiment import Cell, Experiment
+from rspo.core.files import write_json_lines
+from rspo.core.tables import SCORES
+from tests.support import ROOT
+
+PROBLEMS, SAMPLES, STEPS = 160, 16, 60
+STALL = 30
+Skill = tuple[float, float]  # share of the problems that it can solve, and how often it does
+BASE_SKILL: Skill = (0.5, 0.08)
+
+
+def load(
+    root: Path,
+    seeds: int = 2,
+    grid_only: str = "",
+    grid_of: dict[str, list[tuple[str, int, int]]] | None = None,
+    ks: Sequence[int] = (1, 2, 4, 8),
+) -> Experiment:
+    """The tiny scale on two benchmarks, and one that is newer than the models.
+
+    Args:
+        grid_only: the one comparison to keep of the grid.
+        grid_of: instead of the grid: objective, k and n of each cell, by comparison.
+        ks: that are evaluated.
+    """
+    shutil.copytree(ROOT / "config", root / "config")
+    path = root / "config" / "tiny.yaml"
+    config = yaml.safe_load(path.read_text())
+    standard = config["data"]["suites"]["standard"]
+    newer = {"newer": {**standard["divide"], "label": "newer"}}
+    config["data"]["suites"] = {
+        "standard": {name: standard[name] for name in ("linear", "multiply")},
+        "contamination_free": newer,
+    }
+    main = config["grid"]["main"]["cells"]
+    config["grid"]["contamination_free"] = {"suite": "contamination_free", "cells": main}
+    config["evaluation"] |= {
+        "samples": SAMPLES,
+        "block": SAMPLES,
+        "k": list(ks),
+        "equivalence_margin": 0.05,
+    }
+    config["training"] |= {"steps": STEPS}
+    if grid_only:
+        config["grid"] = {grid_only: config["grid"][grid_only]}
+    if grid_of is not None:
+        config["grid"] = {
+            name: {
+                "suite": "standard",
+                "cells": [
+                    {"model": "small", "objective": objective, "k": k, "n": n}
+                    for objective, k, n in cells
+                ],
+            }
+            for name, cells in grid_of.items()
+        }
+    path.write_text(yaml.safe_dump(config))
+    return Experiment.load("tiny", {"seeds": seeds}, root=root)
+
+
+def as_claimed(cell: Cell) -> Skill:
+    """All that the paper claims: wide and seldom for large k, narrow and often for k = 1."""
+    if cell.objective == "hitchhiking":
+        return {2: (0.45, 0.35), 4: (0.35, 0.2), 8: (0.25, 0.1)}[cell.k]
+    if cell.n != 16:
+        return {4: (0.5, 0.2), 8: (0.6, 0.28), 32: (0.85, 0.5)}[cell.n]
+    return {1: (0.45, 0.95), 2: (0.6, 0.68), 4: (0.75, 0.42), 8: (1.0, 0.25)}[cell.k]
+
+
+def the_opposite(cell: Cell) -> Skill:
+    """The baseline above RSPO and better with k, each k best elsewhere, fewer samples better."""
+    if cell.objective == "grpo":
+        return (0.9, 0.9)
+    if cell.objective == "hitchhiking":
+        return {2: (0.97, 0.5), 4: (0.98, 0.7), 8: (1.0, 0.9)}[cell.k]
+    if cell.n != 16:
+        return {4: (0.9, 0.6), 8: (0.8, 0.5), 32: (0.3, 0.2)}[cell.n]
+    return {8: (0.45, 0.95), 4: (0.6, 0.68), 2: (0.75, 0.42), 1: (1.0, 0.25)}[cell.k]
+
+
+def all_alike(cell: Cell) -> Skill:
+    return (0.6, 0.4)
+
+
+def plant_scores(
+    experiment: Experiment, skill: Callable[[Cell], Skill], base: Skill = BASE_SKILL
+) -> None:
+    """Scores of every policy on every benchmark; problems are easy or hard for all alike."""
+    for number, (policy, suite) in enumerate(experiment.evaluations):
+        cell = experiment.cells.get(policy)
+        able = skill(cell) if cell else base
+        for other, benchmark in enumerate(experiment.benchmarks_of(suite)):
+            rng = np.random.default_rng([number, other])
+            plant(experiment, policy, benchmark, able, rng)
+
+
+def plant(
+    experiment: Experiment, policy: str, benchmark: str, skill: Skill, rng: np.random.Generator
+) -> None:
+    reach, often = skill
+    can = (np.arange(PROBLEMS) + 0.5) / PROBLEMS < reach
+    right = (rng.random((PROBLEMS, SAMPLES)) < often) & can[:, None]
+    solved = right.flatten()
+    columns = {
+        "problem_id": [f"{benchmark}/{i:03}" for i in range(PROBLEMS) for _ in range(SAMPLES)],
+        "sample_index": list(range(SAMPLES)) * PROBLEMS,
+        "correct": solved,
+        "verifier": ["exact"] * solved.size,
+        "verdict": [""] * solved.size,
+        # Of its own, so that Max@k is not a multiple of Pass@k.
+        "reward": solved * rng.uniform(0.4, 1.0, solved.size),
+    }
+    path = experiment.scores(policy, benchmark, 0)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(columns, schema=SCORES.schema), path)
+
+
+def plant_logs(
+    experiment: Experiment, rise: float = 0.05, seconds_of_all: float = 0.5, noise: float = 0.01
+) -> None:
+    """Training logs: entropy `rise` higher for each doubling of k, an update of all responses
+    `seconds_of_all` longer than one of none, and in each cell two updates that stalled."""
+    for number, (name, cell) in enumerate(experiment.cells.items()):
+        rng = np.random.default_rng([7, number])
+        entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(STEPS)
+        kept = 0.3 + 0.1 * rng.random(STEPS)
+        # A machine that gets busier all the time is no effect of the share kept.
+        update = 0.4 + seconds_of_all * kept + 0.02 * np.arange(STEPS) / STEPS
+        update[rng.choice(STEPS, size=2, replace=False)] *= STALL
+        rows = [
+            {
+                "step": step + 1,
+                "entropy": entropy[step] + 0.1 * noise * cell.seed,
+                "zero_weight": 1 - kept[step],
+                "response_tokens": 8 + rng.random(),
+                "seconds": {
+                    "sample": 0.3,
+                    "reward": 0.01,
+                    "update": update[step] + 0.2 * noise * rng.standard_normal(),
+                },
+            }
+            for step in range(STEPS)
+        ]
+        write_json_lines(experiment.training_log(name), rows)

@@ -1,0 +1,323 @@
+"""A real SLURM on this host: a controller and several nodes, each posing as one with 8 H800s.
+
+    python -m tests.support.slurm_cluster   starts one and says how to use it; Ctrl-C ends it
+
+The daemons are Debian's own (`apt-get install --no-install-recommends slurmctld slurmd slurm-client
+munge`), run as root, without systemd, on free ports, with all their files in one temporary folder.
+The GPUs are links to /dev/null: SLURM counts and grants them as it would real ones.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+DAEMONS = ("munged", "slurmctld", "slurmd")
+COMMANDS = (
+    "sbatch",
+    "srun",
+    "squeue",
+    "scontrol",
+    "scancel",
+    "sinfo",
+    "sacct",
+    "sacctmgr",
+    "sshare",
+)
+NEEDED = DAEMONS + COMMANDS
+GPUS = 8
+# What Debian does not have on every user's path.
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+
+# Without cgroups, accounting or a mail program.  With SLURM's own MessageTimeout: sbatch and squeue
+# give up on a controller after 9 seconds.  Requeued jobs wait for the life time of their credential
+# before they start again: five seconds instead of two minutes.
+CONFIG = """\
+ClusterName=tiny
+SlurmctldHost=localhost(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+SlurmctldPort={port}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+CredType=cred/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd-%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SlurmdParameters=config_overrides
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
+GresTypes=gpu
+DefMemPerCPU=100
+ReturnToService=2
+MailProg=/bin/true
+SlurmdTimeout=10
+KillWait=3
+MinJobAge=300
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+"""
+
+PARTITIONS = """\
+PartitionName=cpu Nodes=ALL Default=YES MaxTime=1-00:00:00 PriorityTier=1
+PartitionName=gpu Nodes=ALL MaxTime=2-00:00:00 PriorityTier=1
+PartitionName=short Nodes=ALL MaxTime=00:01:00 PriorityTier=1
+PartitionName=urgent Nodes=ALL MaxTime=2-00:00:00 PriorityTier=9 PreemptMode=OFF
+"""
+
+
+@dataclass
+class Cluster:
+    """A running SLURM.  `environment` is what its commands and Snakemake need to reach it."""
+
+    folder: Path
+    nodes: list[str]
+    daemons: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        own = {"PATH": f"{self.folder}/bin:{PATH}", "SLURM_CONF": f"{self.folder}/slurm.conf"}
+        return {k: v for k, v in os.environ.items() if not k.startswith("SLURM_")} | own
+
+    def command(self, *words: str, check: bool = True) -> str:
+        """Run one of SLURM's commands; what it printed."""
+        done = subprocess.run(
+            words, env=self.environment, capture_output=True, text=True, timeout=60
+        )
+        assert not check or done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
+        return done.stdout.strip()
+
+    def jobs(self, layout: str = "%i %T") -> list[list[str]]:
+        """The words of `squeue`'s line for every job that has not ended."""
+        return [line.split() for line in self.command("squeue", "-h", "-o", layout).splitlines()]
+
+    def job(self, number: str) -> dict[str, str]:
+        """What `scontrol show job` says, ended jobs included."""
+        words = self.command("scontrol", "-d", "-o", "show", "job", number).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    # --- daemons -----------------------------------------------------------------------------
+
+    def start_controller(self) -> None:
+        self._start("slurmctld", ["slurmctld", "-D"])
+        self._wait_for("scontrol", "ping", until="is UP")
+
+    def stop_controller(self) -> None:
+        """As when its machine is lost: no goodbye."""
+        self._kill("slurmctld")
+
+    def start_node(self, node: str) -> None:
+        self._start(node, ["slurmd", "-D", "-N", node])
+
+    def stop_node(self, node: str) -> None:
+        """As when a node loses power: slurmd, its jobs' daemons and all that they started."""
+        self._kill(node)  # and whoever could tell the controller of the jobs' end, before them
+        _kill_all(_step_daemons(self.folder, node))
+        mark = f"SLURMD_NODENAME={node}".encode()
+        _kill_all(_processes_with(f"SLURM_CONF={self.folder}/slurm.conf".encode(), mark))
+
+    def wait_until_idle(self) -> None:
+        """All nodes up and unused."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            states = self.command("sinfo", "-h", "-N", "-o", "%T", "-p", "gpu").split()
+            if states == ["idle"] * len(self.nodes):
+                return
+            time.sleep(0.1)
+        raise AssertionError(self.command("sinfo", "-N", "-l"))
+
+    def stop(self) -> None:
+        """End every job, every daemon and everything that they started."""
+        with suppress(AssertionError, subprocess.TimeoutExpired):
+            self.command("scancel", "--user=root", "--signal=KILL", "--full", check=False)
+            self.command("scancel", "--user=root", check=False)
+        for name in [*self.nodes, "slurmctld", "munged"]:
+            if name in self.daemons:
+                self._kill(name)
+        _kill_all(_step_daemons(self.folder))
+        _kill_all(_processes_with(f"SLURM_CONF={self.folder}/slurm.conf".encode()))
+
+    def _start(self, name: str, words: list[str]) -> None:
+        log = (self.folder / f"{name}.out").open("ab")
+        # Whoever started it may be killed and unable to end it.
+        words = ["setpriv", "--pdeathsig", "KILL", *words]
+        self.daemons[name] = subprocess.Popen(
+            words, env=self.environment, stdout=log, stderr=log, start_new_session=True
+        )
+
+    def _kill(self, name: str) -> None:
+        daemon = self.daemons.pop(name)
+        daemon.kill()
+        daemon.wait()
+
+    def _wait_for(self, *words: str, until: str) -> None:
+        deadline = time.monotonic() + 30
+        while until not in (said := self.command(*words, check=False)):
+            assert time.monotonic() < deadline, f"{' '.join(words)}: {said}{self._logs()}"
+            time.sleep(0.05)
+
+    def _logs(self) -> str:
+        return "".join(
+            f"\n{p}:\n{p.read_text()[-1500:]}" for p in sorted(self.folder.glob("*.log"))
+        )
+
+
+def _processes_with(*marks: bytes) -> list[int]:
+    """Processes whose environment has all of the given settings."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                settings = (entry / "environ").read_bytes().split(b"\0")
+                if all(mark in settings for mark in marks):
+                    found.append(int(entry.name))
+    return found
+
+
+def _step_daemons(folder: Path, node: str = "") -> list[int]:
+    """The daemons of jobs' steps: they outlive the node's and carry none of the job's settings."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                files = [os.readlink(fd) for fd in (entry / "fd").iterdir()]
+                if any(file.startswith(f"{folder}/slurmd-{node}") for file in files):
+                    found.append(int(entry.name))
+    return found
+
+
+def _kill_all(processes: list[int]) -> None:
+    for process in processes:
+        if process != os.getpid():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nothing listens on."""
+    with_sockets = [socket.socket() for _ in range(count)]
+    for one in with_sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in with_sockets]
+    for one in with_sockets:
+        one.close()
+    return ports
+
+
+def missing() -> list[str]:
+    """SLURM's programs that are not installed here."""
+    return [name for name in NEEDED if shutil.which(name, path=PATH) is None]
+
+
+def require_slurm() -> None:
+    """Skip the test that needs SLURM where there is none; fail in CI."""
+    absent = missing()
+    reason = f"no {', '.join(absent)} here" if absent else ""
+    if not reason and os.geteuid() != 0:
+        reason = "starting SLURM's daemons needs root"
+    if reason and os.environ.get("CI"):
+        pytest.fail(f"{reason}: SLURM cannot be tested")
+    if reason:
+        pytest.skip(f"{reason}: SLURM cannot be tested")
+
+
+@contextmanager
+def started(nodes: int = 3, cpus: int = 128, megabytes: int = 1_000_000) -> Iterator[Cluster]:
+    """A SLURM with nodes n1, n2, ...; gone afterwards, whatever happened."""
+    folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+    cluster = Cluster(folder, [f"n{index + 1}" for index in range(nodes)])
+    try:
+        _write_config(cluster, cpus, megabytes)
+        _write_commands(cluster)
+        _start_munge(cluster)
+        cluster.start_controller()
+        for node in cluster.nodes:
+            cluster.start_node(node)
+        cluster.wait_until_idle()
+        yield cluster
+    finally:
+        cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_config(cluster: Cluster, cpus: int, megabytes: int) -> None:
+    folder = cluster.folder
+    (folder / "state").mkdir()
+    for index in range(GPUS):
+        (folder / f"h800_{index}").symlink_to("/dev/null")
+    controller, *ports = _free_ports(len(cluster.nodes) + 1)
+    lines = [
+        f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs={cpus} "
+        f"RealMemory={megabytes} Gres=gpu:h800:{GPUS} State=UNKNOWN"
+        for node, port in zip(cluster.nodes, ports, strict=True)
+    ]
+    text = CONFIG.format(port=controller, folder=folder) + "\n".join(lines) + "\n" + PARTITIONS
+    (folder / "slurm.conf").write_text(text)
+    (folder / "gres.conf").write_text(f"Name=gpu Type=h800 File={folder}/h800_[0-{GPUS - 1}]\n")
+
+
+def _write_commands(cluster: Cluster) -> None:
+    """SLURM's commands for this cluster: Snakemake's plugin forgets SLURM_CONF inside a job."""
+    folder = cluster.folder / "bin"
+    folder.mkdir()
+    for name in COMMANDS:
+        real = shutil.which(name, path=PATH)
+        script = folder / name
+        script.write_text(f'#!/bin/sh\nSLURM_CONF={cluster.folder}/slurm.conf exec {real} "$@"\n')
+        script.chmod(0o755)
+
+
+def _start_munge(cluster: Cluster) -> None:
+    folder = cluster.folder
+    key = folder / "munge.key"
+    key.write_bytes(os.urandom(128))
+    key.chmod(0o400)
+    folder.chmod(0o755)
+    names = {
+        "--key-file": key,
+        "--socket": folder / "munge.socket",
+        "--pid-file": folder / "munged.pid",
+        "--log-file": folder / "munged.log",
+        "--seed-file": folder / "munged.seed",
+    }
+    options = [f"{option}={path}" for option, path in names.items()]
+    # --force: it warns about a folder below /tmp.
+    cluster._start("munged", ["munged", "--foreground", "--force", *options])
+    deadline = time.monotonic() + 30
+    while not (folder / "munge.socket").exists():
+        assert time.monotonic() < deadline, (folder / "munged.out").read_text()
+        time.sleep(0.02)
+
+
+def main() -> None:
+    if missing():
+        raise SystemExit(f"not installed here: {', '.join(missing())}")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # also while it starts
+    with suppress(KeyboardInterrupt), started() as cluster:
+        print(f"export SLURM_CONF={cluster.folder}/slurm.conf PATH={cluster.folder}/bin:$PATH")
+        sys.stdout.flush()
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()

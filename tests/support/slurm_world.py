@@ -1,0 +1,95 @@
+"""A folder where `snakemake --profile slurm` runs cells of seconds on a real SLURM."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rspo.config.schema import merge
+from tests.support import ROOT, tiny_world
+from tests.support.slurm_cluster import Cluster
+
+PROGRAMS = Path(sys.executable).parent  # of the environment that runs the tests
+
+# One benchmark and two cells; laid over the small world.
+CONFIG: dict[str, Any] = {
+    "data": {
+        "train": {"generated": {"families": ["linear"], "problems": 40}},
+        "suites": {
+            "standard": {
+                "linear": {
+                    "label": "linear",
+                    "generated": {"families": ["linear"], "split": "test", "problems": 6},
+                }
+            }
+        },
+    },
+    "grid": {
+        "scalability": {
+            "suite": "standard",
+            "cells": [{"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": [8, 16]}],
+        }
+    },
+}
+FIGURE = "reports/fig_scalability.pdf"
+CELLS = ["small--rspo-pass--k4--n8--s0", "small--rspo-pass--k4--n16--s0"]
+# What the shipped profile has for weeks of work, in seconds; everything else is as shipped.  (From
+# the first follows how often this project looks at the queue: every three seconds.)
+IMPATIENT = [
+    "--slurm-init-seconds-before-status-checks=1",
+    "--max-status-checks-per-second=2",
+    "--latency-wait=30",
+]
+
+
+def make_project(folder: Path, **more: Any) -> Path:
+    """The project's files and a config of seconds; `more` is laid over the config."""
+    for name in ("workflow", "profiles", "slurm", "envs"):
+        shutil.copytree(ROOT / name, folder / name)
+    shutil.copy(ROOT / "Snakefile", folder)
+    config = yaml.safe_load((ROOT / "config" / "tiny.yaml").read_text())
+    config = merge(config, tiny_world.OVERRIDES)
+    config["data"]["suites"] = {}
+    for layer in (CONFIG, more):
+        grid = layer.get("grid")
+        config = merge(config, layer)
+        config["grid"] = grid or config["grid"]
+    (folder / "config").mkdir()
+    (folder / "config" / "tiny.yaml").write_text(yaml.safe_dump(config, sort_keys=False))
+    return folder
+
+
+def start(
+    cluster: Cluster, project: Path, *words: str, log: Path | None = None
+) -> "subprocess.Popen[str]":
+    """`snakemake --profile slurm WORDS` at the tiny scale."""
+    output = (log or project / "snakemake.log").open("a")
+    environment = cluster.environment | {"PYTHONPATH": str(ROOT)}
+    environment["PATH"] = f"{PROGRAMS}:{environment['PATH']}"
+    scale = ["--config", "scale=tiny"]
+    return subprocess.Popen(
+        [PROGRAMS / "snakemake", "--profile", "slurm", *words, *IMPATIENT, *scale],
+        cwd=project,
+        env=environment,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(cluster: Cluster, project: Path, *words: str, timeout: float = 400) -> tuple[int, str]:
+    """The same, to its end: exit status and what the user saw."""
+    log = project / "snakemake.log"
+    before = log.stat().st_size if log.exists() else 0
+    process = start(cluster, project, *words, log=log)
+    try:
+        status = process.wait(timeout=timeout)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, 9)
+    return status, log.read_bytes()[before:].decode()

@@ -1,0 +1,134 @@
+"""A whole paper in seconds: few cells, made by the project's own steps in this process.
+
+Everything lies in the current folder, as it does for a user; `rspo` commands work there.
+"""
+
+import csv
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rspo.config.experiment import Experiment
+from rspo.core.files import write_provenance
+from rspo.datasets.prepare import prepare
+from rspo.evaluation.curves import curves
+from rspo.evaluation.curves_table import write_curves_table
+from rspo.evaluation.sample import sample_benchmark
+from rspo.evaluation.score import score
+from rspo.figures import available, draw
+from rspo.training.local import train
+from rspo.training.pretraining import make_base_policy
+from tests.support import ROOT
+from tests.support.tiny_world import OVERRIDES
+
+_CELLS = [
+    {"model": "small", "objective": "policy_gradient", "n": 8},
+    {"model": "small", "objective": "rspo_pass_at_k", "k": [2, 4], "n": 8},
+    {"model": "small", "objective": "hitchhiking", "k": 4, "n": 8},
+]
+
+
+def load(rewards: Mapping[str, Any] | None = None) -> Experiment:
+    """The tiny scale with one comparison of four cells, and tests' sizes.
+
+    Args:
+        rewards: another section `rewards` of the config.
+    """
+    if not Path("config").exists():
+        shutil.copytree(ROOT / "config", "config")
+        values = yaml.safe_load(Path("config/tiny.yaml").read_text())
+        values["grid"] = {"main": {"suite": "standard", "cells": _CELLS}}
+        Path("config/tiny.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    return Experiment.load("tiny", OVERRIDES | ({"rewards": dict(rewards)} if rewards else {}))
+
+
+def make() -> Experiment:
+    """Every step up to the figures."""
+    experiment = load()
+    for data_set in experiment.data_sets:
+        prepare(experiment, data_set)
+    make_base_policy(experiment, "small")
+    for cell in experiment.cells:
+        train(experiment, cell)
+    for policy in experiment.policies:
+        for benchmark in experiment.benchmarks_of("standard"):
+            sample_benchmark(experiment, policy, benchmark)
+        make_scores(experiment, policy)
+        make_curves(experiment, policy)
+    for figure in available(experiment):
+        draw(experiment, figure)
+    write_curves_table(experiment)
+    write_claims_and_cost(experiment)
+    return experiment
+
+
+def write_claims_and_cost(experiment: Experiment) -> None:
+    """Tables as other steps write them, with a claim of every verdict, and one that is hostile."""
+    claims = [
+        {
+            "claim": f"C{number}",
+            "title": f"claim {number} <script>alert(1)</script>",
+            "hypothesis": "a < b & b > c",
+            "estimate": estimate,
+            "low": low,
+            "high": high,
+            "p_adjusted": p,
+            "verdict": verdict,
+            "cells": " ".join(experiment.cells),
+            "seeds": experiment.config.seeds,
+            "note": "",
+        }
+        for number, (verdict, estimate, low, high, p) in enumerate(
+            (
+                ("supported", 0.123456789, 0.1, 0.15, 0.001),
+                ("contradicted", -0.25, -0.5, -0.1, 0.01),
+                ("not resolved at this size", 0.01, "nan", "nan", 0.9),
+                ("not tested: this scale has no such cells", "", "", "", ""),
+            ),
+            start=1,
+        )
+    ]
+    comparison = {
+        "claim": "C1",
+        "decides": "yes",
+        "comparison": "RSPO k=2",
+        "metric": "pass_at_k",
+        "benchmark": "pooled",
+        "margin": "",
+        "p": 0.5,
+        "outcome": "open",
+        "cells": " ".join(experiment.cells),
+    }
+    comparisons = [comparison | {"k": k} for k in (1, 2, 4)]
+    cost = [
+        {
+            "policy": policy,
+            "step": step,
+            "wall_seconds": 3661.5,
+            "cpu_seconds": 59.4,
+            "gpu_seconds": 0,
+            "host": "somewhere",
+        }
+        for policy in experiment.policies
+        for step in ("train", "sample")
+    ]
+    tables = {"claims": claims, "claim_comparisons": comparisons, "cost": cost}
+    for name, rows in tables.items():
+        path = experiment.results / "tables" / f"{name}.csv"
+        with path.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, rows[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        write_provenance(path, {}, [experiment.results / "tables" / "curves.csv"])
+
+
+def make_scores(experiment: Experiment, policy: str) -> None:
+    for benchmark in experiment.benchmarks_of("standard"):
+        score(experiment, policy, benchmark)
+
+
+def make_curves(experiment: Experiment, policy: str) -> None:
+    curves(experiment, policy, "standard")

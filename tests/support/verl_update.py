@@ -1,0 +1,227 @@
+"""One rank of verl's actor, making the local engine's updates; run by test_verl_update.py.
+
+`python -m tests.support.verl_update FOLDER` with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set;
+rank 0 prints how far the two engines' parameters are apart, as a fraction of the update.
+"""
+
+import copy
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+import verl.utils.tensordict_utils as verl_tensors
+from omegaconf import DictConfig, OmegaConf
+from tensordict import TensorDict
+from torch import Tensor
+from verl.utils.config import omega_conf_to_dataclass
+from verl.workers.utils.losses import ppo_loss
+
+from rspo.config.experiment import Experiment, base_name
+from rspo.objectives import OBJECTIVES, response_weights
+from rspo.policies import qwen2
+from rspo.policies.qwen2 import Qwen2
+from rspo.policies.tokenizer import save_tokenizer
+from rspo.rewards import verify
+from rspo.training.local import Learner, Rollout
+from rspo.training.verl.advantages import response_advantages
+from rspo.training.verl.dropping import kept_rows, update_settings
+from rspo.training.verl.verl_config import verl_config
+from rspo.training.verl.worker import PolicyWorker
+from tests.support import tiny_world
+from tests.training.test_local_engine import PROMPTS, N, make_model, make_rollout
+
+CELL = "small--rspo-pass--k4--n8--s0"
+MINI_BATCH = PROMPTS // 2
+K = 2
+# Of Adam, in both engines: about the size of the gradients. With its usual 1e-8 the first steps are
+# the same for gradients n times as large, and for those that are only rounding errors.
+EPSILON = 1e-3
+
+
+@dataclass(frozen=True)
+class Case:
+    """A batch of PROMPTS prompts, two updates; some prompts may have nothing right."""
+
+    objective: str
+    drop: bool = True
+    hopeless: tuple[int, ...] = ()
+    aggregation: str = "seq-mean-token-sum"
+
+    @property
+    def name(self) -> str:
+        dropping = "dropping" if self.drop else "whole"
+        return f"{self.objective}, {dropping}, {len(self.hopeless)}, {self.aggregation}"
+
+
+def cases() -> list[Case]:
+    return [
+        *(Case(objective, drop) for objective in OBJECTIVES for drop in (True, False)),
+        Case("rspo_pass_at_k", hopeless=tuple(range(MINI_BATCH, PROMPTS))),
+        Case("rspo_pass_at_k", hopeless=tuple(range(PROMPTS))),
+        Case("rspo_pass_at_k", aggregation="token-mean"),
+    ]
+
+
+def load_experiment(folder: Path, ranks: int, aggregation: str) -> Experiment:
+    spec = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": N}
+    return tiny_world.load(
+        folder,
+        training=tiny_world.OVERRIDES["training"]
+        | {"prompts_per_step": PROMPTS, "mini_batch_prompts": MINI_BATCH},
+        grid={"main": {"suite": "standard", "cells": [spec]}},
+        verl={
+            "ranks_per_node": ranks,
+            "loss_aggregation": aggregation,
+            "overrides": {
+                "actor_rollout_ref": {
+                    "actor": {"optim": {"override_optimizer_config": {"eps": EPSILON}}}
+                }
+            },
+        },
+    )
+
+
+def rollout_of(case: Case, model: Qwen2) -> Rollout:
+    """Sampled by the starting policy, but for the padding token.
+
+    transformers never learns how that one reads; a trained policy never writes it.
+    """
+    torch.manual_seed(1)
+    rollout = make_rollout(model, case.objective, K)
+    tokens = rollout.responses.tokens.masked_fill(rollout.responses.tokens == 0, 2)
+    responses = dataclasses.replace(rollout.responses, tokens=tokens)
+    rewards = rollout.rewards.clone()
+    rewards[list(case.hopeless)] = 0.0
+    weights = response_weights(rewards, case.objective, K).float()
+    return Rollout(rollout.prompts, responses, rewards > 0, rewards, weights)
+
+
+def divided_by_tokens(rollout: Rollout) -> Rollout:
+    """Whose loss is each mini-batch's sum over its tokens, not over its responses.
+
+    The local engine divides the sum of weight * n by the responses.
+    """
+    weights, lengths = rollout.weights.clone(), rollout.responses.lengths.view(-1, N)
+    for part in torch.arange(PROMPTS).split(MINI_BATCH):
+        weights[part] *= lengths[part].numel() / lengths[part].sum()
+    return dataclasses.replace(rollout, weights=weights)
+
+
+def local_updates(
+    experiment: Experiment, model: Qwen2, rollout: Rollout, case: Case
+) -> dict[str, Tensor]:
+    """Weights after the local engine's two updates, under transformers' names."""
+    if case.aggregation == "token-mean":
+        rollout = divided_by_tokens(rollout)
+    learner = Learner(experiment, experiment.cell(CELL), copy.deepcopy(model), verify)
+    learner.optimizer.param_groups[0]["eps"] = EPSILON
+    for part in learner.mini_batches():
+        learner.update(0, rollout, part)
+    return qwen2.to_hub(learner.model)
+
+
+def as_verl_batch(rollout: Rollout, advantages: Tensor, rows: list[int]) -> TensorDict:
+    """Some responses as they come to verl's actor: nested tensors."""
+    lengths = rollout.responses.lengths[rows].tolist()
+    prompts = [rollout.prompts[row // N] for row in rows]
+    responses = [
+        rollout.responses.tokens[row, :length] for row, length in zip(rows, lengths, strict=True)
+    ]
+    whole = [torch.cat(pair) for pair in zip(prompts, responses, strict=True)]
+    fields = {
+        "prompts": prompts,
+        "responses": responses,
+        "input_ids": whole,
+        "position_ids": [torch.arange(len(tokens)) for tokens in whole],
+        "response_mask": [torch.ones_like(tokens) for tokens in responses],
+        "loss_mask": [torch.ones_like(tokens) for tokens in responses],
+        "old_log_probs": [
+            rollout.responses.log_probs[row, :length]
+            for row, length in zip(rows, lengths, strict=True)
+        ],
+        "advantages": [
+            torch.full((length,), float(advantages[row]))
+            for row, length in zip(rows, lengths, strict=True)
+        ],
+    }
+    nested = {
+        name: torch.nested.as_nested_tensor(values, layout=torch.jagged)
+        for name, values in fields.items()
+    }
+    return TensorDict(nested, batch_size=len(rows))
+
+
+def verl_updates(
+    worker: PolicyWorker, config: DictConfig, rollout: Rollout, case: Case
+) -> dict[str, Tensor]:
+    """Weights after verl's two updates, from the weights that the worker was configured with."""
+    worker.actor.reset()
+    actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
+    worker.actor.set_loss_fn(partial(ppo_loss, config=actor))
+    ranks, rank = worker.world_size, worker.rank
+    advantages = response_advantages(rollout.rewards, case.objective, K).flatten()
+    lengths = rollout.responses.lengths
+    aggregation = config.actor_rollout_ref.actor.loss_agg_mode
+    for first in range(0, PROMPTS * N, MINI_BATCH * N):
+        part = slice(first, first + MINI_BATCH * N)
+        rows = list(range(MINI_BATCH * N))
+        if case.drop:
+            rows = kept_rows(advantages[part], lengths[part], ranks, aggregation)
+        settings = update_settings(config.actor_rollout_ref, MINI_BATCH * N, len(rows))
+        share = len(rows) // ranks
+        mine = [first + row for row in rows[rank * share : (rank + 1) * share]]
+        batch = as_verl_batch(rollout, advantages, mine)
+        verl_tensors.assign_non_tensor(batch, **settings)
+        worker.update_actor(batch)
+    parameters, _ = worker.actor.engine.get_per_tensor_param()
+    return {name: tensor.detach().clone() for name, tensor in parameters}
+
+
+def distance(
+    found: dict[str, Tensor], expected: dict[str, Tensor], start: dict[str, Tensor]
+) -> float:
+    """Norm of the difference as a share of the norm of the update; 0 if nothing moved."""
+    assert expected.keys() <= found.keys()
+    apart = sum(float((found[name] - expected[name]).double().square().sum()) for name in expected)
+    moved = sum(float((expected[name] - start[name]).double().square().sum()) for name in expected)
+    return (apart / moved) ** 0.5 if moved or apart else 0.0
+
+
+def distances(folder: Path, ranks: int) -> Iterator[tuple[str, float]]:
+    torch.set_num_threads(1)
+    model = make_model()
+    configs: dict[str, DictConfig] = {}
+    for aggregation in ("token-mean", "seq-mean-token-sum"):
+        experiment = load_experiment(folder, ranks, aggregation)
+        config = configs[aggregation] = verl_config(experiment, CELL)
+        OmegaConf.resolve(config)
+    policy = experiment.policy(base_name("small"))
+    torch.distributed.init_process_group("gloo")
+    worker = PolicyWorker(config.actor_rollout_ref, role="actor")
+    if worker.rank == 0:
+        qwen2.save(model, policy, {"eos_token_id": 1, "pad_token_id": 0})
+        save_tokenizer(policy, 10, 28)
+    torch.distributed.barrier()
+    worker.init_model()
+    start = qwen2.to_hub(model)
+    for case in cases():
+        rollout = rollout_of(case, model)
+        expected = local_updates(experiment, model, rollout, case)
+        found = verl_updates(worker, configs[case.aggregation], rollout, case)
+        yield case.name, distance(found, expected, start)
+    worker.save_checkpoint(str(folder / "checkpoint"), None, 1, max_ckpt_to_keep=1)
+
+
+if __name__ == "__main__":
+    import os
+
+    ranks = int(os.environ["WORLD_SIZE"])
+    found = dict(distances(Path(sys.argv[1]), ranks))
+    if os.environ["RANK"] == "0":
+        print("RESULT", json.dumps(found))
+    torch.distributed.destroy_process_group()

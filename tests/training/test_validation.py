@@ -1,0 +1,164 @@
+"""Pass@k and Max@k on held-out problems during training: measured right, and nothing learnt."""
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import read_json_lines
+from rspo.core.tables import PROBLEMS, read_table
+from rspo.datasets.prepare import prepare
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.training.local import train
+from rspo.training.pretraining import make_base_policy
+from rspo.training.validation import held_out_prompts, is_due, validation_record
+from tests.support import tiny_world
+
+CELL = "small--rspo-pass--k4--n16--s0"
+EVERY_TWO = {"every": 2, "problems": 40, "samples": 4}
+
+
+def load(root: Path, validation: dict[str, Any], **training: Any) -> Experiment:
+    changes = tiny_world.OVERRIDES["training"] | {"validation": validation} | training
+    return tiny_world.load(root, training=changes)
+
+
+def make(root: Path, validation: dict[str, Any], **training: Any) -> Experiment:
+    experiment = load(root, validation, **training)
+    prepare(experiment, "train")
+    prepare(experiment, "validation")
+    make_base_policy(experiment, "small")
+    return experiment
+
+
+@pytest.fixture(scope="module")
+def validated(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    experiment = make(tmp_path_factory.mktemp("validated"), EVERY_TWO, steps=5)
+    train(experiment, CELL)
+    return experiment
+
+
+def without_seconds(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    left_out = ("validation", "seconds", "tokens_per_second")
+    return [{key: record[key] for key in record if key not in left_out} for record in records]
+
+
+def test_the_policy_is_the_same_with_and_without(validated: Experiment, tmp_path: Path) -> None:
+    never = make(tmp_path, EVERY_TWO | {"every": None}, steps=5)
+    train(never, CELL)
+    with_, without = (e.policy(CELL) / "model.safetensors" for e in (validated, never))
+    assert with_.read_bytes() == without.read_bytes()
+    records, plain = (read_json_lines(e.training_log(CELL)) for e in (validated, never))
+    assert without_seconds(records) == without_seconds(plain)
+    assert not any("validation" in record for record in plain)
+
+
+def test_it_happens_every_so_many_steps_and_after_the_last(validated: Experiment) -> None:
+    records = read_json_lines(validated.training_log(CELL))
+    assert [record["step"] for record in records if "validation" in record] == [2, 4, 5]
+    for record in records:
+        found = record.get("validation")
+        assert found is None or 0 < found["pass_at_1"] <= found["pass_at_2"] <= found["pass_at_4"]
+
+
+def test_a_run_that_goes_on_from_a_checkpoint_logs_the_same(
+    validated: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped right behind the checkpoint of a step that was validated."""
+
+    class Killed(BaseException):
+        pass
+
+    from rspo.training import local
+
+    def save_and_die(*arguments: Any) -> None:
+        save(*arguments)
+        raise Killed
+
+    save = local.save_checkpoint
+    experiment = make(tmp_path, EVERY_TWO, steps=5)
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "save_checkpoint", save_and_die)
+        with pytest.raises(Killed):
+            train(experiment, CELL)
+    train(experiment, CELL)
+    found, expected = (read_json_lines(e.training_log(CELL)) for e in (experiment, validated))
+    assert [record.get("validation") for record in found] == [
+        record.get("validation") for record in expected
+    ]
+
+
+def test_the_record_is_the_mean_over_all_subsets_of_k_samples(tmp_path: Path) -> None:
+    config = load(tmp_path, EVERY_TWO).config
+    limit, discount = config.sampling.max_response_tokens, config.rewards.length_discount
+    draw = np.random.default_rng(0)
+    correct = draw.random((7, 4)) < 0.4
+    lengths = draw.integers(1, limit + 1, (7, 4))
+    rewards = correct * (1 - discount * lengths / limit)
+    found = validation_record(correct.flatten(), lengths.flatten().tolist(), config)["validation"]
+    for k in (1, 2, 4):
+        subsets = [list(subset) for subset in itertools.combinations(range(4), k)]
+        passed = np.mean([correct[:, subset].any(axis=1) for subset in subsets])
+        best = np.mean([rewards[:, subset].max(axis=1) for subset in subsets])
+        assert found[f"pass_at_{k}"] == pytest.approx(passed)
+        assert found[f"max_at_{k}"] == pytest.approx(best)
+    assert len(found) == 6
+
+
+def test_every_cell_is_validated_on_the_same_problems_of_all_families(
+    validated: Experiment,
+) -> None:
+    tokenizer = ChatTokenizer(validated.policy("small--base"))
+    drawn = held_out_prompts(validated, tokenizer)
+    assert drawn is not None
+    assert drawn == held_out_prompts(validated, tokenizer)
+    assert len(drawn.tokens) == 40
+    assert len(set(drawn.families)) == 5
+    held_out, trained_on = (
+        {row["prompt"][-1]["content"] for row in read_table(validated.problems(name), PROBLEMS)}
+        for name in ("validation", "train")
+    )
+    assert set(drawn.questions) <= held_out - trained_on
+
+
+def test_it_decides_nothing_about_the_policy(tmp_path: Path) -> None:
+    """So a cell is not trained again because of it; the log's provenance says what it has."""
+    hashes = {
+        load(tmp_path, validation).settings_hash("train", CELL)
+        for validation in (EVERY_TWO, EVERY_TWO | {"every": None}, EVERY_TWO | {"samples": 2})
+    }
+    assert len(hashes) == 1
+
+
+def test_the_logs_provenance_says_how_it_was_validated(validated: Experiment) -> None:
+    notes = {
+        path.name: json.loads((path.parent / f"{path.name}.provenance.json").read_text())
+        for path in (validated.policy(CELL), validated.training_log(CELL))
+    }
+    assert notes["training.jsonl"]["settings"]["validation"].items() >= EVERY_TWO.items()
+    assert str(validated.problems("validation")) in notes["training.jsonl"]["inputs"]
+    assert "validation" not in notes["policy"]["settings"]
+
+
+def test_never_means_never(tmp_path: Path) -> None:
+    training = load(tmp_path, EVERY_TWO | {"every": None}).config.training
+    assert not any(is_due(step, training) for step in range(1, training.steps + 1))
+
+
+def test_a_missing_validation_set_is_named_before_training(tmp_path: Path) -> None:
+    experiment = load(tmp_path, EVERY_TWO)
+    prepare(experiment, "train")
+    make_base_policy(experiment, "small")
+    with pytest.raises(InputError, match="`rspo prepare validation` makes it"):
+        train(experiment, CELL)
+
+
+def test_more_problems_than_there_are_is_an_error(tmp_path: Path) -> None:
+    message = r"training.validation.problems = 501 is more than the 500 problems of data.validation"
+    with pytest.raises(InputError, match=message):
+        load(tmp_path, EVERY_TWO | {"problems": 501})

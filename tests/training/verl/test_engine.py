@@ -1,0 +1,201 @@
+"""A short cell through verl, Ray, FSDP and a rollout server, on a CPU, killed on the way.
+
+Two minutes: verl starts twice. test_verl_kills.py kills every part of one; test_verl_agreement.py
+compares longer ones with the local engine.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from rspo.config.experiment import Experiment
+from rspo.core.files import read_json_lines
+from rspo.datasets.prepare import prepare
+from rspo.policies import qwen2
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.training.local import train as train_locally
+from rspo.training.pretraining import make_base_policy
+from rspo.training.verl.checkpoints import NOTE_FILE, RECORDS_FILE
+from tests.support import ROOT, tiny_world
+
+CELL = "small--rspo-pass--k4--n16--s0"
+STEPS, CHECKPOINT_EVERY, VALIDATED = 4, 2, {2, 4}
+CHANGES = {
+    "training": tiny_world.OVERRIDES["training"]
+    | {
+        "steps": STEPS,
+        "checkpoint_every": CHECKPOINT_EVERY,
+        "validation": {"every": 2, "problems": 20, "samples": 4},
+    },
+    "verl": {"loggers": ["tensorboard", "wandb"]},
+}
+
+
+def make_inputs(folder: Path, **changes: object) -> Experiment:
+    experiment = tiny_world.load(folder, **(CHANGES | changes))
+    prepare(experiment, "train")
+    prepare(experiment, "validation")
+    make_base_policy(experiment, "small")
+    return experiment
+
+
+def start(root: Path, log: Path) -> "subprocess.Popen[bytes]":
+    """`rspo train CELL --set engine=verl`, in the small world, with a place of its own for
+    temporary files."""
+    (root / "temporary").mkdir(exist_ok=True)
+    own = {"WANDB_MODE": "offline", "WANDB_DIR": str(root), "TMPDIR": str(root / "temporary")}
+    overrides = tiny_world.OVERRIDES | CHANGES | {"engine": "verl"}
+    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
+    return subprocess.Popen(
+        [sys.executable, "-m", "rspo.cli", "train", CELL, *sets],
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | own,
+        stdout=log.open("w"),
+        stderr=subprocess.STDOUT,
+    )
+
+
+@dataclass(frozen=True)
+class Killed:
+    """A cell that was killed behind its first checkpoint, and trained to the end."""
+
+    experiment: Experiment
+    before: list[dict[str, Any]]  # records in the checkpoint that it went on from
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
+    root = tmp_path_factory.mktemp("verl")
+    experiment, log = make_inputs(root, engine="verl"), root / "log"
+    checkpoint = experiment.checkpoint(CELL)
+    first = start(root, log)
+    while not (checkpoint / NOTE_FILE).exists():
+        assert first.poll() is None, log.read_text()[-3000:]
+        time.sleep(0.05)
+    first.kill()
+    first.wait()
+    assert not experiment.policy(CELL).exists()
+    records = checkpoint / f"global_step_{CHECKPOINT_EVERY}" / RECORDS_FILE
+    before = json.loads(records.read_text())
+    assert start(root, log).wait(timeout=300) == 0, log.read_text()[-3000:]
+    return Killed(experiment, before)
+
+
+@pytest.fixture(scope="module")
+def trained(killed: Killed) -> Experiment:
+    """A cell that `rspo train CELL --set engine=verl` trained in the small world."""
+    return killed.experiment
+
+
+@pytest.fixture(scope="module")
+def trained_locally(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    experiment = make_inputs(tmp_path_factory.mktemp("local"))
+    train_locally(experiment, CELL)
+    return experiment
+
+
+def test_every_step_is_logged_once(killed: Killed) -> None:
+    """Those behind the checkpoint by the run that was killed."""
+    records = read_json_lines(killed.experiment.training_log(CELL))
+    assert [record["step"] for record in records] == list(range(1, STEPS + 1))
+    assert records[:CHECKPOINT_EVERY] == killed.before
+
+
+def test_no_temporary_file_is_left(killed: Killed) -> None:
+    """But for what PyTorch compiled, which the next run uses again."""
+    folder = killed.experiment.reports.parent / "temporary"
+    assert [path.name for path in folder.iterdir() if "torchinductor" not in path.name] == []
+
+
+def test_the_files_are_the_local_engines(trained: Experiment, trained_locally: Experiment) -> None:
+    found, expected = (
+        read_json_lines(experiment.training_log(CELL)) for experiment in (trained, trained_locally)
+    )
+    for ours, theirs in zip(found, expected, strict=True):
+        assert list(ours) == list(theirs)
+        assert list(ours["seconds"]) == [*theirs["seconds"], "weights"]
+    # Other samples of the same policy: the same entropy and length up to chance.
+    assert found[0]["entropy"] == pytest.approx(expected[0]["entropy"], rel=0.15)
+    assert found[0]["response_tokens"] == pytest.approx(expected[0]["response_tokens"], rel=0.2)
+    ours, theirs = (
+        {file.relative_to(e.folder(CELL)) for file in e.folder(CELL).rglob("*") if file.is_file()}
+        for e in (trained, trained_locally)
+    )
+    extra = {file for file in ours - theirs if file.parts[0] != "tensorboard"}
+    assert extra == {Path("verl.yaml"), Path("verl.yaml.provenance.json")}
+    assert theirs <= ours
+
+
+def test_the_policy_is_validated_every_so_many_steps_and_at_the_end(trained: Experiment) -> None:
+    records = read_json_lines(trained.training_log(CELL))
+    assert {record["step"] for record in records if "validation" in record} == VALIDATED
+    for record in records:
+        if "validation" in record:
+            found = record["validation"]
+            assert list(found) == [
+                f"{metric}_at_{k}" for metric in ("pass", "max") for k in (1, 2, 4)
+            ]
+            assert 0 <= found["pass_at_1"] <= found["pass_at_2"] <= found["pass_at_4"] <= 1
+            assert found["max_at_4"] <= found["pass_at_4"]
+
+
+def test_the_policy_is_a_trained_one(trained: Experiment) -> None:
+    base = qwen2.load(trained.policy("small--base"))
+    policy = qwen2.load(trained.policy(CELL))
+    moved = [
+        not torch.equal(before, after)
+        for before, after in zip(base.parameters(), policy.parameters(), strict=True)
+    ]
+    assert all(moved)
+    assert (
+        ChatTokenizer(trained.policy(CELL)).size
+        == ChatTokenizer(trained.policy("small--base")).size
+    )
+
+
+def test_tensorboard_shows_what_training_jsonl_says(trained: Experiment) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(trained.folder(CELL) / "tensorboard"))
+    events.Reload()
+    for record in logged_after_the_kill(trained):
+        for key in ("reward", "entropy", "pass_at_4", "response_tokens", "zero_weight"):
+            shown = {event.step: event.value for event in events.Scalars(f"rspo/{key}")}
+            assert shown[record["step"]] == pytest.approx(record[key], rel=1e-6)
+        # verl's own name for it, which would follow how the loss is summed and what is dropped.
+        shown = {event.step: event.value for event in events.Scalars("actor/entropy")}
+        assert shown[record["step"]] == pytest.approx(record["entropy"], rel=1e-6)
+    validated = {event.step for event in events.Scalars("rspo/validation/pass_at_4")}
+    assert validated >= VALIDATED - set(range(CHECKPOINT_EVERY + 1))
+
+
+def logged_after_the_kill(trained: Experiment) -> list[dict[str, Any]]:
+    """What a killed run has told tensorboard may not be in its file yet."""
+    return read_json_lines(trained.training_log(CELL))[CHECKPOINT_EVERY:]
+
+
+def test_wandb_gets_a_run_of_the_cells_name(trained: Experiment) -> None:
+    *_, run = sorted((trained.results.parent.parent / "wandb").glob("offline-run-*/run-*.wandb"))
+    assert CELL.encode() in run.read_bytes()
+    assert b"rspo/validation/pass_at_4" in run.read_bytes()
+
+
+def test_the_config_that_it_ran_with_stands_beside_it(trained: Experiment) -> None:
+    config = yaml.safe_load((trained.folder(CELL) / "verl.yaml").read_text())
+    assert config["algorithm"]["adv_estimator"] == "rspo_pass_at_k"
+    assert config["trainer"]["total_training_steps"] == STEPS
+
+
+def test_provenance_says_that_verl_made_it(trained: Experiment) -> None:
+    note = json.loads((trained.folder(CELL) / "policy.provenance.json").read_text())
+    assert note["settings"]["settings"]["engine"] == "verl"
+    assert note["packages"]["verl"] == "0.9.1"

@@ -1,0 +1,190 @@
+"""A cell through verl whose processes are killed one after the other: nothing lost, nothing left.
+
+Four minutes on two quiet cores: verl starts six times.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.core.files import read_json_lines
+from rspo.datasets.prepare import prepare
+from rspo.training.pretraining import make_base_policy
+from rspo.training.progress import read_progress
+from rspo.training.verl import ray_cluster as cluster
+from rspo.training.verl.checkpoints import last_step
+from tests.support import ROOT, tiny_world
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+
+CELL = "small--rspo-pass--k4--n16--s0"
+STEPS = 12
+TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every": 2}
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Experiment:
+    """With problems and a base policy."""
+    small = tiny_world.load(tmp_path, training=TRAINING, engine="verl")
+    prepare(small, "train")
+    make_base_policy(small, "small")
+    return small
+
+
+class Run:
+    """`rspo train CELL` in a process of its own."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        root = experiment.reports.parent
+        overrides = tiny_world.OVERRIDES | {"training": TRAINING, "engine": "verl"}
+        sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
+        self.log = root / "log"
+        with self.log.open("w") as output:
+            self.process = psutil.Popen(
+                [sys.executable, "-m", "rspo.cli", "train", CELL, *sets],
+                cwd=root,
+                env=os.environ | {"PYTHONPATH": str(ROOT)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait_for(self, step: int) -> None:
+        """Until this run has done so many steps, those before it included."""
+        checkpoint = self.experiment.checkpoint(CELL)
+        driver = self.descendants("-m rspo.training.verl.driver")[-1].pid
+        while (
+            (found := read_progress(checkpoint)) is None
+            or found.process != driver
+            or found.step < step
+        ):
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            time.sleep(0.05)
+
+    def descendants(self, name: str) -> list[psutil.Process]:
+        """Those with a text in their command line."""
+        while True:
+            found = []
+            for process in self.process.children(recursive=True):
+                try:
+                    if name in " ".join(process.cmdline()):
+                        found.append(process)
+                except psutil.Error:
+                    continue
+            if found:
+                return found
+            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            time.sleep(0.1)
+
+    def head_port(self) -> int:
+        """Where Ray's head listens."""
+        while True:
+            for connection in self.descendants("gcs_server")[0].net_connections():
+                if connection.status == psutil.CONN_LISTEN:
+                    return connection.laddr.port
+            time.sleep(0.1)
+
+    def end(self, seconds: float = 120) -> tuple[int, str]:
+        """Its status and its last line."""
+        status = self.process.wait(seconds)
+        return status, self.log.read_text().rstrip("\n").rsplit("\n", 1)[-1]
+
+
+def left_over(experiment: Experiment) -> list[str]:
+    """Processes that know the experiment's folder, and Ray's folder."""
+    folder, found = cluster.folder_of(experiment.folder(CELL), 0), []
+    for process in psutil.process_iter():
+        try:
+            words = [*process.cmdline(), *process.environ()]
+        except psutil.Error:
+            continue
+        key = cluster.key_of(experiment.folder(CELL), 0)
+        if any(str(folder) in word or key in word for word in words) or (
+            str(experiment.reports.parent) in " ".join(words)
+        ):
+            found.append(" ".join(words[:5]))
+    return [*found, *([str(folder)] if folder.exists() else [])]
+
+
+def assert_nothing_is_left(experiment: Experiment, port: int, seconds: float = 0) -> None:
+    deadline = time.monotonic() + seconds
+    while (left := left_over(experiment)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left == []
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections linger
+        free.bind(("", port))
+        free.listen()
+
+
+def victims() -> Iterator[tuple[str, str]]:
+    """Who is killed, and how the user hears of it."""
+    yield "command", ""
+    yield "verl.driver", "verl's driver has ended with status 137 and no word"
+    yield "ray::WorkerDict", "(WorkerDict) on "
+    yield "gcs_server", "Ray's gcs_server on the first node has died"
+
+
+def test_whoever_is_killed_the_same_command_goes_on(experiment: Experiment) -> None:
+    draw = random.Random(0)
+    checkpoint, done = experiment.checkpoint(CELL), 0
+    for victim, words in victims():
+        run = Run(experiment)
+        port = run.head_port()
+        run.wait_for(done + draw.randint(1, 2))
+        time.sleep(draw.uniform(0, 0.5))
+        if victim == "command":
+            run.process.send_signal(signal.SIGKILL)
+            run.process.wait()
+            assert_nothing_is_left(experiment, port, seconds=60)
+        else:
+            run.descendants(victim)[-1].kill()  # the driver comes behind its supervisor
+            status, line = run.end()
+            assert status == 1, (victim, line)
+            assert line.startswith(f"rspo: error: {CELL}: "), (victim, line)
+            assert words in line
+            assert line.endswith(f"goes on from {behind(checkpoint)}"), (victim, line)
+            assert_nothing_is_left(experiment, port)
+        done = last_step(checkpoint)
+        assert not experiment.policy(CELL).exists()
+
+    run = Run(experiment)
+    port = run.head_port()
+    run.process.send_signal(signal.SIGUSR1)  # while it starts: it stops behind the next step
+    status, line = run.end()
+    assert (status, last_step(checkpoint)) == (75, done + 1), line
+    assert line == f"rspo: stopped at step {done + 1} on request; the next run goes on from there"
+    assert_nothing_is_left(experiment, port)
+    first = json.loads((checkpoint / f"global_step_{done + 1}" / "records.json").read_text())
+
+    run = Run(experiment)
+    port = run.head_port()
+    run.process.send_signal(signal.SIGTERM)
+    assert run.end() == (130, "rspo: interrupted")
+    assert_nothing_is_left(experiment, port)
+
+    run = Run(experiment)
+    port = run.head_port()
+    assert run.process.wait(600) == 0, run.log.read_text()[-3000:]
+    assert_nothing_is_left(experiment, port)
+    records = read_json_lines(experiment.training_log(CELL))
+    assert [record["step"] for record in records] == list(range(1, STEPS + 1))
+    assert records[: done + 1] == first
+    assert not checkpoint.exists()
+    assert (experiment.policy(CELL) / "model.safetensors").exists()
+
+
+def behind(checkpoint: Path) -> str:
+    step = last_step(checkpoint)
+    return f"step {step}" if step else "its start"

@@ -1,0 +1,220 @@
+"""A cell through verl on two nodes of a real SLURM allocation, and the same on one.
+
+Three minutes on two quiet cores: verl starts three times.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError, LostProcess
+from rspo.core.files import read_json_lines
+from rspo.datasets.prepare import prepare
+from rspo.training.pretraining import make_base_policy
+from rspo.training.verl.ray_cluster import (
+    Place,
+    _wait_for,
+    dismiss,
+    folder_of,
+    join,
+    place_of,
+    slots,
+)
+from tests.support import ROOT, tiny_world
+from tests.support.slurm_cluster import Cluster, require_slurm, started
+
+CELL = "small--rspo-pass--k4--n16--s0"
+STEPS = 3
+TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every": 1}
+STEP = {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "1"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "environment", "message"),
+    [
+        (2, {}, "verl.nodes = 2, but this runs as 1 process"),
+        (2, {"SLURM_JOB_NUM_NODES": "2"}, "srun --nodes=2 --ntasks=2 --ntasks-per-node=1"),
+        (1, STEP, "verl.nodes = 1, but this runs as 2 process.* on 2 node.*allowed: verl.nodes=2"),
+        (3, STEP, "verl.nodes = 3, but this runs as 2 process"),
+        (2, STEP | {"SLURM_STEP_NUM_TASKS": "4"}, "this runs as 4 process.* on 2 node"),
+    ],
+)
+def test_other_nodes_than_the_configs_are_refused(
+    nodes: int, environment: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        place_of(nodes, environment)
+
+
+def test_one_node_needs_no_allocation() -> None:
+    assert place_of(1, {}).rank == 0
+    assert place_of(1, {"SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1"}).rank == 0
+
+
+def test_each_start_of_a_job_has_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the executor has taken away SLURM's count of restarts."""
+    monkeypatch.setattr("rspo.training.verl.ray_cluster._hosts", lambda nodes: ["n1", "n2"])
+    job = STEP | {"SLURM_STEP_NODELIST": "n[1-2]", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}
+    tries = [job, job | {"RSPO_TRY": "1"}, job | {"RSPO_TRY": "2"}]
+    tries.append(job | {"SLURM_RESTART_COUNT": "1"})
+    assert len({place_of(2, environment).step for environment in tries}) == len(tries)
+
+
+def test_a_node_that_does_not_join_is_named() -> None:
+    with pytest.raises(LostProcess, match=r"node gpu3 of the allocation has not joined Ray"):
+        _wait_for(["gpu1", "gpu2", "gpu3"], lambda: ["gpu2", "gpu1"], seconds=0)
+    _wait_for(["gpu1", "gpu2"], lambda: ["gpu2", "gpu1"], seconds=0)
+
+
+def test_a_node_leaves_when_the_first_one_has_given_up(tmp_path: Path) -> None:
+    first, second, other_try = (
+        Place(rank, ("gpu1", "gpu2"), step) for rank, step in ((0, "7.0.0"), (1, "7.0.0"), (1, "8"))
+    )
+    dismiss(tmp_path, first)
+    join(tmp_path / "cell", tmp_path, second)
+    with pytest.raises(LostProcess, match="the first node of the allocation has not started Ray"):
+        join(tmp_path / "cell", tmp_path, other_try, seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cpus", "found"),
+    [
+        ({"num_cpus": None}, 96, 96),  # of a host that may have more
+        ({}, 4, 64),  # of which verl takes more than 30 for eight ranks
+        ({"num_cpus": 16}, 96, 16),
+    ],
+)
+def test_ray_sees_the_jobs_cpus_and_enough_for_verls_actors(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, int | None], cpus: int, found: int
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cpus)))
+    assert slots(settings) == found
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """Problems and a base policy."""
+    small = tiny_world.load(tmp_path_factory.mktemp("nodes"), training=TRAINING, engine="verl")
+    prepare(small, "train")
+    make_base_policy(small, "small")
+    return small
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Cluster]:
+    require_slurm()
+    with started(nodes=2) as cluster:
+        yield cluster
+
+
+def command(nodes: int, ranks_per_node: int) -> list[str]:
+    verl = {"nodes": nodes, "ranks_per_node": ranks_per_node}
+    overrides = tiny_world.OVERRIDES | {"training": TRAINING, "engine": "verl", "verl": verl}
+    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
+    return [sys.executable, "-m", "rspo.cli", "train", CELL, *sets]
+
+
+def start_on_two_nodes(slurm: Cluster, root: Path, log: Path) -> "subprocess.Popen[bytes]":
+    srun = ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--gpus-per-node=h800:8"]
+    return subprocess.Popen(
+        [*srun, "--mem=8G", "--partition=gpu", "--label", *command(nodes=2, ranks_per_node=1)],
+        cwd=root,
+        env=slurm.environment | {"PYTHONPATH": str(ROOT)},
+        stdout=log.open("w"),
+        stderr=subprocess.STDOUT,
+    )
+
+
+def of_the_nodes(text: str, slurm: Cluster) -> dict[str, list[psutil.Process]]:
+    """Processes with a text in their command line, by SLURM's name of their node."""
+    found: dict[str, list[psutil.Process]] = {}
+    for process in psutil.process_iter():
+        try:
+            environment, words = process.environ(), process.cmdline()
+        except psutil.Error:
+            continue
+        ours = environment.get("SLURM_CONF", "").startswith(str(slurm.folder))
+        if ours and "SLURMD_NODENAME" in environment and text in " ".join(words):
+            found.setdefault(environment["SLURMD_NODENAME"], []).append(process)
+    return found
+
+
+def wait_for_ranks(slurm: Cluster, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Until there is one process of the actor on each node."""
+    while sorted(of_the_nodes("ray::WorkerDict", slurm)) != ["n1", "n2"]:
+        assert process.poll() is None, log.read_text()[-3000:]
+        time.sleep(0.1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_two_nodes_and_one_give_the_same_policy(
+    world: Experiment, slurm: Cluster, tmp_path: Path
+) -> None:
+    """On two: one rank each, and the second is lost on the way. On one: two ranks."""
+    root, log = world.reports.parent, tmp_path / "log"
+    process = start_on_two_nodes(slurm, root, log)
+    wait_for_ranks(slurm, process, log)
+    while not (world.checkpoint(CELL) / "latest_checkpointed_iteration.txt").exists():
+        assert process.poll() is None, log.read_text()[-3000:]
+        time.sleep(0.1)
+    for lost in of_the_nodes("", slurm)["n2"]:  # as when it loses power
+        with suppress(psutil.NoSuchProcess):
+            lost.kill()
+    assert process.wait(180) != 0
+    lines = [line for line in log.read_text().splitlines() if "rspo: error:" in line]
+    assert len(lines) == 1, lines
+    assert "has left Ray" in lines[0] or "has died" in lines[0]
+    assert "; the same command goes on from step " in lines[0]
+    wait_until_nothing_is_left(slurm, world, ranks=1)  # the next run tidies up behind the second
+
+    process = start_on_two_nodes(slurm, root, log)
+    wait_for_ranks(slurm, process, log)
+    assert process.wait(600) == 0, log.read_text()[-3000:]
+    wait_until_nothing_is_left(slurm, world)
+    records = read_json_lines(world.training_log(CELL))
+    assert [record["step"] for record in records] == list(range(1, STEPS + 1))
+
+    alone = replace(world, results=tmp_path / "results" / "tiny")
+    alone.results.parent.mkdir()
+    (tmp_path / "config").symlink_to(root / "config")
+    for name in ("problems", "cells/small--base"):
+        (alone.results / name).parent.mkdir(parents=True, exist_ok=True)
+        (alone.results / name).symlink_to(world.results / name)
+    subprocess.run(
+        command(nodes=1, ranks_per_node=2),
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=True,
+        timeout=600,
+    )
+    assert [record["reward"] for record in read_json_lines(alone.training_log(CELL))] == [
+        record["reward"] for record in records
+    ]
+    two, one = (load_file(e.policy(CELL) / "model.safetensors") for e in (world, alone))
+    assert any(record["reward"] for record in records)
+    base = load_file(world.policy("small--base") / "model.safetensors")
+    for name in one:
+        torch.testing.assert_close(two[name].float(), one[name].float(), rtol=0, atol=1e-5)
+    moved = max(float((one[name].float() - base[name].float()).abs().max()) for name in one)
+    assert moved > 3e-4  # one update of Adam moves by the learning rate, which is 4e-4
+
+
+def wait_until_nothing_is_left(slurm: Cluster, world: Experiment, ranks: int = 2) -> None:
+    deadline, cell = time.monotonic() + 60, world.folder(CELL)
+    folders = [folder_of(cell, rank) for rank in range(ranks)]
+    while found := of_the_nodes("", slurm) or [folder for folder in folders if folder.exists()]:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.2)

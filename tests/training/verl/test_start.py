@@ -1,0 +1,181 @@
+"""What a run through verl does with what an earlier one has left, before it starts Ray."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.status import standings
+from rspo.training.progress import Progress
+from rspo.training.verl import run
+from tests.support import tiny_world
+
+CELL = "small--rspo-pass--k4--n16--s0"
+STEPS = tiny_world.OVERRIDES["training"]["steps"]
+
+
+class Started(Exception):
+    """Instead of Ray."""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With files where problems and base policy belong; trainings end where they would start."""
+
+    def start(*_: object) -> None:
+        raise Started
+
+    experiment = load(tmp_path)
+    for file in (experiment.problems("train"), experiment.policy("small--base") / "a.safetensors"):
+        file.parent.mkdir(parents=True)
+        file.touch()
+    monkeypatch.setattr(run, "_run", start)
+    return tmp_path
+
+
+def load(root: Path, **overrides: Any) -> Experiment:
+    return tiny_world.load(root, engine="verl", **overrides)
+
+
+def start(experiment: Experiment) -> None:
+    with pytest.raises(Started):
+        run.train(experiment, CELL)
+
+
+def leave_checkpoint(experiment: Experiment, step: int, ranks: int = 1) -> Path:
+    """As verl leaves it, and the folder of tensorboard beside it; where the policy lies in it."""
+    checkpoint = experiment.checkpoint(CELL)
+    folder = checkpoint / f"global_step_{step}"
+    (folder / "actor" / "huggingface").mkdir(parents=True)
+    (folder / "actor" / f"model_world_size_{ranks}_rank_0.pt").touch()
+    (folder / "records.json").write_text("[]")
+    (checkpoint / "latest_checkpointed_iteration.txt").write_text(str(step))
+    (experiment.folder(CELL) / "tensorboard").mkdir(exist_ok=True)
+    Progress(checkpoint, 0, STEPS).report(STEPS, {})
+    return folder / "actor" / "huggingface"
+
+
+def names(experiment: Experiment) -> list[str]:
+    """Of the folders in the cell's folder."""
+    return sorted(path.name for path in experiment.folder(CELL).iterdir() if path.is_dir())
+
+
+def test_a_checkpoint_of_other_settings_is_set_aside(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = tiny_world.OVERRIDES["training"]
+    first, second, third = (
+        load(root, training=training | {"ppo_clip": clip}) for clip in (0.1, 0.2, 0.3)
+    )
+    start(first)
+    leave_checkpoint(first, step=2)
+    capsys.readouterr()
+    start(second)
+    aside = first.folder(CELL) / "checkpoint-of-other-settings"
+    assert capsys.readouterr().out == (
+        f"{first.checkpoint(CELL)} was made with other settings: kept as {aside.name}, "
+        "starting anew\n"
+    )
+    assert (aside / "global_step_2").is_dir()
+    assert names(second) == ["checkpoint", aside.name]
+    assert [standing.state for standing in standings(second, {CELL: ["standard"]})] == ["waiting"]
+    start(third)  # the second has no checkpoint that is worth the first one's place
+    assert (aside / "global_step_2").is_dir()
+    leave_checkpoint(third, step=4)
+    start(second)
+    assert [path.name for path in aside.glob("global_step_*")] == ["global_step_4"]
+
+
+def test_a_setting_that_is_changed_back_goes_on_from_its_checkpoint(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    training = tiny_world.OVERRIDES["training"]
+    first, second = (load(root, training=training | {"ppo_clip": clip}) for clip in (0.1, 0.2))
+    checkpoint = first.checkpoint(CELL)
+    aside = checkpoint.with_name("checkpoint-of-other-settings")
+    start(first)
+    leave_checkpoint(first, step=2)
+    start(second)  # and ended before its first checkpoint
+    Progress(checkpoint, 0, STEPS).report(STEPS, {})
+    capsys.readouterr()
+    start(first)
+    assert capsys.readouterr().out == (
+        f"the checkpoint of these settings is back from {aside.name}\n"
+        f"{CELL} goes on from step 2 of {STEPS}\n"
+    )
+    assert names(first) == ["checkpoint"]  # of tensorboard's curves one part would be missing
+    start(second)
+    leave_checkpoint(second, step=4)
+    capsys.readouterr()
+    start(first)
+    assert capsys.readouterr().out == (
+        f"{checkpoint} was made with other settings: kept as {aside.name}, "
+        f"the checkpoint of these settings is back from {aside.name}\n"
+        f"{CELL} goes on from step 2 of {STEPS}\n"
+    )
+    assert (aside / "global_step_4").is_dir()
+    assert names(first) == ["checkpoint", aside.name]
+
+
+@pytest.mark.parametrize("renames", [1, 2])
+def test_a_kill_while_two_checkpoints_change_places_loses_neither(
+    root: Path, monkeypatch: pytest.MonkeyPatch, renames: int
+) -> None:
+    training = tiny_world.OVERRIDES["training"]
+    first, second = (load(root, training=training | {"ppo_clip": clip}) for clip in (0.1, 0.2))
+    start(first)
+    leave_checkpoint(first, step=2)
+    start(second)
+    leave_checkpoint(second, step=4)
+
+    class Killed(BaseException):
+        pass
+
+    def rename(path: Path, to: Path) -> None:
+        if len(done) == renames:
+            raise Killed
+        done.append(path)
+        os.rename(path, to)
+
+    done: list[Path] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", rename)
+        with pytest.raises(Killed):
+            run.train(first, CELL)
+    for experiment, step in ((second, 4), (first, 2)):
+        start(experiment)
+        assert (experiment.checkpoint(CELL) / f"global_step_{step}").is_dir()
+    assert names(first) == ["checkpoint", "checkpoint-of-other-settings"]
+
+
+def test_what_only_makes_it_faster_goes_on(root: Path) -> None:
+    start(load(root))
+    leave_checkpoint(load(root), step=2)
+    actor = {"ppo_max_token_len_per_gpu": 8192, "fsdp_config": {"param_offload": True}}
+    faster = load(root, verl={"overrides": {"actor_rollout_ref": {"actor": actor}}})
+    start(faster)
+    assert (faster.checkpoint(CELL) / "global_step_2").is_dir()
+    assert names(faster) == ["checkpoint", "tensorboard"]
+
+
+def test_a_checkpoint_of_other_ranks_is_refused_and_stays(root: Path) -> None:
+    start(load(root))
+    policy = leave_checkpoint(load(root), step=2, ranks=4)
+    words = "written by 4 ranks, and the config has 2, .* verl.nodes x verl.ranks_per_node = 4"
+    with pytest.raises(InputError, match=words):
+        run.train(load(root, verl={"ranks_per_node": 2}), CELL)
+    assert policy.is_dir()
+    start(load(root, verl={"ranks_per_node": 4}))
+
+
+def test_behind_the_last_checkpoint_nothing_starts_and_nothing_is_left(root: Path) -> None:
+    experiment = load(root)
+    start(experiment)
+    (experiment.folder(CELL) / "checkpoint-of-other-settings").mkdir()
+    (leave_checkpoint(experiment, STEPS) / "model.safetensors").write_text("trained")
+    run.train(experiment, CELL)
+    assert (experiment.policy(CELL) / "model.safetensors").read_text() == "trained"
+    assert names(experiment) == ["policy", "tensorboard"]

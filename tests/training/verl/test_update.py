@@ -1,0 +1,119 @@
+"""One update of verl against one of the local engine, and what is dropped before it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from rspo.core.errors import InputError
+from rspo.objectives import OBJECTIVES
+from rspo.training.verl.disk import checkpoint_bytes
+from rspo.training.verl.dropping import kept_rows
+from tests.support import ROOT
+from tests.training.test_local_engine import make_model
+
+TOLERANCE = 1e-4  # of the update's norm
+SUM = "seq-mean-token-sum"
+
+
+def run_ranks(folder: Path, ranks: int) -> dict[str, float]:
+    """What rank 0 of tests/support/verl_update.py found."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    common = os.environ | {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": str(ranks),
+        "VERL_PLATFORM": "cpu",
+        "VERL_USE_EXTERNAL_MODULES": "rspo.training.verl.cpu_platform",
+        "OMP_NUM_THREADS": "1",
+    }
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.support.verl_update", str(folder)],
+            cwd=ROOT,
+            env=common | {"RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+    try:
+        outputs = [process.communicate(timeout=540)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    results = [line for line in outputs[0].splitlines() if line.startswith("RESULT ")]
+    assert results, outputs[0][-3000:]
+    found: dict[str, float] = json.loads(results[0].removeprefix("RESULT "))
+    return found
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["1 rank", "2 ranks"])
+def updated(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, float], Path]:
+    """What the ranks found, and the checkpoint that they left."""
+    folder = tmp_path_factory.mktemp("ranks")
+    return run_ranks(folder, request.param), folder / "checkpoint"
+
+
+def test_verl_makes_the_local_engines_updates(updated: tuple[dict[str, float], Path]) -> None:
+    """Every objective, two mini-batches, with and without dropping; also with nothing left in the
+    second mini-batch, which then moves by momentum, and with nothing left at all; also with the
+    loss divided by tokens."""
+    found, _ = updated
+    assert len(found) == 2 * len(OBJECTIVES) + 3
+    assert {name: share for name, share in found.items() if share > TOLERANCE} == {}
+
+
+def test_a_checkpoint_takes_the_disk_that_is_stated(
+    updated: tuple[dict[str, float], Path],
+) -> None:
+    """Up to names, shapes and the tokenizer, which are little even beside a tiny model."""
+    _, checkpoint = updated
+    parameters = sum(parameter.numel() for parameter in make_model().parameters())
+    measured = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
+    assert 1 <= measured / checkpoint_bytes(parameters) < 1.1
+
+
+def test_responses_without_weight_are_dropped() -> None:
+    advantages = torch.tensor([0.0, 2.0, 0.0, -1.0])
+    assert kept_rows(advantages, torch.tensor([5, 5, 5, 5]), ranks=1, aggregation=SUM) == [1, 3]
+
+
+def test_the_shortest_fill_up_what_ranks_cannot_share() -> None:
+    advantages = torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+    assert kept_rows(advantages, torch.tensor([5, 9, 2, 4, 5, 5]), ranks=2, aggregation=SUM) == [
+        0,
+        2,
+        4,
+        5,
+    ]
+
+
+def test_every_rank_gets_a_row_when_nothing_is_left() -> None:
+    assert kept_rows(
+        torch.zeros(6), torch.tensor([3, 1, 2, 9, 9, 9]), ranks=2, aggregation=SUM
+    ) == [1, 2]
+
+
+def test_a_full_mini_batch_is_kept_whole() -> None:
+    assert kept_rows(torch.ones(6), torch.ones(6), ranks=3, aggregation=SUM) == list(range(6))
+
+
+def test_nothing_is_dropped_where_the_loss_is_divided_by_tokens() -> None:
+    kept = kept_rows(torch.zeros(6), torch.ones(6), ranks=2, aggregation="token-mean")
+    assert kept == list(range(6))
+
+
+def test_ranks_that_cannot_share_a_mini_batch_are_named() -> None:
+    with pytest.raises(InputError, match="6 responses cannot be shared by 4 ranks"):
+        kept_rows(torch.ones(6), torch.ones(6), ranks=4, aggregation=SUM)

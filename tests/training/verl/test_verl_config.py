@@ -1,0 +1,211 @@
+"""The whole config that verl gets for a cell, checked by verl, without a GPU and without Ray."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from omegaconf import OmegaConf
+from ray.exceptions import RayTaskError
+
+from rspo.cli import main
+from rspo.config.verl_fingerprint import OPERATIONAL
+from rspo.core.errors import InputError
+from rspo.objectives import OBJECTIVES, KRule
+from rspo.training.verl.advantages import estimator_name
+from rspo.training.verl.driver import _reason
+from rspo.training.verl.verl_config import verl_config
+from tests.support import paper_scale, tiny_world
+
+TINY_CELL = "small--rspo-pass--k4--n16--s0"
+CELL_1_5B = "qwen2.5-math-1.5b--rspo-pass--k4--n32--s0"
+CELL_7B = "qwen2.5-math-7b--policy-gradient--k1--n16--s0"
+
+ACTOR = "actor_rollout_ref.actor"
+EPOCHS = f"{ACTOR}.ppo_epochs"
+
+
+def nested(key: str, value: object) -> dict[str, Any]:
+    """A key of verl as a scale's config has it."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    assert isinstance(value, dict)
+    return value
+
+
+def test_verl_accepts_all_25_cells_of_the_paper(tmp_path: Path) -> None:
+    experiment = paper_scale.load(tmp_path)
+    assert len(experiment.cells) == 25
+    for name, cell in experiment.cells.items():
+        config = verl_config(experiment, name)
+        assert config.algorithm.adv_estimator == estimator_name(cell.objective)
+        if OBJECTIVES[cell.objective].k_rule is not KRule.NONE:
+            assert config.algorithm.rspo_k == cell.k
+        assert config.actor_rollout_ref.rollout.n == cell.n
+        assert config.trainer.nnodes * config.trainer.n_gpus_per_node == 8
+
+
+def test_the_papers_settings_reach_verl(tmp_path: Path) -> None:
+    config = verl_config(paper_scale.load(tmp_path), CELL_1_5B)
+    actor = config.actor_rollout_ref.actor
+    assert config.data.train_batch_size == 128
+    assert actor.ppo_mini_batch_size == 16
+    assert (actor.optim.lr, actor.optim.lr_warmup_steps_ratio) == (3e-6, 0.05)
+    assert actor.optim.total_training_steps == 580 * 8
+    assert not actor.use_kl_loss
+    assert not config.algorithm.use_kl_in_reward
+    assert actor.entropy_coeff == 0
+    assert actor.loss_agg_mode == "seq-mean-token-sum"
+
+
+def test_a_models_own_settings_reach_only_its_cells(tmp_path: Path) -> None:
+    experiment = paper_scale.load(tmp_path)
+    budgets = [
+        verl_config(experiment, cell).actor_rollout_ref.actor.ppo_max_token_len_per_gpu
+        for cell in (CELL_1_5B, CELL_7B)
+    ]
+    assert budgets == [32768, 16384]
+
+
+def test_any_key_of_verl_can_be_overridden(tmp_path: Path) -> None:
+    overrides = {"actor_rollout_ref": {"rollout": {"gpu_memory_utilization": 0.4}}}
+    experiment = paper_scale.load(tmp_path, verl={"overrides": overrides})
+    config = verl_config(experiment, CELL_7B)
+    assert config.actor_rollout_ref.rollout.gpu_memory_utilization == 0.4
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"overrides": {"actor_rollout_ref": {"rollout": {"gpu_memory": 0.4}}}},
+            r"verl\.overrides: actor_rollout_ref\.rollout\.gpu_memory: verl's config refuses it",
+        ),
+        (
+            {"overrides": {"actor_rollout_ref": {"actor": {"use_dynamic_bsz": False}}}},
+            "verl refuses the config of .*micro_batch_size",
+        ),
+        (
+            {"loggers": ["trackio"]},
+            r"verl\.loggers: trackio is not installed; `pip install trackio`",
+        ),
+        ({"ranks_per_node": 3}, "cannot be shared by 3 ranks; allowed: ranks that divide 80"),
+    ],
+)
+def test_what_verl_would_not_run_is_one_clear_error(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    experiment = tiny_world.load(tmp_path, engine="verl", verl=changes)
+    with pytest.raises(InputError, match=message) as error:
+        verl_config(experiment, TINY_CELL)
+    assert "\n" not in str(error.value)
+
+
+def test_every_operational_key_is_one_of_verls(tmp_path: Path) -> None:
+    """Or a name that verl has changed would make cells stale again."""
+    config = verl_config(paper_scale.load(tmp_path), CELL_7B)
+
+    def keys(section: Any) -> set[str]:
+        if not isinstance(section, dict):
+            return set()
+        return {*section, *(key for value in section.values() for key in keys(value))}
+
+    assert keys(OmegaConf.to_container(config)) >= OPERATIONAL
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "instead"),
+    [
+        ("algorithm.adv_estimator", "grpo", "the cell's objective decides"),
+        ("algorithm.rspo_k", 2, "the cell's objective decides"),
+        ("algorithm.use_kl_in_reward", True, "there is no reference policy"),
+        ("algorithm.rollout_correction.rollout_is", "token", "only bypass_mode is used"),
+        (f"{ACTOR}.ppo_epochs", 2, "each mini-batch is one update"),
+        (f"{ACTOR}.shuffle", True, "in their order"),
+        (f"{ACTOR}.ppo_mini_batch_size", 1, "set training.mini_batch_prompts"),
+        (f"{ACTOR}.loss_agg_mode", "token-mean", "set verl.loss_aggregation"),
+        (f"{ACTOR}.use_kl_loss", True, "there is no reference policy"),
+        (f"{ACTOR}.entropy_coeff", 0.1, "the loss has no entropy bonus"),
+        (f"{ACTOR}.optim.lr_scheduler_type", "cosine", "set training.optimizer.schedule"),
+        (f"{ACTOR}.optim.lr_warmup_steps", 10, "set training.optimizer.warmup_ratio"),
+        (f"{ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "set training.optimizer.warmup_ratio"),
+        (f"{ACTOR}.optim.total_training_steps", 10, "set training.steps"),
+    ],
+)
+def test_a_key_without_effect_is_refused_with_what_to_set_instead(
+    tmp_path: Path, key: str, value: object, instead: str
+) -> None:
+    overrides = nested(key, value)
+    experiment = tiny_world.load(tmp_path, engine="verl", verl={"overrides": overrides})
+    with pytest.raises(InputError) as error:
+        verl_config(experiment, TINY_CELL)
+    assert str(error.value).startswith(f"verl.overrides: {key} would have no effect: ")
+    assert instead in str(error.value)
+
+
+def test_a_models_key_without_effect_is_refused_too(tmp_path: Path) -> None:
+    models = {"small": tiny_world.OVERRIDES["models"]["small"] | {"verl": nested(EPOCHS, 2)}}
+    experiment = tiny_world.load(tmp_path, engine="verl", models=models)
+    with pytest.raises(InputError, match=rf"^models\.small\.verl: {EPOCHS} would have no effect"):
+        verl_config(experiment, TINY_CELL)
+
+
+def test_the_one_key_of_its_section_with_an_effect_is_taken(tmp_path: Path) -> None:
+    overrides = nested("algorithm.rollout_correction.bypass_mode", True)
+    experiment = tiny_world.load(tmp_path, engine="verl", verl={"overrides": overrides})
+    assert verl_config(experiment, TINY_CELL).algorithm.rollout_correction.bypass_mode
+
+
+def test_the_way_to_sum_the_loss_reaches_verl(tmp_path: Path) -> None:
+    verl = {"loss_aggregation": "token-mean"}
+    config = verl_config(tiny_world.load(tmp_path, engine="verl", verl=verl), TINY_CELL)
+    assert config.actor_rollout_ref.actor.loss_agg_mode == "token-mean"
+
+
+def test_the_config_survives_a_file(tmp_path: Path) -> None:
+    """What stands next to the cell is what verl runs with."""
+    config = verl_config(tiny_world.load(tmp_path, engine="verl"), TINY_CELL)
+    file = tmp_path / "verl.yaml"
+    file.write_text(OmegaConf.to_yaml(config))
+    assert OmegaConf.load(file) == config
+
+
+def test_the_command_shows_the_config_and_starts_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without problems, base policy, GPU or Ray."""
+    import ray
+
+    paper_scale.load(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", CELL_7B, "--scale", "paper", "--print-config"]) == 0
+    shown = yaml.safe_load(capsys.readouterr().out)
+    assert shown["actor_rollout_ref"]["rollout"]["name"] == "vllm"
+    assert not ray.is_initialized()
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]
+
+
+def test_a_judge_on_the_policys_own_gpus_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = paper_scale.load(tmp_path)
+    experiment.policy("qwen2.5-math-7b--base").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", CELL_7B, "--scale", "paper"]) == 2
+    assert "needs xverify.url in training" in capsys.readouterr().err
+
+
+def test_the_local_engine_has_no_verl_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny_world.load(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", TINY_CELL, "--print-config"]) == 2
+    assert "found engine = 'local'" in capsys.readouterr().err
+
+
+def test_what_is_refused_in_another_process_is_seen_behind_rays_error() -> None:
+    error = RayTaskError("run", "a traceback", InputError("no")).as_instanceof_cause()
+    reason = _reason(error)
+    assert type(reason) is InputError
+    assert str(reason) == "no"

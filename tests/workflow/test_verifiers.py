@@ -1,0 +1,77 @@
+"""The DAG with a judge: its prompt is fetched, its verdicts are kept, verifiers are compared."""
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from rspo.core.tables import SCORES, read_table
+from tests.rewards.test_xverify_prompt import commit
+from tests.support import judge_server, tiny_world
+from tests.workflow.test_workflow import SMALL_WORLD, jobs, make_project, snakemake
+
+SCORE = "results/tiny/cells/small--base/scores/linear/0.parquet"
+
+
+def cascade(upstream: Path, pinned: str, url: str | None) -> list[str]:
+    """Config of a small world whose judge answers at a URL, or is started where it is asked."""
+    xverify = {
+        "prompt": {"repository": str(upstream), "commit": pinned},
+        "model": "test/judge",
+        "url": url,
+        "start_seconds": 1,
+        "concurrent_requests": 8,
+        "request_seconds": 10,
+        "retry_seconds": 0,
+    }
+    return ["--config", *SMALL_WORLD, "verifier=cascade", f"xverify={json.dumps(xverify)}"]
+
+
+def test_the_judge_decides_on_what_the_rules_do_not_accept(tmp_path: Path) -> None:
+    """And when it is down, the run stops, says so, and the next one asks for what is missing."""
+    project, upstream = make_project(tmp_path), tmp_path / "upstream"
+    pinned = commit(upstream, "PROMPT = 'Q {question} | O {output} | A {answer}'\n")
+    with judge_server.running(lambda prompt: (500, "")) as judge:
+        config = cascade(upstream, pinned, judge.url)
+        assert jobs(snakemake(project, "-n", SCORE, *config))["fetch_prompt"] == 1
+        done = snakemake(project, SCORE, *config)
+    assert done.returncode != 0
+    assert "rspo: error: small--base on linear: the judge at" in done.stdout + done.stderr
+    assert not (project / SCORE).exists()
+    with judge_server.running(lambda prompt: judge_server.reply("correct")) as judge:
+        config = cascade(upstream, pinned, judge.url)
+        done = snakemake(project, SCORE, *config)
+        assert done.returncode == 0, done.stderr
+        rows = read_table(project / SCORE, SCORES)
+        assert {row["verifier"] for row in rows if row["verdict"] == "correct"} >= {"xverify"}
+        assert all(row["correct"] for row in rows)
+        # Where a server is, and how long it is waited for, decides no verdict.
+        again = snakemake(project, SCORE, *cascade(upstream, pinned, "http://127.0.0.1:1"))
+        assert "Nothing to be done" in again.stdout + again.stderr
+        # Nor does whose server it is: one of ours needs the model, and judges nothing again.
+        plan = jobs(snakemake(project, "-n", SCORE, *cascade(upstream, pinned, None)))
+        assert plan == {"fetch_judge": 1, "judge": 1, "total": 2}
+
+
+@pytest.fixture
+def one_base() -> list[str]:
+    """A small world in which only one model, and so one base policy, is compared."""
+    cells = [{"model": "small", "objective": "policy_gradient", "n": 16}]
+    names = ("scalability", "model_size", "max_at_k", "grpo", "main")
+    grid: dict[str, object] = {name: {"suite": "standard", "cells": cells} for name in names}
+    grid["contamination_free"] = None  # left out
+    return ["--config", *SMALL_WORLD, f"grid={json.dumps(grid)}"]
+
+
+def test_agreement_of_verifiers_is_a_target(tmp_path: Path, one_base: list[str]) -> None:
+    project = make_project(tmp_path)
+    done = snakemake(project, "reports/tables/agreement.csv", *one_base)
+    assert done.returncode == 0, done.stderr
+    with (project / "reports/tables/agreement.csv").open() as lines:
+        rows = list(csv.DictReader(lines))
+    benchmarks = ("linear", "multiply", "countdown", "divide", "sequence")
+    assert [row["benchmark"] for row in rows] == list(benchmarks)
+    samples = tiny_world.OVERRIDES["data"]["suites"]["standard"]["linear"]["generated"]["problems"]
+    assert {int(row["responses"]) for row in rows} == {4 * samples}
+    assert (project / "results/tiny/tables/disagreements.csv").exists()

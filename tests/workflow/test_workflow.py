@@ -1,0 +1,318 @@
+"""The DAG as a user meets it, on a world of a few steps: Snakemake itself, in a fresh folder."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rspo.core.tables import SAMPLES, SCORES, read_table
+from tests.support import ROOT, tiny_world
+
+PROGRAMS = Path(sys.executable).parent  # of the environment that runs the tests
+SMALL_WORLD = [f"{key}={json.dumps(value)}" for key, value in tiny_world.OVERRIDES.items()]
+
+
+def make_project(folder: Path) -> Path:
+    for name in ("config", "workflow", "profiles", "envs"):
+        shutil.copytree(ROOT / name, folder / name)
+    shutil.copy(ROOT / "Snakefile", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def planning(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which nothing has run."""
+    return make_project(tmp_path_factory.mktemp("planning"))
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project in which the small world's fig_scalability was made."""
+    folder = make_project(tmp_path_factory.mktemp("built"))
+    done = snakemake(folder, "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PROGRAMS / "snakemake", *arguments],
+        cwd=folder,
+        env=os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+
+
+def jobs(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
+    """Number of jobs of each rule that a dry run lists."""
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)
+    return {rule: int(count) for rule, count in found}
+
+
+def test_all_at_tiny_scale_is_25_cells_two_bases_and_their_evaluation(planning: Path) -> None:
+    plan = jobs(snakemake(planning, "-n", "all"))
+    assert plan["train"] == 25
+    assert plan["pretrain"] == 2
+    assert plan["prepare"] == 9
+    # Five benchmarks for all policies, two more for the eight of the contamination-free figure.
+    assert plan["sample"] == plan["score"] == 27 * 5 + 8 * 2
+    assert plan["curves"] == 27 + 8
+    assert plan["gradients"] == 2
+
+
+def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
+    plan = jobs(snakemake(planning, "-n", "all", "--config", "scale=paper"))
+    assert plan["train"] == 25
+    assert plan["pretrain"] == 2
+    assert plan["prepare"] == 9
+    # Five benchmarks for all policies, two more for the eight of the contamination-free figure; 64
+    # samples in two blocks.
+    assert plan["sample"] == plan["score"] == 2 * (27 * 5 + 8 * 2)
+    assert plan["curves"] == 27 + 8
+
+
+def test_a_preview_lists_each_job_where_no_profile_hushes_it(planning: Path) -> None:
+    hushed = snakemake(planning, "-n", "data").stdout
+    listed = snakemake(planning, "-n", "data", "--workflow-profile", "none", "--cores", "1").stdout
+    assert "rule publish_table:" not in hushed
+    assert "rule publish_table:" in listed
+
+
+def test_claims_rest_on_scores_and_training_logs_of_the_grid(planning: Path) -> None:
+    """Of every cell and base, and of no curve or figure."""
+    plan = jobs(snakemake(planning, "-n", "reports/claims.md"))
+    assert plan["claims"] == plan["publish_claims"] == 1
+    assert plan["train"] == 25
+    # The larger model's base is compared with nothing, and no base on the contamination-free suite.
+    assert plan["score"] == (27 * 5 - 5) + 7 * 2
+    assert "curves" not in plan
+
+
+def test_data_is_every_set_and_what_they_share(planning: Path) -> None:
+    one_each = {"contamination": 1, "publish_table": 1, "data": 1}
+    tiny = jobs(snakemake(planning, "-n", "data"))
+    assert tiny == {"prepare": 9, **one_each, "total": 12}
+    paper = jobs(snakemake(planning, "-n", "data", "--config", "scale=paper"))
+    assert paper == {"prepare": 9, **one_each, "total": 12}
+
+
+def test_one_figure_needs_only_its_own_cells(planning: Path) -> None:
+    plan = jobs(snakemake(planning, "-n", "reports/fig_scalability.pdf"))
+    assert (plan["train"], plan["pretrain"], plan["figure"]) == (4, 1, 1)
+
+
+def test_a_comparison_can_be_left_out_on_the_command_line(planning: Path) -> None:
+    """Also with verl, as for a first try of that engine."""
+    left_out = "grid={model_size: null, max_at_k: null, grpo: null, scalability: null}"
+    plan = jobs(snakemake(planning, "-n", "all", "--config", left_out, "engine=verl"))
+    assert (plan["train"], plan["pretrain"]) == (7, 1)
+
+
+def test_a_comparison_of_ones_own_needs_no_other_change(planning: Path) -> None:
+    cell = {"model": "small", "objective": "rspo_pass_at_k_plugin", "k": 4, "n": 8}
+    mine = {"suite": "contamination_free", "cells": [cell]}
+    config = ["--config", f"grid={json.dumps({'my-sweep': mine})}"]
+    plan = jobs(snakemake(planning, "-n", "reports/fig_my-sweep.pdf", *config))
+    assert plan.pop("total") == 18
+    assert plan == {
+        "prepare": 4,  # the validation set among them, which a training may read
+        "pretrain": 1,
+        "train": 1,
+        "sample": 4,
+        "score": 4,
+        "curves": 2,
+        "figure": 1,
+        "publish_figure": 1,
+    }
+    assert jobs(snakemake(planning, "-n", "all", *config))["train"] == 26
+
+
+def test_a_comparison_that_would_take_another_figures_name_stops(planning: Path) -> None:
+    mine = {"suite": "standard", "cells": [{"model": "small", "objective": "grpo", "n": 8}]}
+    done = snakemake(planning, "-n", "all", "--config", f"grid={json.dumps({'intro': mine})}")
+    assert done.returncode != 0
+    assert "grid.intro would be drawn as fig_intro" in done.stdout + done.stderr
+
+
+def test_more_seeds_add_cells(planning: Path) -> None:
+    assert jobs(snakemake(planning, "-n", "all", "--config", "seeds=3"))["train"] == 75
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ("sedes=3", "unknown key sedes = 3 (given on the command line); did you mean seeds?"),
+        ("scale=papre", "config/papre.yaml: no such config file; scales here: paper, tiny"),
+        ("training={stepz: 3}", "unknown key training.stepz"),
+        ("mirror=no/where", "mirror = no/where: no such folder"),
+    ],
+)
+def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message: str) -> None:
+    done = snakemake(planning, "all", "--config", config)
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert not (planning / "results").exists()
+
+
+def test_a_folder_that_is_no_mirror_stops_before_anything_runs(planning: Path) -> None:
+    done = snakemake(planning, "data", "--config", "scale=paper", "mirror=workflow")
+    assert done.returncode != 0
+    assert "mirror = workflow: has none of the data sets" in done.stderr
+    assert not (planning / "results").exists()
+
+
+def test_an_unknown_cell_gets_near_names(planning: Path) -> None:
+    target = "results/tiny/cells/small--rspo-pass--k5--n16--s0/policy"
+    done = snakemake(planning, "-n", target)
+    assert done.returncode != 0
+    assert "did you mean small--rspo-pass--k" in done.stdout + done.stderr
+
+
+def test_what_is_only_copied_waits_in_no_queue() -> None:
+    rules = {}
+    for file in (ROOT / "workflow" / "rules").glob("*.smk"):
+        found = re.findall(r"^rule (publish_\w+):\n((?:    .*\n)+)", file.read_text(), re.MULTILINE)
+        rules |= dict(found)
+    assert len(rules) == 4
+    assert [name for name, text in rules.items() if "    localrule: True\n" not in text] == []
+
+
+def test_the_figure_is_there_with_its_numbers(built: Path) -> None:
+    for suffix in ("pdf", "png", "csv"):
+        assert (built / "reports" / f"fig_scalability.{suffix}").stat().st_size > 0
+
+
+def test_a_second_run_does_nothing(built: Path) -> None:
+    done = snakemake(built, "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)
+    assert done.returncode == 0
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_more_seeds_redo_none_of_the_cells_there_are(built: Path) -> None:
+    target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD, "seeds=2"]
+    plan = jobs(snakemake(built, *target))
+    assert plan["train"] == 4
+    assert "pretrain" not in plan
+
+
+def test_one_cell_by_its_path_reruns_with_what_depends_on_it(built: Path) -> None:
+    cell = "results/tiny/cells/small--rspo-pass--k4--n8--s0/policy"
+    target = ["reports/fig_scalability.pdf", "--forcerun", cell, "--config", *SMALL_WORLD]
+    plan = jobs(snakemake(built, "-n", *target))
+    assert plan == {
+        "train": 1,
+        "sample": 5,
+        "score": 5,
+        "curves": 1,
+        "figure": 1,
+        "publish_figure": 1,
+        "total": 14,
+    }
+
+
+def test_a_changed_setting_remakes_what_depends_on_it(built: Path) -> None:
+    changed = [item for item in SMALL_WORLD if not item.startswith("evaluation")]
+    evaluation = tiny_world.OVERRIDES["evaluation"] | {"resamples": 60}
+    changed.append(f"evaluation={json.dumps(evaluation)}")
+    plan = jobs(snakemake(built, "-n", "reports/fig_scalability.pdf", "--config", *changed))
+    assert plan == {"curves": 5, "figure": 1, "publish_figure": 1, "total": 7}
+
+
+def test_more_samples_add_blocks_and_remake_none(built: Path) -> None:
+    """N from 8 to 16 in blocks of 8."""
+    more = [item for item in SMALL_WORLD if not item.startswith("evaluation")]
+    evaluation = tiny_world.OVERRIDES["evaluation"] | {"samples": 16}
+    more.append(f"evaluation={json.dumps(evaluation)}")
+    plan = jobs(snakemake(built, "-n", "reports/fig_scalability.pdf", "--config", *more))
+    policies = 5
+    assert plan == {
+        "sample": policies * 5,
+        "score": policies * 5,
+        "curves": policies,
+        "figure": 1,
+        "publish_figure": 1,
+        "total": policies * 11 + 2,
+    }
+    folder = built / "results" / "tiny" / "cells" / "small--base"
+    before = [(folder / name / "linear" / "0.parquet").stat() for name in ("samples", "scores")]
+    target = folder.relative_to(built) / "scores" / "linear" / "1.parquet"
+    done = snakemake(built, str(target), "--config", *more)
+    assert done.returncode == 0, done.stderr
+    after = [(folder / name / "linear" / "0.parquet").stat() for name in ("samples", "scores")]
+    assert [stat.st_mtime_ns for stat in after] == [stat.st_mtime_ns for stat in before]
+    texts = []
+    for block in (0, 1):
+        samples = read_table(folder / "samples" / "linear" / f"{block}.parquet", SAMPLES)
+        scores = read_table(folder / "scores" / "linear" / f"{block}.parquet", SCORES)
+        assert [row["sample_index"] for row in samples] == 6 * [*range(8 * block, 8 * block + 8)]
+        assert [row["sample_index"] for row in scores] == [row["sample_index"] for row in samples]
+        texts.append([row["text"] for row in samples])
+    assert texts[0] != texts[1]  # random numbers of its own
+
+
+def test_a_failed_job_shows_its_one_line_and_leaves_nothing_half_written(built: Path) -> None:
+    """A truncated table: the job that reads it says so, by name."""
+    problems = built / "results" / "tiny" / "problems" / "linear.parquet"
+    whole = problems.read_bytes()
+    problems.write_bytes(whole[:-100])
+    target = "results/tiny/cells/small--base/samples/linear/0.parquet"
+    done = snakemake(built, target, "--forcerun", target, "--config", *SMALL_WORLD)
+    problems.write_bytes(whole)
+    assert done.returncode != 0
+    assert "linear.parquet: not a whole parquet file" in done.stdout + done.stderr
+    assert not (built / target).exists()
+    assert not list((built / target).parent.glob(".*"))
+
+
+# --- data -----------------------------------------------------------------------------------------
+
+
+def test_data_at_tiny_scale_shares_no_problem_and_is_made_once(tmp_path: Path) -> None:
+    folder = make_project(tmp_path)
+    done = snakemake(folder, "data", "--config", *SMALL_WORLD)
+    assert done.returncode == 0, done.stderr
+    table = (folder / "reports" / "tables" / "contamination.csv").read_text().splitlines()
+    assert table[0] == "set_a,set_b,kind,count,ids_a,ids_b"
+    assert len(table) == 1 + 2 * 36  # every two of nine sets, in two kinds
+    assert all(line.endswith(",0,,") for line in table[1:])
+    done = snakemake(folder, "data", "--config", *SMALL_WORLD)
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+# All that a new benchmark takes.
+ENTRY = """
+      olympics:
+        label: Olympics
+        hub:
+          id: somebody/olympics
+          split: test
+          revision: main
+          problem: question
+          answer: answer
+          rows: 2
+"""
+
+
+def test_one_entry_in_the_config_adds_a_benchmark(tmp_path: Path) -> None:
+    folder = make_project(tmp_path)
+    config = folder / "config" / "paper.yaml"
+    place = "    # paper: section 5.4.2"
+    before, after = config.read_text().split(place)
+    config.write_text(before.rstrip() + ENTRY + place + after)
+    rows = folder / "mirror" / "somebody" / "olympics" / "test.jsonl"
+    rows.parent.mkdir(parents=True)
+    rows.write_text("".join(json.dumps({"question": q, "answer": "1"}) + "\n" for q in "ab"))
+    options = ["--config", "scale=paper", "mirror=mirror"]
+    done = snakemake(folder, "results/paper/problems/olympics.parquet", *options)
+    assert done.returncode == 0, done.stderr
+    plan = jobs(snakemake(folder, "-n", "all", *options))
+    assert plan["prepare"] == 9  # the new set is there
+    assert plan["sample"] == plan["score"] == 2 * (27 * 6 + 8 * 2)
