@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from rspo.config import fingerprints
 from rspo.config.experiment import BASE, Experiment
 from rspo.core.files import fingerprint, is_taken, provenance_path
 from rspo.core.slurm_job import host_name
@@ -109,7 +110,7 @@ def is_stale(experiment: Experiment, policy: str) -> bool:
         made_with = _note(provenance_path(experiment.policy(policy)))["settings"]["settings"]
     except (OSError, ValueError, KeyError, TypeError):  # nobody says
         return False
-    return fingerprint(made_with) != experiment.settings_hash("train", policy)
+    return fingerprint(made_with) != fingerprints.settings_hash(experiment, "train", policy)
 
 
 def _runs(snapshot: Snapshot, folder: Path) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.files import alone, provenance_path
 from rspo.status import duration, ending, follow, line, standings, suites_of_run
@@ -40,7 +41,9 @@ def report(experiment: Experiment, policy: str, written: float, host: str = "") 
 def finish(experiment: Experiment, policy: str, training: float) -> None:
     """The files of a policy that was trained and evaluated."""
     experiment.policy(policy).mkdir(parents=True)
-    settings = experiment.settings("train", policy) if policy in experiment.cells else {}
+    settings = (
+        fingerprints.settings(experiment, "train", policy) if policy in experiment.cells else {}
+    )
     note = json.dumps({"wall_seconds": training, "settings": {"settings": settings}})
     provenance_path(experiment.policy(policy)).write_text(note)
     for name, suite in experiment.evaluations:

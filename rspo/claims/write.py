@@ -22,6 +22,7 @@ from rspo.claims.verdicts import (
     verdict,
     weakest,
 )
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.files import whole, write_provenance
 
@@ -70,7 +71,7 @@ def write_claims(experiment: Experiment) -> None:
         _write_csv(second, COMPARISON_COLUMNS, rows)
         third.write_text(_page(experiment, claims, judged))
     for path in paths:
-        write_provenance(path, experiment.settings("claims"), inputs(experiment))
+        write_provenance(path, fingerprints.settings(experiment, "claims"), inputs(experiment))
 
 
 # --- rows -----------------------------------------------------------------------------------------

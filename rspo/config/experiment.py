@@ -11,10 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rspo.config.fingerprints import settings
 from rspo.config.schema import Comparison, Config, DataSet, load_config
 from rspo.core.errors import InputError, did_you_mean
-from rspo.core.files import fingerprint
 
 BASE = "base"
 
@@ -208,16 +206,6 @@ class Experiment:
                 f"block {block}: evaluation.samples = {evaluation.samples} in blocks of "
                 f"{evaluation.block} are the blocks 0 .. {self.blocks[-1]}"
             )
-
-    # --- what each file depends on -------------------------------------------------------------
-
-    def settings(self, step: str, name: str = "") -> dict[str, Any]:
-        """The part of the config that decides what one file holds (`rspo.config.fingerprints`)."""
-        return settings(self, step, name)
-
-    def settings_hash(self, step: str, name: str = "") -> str:
-        """Fingerprint of `settings`: tells Snakemake whether a file is out of date."""
-        return fingerprint(self.settings(step, name))
 
     # --- file names ----------------------------------------------------------------------------
 

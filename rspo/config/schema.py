@@ -19,16 +19,19 @@ from pydantic import (
     model_validator,
 )
 
+from rspo.config.names import (
+    LARGER,
+    LARGER_FAMILIES,
+    NEED_JUDGE,
+    Family,
+    TemplateName,
+    VerifierName,
+)
 from rspo.core.errors import InputError, did_you_mean
-from rspo.datasets.generated import LARGER, LARGER_FAMILIES
 from rspo.objectives import OBJECTIVES
-from rspo.policies.templates import TEMPLATES
-from rspo.rewards import NEED_JUDGE
 
 POOLED = "pooled"  # in tables, every problem of a suite's benchmarks together
 PROBLEM = "{problem}"  # in a prompt, the problem's text
-Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
-VerifierName = Literal["exact", "math_verify", "xverify", "cascade"]
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -182,14 +185,7 @@ class HubModel(Section):
 
     id: str = Field(pattern=HUB_ID)
     revision: str
-    template: str = "qwen_math"  # a name of `rspo.policies.templates`
-
-    @field_validator("template")
-    @classmethod
-    def _template_exists(cls, template: str) -> str:
-        if template not in TEMPLATES:
-            raise ValueError(f"unknown template; allowed: {', '.join(TEMPLATES)}")
-        return template
+    template: TemplateName = "qwen_math"  # of `rspo.policies.templates`
 
 
 class Expected(Section):

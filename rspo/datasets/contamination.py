@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.schema import PROBLEM, DataSet
 from rspo.core.files import whole, write_provenance
@@ -52,7 +53,7 @@ def write_contamination_table(experiment: Experiment) -> None:
                 ids_a, ids_b = (" ".join(pair[side] for pair in pairs) for side in (0, 1))
                 writer.writerow((a, b, kind, len(pairs), ids_a, ids_b))
     inputs = [experiment.problems(name) for name in sets]
-    write_provenance(path, experiment.settings("contamination"), inputs=inputs)
+    write_provenance(path, fingerprints.settings(experiment, "contamination"), inputs=inputs)
 
 
 def read_texts(path: Path, data_set: DataSet) -> dict[str, str]:

@@ -24,11 +24,11 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rspo.config.names import LARGER
 from rspo.core.errors import InputError
 
 RULE_SHARES = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
 SPLIT_SHARES = {"train": 0.72, "validation": 0.10, "test": 0.18}
-LARGER = "larger"
 LETTERS = "ABCDEFGH"
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.schema import PROBLEM, Generated, Hub
 from rspo.core.errors import InputError
@@ -40,7 +41,7 @@ def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> No
     write_table(path, PROBLEMS, problems)
     pairs = dict.fromkeys((row["source"], row["revision"]) for row in problems)
     notes["sources"] = [f"{source} @ {revision}" for source, revision in pairs]
-    write_provenance(path, experiment.settings("prepare", name), notes=notes)
+    write_provenance(path, fingerprints.settings(experiment, "prepare", name), notes=notes)
 
 
 def _generated(generated: Generated) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import whole, write_provenance
@@ -81,7 +82,7 @@ def write_agreement(experiment: Experiment) -> None:
         ),
     ]
     for name in ("agreement.csv", "disagreements.csv"):
-        write_provenance(tables / name, experiment.settings("agreement"), inputs)
+        write_provenance(tables / name, fingerprints.settings(experiment, "agreement"), inputs)
 
 
 def agreement_of(pairs: Mapping[Pair, int]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.errors import InputError
@@ -42,7 +43,7 @@ def curves(experiment: Experiment, policy: str, suite: str) -> None:
     path = experiment.curves(policy, suite)
     write_table(path, CURVES, rows)
     inputs = [file for name in benchmarks for file in experiment.score_files(policy, name)]
-    write_provenance(path, experiment.settings("curves"), inputs=inputs)
+    write_provenance(path, fingerprints.settings(experiment, "curves"), inputs=inputs)
 
 
 def curves_of_scores(

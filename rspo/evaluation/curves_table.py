@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.files import whole, write_provenance
 from rspo.core.tables import CURVES, read_table
@@ -44,7 +45,7 @@ def write_curves_table(experiment: Experiment) -> None:
         writer.writeheader()
         writer.writerows(rows)
     inputs = [experiment.curves(policy, suite) for policy, suite in pairs]
-    write_provenance(path, experiment.settings("curves"), inputs=inputs)
+    write_provenance(path, fingerprints.settings(experiment, "curves"), inputs=inputs)
 
 
 def _describe(experiment: Experiment, policy: str, suite: str) -> dict[str, Any]:

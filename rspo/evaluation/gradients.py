@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Gradients
 from rspo.core.errors import InputError
@@ -78,7 +79,7 @@ def write_gradients(experiment: Experiment, policy: str) -> None:
         rows = meter.rows(problems)
     path = experiment.gradients(policy)
     write_table(path, GRADIENTS, rows)
-    write_provenance(path, experiment.settings("gradients"), inputs=[folder, data])
+    write_provenance(path, fingerprints.settings(experiment, "gradients"), inputs=[folder, data])
 
 
 class _Meter:

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.files import code_version, write_provenance
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
@@ -47,7 +48,7 @@ def sample_benchmark(
     for number in experiment.blocks if block is None else [block]:
         started = time.monotonic()
         path = experiment.samples(policy, benchmark, number)
-        settings = experiment.settings("sample")
+        settings = fingerprints.settings(experiment, "sample")
         origin = [settings, code_version(), _files(folder), prompts, number]
         chosen = Block(
             number,

@@ -11,6 +11,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.fingerprints import verifier_settings
 from rspo.core.errors import InputError
@@ -83,7 +84,7 @@ def _score_block(
             write_table(path, SCORES, _rows(places, verdicts, rewards))
             judge = verifier_inputs(experiment, experiment.config.verifier)
             inputs = [problems_path, samples_path, *judge]
-            settings, notes = experiment.settings("score"), _notes(verdicts)
+            settings, notes = fingerprints.settings(experiment, "score"), _notes(verdicts)
             write_provenance(path, settings, inputs, notes=notes, already=already)
     except InputError as error:
         raise InputError(f"{policy} on {benchmark}: {error}") from None

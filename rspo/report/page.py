@@ -9,6 +9,7 @@ from typing import Any
 import jinja2
 import yaml
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_provenance, write_text
@@ -54,7 +55,7 @@ def write_page(experiment: Experiment) -> None:
     template = environment.from_string(TEMPLATE.read_text())
     path = report_path(experiment)
     write_text(path, template.render(_contents(experiment)))
-    write_provenance(path, experiment.settings("report"), inputs(experiment))
+    write_provenance(path, fingerprints.settings(experiment, "report"), inputs(experiment))
 
 
 def _require(experiment: Experiment) -> None:

@@ -14,6 +14,7 @@ cascade      what the rules accept is correct, and the judge model decides on th
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rspo.config.names import NEED_JUDGE, VERIFIERS
 from rspo.core.errors import InputError
 from rspo.rewards import exact
 from rspo.rewards import sandbox as workers
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from rspo.rewards.xverify import XVerify
 
 __all__ = ["NEED_JUDGE", "VERIFIERS", "Verdict", "is_correct", "length_discounted", "verify"]
-
-VERIFIERS = ("exact", "math_verify", "xverify", "cascade")
-NEED_JUDGE = ("xverify", "cascade")
 
 Forms = tuple[str, ...]
 

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from rspo.rewards.extraction import last_box
 from rspo.rewards.verdict import CORRECT, INCORRECT, NO_ANSWER, Verdict
 
-RULES = 1  # raise it when a verdict changes: scores are then made anew
-
 _COUNTDOWN = re.compile(r"([0-9]+(?:,[0-9]+)*)=(-?[0-9]+)")
 _TOKEN = re.compile(r"[0-9]+|[-+*()]")
 # Characters of a countdown expression; bounds the parser's recursion.

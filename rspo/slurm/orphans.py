@@ -9,6 +9,7 @@ import os
 from base64 import urlsafe_b64encode
 from pathlib import Path
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 
@@ -25,5 +26,5 @@ def renew_records(experiment: Experiment, cell: str, records: Path = RECORDS) ->
         record = records / urlsafe_b64encode(str(path).encode()).decode()
         if os.path.isfile(record):  # `Path.is_file` raises for a long name
             found = json.loads(record.read_text())
-            found["params"] = [repr(experiment.settings_hash("train", cell))]
+            found["params"] = [repr(fingerprints.settings_hash(experiment, "train", cell))]
             write_text(record, json.dumps(found))

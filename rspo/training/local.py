@@ -26,6 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import Training
 from rspo.core.errors import InputError
@@ -89,7 +90,7 @@ def train(experiment: Experiment, name: str) -> None:
         learner = Learner(experiment, cell, qwen2.load(base), verify)
         # What a checkpoint must have been made with to be gone on from.
         origin = {
-            "settings": experiment.settings("train", name),
+            "settings": fingerprints.settings(experiment, "train", name),
             "base": sha256(base / "model.safetensors"),
             "problems": sha256(data),
         }

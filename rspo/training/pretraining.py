@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
@@ -41,7 +42,7 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
             f"no model {model!r} in config/{experiment.scale}.yaml; "
             f"has {', '.join(experiment.config.models)}"
         )
-    name, settings = base_name(model), experiment.settings("pretrain", model)
+    name, settings = base_name(model), fingerprints.settings(experiment, "pretrain", model)
     folder = experiment.policy(name)
     source = experiment.config.models[model]
     with alone(experiment.folder(name)):

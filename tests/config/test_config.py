@@ -8,12 +8,14 @@ from typing import Any, get_args
 import pytest
 
 from rspo.cli import parse_overrides
+from rspo.config import fingerprints
 from rspo.config.experiment import Cell, Experiment
-from rspo.config.fingerprints import RULES
-from rspo.config.schema import VerifierName
+from rspo.config.names import LARGER_FAMILIES, VERIFIER_VERSIONS, Family, TemplateName
 from rspo.core.errors import InputError
+from rspo.datasets.generated import FAMILIES
+from rspo.datasets.generated import LARGER_FAMILIES as GENERATED_LARGER
 from rspo.objectives import OBJECTIVES
-from rspo.rewards import VERIFIERS
+from rspo.policies.templates import TEMPLATES
 from tests.support import ROOT
 
 
@@ -235,13 +237,16 @@ def test_a_change_remakes_what_depends_on_it_and_nothing_else(
     changed = [
         step
         for step, name in STEPS
-        if before.settings_hash(step, name) != after.settings_hash(step, name)
+        if fingerprints.settings_hash(before, step, name)
+        != fingerprints.settings_hash(after, step, name)
     ]
     assert changed == remade
 
 
-def test_a_config_names_every_verifier_there_is() -> None:
-    assert get_args(VerifierName) == VERIFIERS
+def test_the_names_a_config_may_use_are_those_that_are_implemented() -> None:
+    assert get_args(TemplateName) == tuple(TEMPLATES)
+    assert get_args(Family) == tuple(FAMILIES)
+    assert tuple(GENERATED_LARGER) == LARGER_FAMILIES
 
 
 def test_what_is_expected_of_rows_remakes_nothing() -> None:
@@ -249,7 +254,9 @@ def test_what_is_expected_of_rows_remakes_nothing() -> None:
     before = Experiment.load("paper", root=ROOT)
     hub = {"rows": [7500, 7501], "content_sha256": {7501: "0" * 64}}
     after = Experiment.load("paper", {"data": {"train": {"hub": hub}}}, root=ROOT)
-    assert after.settings("prepare", "train") == before.settings("prepare", "train")
+    assert fingerprints.settings(after, "prepare", "train") == fingerprints.settings(
+        before, "prepare", "train"
+    )
 
 
 def test_new_rules_make_new_scores_and_keep_trained_policies(
@@ -258,10 +265,12 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     def settings() -> tuple[str, str]:
         experiment = Experiment.load("tiny", {"verifier": "math_verify"}, root=ROOT)
         cell = next(iter(experiment.cells))
-        return experiment.settings_hash("score"), experiment.settings_hash("train", cell)
+        return fingerprints.settings_hash(experiment, "score"), fingerprints.settings_hash(
+            experiment, "train", cell
+        )
 
     before = settings()
-    monkeypatch.setitem(RULES, "math_verify", -1)
+    monkeypatch.setitem(VERIFIER_VERSIONS, "math_verify", -1)
     assert settings()[0] != before[0]
     assert settings()[1] == before[1]
 
@@ -307,7 +316,10 @@ def judge_hashes(overrides: list[str]) -> list[str]:
     """Of the settings of the steps that ask a judge."""
     experiment = Experiment.load("paper", parse_overrides(["verifier=xverify", *overrides]), ROOT)
     cell = next(iter(experiment.cells))
-    return [experiment.settings_hash(step, cell) for step in ("train", "score", "agreement")]
+    return [
+        fingerprints.settings_hash(experiment, step, cell)
+        for step in ("train", "score", "agreement")
+    ]
 
 
 def test_a_comparison_that_is_null_is_left_out() -> None:
@@ -356,4 +368,4 @@ def verl_hash(overrides: list[str]) -> str:
     """Of the settings of a cell's training through verl."""
     parsed = parse_overrides(["engine=verl", *overrides])
     experiment = Experiment.load("tiny", parsed, root=ROOT)
-    return experiment.settings_hash("train", "small--rspo-pass--k4--n16--s0")
+    return fingerprints.settings_hash(experiment, "train", "small--rspo-pass--k4--n16--s0")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import provenance_path, write_text
@@ -62,7 +63,7 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
         ("p1", 1, False, "exact", "no answer", 0.0),
     ]
     note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
-    assert note["settings"] == experiment.settings("score")
+    assert note["settings"] == fingerprints.settings(experiment, "score")
     assert len(note["inputs"]) == 2
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.policies.templates import TEMPLATES, set_template
@@ -93,18 +94,17 @@ def test_saving_a_trained_policy_keeps_its_template(base_policy: Any, tmp_path: 
 
 
 def test_another_template_makes_another_base_policy(tmp_path: Path) -> None:
-    hashes = {
-        paper_scale.load(tmp_path, models={MODEL: {"hub": {"template": name}}}).settings_hash(
-            "pretrain", MODEL
-        )
-        for name in TEMPLATES
-    }
+    def settings_hash(name: str) -> str:
+        experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": {"template": name}}})
+        return fingerprints.settings_hash(experiment, "pretrain", MODEL)
+
+    hashes = {settings_hash(name) for name in TEMPLATES}
     assert len(hashes) == len(TEMPLATES)
 
 
 def test_an_unknown_template_is_refused_with_the_names_there_are() -> None:
     models = {MODEL: {"hub": {"template": "qwen"}}}
-    with pytest.raises(InputError, match=r"template = 'qwen' .*allowed: qwen_math, r1, none"):
+    with pytest.raises(InputError, match=r"template = 'qwen' .*'qwen_math', 'r1' or 'none'"):
         Experiment.load("paper", {"models": models}, root=paper_scale.ROOT)
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rspo.config.fingerprints import RULES
+from rspo.config.names import VERIFIER_VERSIONS
 from rspo.core.files import fingerprint
 from rspo.rewards import is_correct
 from tests.support import ROOT
@@ -551,17 +551,17 @@ CODE = {
     "exact": ["exact.py", "extraction.py"],
     "math_verify": ["rules/*.py", "extraction.py", "sandbox_worker.py"],
 }
-DIGESTS = {("exact", 1): "a252e6683259", ("math_verify", 2): "2f7dee85b3fc"}
+DIGESTS = {("exact", 1): "e5c582096365", ("math_verify", 2): "6f8520038e20"}
 
 
 @pytest.mark.parametrize("verifier", CODE)
 def test_a_change_of_the_rules_has_a_number_of_its_own(verifier: str) -> None:
     """Scores know the rules by their number alone: one that was forgotten leaves old verdicts.
 
-    Fails after every change of this code. If it changes a verdict, raise the verifier's RULES; in
-    any case, write the new digest here.
+    Fails after every change of this code. If it changes a verdict, raise the verifier's number in
+    VERIFIER_VERSIONS; in any case, write the new digest here.
     """
     folder = ROOT / "rspo" / "rewards"
     files = sorted({file for pattern in CODE[verifier] for file in folder.glob(pattern)})
     digest = fingerprint([file.read_text() for file in files])
-    assert DIGESTS[verifier, RULES[verifier]] == digest
+    assert DIGESTS[verifier, VERIFIER_VERSIONS[verifier]] == digest

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 
+from rspo.config import fingerprints
 from rspo.core.errors import InputError
 from rspo.core.files import write_provenance
 from rspo.cost import cost_table, write_cost_table
@@ -132,7 +133,9 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
     sample.parent.mkdir(parents=True)
     sample.touch()
     before = plan(experiment)
-    write_provenance(experiment.policy(name), {"settings": experiment.settings("train", name)})
+    write_provenance(
+        experiment.policy(name), {"settings": fingerprints.settings(experiment, "train", name)}
+    )
     assert plan(experiment) == before
     changed = paper_scale.load(here, training={"ppo_clip": 0.1})
     found = plan(changed)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
@@ -129,7 +130,7 @@ def test_every_cell_is_validated_on_the_same_problems_of_all_families(
 def test_it_decides_nothing_about_the_policy(tmp_path: Path) -> None:
     """So a cell is not trained again because of it; the log's provenance says what it has."""
     hashes = {
-        load(tmp_path, validation).settings_hash("train", CELL)
+        fingerprints.settings_hash(load(tmp_path, validation), "train", CELL)
         for validation in (EVERY_TWO, EVERY_TWO | {"every": None}, EVERY_TWO | {"samples": 2})
     }
     assert len(hashes) == 1

@@ -10,6 +10,7 @@ import shlex
 import threading
 from pathlib import Path
 
+from rspo.config import fingerprints
 from rspo.claims.catalogue import inputs as claim_inputs
 from rspo.datasets.hub import require_mirror
 from rspo.core.errors import InputError
@@ -103,7 +104,9 @@ wildcard_constraints:
 
 def settings(step, wildcard=""):
     """Params function: a fingerprint of the settings that one file of a step depends on."""
-    return lambda wildcards: experiment.settings_hash(step, getattr(wildcards, wildcard, ""))
+    return lambda wildcards: fingerprints.settings_hash(
+        experiment, step, getattr(wildcards, wildcard, "")
+    )
 
 
 def figure_of(wildcards):

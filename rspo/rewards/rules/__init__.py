@@ -12,5 +12,3 @@ symbolic     math-verify, for what these do not read
 
 Only worker processes import this package (`rspo.rewards.sandbox`): comparing can take for ever.
 """
-
-RULES = 2  # raise it when a verdict changes: scores are then made anew

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import whole, write_provenance
-from rspo.policies.published import fetch_files
+from rspo.core.hub import fetch_files
 
 
 def fetch_judge(experiment: Experiment, mirror: Path | None = None) -> None:
@@ -21,4 +22,6 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None) -> None:
         )
     with whole(folder) as partial:
         origin = fetch_files(settings.model, settings.revision, partial, mirror)
-    write_provenance(folder, experiment.settings("fetch-judge"), notes={"sources": [origin]})
+    write_provenance(
+        folder, fingerprints.settings(experiment, "fetch-judge"), notes={"sources": [origin]}
+    )

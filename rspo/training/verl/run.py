@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import VerlSettings
 from rspo.core.errors import InputError, LostProcess
@@ -100,7 +101,7 @@ def _train(experiment: Experiment, name: str, base: Path, data: Path) -> None:
         require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
         write_text(experiment.folder(name) / CONFIG_FILE, _as_text(config))
         origin = {
-            "settings": experiment.settings("train", name),
+            "settings": fingerprints.settings(experiment, "train", name),
             "base": {file.name: sha256(file) for file in sorted(base.glob("*.safetensors"))},
             "problems": sha256(data),
         }
