@@ -28,7 +28,7 @@ import rspo
 from rspo.config.experiment import Experiment
 from rspo.config.schema import merge
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.files import alone
+from rspo.core.locks import exclusive_lock
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
 from rspo.core.slurm_job import is_preempted, requeue
 from rspo.rewards import NEED_JUDGE, VERIFIERS
@@ -70,7 +70,7 @@ def train(arguments: argparse.Namespace) -> None:
     wanted = arguments.anew or arguments.print_config
     if not wanted and is_finished(experiment, arguments.cell):
         if experiment.checkpoint(arguments.cell).exists():  # a kill came while it was removed
-            with alone(experiment.folder(arguments.cell)):
+            with exclusive_lock(experiment.folder(arguments.cell)):
                 remove_checkpoints(experiment.checkpoint(arguments.cell))
         print(f"{arguments.cell} is finished; --anew trains it once more, to replace it at the end")
         return

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment
-from rspo.core.files import whole, write_provenance
+from rspo.core.files import atomic_write
+from rspo.core.provenance import write_provenance
 
 COLUMNS = ("policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds", "host", "jobs")
 _SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")
@@ -24,7 +25,7 @@ def write_cost_table(experiment: Experiment) -> None:
     What is not there yet has no row.
     """
     path = cost_table(experiment)
-    with whole(path) as partial, partial.open("w", newline="") as stream:
+    with atomic_write(path) as partial, partial.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(costs(experiment))

@@ -12,7 +12,9 @@ from typing import Any
 
 from rspo.config import fingerprints
 from rspo.config.experiment import BASE, Experiment
-from rspo.core.files import fingerprint, is_taken, provenance_path
+from rspo.core.files import fingerprint
+from rspo.core.locks import is_locked
+from rspo.core.provenance import provenance_path
 from rspo.core.slurm_job import host_name
 from rspo.training.origin import is_begun
 from rspo.training.progress import Snapshot, read_progress
@@ -120,7 +122,7 @@ def _runs(snapshot: Snapshot, folder: Path) -> bool:
     """
     elsewhere = snapshot.host != host_name()
     has_news = time.time() - snapshot.written < SECONDS_OF_NEWS
-    return (elsewhere and has_news) or is_taken(folder)
+    return (elsewhere and has_news) or is_locked(folder)
 
 
 class _Times:

@@ -10,7 +10,8 @@ import pytest
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
-from rspo.core.files import alone, provenance_path
+from rspo.core.locks import exclusive_lock
+from rspo.core.provenance import provenance_path
 from rspo.status import duration, ending, follow, line, standings, suites_of_run
 from rspo.training.progress import Progress, Snapshot, read_progress
 from tests.support import tiny_world
@@ -67,7 +68,7 @@ def test_every_state_is_told_apart(experiment: Experiment) -> None:
     report(experiment, ELSEWHERE, written=time.time() - 60, host="node2")
     report(experiment, SILENT, written=time.time() - 7200, host="node2")
     experiment.policy("small--base").mkdir(parents=True)
-    with alone(experiment.folder(RUNNING)):
+    with exclusive_lock(experiment.folder(RUNNING)):
         states = {standing.policy: standing.state for standing in standings(experiment)}
     assert states[DONE] == "evaluated"
     assert states[RUNNING] == "running"
@@ -82,7 +83,7 @@ def test_a_silent_job_on_another_host_runs_as_long_as_it_has_its_folder(
     experiment: Experiment,
 ) -> None:
     report(experiment, SILENT, written=time.time() - 7200, host="node2")
-    with alone(experiment.folder(SILENT)):
+    with exclusive_lock(experiment.folder(SILENT)):
         assert {s.state for s in standings(experiment, {SILENT: ["standard"]})} == {"running"}
     assert {s.state for s in standings(experiment, {SILENT: ["standard"]})} == {"stopped"}
 
@@ -114,7 +115,7 @@ def test_work_left_follows_from_what_took_how_long(experiment: Experiment) -> No
 
 def test_the_line_names_counts_running_cells_and_the_end(experiment: Experiment) -> None:
     report(experiment, RUNNING, written=time.time())
-    with alone(experiment.folder(RUNNING)):
+    with exclusive_lock(experiment.folder(RUNNING)):
         text = line(experiment)
     assert text.startswith("0 of 27 policies trained, 0 evaluated")
     assert f"{RUNNING} step 50/200  reward 0.250  entropy 0.125" in text
@@ -131,7 +132,7 @@ def test_a_cell_that_is_trained_again_runs_although_its_old_curves_are_there(
     for policy in experiment.policies:
         finish(experiment, policy, 80)
     report(experiment, RUNNING, written=time.time())
-    with alone(experiment.folder(RUNNING)):
+    with exclusive_lock(experiment.folder(RUNNING)):
         assert f"26 evaluated | {RUNNING} step 50/200" in line(experiment)
 
 

@@ -24,7 +24,8 @@ from rspo.claims.verdicts import (
 )
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
-from rspo.core.files import whole, write_provenance
+from rspo.core.files import atomic_write
+from rspo.core.provenance import write_provenance
 
 Row = dict[str, Any]
 CLAIM_COLUMNS = (
@@ -66,7 +67,7 @@ def write_claims(experiment: Experiment) -> None:
     rows = [_comparison(experiment, name, one) for name in CLAIMS for one in judged[name]]
     paths = outputs(experiment)
     with ExitStack() as stack:
-        first, second, third = (stack.enter_context(whole(path)) for path in paths)
+        first, second, third = (stack.enter_context(atomic_write(path)) for path in paths)
         _write_csv(first, CLAIM_COLUMNS, claims)
         _write_csv(second, COMPARISON_COLUMNS, rows)
         third.write_text(_page(experiment, claims, judged))

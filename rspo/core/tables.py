@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rspo.core.errors import InputError
-from rspo.core.files import whole
+from rspo.core.files import atomic_write
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def write_table(path: Path, kind: Table, rows: Iterable[Mapping[str, Any]]) -> N
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InputError(f"{path}: not a row of {kind.name}: {error}") from None
     label = {"rspo": f"{kind.name}/{kind.version}"}
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         pq.write_table(table.replace_schema_metadata(label), partial)
 
 

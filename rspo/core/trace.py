@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rspo.core.errors import InputError
-from rspo.core.files import UNCOMMITTED, digest, provenance_path
+from rspo.core.files import digest
+from rspo.core.provenance import UNCOMMITTED, provenance_path
 
 _KEYS = (
     *("digest", "command", "settings", "settings_hash", "inputs"),

@@ -16,7 +16,8 @@ from pathlib import Path
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.schema import PROBLEM, DataSet
-from rspo.core.files import whole, write_provenance
+from rspo.core.files import atomic_write
+from rspo.core.provenance import write_provenance
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.normal_form import normal_form
 
@@ -41,7 +42,7 @@ def write_contamination_table(experiment: Experiment) -> None:
         for name, data_set in experiment.data_sets.items()
     }
     path = contamination_table(experiment)
-    with whole(path) as partial, partial.open("w", newline="") as stream:
+    with atomic_write(path) as partial, partial.open("w", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow(COLUMNS)
         for kind, form in KINDS.items():

@@ -9,7 +9,7 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.schema import PROBLEM, Generated, Hub
 from rspo.core.errors import InputError
-from rspo.core.files import write_provenance
+from rspo.core.provenance import write_provenance
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.answers import accepted_forms, published
 from rspo.datasets.arrival import Arrival, check

@@ -9,7 +9,8 @@ from typing import Any
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import whole, write_provenance
+from rspo.core.files import atomic_write
+from rspo.core.provenance import write_provenance
 from rspo.core.tables import PROBLEMS, SCORES, read_table
 from rspo.evaluation.sample import policy_samples
 from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
@@ -145,7 +146,7 @@ def _judged_twice(
 
 
 def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    with whole(path) as partial, partial.open("w", newline="") as stream:
+    with atomic_write(path) as partial, partial.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, columns, lineterminator="\n", extrasaction="ignore")
         writer.writeheader()
         writer.writerows(rows)

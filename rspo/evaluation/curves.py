@@ -11,7 +11,8 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.errors import InputError
-from rspo.core.files import whole, write_provenance
+from rspo.core.files import atomic_write
+from rspo.core.provenance import write_provenance
 from rspo.core.tables import CURVES, write_table
 from rspo.evaluation.estimators import (
     max_at_k,
@@ -122,7 +123,7 @@ def curve(scores: Scores, ks: Sequence[int], resamples: int, seed: int) -> list[
 
 
 def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    with whole(path) as partial, partial.open("w", newline="") as stream:
+    with atomic_write(path) as partial, partial.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, CURVES.schema.names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)

@@ -6,7 +6,8 @@ from typing import Any
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
-from rspo.core.files import whole, write_provenance
+from rspo.core.files import atomic_write
+from rspo.core.provenance import write_provenance
 from rspo.core.tables import CURVES, read_table
 
 # What a policy is, beside the columns of CURVES; empty where a base policy has none.
@@ -38,7 +39,7 @@ def write_curves_table(experiment: Experiment) -> None:
         for row in read_curves(experiment, policy, suite)
     ]
     path = curves_table(experiment)
-    with whole(path) as partial, partial.open("w", newline="") as stream:
+    with atomic_write(path) as partial, partial.open("w", newline="") as stream:
         writer = csv.DictWriter(
             stream, [*CURVES.schema.names, *_POLICY_COLUMNS], lineterminator="\n"
         )

@@ -26,7 +26,7 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Gradients
 from rspo.core.errors import InputError
-from rspo.core.files import write_provenance
+from rspo.core.provenance import write_provenance
 from rspo.core.seeds import generator_of, seed_of
 from rspo.core.tables import GRADIENTS, PROBLEMS, read_table, write_table
 from rspo.objectives import OBJECTIVES, response_weights

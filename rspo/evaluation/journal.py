@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from rspo.core.files import fingerprint, take_lock, this_process
+from rspo.core.files import fingerprint
+from rspo.core.locks import take_lock, this_process
 
 Chunk = TypeVar("Chunk")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
-from rspo.core.files import code_version, write_provenance
+from rspo.core.provenance import code_version, write_provenance
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.core.usage import Usage, usage_so_far
 from rspo.evaluation.journal import in_chunks, journal_of

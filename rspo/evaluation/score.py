@@ -15,7 +15,8 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.fingerprints import verifier_settings
 from rspo.core.errors import InputError
-from rspo.core.files import code_version, fingerprint, read_json_lines, write_provenance
+from rspo.core.files import fingerprint, read_json_lines
+from rspo.core.provenance import code_version, write_provenance
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.core.usage import Usage, usage_so_far
 from rspo.evaluation.journal import in_chunks, journal_of

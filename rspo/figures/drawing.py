@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure as Picture
 
-from rspo.core.files import whole, write_provenance
+from rspo.core.files import atomic_write
+from rspo.core.provenance import write_provenance
 from rspo.figures import style
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def draw_files(experiment: "Experiment", figure: "Figure") -> None:
         with ExitStack() as stack:
             # All three are complete before the first is renamed into place.
             for path in paths:
-                _save(stack.enter_context(whole(path)), picture, rows, module.COLUMNS)
+                _save(stack.enter_context(atomic_write(path)), picture, rows, module.COLUMNS)
     settings = figure.settings(experiment) | {"columns": module.COLUMNS}
     for path in paths:
         write_provenance(path, settings, figure.inputs(experiment))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rspo.config.experiment import Experiment
-from rspo.core.files import code_version
+from rspo.core.provenance import code_version
 from rspo.core.trace import Made, faults, history, sources
 from rspo.report import inputs, table_path
 from rspo.report.main_table import Row, Shown, read_csv, shown

@@ -12,7 +12,8 @@ import yaml
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import write_provenance, write_text
+from rspo.core.files import write_text
+from rspo.core.provenance import write_provenance
 from rspo.core.trace import read_note
 from rspo.figures import Figure, style
 from rspo.figures.captions import cells_sentence, full_caption

@@ -15,7 +15,7 @@ from typing import Any
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import no_locks
+from rspo.core.locks import no_locks
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm import probe
 from rspo.slurm.nodes import Nodes, Slurm

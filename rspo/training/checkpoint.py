@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from rspo.core.files import whole
+from rspo.core.files import atomic_write
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     """Write `state` (tensors and plain data), replacing the checkpoint before it."""
     buffer = io.BytesIO()  # torch hides a full disk behind an error of its own
     torch.save(state, buffer)
-    with whole(_state_file(folder)) as partial:
+    with atomic_write(_state_file(folder)) as partial:
         partial.write_bytes(buffer.getbuffer())
 
 

@@ -30,7 +30,9 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import Training
 from rspo.core.errors import InputError
-from rspo.core.files import alone, sha256, whole, write_json_lines, write_provenance
+from rspo.core.files import atomic_write, sha256, write_json_lines
+from rspo.core.locks import exclusive_lock
+from rspo.core.provenance import write_provenance
 from rspo.core.seeds import generator_of
 from rspo.core.signals import Stopped, is_requested
 from rspo.objectives import response_weights
@@ -77,7 +79,7 @@ def train(experiment: Experiment, name: str) -> None:
     cell, verifier = experiment.cell(name), experiment.config.verifier
     verdicts = experiment.verdicts(name, "train")
     with (
-        alone(experiment.folder(name)),
+        exclusive_lock(experiment.folder(name)),
         verifier_of(experiment, verifier, verdicts) as verify,
     ):
         base = experiment.existing_policy(base_name(cell.model))
@@ -97,7 +99,7 @@ def train(experiment: Experiment, name: str) -> None:
         use_checkpoint_of(experiment.checkpoint(name), origin, has_state)
         earlier = usage_before(experiment.checkpoint(name))
         records = _run(experiment, learner, prompts, held_out, tokenizer)
-        with whole(experiment.policy(name)) as partial:
+        with atomic_write(experiment.policy(name)) as partial:
             # Snakemake's timestamp of the base folder would make the new one look as old.
             shutil.copytree(base, partial, ignore=shutil.ignore_patterns(".snakemake*"))
             ids = {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}

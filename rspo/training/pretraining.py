@@ -13,7 +13,9 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
-from rspo.core.files import alone, whole, write_provenance
+from rspo.core.files import atomic_write
+from rspo.core.locks import exclusive_lock
+from rspo.core.provenance import write_provenance
 from rspo.datasets.generated import worked_examples
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
@@ -45,10 +47,10 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
     name, settings = base_name(model), fingerprints.settings(experiment, "pretrain", model)
     folder = experiment.policy(name)
     source = experiment.config.models[model]
-    with alone(experiment.folder(name)):
+    with exclusive_lock(experiment.folder(name)):
         use_checkpoint_of(experiment.checkpoint(name), settings, has_state)
         earlier = usage_before(experiment.checkpoint(name))
-        with whole(folder) as partial:
+        with atomic_write(folder) as partial:
             if source.scratch is not None:
                 _train(experiment, name, source.scratch, partial)
                 origin = f"generated/worked examples @ seed {source.scratch.seed}"

@@ -18,17 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rspo.core import files
+from rspo.core import locks
 from rspo.core.errors import InputError
-from rspo.core.files import (
-    alone,
-    digest,
-    fingerprint,
-    read_json_lines,
-    whole,
-    write_json_lines,
-    write_provenance,
-)
+from rspo.core.files import atomic_write, digest, fingerprint, read_json_lines, write_json_lines
+from rspo.core.locks import exclusive_lock
+from rspo.core.provenance import write_provenance
 from rspo.core.tables import SCORES, read_table, write_table
 
 ROW = {
@@ -46,7 +40,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     path.write_text("old")
 
     def fail(error: type[BaseException]) -> None:
-        with whole(path) as partial:
+        with atomic_write(path) as partial:
             partial.write_text("half of the n")
             raise error
 
@@ -61,7 +55,7 @@ def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     path = tmp_path / "policy"
     path.mkdir()
     (path / "stale").touch()
-    with whole(path) as partial:
+    with atomic_write(path) as partial:
         partial.mkdir()
         (partial / "fresh").touch()
     assert [item.name for item in path.iterdir()] == ["fresh"]
@@ -69,8 +63,8 @@ def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
 
 def test_what_a_kill_left_behind_goes_with_the_next_write(tmp_path: Path) -> None:
     code = (
-        "import os, pathlib, signal; from rspo.core.files import whole\n"
-        f"with whole(pathlib.Path({str(tmp_path / 'table.parquet')!r})) as partial:\n"
+        "import os, pathlib, signal; from rspo.core.files import atomic_write\n"
+        f"with atomic_write(pathlib.Path({str(tmp_path / 'table.parquet')!r})) as partial:\n"
         "    partial.write_text('half'); os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", code], check=False)
@@ -85,7 +79,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
 
     def fill() -> None:
-        with whole(path) as partial:
+        with atomic_write(path) as partial:
             partial.symlink_to("/dev/full")
             partial.write_text("x" * 100_000)
 
@@ -212,8 +206,8 @@ def test_provenance_says_who_made_a_file(tmp_path: Path) -> None:
 def another_at_work(folder: Path, seconds: float) -> Iterator[str]:
     """A process that has the folder, for a while; what its errors call it."""
     code = (
-        "import pathlib, time; from rspo.core.files import alone, this_process\n"
-        f"with alone(pathlib.Path({str(folder)!r})):\n"
+        "import pathlib, time; from rspo.core.locks import exclusive_lock, this_process\n"
+        f"with exclusive_lock(pathlib.Path({str(folder)!r})):\n"
         f"    print(this_process(), flush=True); time.sleep({seconds})"
     )
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
@@ -229,22 +223,22 @@ def test_a_folder_at_work_is_refused_soon(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with another_at_work(tmp_path, 60) as name:
         began = time.monotonic()
-        with pytest.raises(InputError) as caught, alone(tmp_path):
+        with pytest.raises(InputError) as caught, exclusive_lock(tmp_path):
             pass
-        assert time.monotonic() - began < files.SECONDS_FOR_A_LOOK + 1
+        assert time.monotonic() - began < locks.SECONDS_FOR_A_LOOK + 1
     assert str(caught.value) == f"{tmp_path}: {name} is at work here; wait or end it"
-    with alone(tmp_path):
-        assert (tmp_path / files.LOCK).read_text() == files.this_process()
+    with exclusive_lock(tmp_path):
+        assert (tmp_path / locks.LOCK).read_text() == locks.this_process()
 
 
 def test_who_only_looks_keeps_nobody_out(tmp_path: Path) -> None:
     """As `rspo status` may, at the very moment in which a training starts."""
-    (tmp_path / files.LOCK).touch()
-    with (tmp_path / files.LOCK).open() as look:
+    (tmp_path / locks.LOCK).touch()
+    with (tmp_path / locks.LOCK).open() as look:
         fcntl.flock(look, fcntl.LOCK_SH)
         threading.Timer(0.2, fcntl.flock, (look, fcntl.LOCK_UN)).start()
-        with alone(tmp_path):
-            assert files.is_taken(tmp_path)
+        with exclusive_lock(tmp_path):
+            assert locks.is_locked(tmp_path)
 
 
 def test_a_file_system_without_locks_is_named_with_what_to_do(
@@ -255,9 +249,9 @@ def test_a_file_system_without_locks_is_named_with_what_to_do(
 
     monkeypatch.setattr("fcntl.flock", refuse)
     words = r"\.lock: this file system gives no locks \(Function not implemented\); mount it with"
-    with pytest.raises(InputError, match=words), alone(tmp_path):
+    with pytest.raises(InputError, match=words), exclusive_lock(tmp_path):
         pass
-    assert not files.is_taken(tmp_path)  # `rspo status` still answers
+    assert not locks.is_locked(tmp_path)  # `rspo status` still answers
 
 
 @pytest.mark.parametrize("seconds", [0.5, 60])
@@ -268,13 +262,13 @@ def test_a_job_waits_a_while_for_a_node_that_slurm_has_given_up(
     seconds: float,
 ) -> None:
     """Its processes may live on for minutes; whoever stays for longer is really at work."""
-    monkeypatch.setattr(files, "SECONDS_FOR_A_LOOK", 0.1)
-    monkeypatch.setattr(files, "SECONDS_FOR_A_LOST_NODE", 3)
-    monkeypatch.setattr(files, "_SECONDS_BETWEEN_TRIES", 0.1)
+    monkeypatch.setattr(locks, "SECONDS_FOR_A_LOOK", 0.1)
+    monkeypatch.setattr(locks, "SECONDS_FOR_A_LOST_NODE", 3)
+    monkeypatch.setattr(locks, "_SECONDS_BETWEEN_TRIES", 0.1)
     with another_at_work(tmp_path, seconds) as name:
         monkeypatch.setenv("SLURM_JOB_ID", "7")
         refused = pytest.raises(InputError, match="is at work here; wait or end it")
-        with refused if seconds > 3 else nullcontext(), alone(tmp_path):
-            assert (tmp_path / files.LOCK).read_text().startswith("SLURM job 7, process ")
+        with refused if seconds > 3 else nullcontext(), exclusive_lock(tmp_path):
+            assert (tmp_path / locks.LOCK).read_text().startswith("SLURM job 7, process ")
     line = f"rspo: {tmp_path}: {name} is at work here; waiting up to 3 s for it to end\n"
     assert capsys.readouterr().err == line

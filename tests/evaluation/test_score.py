@@ -9,7 +9,8 @@ import pytest
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import provenance_path, write_text
+from rspo.core.files import write_text
+from rspo.core.provenance import provenance_path
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.core.usage import usage_so_far
 from rspo.evaluation.score import score, score_responses

@@ -12,7 +12,7 @@ import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 
 from rspo.config import fingerprints
 from rspo.core.errors import InputError
-from rspo.core.files import write_provenance
+from rspo.core.provenance import write_provenance
 from rspo.cost import cost_table, write_cost_table
 from rspo.slurm.nodes import Nodes
 from rspo.slurm.plan import plan, room, text

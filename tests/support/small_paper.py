@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from rspo.config.experiment import Experiment
-from rspo.core.files import write_provenance
+from rspo.core.provenance import write_provenance
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves
 from rspo.evaluation.curves_table import write_curves_table

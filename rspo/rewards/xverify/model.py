@@ -5,8 +5,9 @@ from pathlib import Path
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import whole, write_provenance
+from rspo.core.files import atomic_write
 from rspo.core.hub import fetch_files
+from rspo.core.provenance import write_provenance
 
 
 def fetch_judge(experiment: Experiment, mirror: Path | None = None) -> None:
@@ -20,7 +21,7 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None) -> None:
             f"config/{experiment.scale}.yaml: nothing to fetch; expected xverify.model with the id "
             "of a model on the hub, and xverify.url = null"
         )
-    with whole(folder) as partial:
+    with atomic_write(folder) as partial:
         origin = fetch_files(settings.model, settings.revision, partial, mirror)
     write_provenance(
         folder, fingerprints.settings(experiment, "fetch-judge"), notes={"sources": [origin]}

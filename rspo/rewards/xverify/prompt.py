@@ -12,7 +12,8 @@ from pathlib import Path
 
 from rspo.config.schema import Upstream
 from rspo.core.errors import InputError
-from rspo.core.files import write_provenance, write_text
+from rspo.core.files import write_text
+from rspo.core.provenance import write_provenance
 
 _FILE = "src/xVerify/prompts/judge_prompt.py"
 _CONSTANT = "PROMPT"

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TextIO
 
 from rspo.core.errors import InputError
-from rspo.core.files import take_lock
+from rspo.core.locks import take_lock
 
 _LONGEST_REPLY = 200  # characters to keep; a verdict has one word
 

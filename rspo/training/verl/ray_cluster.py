@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.files import fingerprint, whole
+from rspo.core.files import atomic_write, fingerprint
 from rspo.core.supervisor import remove_what_is_left, supervised
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _address_file(checkpoint: Path, place: Place) -> Path:
 
 def _publish(file: Path, content: dict[str, Any]) -> None:
     """For this user's processes only: the token gives all that Ray can do."""
-    with whole(file) as partial:
+    with atomic_write(file) as partial:
         partial.touch(mode=0o600)
         partial.write_text(json.dumps(content))
 

@@ -21,14 +21,9 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import VerlSettings
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.files import (
-    alone,
-    sha256,
-    whole,
-    write_json_lines,
-    write_provenance,
-    write_text,
-)
+from rspo.core.files import atomic_write, sha256, write_json_lines, write_text
+from rspo.core.locks import exclusive_lock
+from rspo.core.provenance import write_provenance
 from rspo.core.signals import REQUEST, Stopped, is_requested
 from rspo.core.supervisor import remove_what_is_left, supervised
 from rspo.rewards import NEED_JUDGE
@@ -96,7 +91,7 @@ def train(experiment: Experiment, name: str) -> None:
 
 def _train(experiment: Experiment, name: str, base: Path, data: Path) -> None:
     """`train`, on the first node."""
-    with alone(experiment.folder(name)):
+    with exclusive_lock(experiment.folder(name)):
         config = _config(experiment, name)
         require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
         write_text(experiment.folder(name) / CONFIG_FILE, _as_text(config))
@@ -223,7 +218,7 @@ def _raise(kind: str, words: str, cell: str, step: int) -> NoReturn:
 def _collect(experiment: Experiment, name: str, base: Path) -> None:
     """The policy and the records of the last checkpoint, where the local engine puts them."""
     last = experiment.checkpoint(name) / f"global_step_{experiment.config.training.steps}"
-    with whole(experiment.policy(name)) as partial:
+    with atomic_write(experiment.policy(name)) as partial:
         # All but the weights is the base policy's: verl would write a config of its own.
         shutil.copytree(
             base, partial, ignore=shutil.ignore_patterns(".snakemake*", "*.safetensors*")

