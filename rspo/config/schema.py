@@ -28,7 +28,7 @@ from rspo.config.names import (
     VerifierName,
 )
 from rspo.core.errors import InputError, did_you_mean
-from rspo.objectives import OBJECTIVES
+from rspo.objectives import OBJECTIVES, unknown_objective
 
 POOLED = "pooled"  # in tables, every problem of a suite's benchmarks together
 PROBLEM = "{problem}"  # in a prompt, the problem's text
@@ -368,9 +368,7 @@ class CellSpec(Section):
     @model_validator(mode="after")
     def _objective_accepts(self) -> "CellSpec":
         if self.objective not in OBJECTIVES:
-            raise ValueError(
-                f"unknown objective {self.objective!r}; allowed: {', '.join(OBJECTIVES)}"
-            )
+            raise ValueError(unknown_objective(self.objective))
         objective = OBJECTIVES[self.objective]
         for k, n in self.pairs:
             if n < objective.least_n or not objective.k_rule.allows(k, n):

@@ -1,1 +1,1 @@
-"""What everything else stands on: files, locks, processes, seeds. Imports nothing above it."""
+"""Files, locks, provenance, processes, signals and seeds, used by all other packages."""

@@ -1,4 +1,4 @@
-"""What a process used: wall clock, processor and GPU seconds."""
+"""Wall-clock, processor and GPU seconds that a process used."""
 
 import os
 import resource
@@ -13,7 +13,7 @@ _STARTED = time.time()
 
 @dataclass(frozen=True)
 class Usage:
-    """Of one process, with the children that it waited for; `job` is SLURM's number, or empty."""
+    """Usage of one process and its finished children. `job` is the SLURM job ID, or empty."""
 
     job: str
     host: str
@@ -24,10 +24,10 @@ class Usage:
 
 
 def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
-    """What this process has used since it started.
+    """Usage of this process since it started.
 
     Args:
-        gpu_seconds: outside SLURM, whose jobs are charged for every GPU as long as they run.
+        gpu_seconds: used outside SLURM only. A SLURM job uses all of its GPUs for as long as it runs.
     """
     wall = time.time() - _STARTED
     job = this_job()
@@ -41,7 +41,7 @@ def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
 
 
 def less(usage: Usage, already: Usage) -> Usage:
-    """What a process used after a moment at which it had used `already`."""
+    """The difference of two usages of one process, `usage - already`."""
     return replace(
         usage,
         wall_seconds=round(usage.wall_seconds - already.wall_seconds, 2),
@@ -51,14 +51,14 @@ def less(usage: Usage, already: Usage) -> Usage:
 
 
 def total(parts: Iterable[Usage]) -> Usage:
-    """The sum of seconds; job, host and process are those of the last part."""
-    found = list(parts)
-    last = found[-1]
+    """The sum of the seconds, with job, host and process of the last part."""
+    parts = list(parts)
+    last = parts[-1]
     return Usage(
         last.job,
         last.host,
         last.process,
-        round(sum(part.wall_seconds for part in found), 2),
-        round(sum(part.cpu_seconds for part in found), 2),
-        round(sum(part.gpu_seconds for part in found), 2),
+        round(sum(part.wall_seconds for part in parts), 2),
+        round(sum(part.cpu_seconds for part in parts), 2),
+        round(sum(part.gpu_seconds for part in parts), 2),
     )

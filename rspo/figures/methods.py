@@ -18,8 +18,8 @@ _LABELS = {
     "rspo_pass_at_k": "RSPO",
     "rspo_max_at_k": "RSPO",
     "hitchhiking": "Baseline",
-    "rspo_pass_at_k_plugin": "RSPO plug-in",
-    "rspo_max_at_k_plugin": "RSPO Max@k plug-in",
+    "rspo_pass_at_k_plug_in": "RSPO plug-in",
+    "rspo_max_at_k_plug_in": "RSPO Max@k plug-in",
 }
 # Where both RSPO are drawn.
 _FULL_LABELS = {"rspo_pass_at_k": "RSPO Pass@k", "rspo_max_at_k": "RSPO Max@k"}

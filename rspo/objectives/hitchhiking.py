@@ -1,4 +1,4 @@
-"""The paper's baseline: policy gradient on whole groups of k responses."""
+"""The paper's baseline: the policy gradient on groups of k responses."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +8,9 @@ def hitchhiking(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """w_i = (k/n) * max of R over i's group of k (paper, section 3, "Baseline").
 
     The n responses are split, in their order, into m = n/k groups; all k responses of a group
-    share its best reward, so poor responses ride along with a good one. Unbiased for Max@k, and
-    for Pass@k on binary rewards. Needs k to divide n. The only objective here for which the
-    order of the responses matters.
+    get its best reward, so a wrong response gets the same weight as the best one of its group.
+    Unbiased for Max@k, and for Pass@k on binary rewards. Needs k to divide n. It is the only
+    objective here that depends on the order of the responses.
     """
     n = rewards.shape[-1]
     groups = rewards.reshape(*rewards.shape[:-1], n // k, k)

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.objectives.subsets import share_of_subsets_below
+from rspo.objectives.subsets import fraction_of_subsets_below
 
 
 def rspo_max_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -19,9 +19,8 @@ def rspo_max_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
         w_(i) = (k/n) * sum_{m < i} [R_(m+1) - R_(m)] * C(m, k-1) / C(n-1, k-1),     k >= 2,
 
-    in which every term is >= 0 and equal rewards get equal weights without being looked for.
-    For k = 1 there is nothing to beat and w_i = R_i / n. O(n log n) a prompt: one sort, one
-    prefix sum. Needs k <= n.
+    in which every term is >= 0 and equal rewards get equal weights. For k = 1, w_i = R_i / n.
+    O(n log n) per prompt: one sort and one prefix sum. Needs k <= n.
 
     The nearest published estimator is the same one: PKPO's s^(loo-1) (Walder and Karkhanis,
     arXiv 2505.15201) for k >= 2.
@@ -31,7 +30,7 @@ def rspo_max_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
         return rewards / n
     order = np.argsort(rewards, axis=-1)
     gaps = np.diff(np.take_along_axis(rewards, order, axis=-1), axis=-1)
-    gaps *= (k / n) * share_of_subsets_below(n, k)[1:]
+    gaps *= (k / n) * fraction_of_subsets_below(n, k)[1:]
     ascending = np.zeros_like(rewards)
     np.cumsum(gaps, axis=-1, out=ascending[..., 1:])
     weights = np.empty_like(rewards)
@@ -44,22 +43,22 @@ def rspo_max_at_k_ranked(rewards: NDArray[np.float64], k: int) -> NDArray[np.flo
 
         w_(i) = (k/n)/C(n-1,k-1) * [R_(i) C(i-1, k-1) - sum_{j < i} R_(j) C(j-1, k-2)]
 
-    The paper presents it as an approximation for continuous rewards. It is not one: by the same
-    hockey-stick identity the bracket is sum_{j < i} (R_(i) - R_(j)) C(j-1, k-2), whose tied terms
+    The paper presents it as an approximation for continuous rewards. It is exact: by the
+    hockey-stick identity, the bracket is sum_{j < i} (R_(i) - R_(j)) C(j-1, k-2), whose tied terms
     vanish, so it equals `rspo_max_at_k` on every sample, ties included. One function computes
-    both; a test holds it against each formula as printed, in exact rational arithmetic.
+    both; tests compare it with each formula as printed, in exact rational arithmetic.
     """
     return rspo_max_at_k(rewards, k)
 
 
-def rspo_max_at_k_plugin(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """Simple, any k, biased (paper, section 4.3):
+def rspo_max_at_k_plug_in(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """The plug-in estimator for any k; biased (paper, section 4.3):
 
         w_i = (k/n) [R_i F_i^(k-1) - (k-1)/n sum_j 1(R_j < R_i) R_j F_j^(k-2)]
 
-    with F_i the share of the n responses whose reward is <= R_i. k may exceed n. Not for binary
-    rewards: there F = 1 for every correct response, the weight is k R_i / n for any n, and nothing
-    risk-seeking is left. Where rewards other than 0 tie, the bias does not vanish with n.
+    with F_i the fraction of the n responses whose reward is <= R_i. k may exceed n. Not for binary
+    rewards: there F = 1 for every correct response, so the weight is k R_i / n, which is
+    risk-neutral. Where rewards other than 0 tie, the bias does not vanish with n.
     """
     n = rewards.shape[-1]
     order = np.argsort(rewards, axis=-1, kind="stable")
@@ -71,11 +70,11 @@ def rspo_max_at_k_plugin(rewards: NDArray[np.float64], k: int) -> NDArray[np.flo
     below = np.maximum.accumulate(np.where(is_first, position, 0), axis=-1)
     is_last = np.roll(is_first, -1, axis=-1)
     up_to = np.minimum.accumulate(np.where(is_last, position, n)[..., ::-1], axis=-1)[..., ::-1] + 1
-    share_up_to = up_to / n
-    terms = ascending * share_up_to ** float(k - 2)
+    fraction_up_to = up_to / n
+    terms = ascending * fraction_up_to ** float(k - 2)
     sums = np.concatenate([np.zeros_like(terms[..., :1]), np.cumsum(terms, axis=-1)], axis=-1)
     sum_below = np.take_along_axis(sums, below, axis=-1)
-    sorted_weights = ascending * share_up_to ** (k - 1) - (k - 1) / n * sum_below
+    sorted_weights = ascending * fraction_up_to ** (k - 1) - (k - 1) / n * sum_below
     weights = np.empty_like(rewards)
     np.put_along_axis(weights, order, (k / n) * sorted_weights, axis=-1)
     return weights

@@ -3,25 +3,25 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.objectives.subsets import share_of_subsets_below
+from rspo.objectives.subsets import fraction_of_subsets_below
 
 
 def rspo_pass_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """w_i = (k/n) R_i C(n-c, k-1) / C(n-1, k-1), unbiased for Pass@k (paper, theorem 4.3).
 
-    The ratio is the share of (k-1)-subsets of the other responses in which all are wrong: those
-    in which response i makes the difference. All weights of a prompt are 0 where n-c < k-1.
+    The ratio is the fraction of (k-1)-subsets of the other responses in which all are wrong: those
+    to which response i adds a correct one. All weights of a prompt are 0 where n-c < k-1.
     Needs binary rewards and k <= n.
     """
     n = rewards.shape[-1]
     wrong = n - rewards.sum(axis=-1, keepdims=True).astype(np.int64)
     # A prompt with nothing correct has wrong = n, beyond the table, and R_i = 0 throughout.
-    share_all_wrong = share_of_subsets_below(n, k)[np.minimum(wrong, n - 1)]
-    return rewards * ((k / n) * share_all_wrong)
+    fraction_all_wrong = fraction_of_subsets_below(n, k)[np.minimum(wrong, n - 1)]
+    return rewards * ((k / n) * fraction_all_wrong)
 
 
-def rspo_pass_at_k_plugin(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """w_i = (k/n) R_i (1 - c/n)^(k-1): simple, any k, biased (paper, section 4.2).
+def rspo_pass_at_k_plug_in(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """w_i = (k/n) R_i (1 - c/n)^(k-1), the plug-in estimator for any k; biased (section 4.2).
 
     The bias comes from estimating (1 - w)^(k-1) with a sample that includes response i itself.
     Needs binary rewards; k may exceed n.

@@ -1,7 +1,7 @@
-"""Every objective by name, and the one function that applies them.
+"""The registry of objectives, and the function that applies one.
 
-A new objective is one function `f(rewards [..., n], k) -> weights [..., n]` in float64 and one
-line in `OBJECTIVES`; it then works in both engines, in the grid and in the property tests.
+To add an objective, write a function `f(rewards [..., n], k) -> weights [..., n]` in float64 and add
+a line to `OBJECTIVES`. It then works in both engines, in the grid and in the property tests.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.objectives.hitchhiking import hitchhiking
-from rspo.objectives.max_at_k import rspo_max_at_k, rspo_max_at_k_plugin, rspo_max_at_k_ranked
-from rspo.objectives.pass_at_k import rspo_pass_at_k, rspo_pass_at_k_plugin
+from rspo.objectives.max_at_k import rspo_max_at_k, rspo_max_at_k_plug_in, rspo_max_at_k_ranked
+from rspo.objectives.pass_at_k import rspo_pass_at_k, rspo_pass_at_k_plug_in
 from rspo.objectives.risk_neutral import grpo, policy_gradient
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Rewards = TypeVar("Rewards", NDArray[Any], "torch.Tensor")
 
 
 class KRule(Enum):
-    """Which k an objective accepts for groups of n responses."""
+    """The values of k that an objective accepts for groups of n responses."""
 
     NONE = "has no k"
     ANY = "k >= 1"
@@ -32,7 +32,7 @@ class KRule(Enum):
     DIVIDES_N = "k divides n"
 
     def allows(self, k: int, n: int) -> bool:
-        """Whether k is usable with groups of n; KRule.NONE ignores k, so any is."""
+        """Whether k is allowed with groups of n; KRule.NONE ignores k and allows any."""
         if self is KRule.NONE:
             return True
         if self is KRule.DIVIDES_N:
@@ -42,13 +42,13 @@ class KRule(Enum):
 
 @dataclass(frozen=True)
 class Objective:
-    """One way to weigh responses.
+    """One way to weight responses.
 
     name: in configs and in `response_weights`.
     function: float64 rewards [..., n] and k to weights [..., n].
     k_rule: which k it accepts.
     binary: whether rewards must be 0 or 1.
-    least_n: smallest group that it is defined for.
+    least_n: the smallest n that it is defined for.
     """
 
     name: str
@@ -64,17 +64,30 @@ OBJECTIVES = {
         Objective("policy_gradient", policy_gradient, KRule.NONE),
         Objective("hitchhiking", hitchhiking, KRule.DIVIDES_N),
         Objective("rspo_pass_at_k", rspo_pass_at_k, KRule.AT_MOST_N, binary=True),
-        Objective("rspo_pass_at_k_plugin", rspo_pass_at_k_plugin, KRule.ANY, binary=True),
+        Objective("rspo_pass_at_k_plug_in", rspo_pass_at_k_plug_in, KRule.ANY, binary=True),
         Objective("rspo_max_at_k", rspo_max_at_k, KRule.AT_MOST_N),
         Objective("rspo_max_at_k_ranked", rspo_max_at_k_ranked, KRule.AT_MOST_N),
-        Objective("rspo_max_at_k_plugin", rspo_max_at_k_plugin, KRule.ANY),
+        Objective("rspo_max_at_k_plug_in", rspo_max_at_k_plug_in, KRule.ANY),
         Objective("grpo", grpo, KRule.NONE, least_n=2),
     )
 }
 
 
+RENAMED = {
+    "rspo_pass_at_k_plugin": "rspo_pass_at_k_plug_in",
+    "rspo_max_at_k_plugin": "rspo_max_at_k_plug_in",
+}
+
+
+def unknown_objective(name: str) -> str:
+    """The error message for a name that is not in `OBJECTIVES`."""
+    if name in RENAMED:
+        return f"objective {name!r} is now {RENAMED[name]!r}"
+    return f"unknown objective {name!r}; allowed: {', '.join(OBJECTIVES)}"
+
+
 def response_weights(rewards: Rewards, objective: str, k: int = 1) -> Rewards:
-    """Weight of every response, so that sum_i w_i grad log pi(y_i|x) estimates the gradient.
+    """The weight w_i of every response: sum_i w_i grad log pi(y_i|x) estimates the gradient.
 
     Args:
         rewards: numpy array or torch tensor of a floating dtype, shape [..., n]; the last axis is
@@ -82,8 +95,8 @@ def response_weights(rewards: Rewards, objective: str, k: int = 1) -> Rewards:
         objective: a name in `OBJECTIVES`.
         k: of Pass@k or Max@k; `policy_gradient` and `grpo` have none and ignore it.
 
-    Returns: weights of the same kind, shape, dtype and device, the 1/n inside. They are constants
-        to autograd: rewards do not depend on the policy's parameters.
+    Returns: weights of the same type, shape, dtype and device; they include the factor 1/n. They
+        carry no gradient, as rewards do not depend on the policy's parameters.
 
     Raises:
         TypeError: rewards are neither numpy nor torch, or not of a floating dtype.
@@ -92,7 +105,7 @@ def response_weights(rewards: Rewards, objective: str, k: int = 1) -> Rewards:
             objective.
     """
     if objective not in OBJECTIVES:
-        raise ValueError(f"unknown objective {objective!r}; allowed: {', '.join(OBJECTIVES)}")
+        raise ValueError(unknown_objective(objective))
     chosen = OBJECTIVES[objective]
     if isinstance(rewards, np.ndarray):
         if not np.issubdtype(rewards.dtype, np.floating):
@@ -100,14 +113,14 @@ def response_weights(rewards: Rewards, objective: str, k: int = 1) -> Rewards:
         weights = _weights(rewards.astype(np.float64, copy=False), chosen, k)
         return weights.astype(rewards.dtype, copy=False)
 
-    import torch  # here, so that the numpy half needs no torch
+    import torch  # not needed for numpy arrays
 
     if not isinstance(rewards, torch.Tensor):
         raise TypeError(f"rewards must be a numpy array or torch tensor, got {type(rewards)}")
     if not rewards.is_floating_point():
         raise TypeError(f"rewards must have a floating dtype, got {rewards.dtype}")
-    # Rewards are few and come from verifiers on the CPU, so float64 there serves every device
-    # (Apple's GPUs have no float64) and both kinds of array get the same numbers.
+    # Computed in float64 on the CPU, so that numpy and torch give the same numbers on every device
+    # (some GPUs have no float64).
     weights = _weights(rewards.detach().to("cpu", torch.float64).numpy(), chosen, k)
     return torch.from_numpy(weights).to(rewards.device, rewards.dtype)
 

@@ -1,4 +1,4 @@
-"""Objectives that maximise the average reward: the comparisons that know no k."""
+"""Objectives that maximize the average reward; they have no k."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ def grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """w_i = (R_i - mean) / (std + 1e-6) / n, std with n-1 in its denominator (arXiv 2402.03300).
 
     The standard deviation is the sample's (Bessel-corrected), as in verl and TRL; the paper
-    leaves it open. Risk-neutral and not unbiased for any fixed objective: the division depends
-    on the very rewards that it scales. Needs n >= 2, for a standard deviation.
+    leaves it open. Risk-neutral, and biased: the weights are divided by a statistic of the same
+    rewards. Needs n >= 2.
     """
     n = rewards.shape[-1]
     centred = rewards - rewards.mean(axis=-1, keepdims=True)

@@ -90,7 +90,7 @@ def gradient_rows(experiment: Experiment, number: int) -> list[dict[str, object]
     """Of the tables that `rspo gradients` writes, with numbers of the right size."""
     settings = experiment.config.gradients
     assert settings is not None
-    sizes = {"hitchhiking": 5.0, "grpo": 3.0, "rspo_max_at_k_plugin": 2.0}
+    sizes = {"hitchhiking": 5.0, "grpo": 3.0, "rspo_max_at_k_plug_in": 2.0}
     return [
         {
             "problem_id": f"linear/train/{place}",
@@ -996,7 +996,7 @@ MINE = {
         "cells": [
             {"model": "small", "objective": "rspo_pass_at_k", "k": [2, 4], "n": 8},
             {"model": "small", "objective": "rspo_max_at_k", "k": [2, 4], "n": 8},
-            {"model": "small", "objective": "rspo_pass_at_k_plugin", "k": 4, "n": 8},
+            {"model": "small", "objective": "rspo_pass_at_k_plug_in", "k": 4, "n": 8},
         ],
     },
     "sizes": {
@@ -1047,7 +1047,7 @@ def test_a_comparison_that_would_take_another_figures_name(tmp_path: Path) -> No
 
 
 def test_objectives_without_a_look_of_their_own(tmp_path: Path) -> None:
-    plain = ["rspo_pass_at_k_plugin", "rspo_max_at_k_ranked", "rspo_max_at_k_plugin", "grpo"]
+    plain = ["rspo_pass_at_k_plug_in", "rspo_max_at_k_ranked", "rspo_max_at_k_plug_in", "grpo"]
     cells = [
         {"model": "small", "objective": name, "n": 16} | ({} if name == "grpo" else {"k": [2, 4]})
         for name in plain

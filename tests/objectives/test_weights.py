@@ -24,14 +24,14 @@ FORMULAS: dict[str, Formula] = {
     "policy_gradient": exact.policy_gradient,
     "hitchhiking": exact.hitchhiking,
     "rspo_pass_at_k": exact.pass_at_k_as_printed,
-    "rspo_pass_at_k_plugin": exact.pass_at_k_plugin,
+    "rspo_pass_at_k_plug_in": exact.pass_at_k_plug_in,
     "rspo_max_at_k": exact.max_at_k_appendix,
     "rspo_max_at_k_ranked": exact.max_at_k_main_text,
-    "rspo_max_at_k_plugin": exact.max_at_k_plugin,
+    "rspo_max_at_k_plug_in": exact.max_at_k_plug_in,
 }
 UNBIASED = ("hitchhiking", "rspo_pass_at_k", "rspo_max_at_k", "rspo_max_at_k_ranked")
 RSPO_UNBIASED = ("rspo_pass_at_k", "rspo_max_at_k", "rspo_max_at_k_ranked")
-PLUGINS = ("rspo_pass_at_k_plugin", "rspo_max_at_k_plugin")
+PLUGINS = ("rspo_pass_at_k_plug_in", "rspo_max_at_k_plug_in")
 MAX_AT_K = ("rspo_max_at_k", "rspo_max_at_k_ranked")
 ORDER_MATTERS = {"hitchhiking"}
 
@@ -103,7 +103,7 @@ def test_weights_keep_every_digit_of_float64_rewards(objective: str) -> None:
 def assert_is_formula(objective: str, rewards: list[Fraction], k: int) -> None:
     found = response_weights(as_float(rewards), objective, k)
     truth = FORMULAS[objective](rewards, k)
-    if objective == "rspo_max_at_k_plugin":  # a difference: rounding scales with its terms
+    if objective == "rspo_max_at_k_plug_in":  # a difference: rounding scales with its terms
         scale = 2 * k * max(abs(reward) for reward in rewards)
         assert max(abs(found - as_float(truth))) <= ROUNDING * float(scale)
     else:
@@ -224,19 +224,19 @@ def test_plugins_are_biased_where_the_unbiased_one_is_not(objective: str) -> Non
     truth = coin.gradient_of_max_at_k(2)
     assert truth == [Fraction(-1, 4), Fraction(1, 4)]
     estimate = expected_estimate_of_code(coin, objective, n=2, k=2)
-    unbiased = expected_estimate_of_code(coin, objective.removesuffix("_plugin"), n=2, k=2)
-    biased = {"rspo_pass_at_k_plugin": Fraction(1, 8), "rspo_max_at_k_plugin": Fraction(1, 2)}
+    unbiased = expected_estimate_of_code(coin, objective.removesuffix("_plug_in"), n=2, k=2)
+    biased = {"rspo_pass_at_k_plug_in": Fraction(1, 8), "rspo_max_at_k_plug_in": Fraction(1, 2)}
     assert unbiased == truth
     assert estimate == [-biased[objective], biased[objective]]
 
 
-def test_pass_at_k_plugin_loses_its_bias_as_n_grows() -> None:
+def test_pass_at_k_plug_in_loses_its_bias_as_n_grows() -> None:
     # Fair coin again, k = 2, by the binomial distribution of the number of right answers c.
     def bias(n: int) -> float:
         expectation = 0.0
         for c in range(n + 1):
             rewards = np.repeat([1.0, 0.0], [c, n - c])
-            weights = response_weights(rewards, "rspo_pass_at_k_plugin", k=2)
+            weights = response_weights(rewards, "rspo_pass_at_k_plug_in", k=2)
             expectation += comb(n, c) / 2**n * float(weights @ (rewards - 0.5))
         return abs(expectation - 0.25)
 
@@ -244,10 +244,10 @@ def test_pass_at_k_plugin_loses_its_bias_as_n_grows() -> None:
 
 
 @pytest.mark.parametrize("k", [2, 4])
-def test_max_at_k_plugin_approaches_the_unbiased_one_where_no_rewards_are_equal(k: int) -> None:
+def test_max_at_k_plug_in_approaches_the_unbiased_one_where_no_rewards_are_equal(k: int) -> None:
     def difference(n: int) -> float:
         rewards = np.linspace(-1.0, 1.0, n)
-        plugin = response_weights(rewards, "rspo_max_at_k_plugin", k)
+        plugin = response_weights(rewards, "rspo_max_at_k_plug_in", k)
         return float(n * abs(plugin - response_weights(rewards, "rspo_max_at_k", k)).max())
 
     assert difference(256) < difference(64) / 3 < difference(16) / 9
@@ -255,13 +255,13 @@ def test_max_at_k_plugin_approaches_the_unbiased_one_where_no_rewards_are_equal(
 
 @property_test
 @given(data=st.data(), k=st.integers(1, 12))
-def test_max_at_k_plugin_on_binary_rewards_is_k_times_policy_gradient(
+def test_max_at_k_plug_in_on_binary_rewards_is_k_times_policy_gradient(
     data: st.DataObject, k: int
 ) -> None:
     # A limit of the formula, not of the code: it stands on P_<= = P_<, which equal rewards break
     # for every n. With F = 1 for all right responses nothing risk-seeking is left of it.
     rewards = as_float(data.draw(rewards_for("rspo_pass_at_k", max_n=20)))
-    found = response_weights(rewards, "rspo_max_at_k_plugin", k)
+    found = response_weights(rewards, "rspo_max_at_k_plug_in", k)
     np.testing.assert_allclose(found, k * rewards / len(rewards), rtol=1e-14)
 
 
@@ -620,7 +620,7 @@ KINDS = [np.asarray, torch.tensor]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("objective", ["rspo_pass_at_k", "rspo_pass_at_k_plugin"])
+@pytest.mark.parametrize("objective", ["rspo_pass_at_k", "rspo_pass_at_k_plug_in"])
 @pytest.mark.parametrize("found", [0.5, -1.0, 2.0, 1.0 + 1e-12])
 def test_pass_at_k_refuses_rewards_other_than_0_and_1(
     kind: Callable[..., Any], objective: str, found: float

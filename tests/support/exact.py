@@ -80,7 +80,7 @@ def pass_at_k_as_a_product(rewards: Rewards, k: int) -> Weights:
     return [Fraction(k, n) * share * reward for reward in rewards]
 
 
-def pass_at_k_plugin(rewards: Rewards, k: int) -> Weights:
+def pass_at_k_plug_in(rewards: Rewards, k: int) -> Weights:
     """Section 4.2: (k/n) R_i (1 - c/n)^(k-1)."""
     n = len(rewards)
     share_wrong = 1 - Fraction(sum(rewards)) / n
@@ -136,7 +136,7 @@ def max_at_k_without_cancellation(rewards: Rewards, k: int) -> Weights:
     return weights
 
 
-def max_at_k_plugin(rewards: Rewards, k: int) -> Weights:
+def max_at_k_plug_in(rewards: Rewards, k: int) -> Weights:
     """Section 4.3: (k/n) [R_i F_i^(k-1) - (k-1)/n sum_j 1(R_j < R_i) R_j F_j^(k-2)]."""
     n = len(rewards)
     share = [Fraction(sum(other <= reward for other in rewards), n) for reward in rewards]

@@ -117,7 +117,7 @@ def test_a_comparison_can_be_left_out_on_the_command_line(planning: Path) -> Non
 
 
 def test_a_comparison_of_ones_own_needs_no_other_change(planning: Path) -> None:
-    cell = {"model": "small", "objective": "rspo_pass_at_k_plugin", "k": 4, "n": 8}
+    cell = {"model": "small", "objective": "rspo_pass_at_k_plug_in", "k": 4, "n": 8}
     mine = {"suite": "contamination_free", "cells": [cell]}
     config = ["--config", f"grid={json.dumps({'my-sweep': mine})}"]
     plan = jobs(snakemake(planning, "-n", "reports/fig_my-sweep.pdf", *config))
