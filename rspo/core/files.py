@@ -15,12 +15,12 @@ from rspo.core.errors import InputError
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A temporary sibling to write `path` (file or folder) at; renamed to it when all went well.
+    """Write a file or folder under a temporary name, and rename it to `path` on success.
 
-    Whatever goes wrong, an exception, Ctrl-C or a full disk, `path` is left as it was and the
-    sibling is removed. A sibling that a SIGKILL left behind goes with the next write of `path`.
+    On an exception, Ctrl-C or a full disk, `path` stays as it was and the temporary file is
+    removed. After SIGKILL, the next write of `path` removes it.
 
-    Raises: OSError with the path in it, also where the writer's error names no file.
+    Raises: OSError that contains the path, also where the original error names no file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.partial*"):
@@ -29,8 +29,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     try:
         yield partial
         _sync(partial)
-        os.utime(partial)  # a copied folder would look as old as what was copied
-        if path.is_dir():  # a rename cannot replace a folder that has files
+        os.utime(partial)  # a copied folder would keep the timestamp of its source
+        if path.is_dir():  # a rename cannot replace a folder that is not empty
             path.replace(path.parent / f".{path.name}.partial-old")
         partial.replace(path)
         _remove(path.parent / f".{path.name}.partial-old")
@@ -52,7 +52,7 @@ def _remove(path: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Flush to disk, so that a crash after the rename cannot leave an empty file in place."""
+    """Flush to disk, so that a crash after the rename cannot leave an empty file."""
     for file in path.rglob("*") if path.is_dir() else [path]:
         if file.is_file():
             with file.open("rb") as stream:
@@ -60,20 +60,20 @@ def _sync(path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file whole or not at all."""
+    """Write a text file atomically."""
     with atomic_write(path) as partial:
         partial.write_text(text)
 
 
 def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write one JSON object a line."""
+    """Write one JSON object per line, atomically."""
     write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
 
 
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
-    """Read one JSON object a line.
+    """Read one JSON object per line; empty lines are skipped.
 
-    Raises: InputError for a missing file or a line that is not a JSON object; empty ones are none.
+    Raises: InputError for a missing file or a line that is not a JSON object.
     """
     rows, number = [], 0
     try:
@@ -95,7 +95,7 @@ def read_json_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def fingerprint(settings: Any) -> str:
-    """Twelve hex digits that change with any setting: of plain data, order of keys aside."""
+    """Twelve hex digits, a hash of plain data. The order of keys does not matter."""
     text = json.dumps(settings, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -107,12 +107,12 @@ def sha256(path: Path) -> str:
 
 
 def digest(path: Path) -> str:
-    """What a file or folder holds, as 64 hex digits; equal digests mean equal content.
+    """64 hex digits, a hash of the content of a file or folder.
 
-    Of a file its SHA-256; of a folder that of its files' names and digests, hidden ones left out
-    (Snakemake and the hub's client leave notes of their own there).
+    For a file its SHA-256; for a folder the SHA-256 of its files' names and digests, without hidden
+    files (Snakemake and the hub's client create some).
 
-    Raises: OSError for what is not there.
+    Raises: OSError if `path` does not exist.
     """
     if not path.is_dir():
         status = path.stat()
@@ -127,5 +127,5 @@ def digest(path: Path) -> str:
 
 @cache
 def _digest(path: Path, size: int, changed: int) -> str:
-    """Read once by a process that writes several files from the same inputs."""
+    """Cached for processes that write several files from the same inputs."""
     return sha256(path)

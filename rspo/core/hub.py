@@ -5,47 +5,51 @@ from pathlib import Path
 
 from rspo.core.errors import InputError
 
-# Weights in one format, the tokenizer, and what they need; no second copy of the weights.
+# Config, tokenizer, and the weights in one format.
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.jinja")
 
 
 def fetch_files(name: str, revision: str | None, folder: Path, mirror: Path | None = None) -> str:
-    """Write a model's files to `folder` as they were published.
+    """Copy a model's files to `folder`, from the mirror if it has them, else from the hub.
 
     Args:
-        name: its id on the hub.
+        name: the model's ID on the hub.
+        revision: a commit of the hub's repository; None for the newest one.
+        mirror: a folder that may have the files in MIRROR/<name>/.
 
-    Returns, Raises: as `fetch_model`.
+    Returns: where the files came from, with the revision, for the provenance.
+
+    Raises: InputError if the model cannot be downloaded or lacks a file.
     """
     if mirror is not None and not mirror.is_dir():
         raise InputError(f"mirror = {mirror}: no such folder")
     mirrored = None if mirror is None else mirror / name
     if mirrored is not None and mirrored.is_dir():
-        found, origin = mirrored, str(mirrored)
+        source, origin = mirrored, str(mirrored)
     else:
-        found, origin = _download(name, revision, mirrored), f"https://huggingface.co/{name}"
+        source, origin = _download(name, revision, mirrored), f"https://huggingface.co/{name}"
     folder.mkdir(parents=True, exist_ok=True)
-    for path in sorted({path for pattern in _FILES for path in found.glob(pattern)}):
+    for path in sorted({path for pattern in _FILES for path in source.glob(pattern)}):
         shutil.copyfile(path, folder / path.name)
     for pattern in ("config.json", "tokenizer.json", "*.safetensors"):
         if not list(folder.glob(pattern)):
-            raise InputError(f"{found}: has no {pattern}; expected the files of {name}")
+            raise InputError(f"{source}: has no {pattern}; expected the files of {name}")
     return f"{origin} @ {revision or 'main'}"
 
 
 def _download(name: str, revision: str | None, mirrored: Path | None) -> Path:
-    """The snapshot in the hub's cache on this machine, which a killed download goes on from.
+    """Download to the hub client's cache, which resumes an interrupted download.
 
-    Raises: InputError if the hub cannot be reached or does not give the model.
+    Raises: InputError if the hub is not reachable or does not provide the model.
     """
     from huggingface_hub import snapshot_download
 
     try:
         snapshot = snapshot_download(name, revision=revision, allow_patterns=list(_FILES))
-    except Exception as error:  # the library lets errors of several packages through
+    except Exception as error:  # the library raises errors of several packages
         reason = " ".join(str(error).split())
-        place = mirrored or f"MIRROR/{name}"
+        folder = mirrored or f"MIRROR/{name}"
         raise InputError(
-            f"{name} of the hub cannot be had: {reason}; a mirror may have its files: {place}/"
+            f"{name} could not be downloaded from the hub: {reason}; a mirror may have {folder}/"
         ) from error
     return Path(snapshot)

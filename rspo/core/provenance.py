@@ -1,4 +1,4 @@
-"""Provenance: beside each file, a note of which code, settings and inputs made it."""
+"""Provenance: a JSON file beside each result, with the code, settings and inputs that made it."""
 
 import json
 import platform
@@ -17,7 +17,7 @@ from rspo.core.files import digest, fingerprint, write_text
 from rspo.core.slurm_job import host_name, this_job
 from rspo.core.usage import Usage, less, total, usage_so_far
 
-UNCOMMITTED = "+changes"  # behind a commit that lacks some of the code
+UNCOMMITTED = "+changes"  # appended to the commit if the code has uncommitted changes
 _PACKAGES = (
     "numpy",
     "scipy",
@@ -33,7 +33,7 @@ _PACKAGES = (
 
 
 def provenance_path(path: Path) -> Path:
-    """Where the note of a file or folder stands."""
+    """Path of the provenance of a file or folder."""
     return path.with_name(path.name + ".provenance.json")
 
 
@@ -46,20 +46,20 @@ def write_provenance(
     earlier: Iterable[Usage] = (),
     already: Usage | None = None,
 ) -> None:
-    """Write `<path>.provenance.json`: who made the file or folder `path`, when and from what.
+    """Write `<path>.provenance.json` for the file or folder `path`.
 
     Args:
-        inputs: every file and folder whose content decides that of `path`; recorded with their
-            digests, so that `rspo trace` sees whether one has changed since.
-        gpu_seconds: of this process; a SLURM job's are all GPUs that it holds, as long as it runs.
-        notes: what else a reader should know, such as which rows were left out.
-        earlier: processes that worked on it before and were killed or stopped; they count too.
-        already: what this process had used when it began with this file; it does not count.
+        inputs: every file and folder that determines the content of `path`, recorded with their
+            digests, so that `rspo trace` can tell whether one has changed.
+        gpu_seconds: of this process, outside SLURM (see `usage_so_far`).
+        notes: other information, such as the rows that were left out.
+        earlier: usage of earlier processes that worked on `path` and were killed or stopped.
+        already: usage of this process before it began with `path`; it is subtracted.
 
-    It stands beside the file, not in it, because it names host and seconds: the file itself stays
-    byte for byte the same for the same settings.
+    It is not part of the file itself because it contains host and seconds: the file itself is the
+    same, byte for byte, for the same settings.
 
-    Raises: OSError if `path` or an input is not there.
+    Raises: OSError if `path` or an input does not exist.
     """
     own = usage_so_far(gpu_seconds)
     used = [*earlier, less(own, already) if already else own]
@@ -90,7 +90,7 @@ def write_provenance(
 
 @cache
 def code_version() -> str:
-    """Version and commit of this code, and a digest of it where no commit has it."""
+    """Version and commit of this code, with a digest of it if it is not committed."""
     commit = _git_commit()
     committed = commit and not commit.endswith(UNCOMMITTED)
     return " ".join(filter(None, (rspo.__version__, commit, "" if committed else _source_digest())))
@@ -104,7 +104,7 @@ def _source_digest() -> str:
 
 @cache
 def _git_commit() -> str:
-    """Commit of the installed source, with UNCOMMITTED if it differs; empty outside a checkout."""
+    """Commit of the source code, with UNCOMMITTED if it differs; empty outside a git checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--abbrev=40"]
     try:
         done = subprocess.run(

@@ -1,8 +1,6 @@
-"""`rspo trace`: from any file back to the data it comes from, by the notes beside the files.
+"""`rspo trace FILE`: follow the provenance of a file back to the data.
 
-rspo trace reports/fig_main.pdf
-
-Paths in the notes are relative to the folder that has config/, so that is where to run it.
+Paths in provenance files are relative to the project's folder, so run it there.
 """
 
 import json
@@ -19,157 +17,156 @@ _KEYS = (
     *("digest", "command", "settings", "settings_hash", "inputs"),
     *("git_commit", "written", "host", "packages", "notes"),
 )
-_SHOWN = 12  # hex digits of a digest or commit; the notes have all
+_SHOWN = 12  # hex digits of a digest or commit that are printed
 
 
 @dataclass(frozen=True)
-class Made:
-    """One file or folder of a history.
-
-    note: who made it; empty where nobody says.
-    """
+class Artifact:
+    """A file or folder of a history, with its provenance, which is empty if it has none."""
 
     path: Path
-    note: Mapping[str, Any]
+    provenance: Mapping[str, Any]
 
     @property
     def inputs(self) -> list[Path]:
-        return [Path(name) for name in self.note.get("inputs", ())]
+        return [Path(name) for name in self.provenance.get("inputs", ())]
 
     @property
     def step(self) -> str:
-        """Which command made it, without its arguments: "rspo sample"."""
-        return " ".join(self.note["command"][:2])
+        """The command that made it, without arguments, such as "rspo sample"."""
+        return " ".join(self.provenance["command"][:2])
 
     @property
     def sources(self) -> list[str]:
-        """Revisions of data that it was made from directly: of hub data sets, or generators."""
-        found: list[str] = self.note.get("notes", {}).get("sources", [])
-        return found
+        """Revisions of the hub data sets or generators that it was made from directly."""
+        result: list[str] = self.provenance.get("notes", {}).get("sources", [])
+        return result
 
     @property
     def content(self) -> str:
-        """What its data say: of a hub data set, the SHA-256 that the config knows it by."""
-        found: str = self.note["notes"].get("content_sha256") or self.note["digest"]
-        return found
+        """Hash of its content; for a hub data set, the SHA-256 that the config expects."""
+        result: str = self.provenance["notes"].get("content_sha256") or self.provenance["digest"]
+        return result
 
 
-def read_note(path: Path) -> dict[str, Any] | None:
-    """The provenance note beside a file or folder; None if there is none.
+def read_provenance(path: Path) -> dict[str, Any] | None:
+    """The provenance of a file or folder; None if it has none.
 
-    Raises: InputError for a note that is damaged or of another version.
+    Raises: InputError if it is damaged or of another version.
     """
-    place = provenance_path(path)
+    file = provenance_path(path)
     try:
-        note = json.loads(place.read_text())
+        provenance = json.loads(file.read_text())
     except FileNotFoundError:
         return None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{place}: not a provenance note ({error})") from None
-    missing = [key for key in _KEYS if not isinstance(note, dict) or key not in note]
-    if missing or not isinstance(note["inputs"], dict):
-        lacks = f"lacks {', '.join(missing)}" if missing else "has inputs without their digests"
-        raise InputError(f"{place}: {lacks}; remake {path}")
-    return note
+        raise InputError(f"{file}: not a provenance file ({error})") from None
+    missing = [key for key in _KEYS if not isinstance(provenance, dict) or key not in provenance]
+    if missing or not isinstance(provenance["inputs"], dict):
+        lacks = f"lacks {', '.join(missing)}" if missing else "has inputs without digests"
+        raise InputError(f"{file}: {lacks}; recreate {path}")
+    return provenance
 
 
-def history(paths: list[Path]) -> dict[Path, Made]:
-    """The files, and all that they were made from, each once, what was made last in front.
+def history(paths: list[Path]) -> dict[Path, Artifact]:
+    """The files and everything that they were made from, each once, breadth first.
 
-    Raises: InputError for a damaged note.
+    Raises: InputError for a damaged provenance file.
     """
-    found: dict[Path, Made] = {}
+    artifacts: dict[Path, Artifact] = {}
     waiting = list(paths)
     while waiting:
         path = waiting.pop(0)
-        if path not in found:
-            found[path] = Made(path, read_note(path) or {})
-            waiting += found[path].inputs
-    return found
+        if path not in artifacts:
+            artifacts[path] = Artifact(path, read_provenance(path) or {})
+            waiting += artifacts[path].inputs
+    return artifacts
 
 
-def faults(found: Mapping[Path, Made], contents: bool = True) -> list[str]:
-    """Where a history breaks off or contradicts itself, a sentence each; none in a sound one.
+def faults(artifacts: Mapping[Path, Artifact], contents: bool = True) -> list[str]:
+    """Gaps and contradictions in a history, one sentence each.
 
     Args:
-        contents: also read every file and hold it against its note; at the paper's scale those
-            are hundreds of gigabytes of weights.
+        contents: also read every file and compare it with its recorded digest; at the paper's scale
+            that is hundreds of gigabytes.
     """
     return [
-        fault for made in found.values() for fault in (*_own(made, contents), *_links(found, made))
+        fault
+        for artifact in artifacts.values()
+        for fault in (*_own(artifact, contents), *_links(artifacts, artifact))
     ]
 
 
-def _own(made: Made, contents: bool) -> Iterator[str]:
-    if not made.path.exists():
-        yield f"{made.path}: is no longer there"
-    elif not made.note:
-        yield f"{made.path}: has no provenance note; nothing says who made it"
-    elif contents and digest(made.path) != made.note["digest"]:
-        yield f"{made.path}: was changed after its provenance note was written"
+def _own(artifact: Artifact, contents: bool) -> Iterator[str]:
+    if not artifact.path.exists():
+        yield f"{artifact.path}: no longer exists"
+    elif not artifact.provenance:
+        yield f"{artifact.path}: has no provenance"
+    elif contents and digest(artifact.path) != artifact.provenance["digest"]:
+        yield f"{artifact.path}: was changed after its provenance was written"
 
 
-def _links(found: Mapping[Path, Made], made: Made) -> Iterator[str]:
-    for name, then in made.note.get("inputs", {}).items():
-        now = found[Path(name)].note.get("digest", then)
+def _links(artifacts: Mapping[Path, Artifact], artifact: Artifact) -> Iterator[str]:
+    for name, then in artifact.provenance.get("inputs", {}).items():
+        now = artifacts[Path(name)].provenance.get("digest", then)
         if now != then:
             yield (
-                f"{made.path}: was made from another {name} ({then[:_SHOWN]} then, "
-                f"{now[:_SHOWN]} now); remake it"
+                f"{artifact.path}: was made from another version of {name} ({then[:_SHOWN]}, now "
+                f"{now[:_SHOWN]}); recreate it"
             )
 
 
-def sources(found: Mapping[Path, Made]) -> dict[str, list[Path]]:
-    """Each revision of data of a history, with the files that hold its problems."""
+def sources(artifacts: Mapping[Path, Artifact]) -> dict[str, list[Path]]:
+    """Each data revision of a history, with the files made from it directly."""
     result: dict[str, list[Path]] = {}
-    for made in found.values():
-        for source in made.sources:
-            result.setdefault(source, []).append(made.path)
+    for artifact in artifacts.values():
+        for source in artifact.sources:
+            result.setdefault(source, []).append(artifact.path)
     return result
 
 
 def trace(path: Path) -> Iterator[str]:
-    """The history of a file as lines of a tree; at its leaves stand data and settings.
+    """The history of a file as lines of a tree, with data and settings at its leaves.
 
-    Raises: InputError for a file that is not there or has no note, and, after the last line, for a
-        history that breaks off or contradicts itself.
+    Raises: InputError for a file that does not exist or has no provenance; after the last line,
+        for a history with gaps or contradictions.
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
-    found = history([path])
-    if not found[path].note:
-        raise InputError(f"{path}: has no provenance note ({provenance_path(path)} is missing)")
-    yield from _tree(found, path, "", "", set())
+    artifacts = history([path])
+    if not artifacts[path].provenance:
+        raise InputError(f"{path}: has no provenance ({provenance_path(path)} is missing)")
+    yield from _tree(artifacts, path, "", "", set())
     yield ""
-    for source, holders in sources(found).items():
+    for source, holders in sources(artifacts).items():
         yield f"data: {source} in {', '.join(str(holder) for holder in holders)}"
-    broken = faults(found)
+    broken = faults(artifacts)
     if broken:
         raise InputError("the history is broken:\n  " + "\n  ".join(broken))
 
 
 def _tree(
-    found: Mapping[Path, Made], path: Path, first: str, rest: str, seen: set[Path]
+    artifacts: Mapping[Path, Artifact], path: Path, first: str, rest: str, seen: set[Path]
 ) -> Iterator[str]:
-    """Lines of a file and of its inputs, which are told only where they come for the first time.
+    """Lines of a file and of its inputs; each file is expanded once.
 
     Args:
-        first, rest: what stands in front of the first line, and of the others.
+        first, rest: prefixes of the first line and of the others.
     """
-    made = found[path]
+    artifact = artifacts[path]
     if path in seen:
         yield f"{first}{path} (see above)"
         return
     seen.add(path)
-    yield f"{first}{path}{_maker(made)}"
-    if made.note and not made.inputs:
-        yield f"{rest}    settings: {json.dumps(made.note['settings'])}"
-    for source in made.sources:
-        yield f"{rest}    source: {source}, content {made.content}"
-    for number, item in enumerate(made.inputs, start=1):
-        last = number == len(made.inputs)
+    yield f"{first}{path}{_origin(artifact)}"
+    if artifact.provenance and not artifact.inputs:
+        yield f"{rest}    settings: {json.dumps(artifact.provenance['settings'])}"
+    for source in artifact.sources:
+        yield f"{rest}    source: {source}, content {artifact.content}"
+    for number, item in enumerate(artifact.inputs, start=1):
+        last = number == len(artifact.inputs)
         yield from _tree(
-            found,
+            artifacts,
             item,
             rest + ("└── " if last else "├── "),
             rest + ("    " if last else "│   "),
@@ -177,14 +174,14 @@ def _tree(
         )
 
 
-def _maker(made: Made) -> str:
-    if not made.note:
-        return ": no provenance note"
-    note = made.note
-    commit = note["git_commit"][:_SHOWN] or "unknown"
-    if note["git_commit"].endswith(UNCOMMITTED):
+def _origin(artifact: Artifact) -> str:
+    if not artifact.provenance:
+        return ": no provenance"
+    provenance = artifact.provenance
+    commit = provenance["git_commit"][:_SHOWN] or "unknown"
+    if provenance["git_commit"].endswith(UNCOMMITTED):
         commit += UNCOMMITTED
     return (
-        f": {made.step}, settings {note['settings_hash']}, commit {commit}, "
-        f"{note['written']} on {note['host']}"
+        f": {artifact.step}, settings {provenance['settings_hash']}, commit {commit}, "
+        f"{provenance['written']} on {provenance['host']}"
     )

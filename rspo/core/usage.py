@@ -27,7 +27,7 @@ def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
     """Usage of this process since it started.
 
     Args:
-        gpu_seconds: used outside SLURM only. A SLURM job uses all of its GPUs for as long as it runs.
+        gpu_seconds: used outside SLURM. A SLURM job uses all of its GPUs for as long as it runs.
     """
     wall = time.time() - _STARTED
     job = this_job()

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from rspo.core.errors import InputError
-from rspo.objectives.subsets import share_of_subsets_below
+from rspo.objectives.subsets import fraction_of_subsets_below
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ def pass_at_k(n: int, c: ArrayLike, k: int) -> Floats:
     """
     wrong = n - _counts(n, c)
     _check(n, k)
-    return 1.0 - share_of_subsets_below(n + 1, k + 1)[wrong]
+    return 1.0 - fraction_of_subsets_below(n + 1, k + 1)[wrong]
 
 
 def pass_at_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
@@ -48,7 +48,7 @@ def pass_at_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
     _check(n, k)
     if 2 * k > n:
         return np.full(counts.shape, np.nan)
-    failed = share_of_subsets_below(n + 1, k + 1)[n - counts]
+    failed = fraction_of_subsets_below(n + 1, k + 1)[n - counts]
     i = np.arange(k, dtype=np.float64)
     right = counts[..., None].astype(np.float64)
     # Past n-c-i = 0 there is no second term: clipping makes the ratio 0 there.
@@ -92,7 +92,7 @@ def pass_at_k_covariance(first: ArrayLike, second: ArrayLike, k: int) -> Floats:
     j = np.arange(k + 1)
     ways = _log_choose(both, j) + _log_choose(only_first, k - j)
     ways += _log_choose(both - j + only_second, k) - _log_choose(n, k) - _log_choose(n - k, k)
-    failed = share_of_subsets_below(n + 1, k + 1)
+    failed = fraction_of_subsets_below(n + 1, k + 1)
     together = failed[(~right).sum(axis=-1)] * failed[(~other).sum(axis=-1)]
     return np.asarray(together - np.exp(ways).sum(axis=-1))
 
@@ -158,7 +158,7 @@ def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
 
 def _best_of(n: int, k: int) -> Floats:
     """Probability, for each rank, to be the best of a random k-subset: C(i-1, k-1) / C(n, k)."""
-    return share_of_subsets_below(n, k) * (k / n)
+    return fraction_of_subsets_below(n, k) * (k / n)
 
 
 def _ascending(rewards: ArrayLike) -> Floats:

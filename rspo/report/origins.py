@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rspo.config.experiment import Experiment
 from rspo.core.provenance import code_version
-from rspo.core.trace import Made, faults, history, sources
+from rspo.core.trace import Artifact, faults, history, sources
 from rspo.report import inputs, table_path
 from rspo.report.main_table import Row, Shown, read_csv, shown
 
@@ -66,7 +66,7 @@ def provenance(experiment: Experiment) -> Provenance:
     Raises: InputError for a damaged note.
     """
     found = history(inputs(experiment))
-    made = [item for item in found.values() if item.note]
+    made = [item for item in found.values() if item.provenance]
     data = [
         [source, str(path), found[path].content]
         for source, paths in sources(found).items()
@@ -85,17 +85,17 @@ def provenance(experiment: Experiment) -> Provenance:
     )
 
 
-def _versions(made: list[Made]) -> Shown:
+def _versions(made: list[Artifact]) -> Shown:
     counts: Counter[tuple[str, str]] = Counter()
     for item in made:
-        note = item.note
+        note = item.provenance
         about = {"python": note["python"], "rspo": note["rspo"], "commit": note["git_commit"]}
         counts.update((about | note["packages"]).items())
     rows = [[name, version, str(count)] for (name, version), count in sorted(counts.items())]
     return Shown("What wrote them", ["software", "version", "files"], rows)
 
 
-def _origin(item: Made) -> list[str]:
-    note = item.note
+def _origin(item: Artifact) -> list[str]:
+    note = item.provenance
     short = [note["settings_hash"], note["digest"][:12], note["git_commit"][:12]]
     return [str(item.path), item.step, *short, note["written"], note["host"]]

@@ -14,7 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
 from rspo.core.provenance import write_provenance
-from rspo.core.trace import read_note
+from rspo.core.trace import read_provenance
 from rspo.figures import Figure, style
 from rspo.figures.captions import cells_sentence, full_caption
 from rspo.figures.inputs import command
@@ -89,7 +89,7 @@ def _contents(experiment: Experiment) -> dict[str, Any]:
 
 def _figure(experiment: Experiment, figure: Figure) -> Picture:
     image, numbers = figure_files(experiment, figure)
-    note = read_note(numbers) or {"settings": {}}
+    note = read_provenance(numbers) or {"settings": {}}
     meanings = note["settings"].get("columns", {})
     table = shown(f"Every number of {figure.name}", read_csv(numbers), meanings=meanings)
     content = image.read_bytes()

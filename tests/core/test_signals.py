@@ -65,7 +65,7 @@ def test_a_request_to_stop_costs_no_step_and_changes_no_bit(project: Path) -> No
         assert process.returncode == 75
         words = error.split()
         assert error == f"rspo: stopped at step {words[4]} on request; " + (
-            "the next run goes on from there\n"
+            "the next run resumes there\n"
         )
         stops.append(int(words[4]))
         assert not policy.exists()

@@ -88,9 +88,9 @@ def test_a_process_that_cannot_be_killed_is_named_and_left(
     for word in ("terminate", "kill"):
         monkeypatch.setattr(psutil.Process, word, lambda process: None)
     try:
-        supervisor.remove_what_is_left(key, tmp_path)
+        supervisor.clean_up(key, tmp_path)
     finally:
         deaf.kill()
         deaf.wait()
-    assert capsys.readouterr().err == f"rspo: process {deaf.pid} cannot be killed and is left\n"
+    assert capsys.readouterr().err == f"rspo: could not kill process {deaf.pid}\n"
     assert not tmp_path.exists()

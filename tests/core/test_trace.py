@@ -131,7 +131,7 @@ def broken(path: Path) -> str:
 
 def test_a_file_that_nobody_made_is_an_error(experiment: Experiment) -> None:
     Path("other.csv").write_text("1")
-    assert "other.csv: has no provenance note" in broken(Path("other.csv"))
+    assert "other.csv: has no provenance" in broken(Path("other.csv"))
     assert "no.csv: no such file" in broken(Path("no.csv"))
 
 
@@ -141,7 +141,7 @@ def test_an_input_that_was_remade_otherwise_is_named_with_what_was_made_from_it(
     small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL)
     message = broken(figure_of(experiment))
     curves = experiment.curves(CELL, "standard")
-    assert f"{curves}: was made from another {experiment.folder(CELL)}/scores" in message
+    assert f"{curves}: was made from another version of {experiment.folder(CELL)}/scores" in message
     assert "remake it" in message
     # A benchmark without a correct response has the same rewards under every discount.
     solved = [
@@ -160,7 +160,7 @@ def test_a_remade_file_with_the_same_content_breaks_nothing(experiment: Experime
 def test_an_edited_file_is_named(experiment: Experiment) -> None:
     scores = experiment.scores(CELL, "linear", 0)
     scores.write_bytes(scores.read_bytes() + b"\0")
-    assert f"{scores}: was changed after its provenance note was written" in broken(
+    assert f"{scores}: was changed after its provenance was written" in broken(
         figure_of(experiment)
     )
 
@@ -175,8 +175,8 @@ def test_a_lost_input_and_a_lost_note_are_named(experiment: Experiment) -> None:
     samples.unlink()
     problems.with_name(problems.name + ".provenance.json").unlink()
     message = broken(figure_of(experiment))
-    assert f"{samples}: is no longer there" in message
-    assert f"{problems}: has no provenance note" in message
+    assert f"{samples}: no longer exists" in message
+    assert f"{problems}: has no provenance" in message
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"inputs": []}'])

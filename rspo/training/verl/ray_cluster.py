@@ -28,7 +28,7 @@ import psutil
 
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import atomic_write, fingerprint
-from rspo.core.supervisor import remove_what_is_left, supervised
+from rspo.core.supervisor import clean_up, supervised
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -257,7 +257,7 @@ def join(cell: Path, checkpoint: Path, place: Place, seconds: float = SECONDS_TO
         return  # the first node's own output says why
     key, folder = key_of(cell, place.rank), folder_of(cell, place.rank)
     # Not sooner: without the first node's lock on the cell they may be another job's, at work.
-    remove_what_is_left(key, folder)
+    clean_up(key, folder)
     _set_environment(found["token"], folder)
     log = checkpoint / f"ray-{place.hosts[place.rank]}.log"
     name = place.hosts[place.rank]

@@ -25,7 +25,7 @@ from rspo.core.files import atomic_write, sha256, write_json_lines, write_text
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import write_provenance
 from rspo.core.signals import REQUEST, Stopped, is_requested
-from rspo.core.supervisor import remove_what_is_left, supervised
+from rspo.core.supervisor import clean_up, supervised
 from rspo.rewards import NEED_JUDGE
 from rspo.rewards.configured import verifier_inputs
 from rspo.slurm.orphans import renew_records
@@ -179,7 +179,7 @@ def _run(cell: Path, checkpoint: Path) -> None:
     Raises: see `train`.
     """
     key, folder = cluster.key_of(cell, rank=0), cluster.folder_of(cell, rank=0)
-    remove_what_is_left(key, folder)  # by a run whose supervisor was killed with it
+    clean_up(key, folder)  # by a run whose supervisor was killed with it
     outcome = checkpoint / OUTCOME_FILE
     outcome.unlink(missing_ok=True)
     driver = (sys.executable, "-m", "rspo.training.verl.driver")

@@ -164,7 +164,7 @@ def test_whoever_is_killed_the_same_command_goes_on(experiment: Experiment) -> N
     run.process.send_signal(signal.SIGUSR1)  # while it starts: it stops behind the next step
     status, line = run.end()
     assert (status, last_step(checkpoint)) == (75, done + 1), line
-    assert line == f"rspo: stopped at step {done + 1} on request; the next run goes on from there"
+    assert line == f"rspo: stopped at step {done + 1} on request; the next run resumes there"
     assert_nothing_is_left(experiment, port)
     first = json.loads((checkpoint / f"global_step_{done + 1}" / "records.json").read_text())
 
