@@ -26,7 +26,7 @@ import yaml
 
 import rspo
 from rspo.config.experiment import Experiment
-from rspo.config.schema import merge
+from rspo.config.load import merge
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.locks import exclusive_lock
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests

@@ -69,7 +69,7 @@ class Grid:
                 raise NotTested(f"the grid has no {needed}")
         self.experiment, self.name, self.k_of = experiment, name, k_of or name
         self.cells = experiment.cells_of(name)
-        self.benchmarks = experiment.benchmarks_of(experiment.comparison(name).suite)
+        self.benchmarks = experiment.benchmarks_of(experiment.grid_entry(name).suite)
         models = {cell.model for cell in self.cells}
         if len(models) > 1:
             raise NotTested(f"grid.{name} has several models")

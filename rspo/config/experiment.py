@@ -1,4 +1,4 @@
-"""Config -> cells -> file names. The only place that knows the grid.
+"""Config -> cells -> file names.
 
 experiment = Experiment.load("tiny")
 for cell in experiment.cells:
@@ -11,7 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rspo.config.schema import Comparison, Config, DataSet, load_config
+from rspo.config.load import load_config
+from rspo.config.schema import Config, DataSet, GridEntry
 from rspo.core.errors import InputError, did_you_mean
 
 BASE = "base"
@@ -47,7 +48,7 @@ def base_name(model: str) -> str:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A scale's config with everything that follows from it."""
+    """A scale's config, with the cells and file names that follow from it."""
 
     scale: str
     config: Config
@@ -64,7 +65,7 @@ class Experiment:
         """Read `config/<scale>.yaml` below `root` (default: the current folder).
 
         Args:
-            overrides: nested mapping laid over the file, such as {"seeds": 3}.
+            overrides: nested mapping that overrides the file, such as {"seeds": 3}.
 
         Raises: InputError for anything wrong in the config.
         """
@@ -79,19 +80,19 @@ class Experiment:
     @cached_property
     def cells(self) -> dict[str, Cell]:
         """Every training cell of the grid by name, in the grid's order, each once."""
-        found = (cell for grid in self.config.grid for cell in self.cells_of(grid))
-        return {cell.name: cell for cell in found}
+        cells = (cell for grid in self.config.grid for cell in self.cells_of(grid))
+        return {cell.name: cell for cell in cells}
 
     def cells_of(self, grid: str) -> list[Cell]:
-        """The cells of one comparison of the grid."""
+        """The cells of one entry of the grid."""
         return [
             Cell(spec.model, spec.objective, k, n, spec.reward, seed)
-            for spec in self.comparison(grid).cells
+            for spec in self.grid_entry(grid).cells
             for k, n in spec.pairs
             for seed in range(self.config.seeds)
         ]
 
-    def comparison(self, grid: str) -> Comparison:
+    def grid_entry(self, grid: str) -> GridEntry:
         if grid not in self.config.grid:
             raise InputError(
                 f"config/{self.scale}.yaml: grid has no {grid!r}; has {', '.join(self.config.grid)}"
@@ -99,33 +100,33 @@ class Experiment:
         return self.config.grid[grid]
 
     def bases_of(self, grid: str) -> list[str]:
-        """Names of the base policies of a comparison's models."""
-        models = dict.fromkeys(spec.model for spec in self.comparison(grid).cells)
+        """Names of the base policies of a grid entry's models."""
+        models = dict.fromkeys(spec.model for spec in self.grid_entry(grid).cells)
         return [base_name(model) for model in models]
 
     def policies_of(self, grid: str) -> list[str]:
-        """Names of all policies that a comparison draws: the base ones, then the cells."""
+        """Names of all policies of a grid entry: the base policies, then the cells."""
         return self.bases_of(grid) + [cell.name for cell in self.cells_of(grid)]
 
     @cached_property
     def policies(self) -> list[str]:
-        """Names of every policy: the base ones, then the cells."""
+        """Names of all policies: the base policies, then the cells."""
         bases = dict.fromkeys(base for grid in self.config.grid for base in self.bases_of(grid))
         return [*bases, *self.cells]
 
     @cached_property
     def evaluations(self) -> list[tuple[str, str]]:
-        """Each policy with each suite that some comparison draws it on, once."""
+        """Each pair of a policy and a suite that some grid entry compares it on, once."""
         pairs = (
-            (policy, comparison.suite)
-            for grid, comparison in self.config.grid.items()
+            (policy, entry.suite)
+            for grid, entry in self.config.grid.items()
             for policy in self.policies_of(grid)
         )
         return list(dict.fromkeys(pairs))
 
     @property
     def gradient_policies(self) -> list[str]:
-        """Names of the policies whose gradients are measured; a smaller grid may lack some."""
+        """Names of the policies whose gradients are measured, also those not in the grid."""
         settings = self.config.gradients
         return list(settings.policies) if settings else []
 
@@ -137,14 +138,14 @@ class Experiment:
         return self.cells[name]
 
     def model_of(self, policy: str) -> str:
-        """The model that a policy (cell or base) is one of."""
+        """The model of a policy (cell or base)."""
         if policy in self.policies and policy.endswith(f"--{BASE}"):
             return policy.removesuffix(f"--{BASE}")
         return self.cell(policy).model
 
     @property
     def nodes(self) -> int:
-        """How many nodes a cell is trained on."""
+        """Number of nodes that train a cell."""
         config = self.config
         return config.verl.nodes if config.engine == "verl" and config.verl is not None else 1
 
@@ -172,7 +173,7 @@ class Experiment:
         return self.data_sets[name]
 
     def key_of(self, data_set: str) -> str:
-        """Where a data set stands in the config, for messages."""
+        """Location of a data set in the config, for messages."""
         suites = self.config.data.suites
         suite = next((f"suites.{suite}." for suite in suites if data_set in suites[suite]), "")
         return f"config/{self.scale}.yaml: data.{suite}{data_set}"
@@ -189,17 +190,17 @@ class Experiment:
 
     @property
     def blocks(self) -> range:
-        """Numbers of the blocks that N samples are drawn and scored in, a table each."""
+        """Numbers of the blocks, one table each, that N samples are drawn and scored in."""
         return self.blocks_of()
 
     def blocks_of(self, first: int | None = None) -> range:
-        """Numbers of the blocks that hold the first so many samples of each problem, or all."""
+        """Numbers of the blocks that contain the first `first` samples of each problem, or all."""
         evaluation = self.config.evaluation
         samples = evaluation.samples if first is None else min(first, evaluation.samples)
         return range(-(-samples // evaluation.block))
 
     def check_block(self, block: int) -> None:
-        """Raises: InputError for a block that N samples do not have."""
+        """Raises: InputError for a block number that is out of range."""
         if block not in self.blocks:
             evaluation = self.config.evaluation
             raise InputError(
@@ -219,14 +220,14 @@ class Experiment:
         return self.folder(policy) / "policy"
 
     def command(self, *words: str) -> str:
-        """What to type for a step at this scale."""
+        """The `rspo` command for a step at this scale, for messages."""
         scale = [] if self.scale == "tiny" else ["--scale", self.scale]
         return " ".join(["rspo", *words, *scale])
 
     def existing_policy(self, policy: str) -> Path:
-        """Folder of a policy that is there.
+        """Folder of a policy.
 
-        Raises: InputError if it is not, with the command that makes it.
+        Raises: InputError if it does not exist, with the command that makes it.
         """
         folder = self.policy(policy)
         if not folder.is_dir():
@@ -239,7 +240,7 @@ class Experiment:
         return self.folder(cell) / "training.jsonl"
 
     def checkpoint(self, policy: str) -> Path:
-        """Folder to resume from; never a declared output, and gone when the policy is there."""
+        """Folder to resume from; not a Snakemake output, removed when the policy is finished."""
         return self.folder(policy) / "checkpoint"
 
     def samples(self, policy: str, benchmark: str, block: int) -> Path:
@@ -249,18 +250,18 @@ class Experiment:
         return self.folder(policy) / "scores" / benchmark / f"{block}.parquet"
 
     def verdicts(self, policy: str, of: str) -> Path:
-        """Where a judge model's verdicts are kept; never a declared output, so never lost.
+        """File with a judge model's verdicts; not a Snakemake output, so that it is never deleted.
 
         Args:
-            of: a step that asks it, or "<benchmark>/<block>".
+            of: the step that uses the judge, or "<benchmark>/<block>".
         """
         return self.folder(policy) / "verdicts" / f"{of}.jsonl"
 
     def sample_files(self, policy: str, benchmark: str, first: int | None = None) -> list[Path]:
-        """The tables with every sample of a policy on a benchmark, block after block.
+        """The tables with all samples of a policy on a benchmark, in the order of their blocks.
 
         Args:
-            first: only the tables with the first so many samples of each problem.
+            first: only the tables with the first `first` samples of each problem.
         """
         return [self.samples(policy, benchmark, block) for block in self.blocks_of(first)]
 
@@ -270,10 +271,10 @@ class Experiment:
 
     @cached_property
     def files(self) -> list[Path]:
-        """What the steps make of data and policies, before all tables and figures, each once."""
+        """The files of data and policies, without tables and figures, each once."""
         found = [self.policy(policy) for policy in self.policies]
         found += [self.training_log(cell) for cell in self.cells]
-        # A smaller grid may lack some of the config's policies.
+        # A smaller grid may lack some of these policies.
         found += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
         for policy, suite in self.evaluations:
             found.append(self.curves(policy, suite))
@@ -290,7 +291,7 @@ class Experiment:
 
     @property
     def judge_model(self) -> Path | None:
-        """Where the judge's model is fetched to; None if no server of ours needs one of the hub."""
+        """Folder that the judge's model is downloaded to; None if it is not downloaded."""
         settings = self.config.xverify
         if settings is None or settings.url is not None or Path(settings.model).is_dir():
             return None

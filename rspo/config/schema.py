@@ -1,19 +1,17 @@
-"""The keys of a scale's config file, each with what it is and what it may be.
+"""The schema of a scale's config file: keys, types and allowed values.
 
-Values and their sources stand in config/tiny.yaml and config/paper.yaml.
+config/tiny.yaml and config/paper.yaml explain the values and their sources.
 """
 
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -27,14 +25,13 @@ from rspo.config.names import (
     TemplateName,
     VerifierName,
 )
-from rspo.core.errors import InputError, did_you_mean
 from rspo.objectives import OBJECTIVES, unknown_objective
 
-POOLED = "pooled"  # in tables, every problem of a suite's benchmarks together
-PROBLEM = "{problem}"  # in a prompt, the problem's text
+POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
+PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Positive = Annotated[int, Field(ge=1)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # Names end up in folder names, where "--" separates the parts.
@@ -42,7 +39,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 
 
 class Section(BaseModel):
-    """A part of a config; unknown keys are errors."""
+    """A section of a config; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,11 +52,11 @@ class Generated(Section):
     problems: Positive  # of each family
 
     @model_validator(mode="after")
-    def _families_have_the_split(self) -> "Generated":
+    def _require_families_with_the_split(self) -> "Generated":
         lacking = [family for family in self.families if family not in LARGER_FAMILIES]
         if self.split == LARGER and lacking:
             raise ValueError(
-                f"split = {LARGER!r}: {', '.join(lacking)} has none; "
+                f"split = {LARGER!r}: {', '.join(lacking)} does not have it; "
                 f"allowed families: {', '.join(LARGER_FAMILIES)}"
             )
         return self
@@ -73,23 +70,23 @@ class RowFilter(Section):
 
 
 class Hub(Section):
-    """Rows of a data set on the Hugging Face hub, or in a mirror folder under the hub's names."""
+    """A data set on the Hugging Face hub, or in a mirror folder with the hub's names."""
 
     id: str = Field(pattern=HUB_ID)
-    configs: tuple[str, ...] = ()  # read one after the other; none: the default one
+    configs: tuple[str, ...] = ()  # read in this order; empty: the default config
     split: str
     revision: str  # commit of the hub's repository
     problem: str  # column with the problem's text
-    context: str | None = None  # column with text that belongs in front of it, in some rows
-    prompt: str = PROBLEM  # the user's message; {problem} stands for the problem's text
-    answer: str  # column with the answer, or answers
-    answer_in: Literal["column", "box"] = "column"  # box: the last \boxed{} of that column
-    unit: str | None = None  # column with the answer's unit; accepted with it and without
+    context: str | None = None  # column with text to put before the problem
+    prompt: str = PROBLEM  # the user's message, with {problem} for the problem's text
+    answer: str  # column with the answer or answers
+    answer_in: Literal["column", "box"] = "column"  # box: the last \boxed{} in that column
+    unit: str | None = None  # column with the answer's unit, which is optional in responses
     filter: RowFilter | None = None
-    exclude: Name | None = None  # a benchmark whose problems are left out of this set
-    rows: int | tuple[int, ...]  # expected, of those that filter and exclude leave
-    without_answer: int = 0  # rows expected to have no answer; dropped and listed
-    # By number of rows, what they must mean (`rspo.datasets.content`); not checked where absent.
+    exclude: Name | None = None  # a benchmark whose problems are excluded from this set
+    rows: int | tuple[int, ...]  # expected number of rows after filter and exclude
+    without_answer: int = 0  # expected rows without an answer; they are dropped and listed
+    # Expected hash of the content by number of rows (`rspo.datasets.content`); absent: not checked.
     content_sha256: dict[int, Sha256] = {}
 
     @property
@@ -100,13 +97,13 @@ class Hub(Section):
     @classmethod
     def _prompt_holds_the_problem(cls, prompt: str) -> str:
         if prompt.count(PROBLEM) != 1:
-            raise ValueError(f"must have {PROBLEM} once, for the problem's text")
+            raise ValueError(f"must contain {PROBLEM} exactly once")
         return prompt
 
     @field_validator("content_sha256", mode="before")
     @classmethod
     def _of_the_only_row_count(cls, value: Any, info: ValidationInfo) -> Any:
-        """One hash is that of the one number of rows."""
+        """A single hash belongs to the single number of rows."""
         if not isinstance(value, str) or "rows" not in info.data:
             return value
         if not isinstance(info.data["rows"], int):
@@ -115,7 +112,7 @@ class Hub(Section):
 
 
 class DataSet(Section):
-    """Where a set of problems comes from: exactly one of the two."""
+    """The source of a set of problems: exactly one of the two."""
 
     generated: Generated | None = None
     hub: Hub | None = None
@@ -158,7 +155,7 @@ class Data(Section):
 
 
 class Scratch(Section):
-    """A Qwen2 of the tiny scale and how its base model is trained from nothing."""
+    """A tiny Qwen2, and how its base model is trained from scratch."""
 
     hidden_size: Positive
     layers: Positive
@@ -181,7 +178,7 @@ class Scratch(Section):
 
 
 class HubModel(Section):
-    """A model on the Hugging Face hub, and how it is asked."""
+    """A model on the Hugging Face hub, with its chat template."""
 
     id: str = Field(pattern=HUB_ID)
     revision: str
@@ -189,10 +186,10 @@ class HubModel(Section):
 
 
 class Expected(Section):
-    """What a model's cells should take; for `rspo plan` and `rspo doctor`, and decides nothing."""
+    """Expected cost of a model's cells, for `rspo plan` and `rspo doctor` only."""
 
     parameters: float = Field(gt=0)
-    step_seconds: float = Field(gt=0)  # of training a cell, on one node
+    step_seconds: float = Field(gt=0)  # of one training step on one node
     tokens_per_second: float = Field(gt=0)  # sampled on one GPU
 
 
@@ -222,14 +219,14 @@ class Sampling(Section):
 
 class Optimizer(Section):
     schedule: Literal["constant", "linear"]  # after the warm-up; linear: down to 0
-    warmup_ratio: Share  # share of all updates
-    betas: tuple[Share, Share]
+    warmup_ratio: Fraction  # fraction of all updates
+    betas: tuple[Fraction, Fraction]
     weight_decay: float = Field(ge=0)
     gradient_clip: float | None = Field(default=None, gt=0)
 
 
 class Validation(Section):
-    """When and on what a policy is measured while it trains."""
+    """Evaluation on held-out problems during training."""
 
     every: Positive | None  # steps; null: never
     problems: Positive
@@ -256,14 +253,14 @@ class Training(Section):
 
 
 class VerlSettings(Section):
-    """How `engine: verl` runs, besides what the rest of the config says."""
+    """Settings of `engine: verl` only."""
 
     device: Literal["cpu", "cuda"]
     nodes: Positive
-    ranks_per_node: Positive  # processes that share a policy; on cuda, one GPU each
+    ranks_per_node: Positive  # processes per policy; on cuda, one GPU each
     loss_aggregation: Literal["seq-mean-token-sum", "token-mean"]
     loggers: tuple[Literal["console", "tensorboard", "wandb", "trackio"], ...]  # verl's own
-    overrides: dict[str, Any] = {}  # verl's own keys, laid over everything else
+    overrides: dict[str, Any] = {}  # verl's own keys; they override everything else
 
     @property
     def ranks(self) -> int:
@@ -287,9 +284,9 @@ class XVerifySettings(Section):
     prompt: Upstream
     model: str  # hub id, or a folder
     revision: str | None = None  # of the hub's model
-    # Of a server that runs, without /v1; none: one of our own.
+    # Address of a running server, without /v1; null: start one.
     url: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
-    server_arguments: tuple[str, ...] = ()  # of vLLM's server
+    server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
     start_seconds: float = Field(gt=0)
     concurrent_requests: Positive
     request_seconds: float = Field(gt=0)
@@ -297,36 +294,36 @@ class XVerifySettings(Section):
 
     @model_validator(mode="after")
     def _model_exists(self) -> "XVerifySettings":
-        # vLLM takes a folder that is not there for a model of the hub, and downloads for minutes.
+        # vLLM would try for minutes to download a folder that does not exist from the hub.
         if not re.fullmatch(HUB_ID, self.model) and not Path(self.model).is_dir():
             raise ValueError(f"model = {self.model!r} is neither a hub id nor a folder")
         return self
 
 
 class Agreement(Section):
-    """What the config's verifier is compared with, on the base policies' samples."""
+    """The verifier to compare the config's verifier with, on the base policies' samples."""
 
     against: VerifierName
-    samples: Positive  # the first ones of each problem
+    samples: Positive  # the first samples of each problem
 
 
 class Evaluation(Section):
-    samples: Positive  # N, of each problem
-    block: Positive  # of those, in one table
+    samples: Positive  # N, per problem
+    block: Positive  # samples per problem in one table
     k: tuple[Positive, ...] = Field(min_length=1)
     seed: int = Field(ge=0)
     resamples: Positive
-    # Largest difference in Pass@k at which two methods count as alike (claim C9).
+    # Largest difference in Pass@k at which two methods count as equivalent (claim C9).
     equivalence_margin: float = Field(gt=0, lt=1)
 
     @model_validator(mode="after")
     def _enough_samples(self) -> "Evaluation":
         if len(set(self.k)) < len(self.k):
-            raise ValueError(f"k = {list(self.k)} names a k twice")
+            raise ValueError(f"k = {list(self.k)} contains a duplicate")
         if self.samples < 2 * max(self.k):
             raise ValueError(
                 f"samples = {self.samples} must be at least twice the largest k = {max(self.k)}, "
-                "or the error within a problem has no unbiased estimate"
+                "or the standard error within a problem has no unbiased estimate"
             )
         if self.samples % self.block:
             raise ValueError(f"block = {self.block} must divide samples = {self.samples}")
@@ -334,14 +331,14 @@ class Evaluation(Section):
 
 
 class Gradients(Section):
-    """What `rspo gradients` measures on tiny policies (`rspo.evaluation.gradients`)."""
+    """Settings of `rspo gradients` (`rspo.evaluation.gradients`)."""
 
     policies: tuple[str, ...] = Field(min_length=1)  # names of cells or base policies
-    prompts: int = Field(ge=2)  # the first ones of the training set
+    prompts: int = Field(ge=2)  # the first prompts of the training set
     responses: Positive  # to each prompt
     n: Positive  # responses of a group
     k: tuple[Annotated[int, Field(ge=2)], ...] = Field(min_length=1)
-    groupings: Positive  # ways to cut the responses into groups
+    groupings: Positive  # random groupings of the responses to average over
     seed: int = Field(ge=0)
 
     @model_validator(mode="after")
@@ -357,7 +354,7 @@ class Gradients(Section):
 
 
 class CellSpec(Section):
-    """Training cells: one for each combination of the values of k and n."""
+    """Training cells, one per combination of the values of k and n."""
 
     model: Name
     objective: str
@@ -392,15 +389,15 @@ class CellSpec(Section):
         return [(k, n) for k in ks for n in ns]
 
 
-class Comparison(Section):
-    """Cells that a figure draws together, and the suite they are evaluated on."""
+class GridEntry(Section):
+    """Cells that one figure compares, and the suite that they are evaluated on."""
 
     suite: Name
     cells: tuple[CellSpec, ...] = Field(min_length=1)
 
 
 class Config(Section):
-    """A whole scale."""
+    """The config of a scale."""
 
     seeds: Positive
     engine: Literal["local", "verl"]
@@ -416,25 +413,25 @@ class Config(Section):
     rewards: Rewards
     evaluation: Evaluation
     gradients: Gradients | None = None
-    grid: Annotated[dict[Name, Comparison], Field(min_length=1)]
+    grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
 
     @field_validator("grid", mode="before")
     @classmethod
     def _leave_out(cls, grid: Any) -> Any:
-        """A comparison that is null is left out: `--config grid='{model_size: null}'`."""
+        """Remove entries that are null: `--config grid='{model_size: null}'`."""
         if not isinstance(grid, Mapping):
             return grid
-        return {name: comparison for name, comparison in grid.items() if comparison is not None}
+        return {name: entry for name, entry in grid.items() if entry is not None}
 
     @model_validator(mode="after")
     def _references_exist(self) -> "Config":
-        for name, comparison in self.grid.items():
-            if comparison.suite not in self.data.suites:
+        for name, entry in self.grid.items():
+            if entry.suite not in self.data.suites:
                 raise ValueError(
-                    f"grid.{name}.suite = {comparison.suite!r} is not one of data.suites: "
+                    f"grid.{name}.suite = {entry.suite!r} is not one of data.suites: "
                     f"{', '.join(self.data.suites)}"
                 )
-            for spec in comparison.cells:
+            for spec in entry.cells:
                 if spec.model not in self.models:
                     raise ValueError(
                         f"grid.{name}: model {spec.model!r} is not one of models: "
@@ -464,7 +461,7 @@ class Config(Section):
             raise ValueError("engine = 'verl' needs the section verl")
         if self.engine == "local" and self.sampling.top_p != 1:
             raise ValueError(
-                f"sampling.top_p = {self.sampling.top_p}: the local engine samples the whole "
+                f"sampling.top_p = {self.sampling.top_p}: the local engine samples from the full "
                 "distribution; allowed: 1.0"
             )
         return self
@@ -474,7 +471,7 @@ class Config(Section):
         if self.sampler == "torch":
             if self.sampling.top_p != 1:
                 raise ValueError(
-                    f"sampling.top_p = {self.sampling.top_p}: the sampler torch samples the whole "
+                    f"sampling.top_p = {self.sampling.top_p}: sampler torch samples from the full "
                     "distribution; allowed: 1.0, or sampler = 'vllm'"
                 )
             large = [name for name, model in self.models.items() if model.hub is not None]
@@ -484,95 +481,3 @@ class Config(Section):
                     "the hub: sampler = 'vllm'"
                 )
         return self
-
-
-def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
-    """Read a config file, lay overrides (a nested mapping) over it, and check every key.
-
-    Raises: InputError that names the file, the key, the value and what is allowed.
-    """
-    try:
-        values = yaml.load(path.read_text(), _Loader)
-    except FileNotFoundError:
-        scales = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        found = f"scales here: {scales}" if scales else "run this in the project's folder"
-        raise InputError(f"{path}: no such config file; {found}") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
-    try:
-        return Config.model_validate(merge(values, overrides))
-    except ValidationError as error:
-        lines = [_explain(problem, overrides) for problem in _deepest(error.errors())]
-        raise InputError("\n".join(f"{path}: {line}" for line in lines)) from None
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML in which a key that stands twice is an error, not the last one's."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                line = key.start_mark.line + 1
-                raise yaml.YAMLError(f"line {line}: the key {key.value} stands there again")
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested mappings laid one over the other; what is no mapping replaces what was there."""
-    merged = dict(values)
-    for key, value in overrides.items():
-        old = merged.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
-            value = merge(old, value)
-        merged[key] = value
-    return merged
-
-
-def _deepest(problems: list[Any]) -> list[Any]:
-    """Leave out findings about a section that only follow from a finding inside it."""
-    places = [problem["loc"] for problem in problems]
-    return [
-        problem
-        for problem in problems
-        if not any(
-            len(place) > len(problem["loc"]) and place[: len(problem["loc"])] == problem["loc"]
-            for place in places
-        )
-    ]
-
-
-def _explain(problem: Any, overrides: Mapping[str, Any]) -> str:
-    """One line for one of pydantic's findings: key, value, and what is allowed."""
-    location = [part for part in problem["loc"] if part not in ("int", "tuple[int, ...]")]
-    key = ".".join(str(part) for part in location) or "the config"
-    origin = " (given on the command line)" if location and location[0] in overrides else ""
-    if problem["type"] == "extra_forbidden":
-        allowed = _keys_at(location[:-1])
-        hints = [did_you_mean(str(location[-1]), allowed), f"allowed: {', '.join(allowed)}"]
-        found = f"unknown key {key} = {problem['input']!r}{origin}"
-        return "; ".join([found, *filter(None, hints)])
-    if problem["type"] == "missing":
-        return f"{key} is missing{origin}"
-    message = problem["msg"].removeprefix("Value error, ")
-    found = "" if isinstance(problem["input"], (dict, Section)) else f" = {problem['input']!r}"
-    return f"{key}{found}{origin}: {message}"
-
-
-def _keys_at(location: list[Any]) -> list[str]:
-    """The keys that the section at a place of the config may have."""
-    kind: Any = Config
-    for part in location:
-        if hasattr(kind, "__metadata__"):  # Annotated[dict[Name, Section], ...]
-            (kind, *_) = get_args(kind)
-        if isinstance(kind, type) and issubclass(kind, Section):
-            kind = kind.model_fields[part].annotation
-        elif get_args(kind):  # dict[Name, Section] or tuple[Section, ...]
-            kind = get_args(kind)[0 if isinstance(part, int) else -1]
-        choices = [a for a in get_args(kind) if isinstance(a, type) and issubclass(a, Section)]
-        if type(None) in get_args(kind) and choices:  # Section | None
-            kind = choices[0]
-    return list(kind.model_fields)

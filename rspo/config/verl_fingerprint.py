@@ -8,7 +8,8 @@ batch, as two runs with the same settings do.
 from collections.abc import Mapping
 from typing import Any
 
-from rspo.config.schema import VerlSettings, merge
+from rspo.config.load import merge
+from rspo.config.schema import VerlSettings
 
 # Names of verl's keys and sections, wherever in its config they stand.
 OPERATIONAL = frozenset(

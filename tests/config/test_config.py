@@ -59,7 +59,7 @@ def cell(**changes: Any) -> dict[str, Any]:
         ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
         ({"evaluation": {"samples": 48}}, ["block = 32 must divide samples = 48"]),
         ({"sampler": "hf"}, ["sampler = 'hf'", "'torch' or 'vllm'"]),
-        ({"evaluation": {"k": [4, 4]}}, ["k = [4, 4] names a k twice"]),
+        ({"evaluation": {"k": [4, 4]}}, ["k = [4, 4] contains a duplicate"]),
         ({"training": {"optimizer": {"betas": [1.5, 0.9]}}}, ["betas.0 = 1.5", "less than 1"]),
         ({"sampling": {"temperature": float("inf")}}, ["temperature = inf", "finite"]),
         ({"models": {"small": {"scratch": {"hidden_size": 66}}}}, ["= 66 must be a multiple", "4"]),
@@ -83,7 +83,7 @@ def cell(**changes: Any) -> dict[str, Any]:
         ({"data": {"train": {"hub": {"id": "a/b"}}}}, ["data.train"]),
         (
             {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
-            ["standard.multiply.generated", "multiply has none; allowed families: linear, divide"],
+            ["standard.multiply.generated", "multiply does not have it; allowed families: linear, divide"],
         ),
     ],
 )
@@ -101,7 +101,7 @@ def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
 @pytest.mark.parametrize(
     ("name", "keys", "parts"),
     [
-        ("amc", {"prompt": "What?"}, ["amc.hub.prompt = 'What?'", "must have {problem} once"]),
+        ("amc", {"prompt": "What?"}, ["amc.hub.prompt = 'What?'", "must contain {problem} exactly once"]),
         ("amc", {"content_sha256": "abc"}, ["amc.hub.content_sha256.83 = 'abc'", "pattern"]),
         (
             "olympiadbench",
@@ -276,12 +276,12 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     assert settings()[1] == before[1]
 
 
-def test_a_key_that_stands_twice_is_an_error(tmp_path: Path) -> None:
+def test_duplicate_keys_are_errors(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "config", tmp_path / "config")
     with (tmp_path / "config" / "tiny.yaml").open("a") as file:
         file.write("seeds: 3\n")
     with pytest.raises(
-        InputError, match=r"tiny\.yaml: not YAML: line \d+: the key seeds stands there"
+        InputError, match=r"tiny\.yaml: not YAML: line \d+: the key seeds is duplicated"
     ):
         Experiment.load("tiny", root=tmp_path)
 

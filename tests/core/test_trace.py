@@ -142,7 +142,7 @@ def test_an_input_that_was_remade_otherwise_is_named_with_what_was_made_from_it(
     message = broken(figure_of(experiment))
     curves = experiment.curves(CELL, "standard")
     assert f"{curves}: was made from another version of {experiment.folder(CELL)}/scores" in message
-    assert "remake it" in message
+    assert "recreate it" in message
     # A benchmark without a correct response has the same rewards under every discount.
     solved = [
         benchmark

@@ -59,7 +59,7 @@ def test_without_hub_and_mirror_both_ways_are_named(
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(mirror / "no-cache"))
     other = "qwen2.5-math-7b"
     place = mirror / "Qwen" / "Qwen2.5-Math-7B"
-    expected = rf"^Qwen/Qwen2.5-Math-7B of the hub cannot be had: .*may have its files: {place}/"
+    expected = rf"^Qwen/Qwen2.5-Math-7B could not be downloaded .*a mirror may have {place}/"
     with pytest.raises(InputError, match=expected):
         make_base_policy(experiment, other, mirror)
     with pytest.raises(InputError, match=r"no/where: no such folder"):

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from rspo.config.schema import merge
+from rspo.config.load import merge
 from tests.support import ROOT, tiny_world
 from tests.support.slurm_cluster import Cluster
 

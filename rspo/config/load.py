@@ -1,0 +1,103 @@
+"""Read a scale's config file, apply overrides, and report errors in one line each."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+from pydantic import ValidationError
+
+from rspo.config.schema import Config, Section
+from rspo.core.errors import InputError, did_you_mean
+
+
+def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
+    """Read a config file, apply overrides (a nested mapping), and validate every key.
+
+    Raises: InputError that names the file, the key, the value and what is allowed.
+    """
+    try:
+        values = yaml.load(path.read_text(), _Loader)
+    except FileNotFoundError:
+        scales = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
+        found = f"scales here: {scales}" if scales else "run this in the project's folder"
+        raise InputError(f"{path}: no such config file; {found}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
+    try:
+        return Config.model_validate(merge(values, overrides))
+    except ValidationError as error:
+        lines = [_explain(problem, overrides) for problem in _deepest(error.errors())]
+        raise InputError("\n".join(f"{path}: {line}" for line in lines)) from None
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML in which duplicate keys are errors."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                line = key.start_mark.line + 1
+                raise yaml.YAMLError(f"line {line}: the key {key.value} is duplicated")
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge nested mappings; other values of `overrides` replace those of `values`."""
+    merged = dict(values)
+    for key, value in overrides.items():
+        old = merged.get(key)
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = merge(old, value)
+        merged[key] = value
+    return merged
+
+
+def _deepest(problems: list[Any]) -> list[Any]:
+    """Drop errors about a section that follow from an error inside it."""
+    places = [problem["loc"] for problem in problems]
+    return [
+        problem
+        for problem in problems
+        if not any(
+            len(place) > len(problem["loc"]) and place[: len(problem["loc"])] == problem["loc"]
+            for place in places
+        )
+    ]
+
+
+def _explain(problem: Any, overrides: Mapping[str, Any]) -> str:
+    """One line for one of pydantic's errors: key, value, and what is allowed."""
+    location = [part for part in problem["loc"] if part not in ("int", "tuple[int, ...]")]
+    key = ".".join(str(part) for part in location) or "the config"
+    origin = " (given on the command line)" if location and location[0] in overrides else ""
+    if problem["type"] == "extra_forbidden":
+        allowed = _keys_at(location[:-1])
+        hints = [did_you_mean(str(location[-1]), allowed), f"allowed: {', '.join(allowed)}"]
+        found = f"unknown key {key} = {problem['input']!r}{origin}"
+        return "; ".join([found, *filter(None, hints)])
+    if problem["type"] == "missing":
+        return f"{key} is missing{origin}"
+    message = problem["msg"].removeprefix("Value error, ")
+    found = "" if isinstance(problem["input"], (dict, Section)) else f" = {problem['input']!r}"
+    return f"{key}{found}{origin}: {message}"
+
+
+def _keys_at(location: list[Any]) -> list[str]:
+    """The keys allowed in the section at a location of the config."""
+    kind: Any = Config
+    for part in location:
+        if hasattr(kind, "__metadata__"):  # Annotated[dict[Name, Section], ...]
+            (kind, *_) = get_args(kind)
+        if isinstance(kind, type) and issubclass(kind, Section):
+            kind = kind.model_fields[part].annotation
+        elif get_args(kind):  # dict[Name, Section] or tuple[Section, ...]
+            kind = get_args(kind)[0 if isinstance(part, int) else -1]
+        choices = [a for a in get_args(kind) if isinstance(a, type) and issubclass(a, Section)]
+        if type(None) in get_args(kind) and choices:  # Section | None
+            kind = choices[0]
+    return list(kind.model_fields)
