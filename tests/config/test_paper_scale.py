@@ -17,9 +17,9 @@ import pytest
 
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table
 from rspo.policies.templates import TEMPLATES, set_template
-from tests.rewards.test_xverify_prompt import commit
 from tests.support import hub_model
-from tests.workflow.test_workflow import PROGRAMS, jobs, make_project
+from tests.support.judge_prompt import commit
+from tests.support.snakemake_project import PROGRAMS, jobs, make_project
 
 BASE, CELL = "qwen2.5-math-1.5b--base", "qwen2.5-math-1.5b--rspo-pass--k2--n16--s0"
 BENCHMARKS = {"aime2025": 30, "livemathbench": 140}

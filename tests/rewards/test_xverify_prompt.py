@@ -1,6 +1,5 @@
 """The judge's prompt: fetched at a pinned commit, parsed, and never run."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,24 +7,9 @@ import pytest
 from rspo.config.schema import Upstream
 from rspo.core.errors import InputError
 from rspo.rewards.xverify.prompt import fetch_prompt, read_prompt, template_in
+from tests.support.judge_prompt import FILE, commit
 
-FILE = "src/xVerify/prompts/judge_prompt.py"
 TEMPLATE = "Is {output} the answer {answer} of {question}?"
-
-
-def commit(repository: Path, source: str) -> str:
-    """Commit a prompt file; returns the commit."""
-    path = repository / FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(source)
-    author = ["-c", "user.name=test", "-c", "user.email=test@test.invalid"]
-    git = ["git", "-C", str(repository)]
-    if not (repository / ".git").exists():
-        subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, *author, "commit", "-q", "-m", "prompt"], check=True)
-    found = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    return found.stdout.strip()
 
 
 def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:

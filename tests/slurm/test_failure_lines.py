@@ -23,7 +23,7 @@ from rspo.slurm.faults import Controller, FailureLines, QueueLines, explanation
 from rspo.slurm.nodes import time_limit
 from rspo.slurm.queue import QueuedJob, jobs_in, jobs_of, require_no_jobs_in
 from tests.support import ROOT, tiny_world
-from tests.workflow.test_workflow import SMALL_WORLD, jobs, make_project, snakemake
+from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, snakemake
 
 CELL = "small--rspo-pass--k4--n8--s0"
 

@@ -20,7 +20,7 @@ from rspo.core.errors import InputError
 from rspo.training.verl.interface import SUPPORTED_VERSION, require_attention
 from rspo.training.verl.verl_config import verl_config
 from tests.support import ROOT, paper_scale
-from tests.workflow.test_workflow import make_project, snakemake
+from tests.support.snakemake_project import make_project, snakemake
 
 ENVS = ROOT / "envs"
 LOCKS = {"cpu": ["cpu.lock", "cpu-verl.lock"], "gpu": ["gpu.lock", "gpu-compiled.lock"]}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rspo.core.tables import SCORES, read_table
-from tests.rewards.test_xverify_prompt import commit
 from tests.support import judge_server, tiny_world
-from tests.workflow.test_workflow import SMALL_WORLD, jobs, make_project, snakemake
+from tests.support.judge_prompt import commit
+from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, snakemake
 
 SCORE = "results/tiny/cells/small--base/scores/linear/0.parquet"
 

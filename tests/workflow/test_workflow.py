@@ -1,27 +1,14 @@
 """The DAG as a user meets it, on a world of a few steps: Snakemake itself, in a fresh folder."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from rspo.core.tables import SAMPLES, SCORES, read_table
 from tests.support import ROOT, tiny_world
-
-PROGRAMS = Path(sys.executable).parent  # of the environment that runs the tests
-SMALL_WORLD = [f"{key}={json.dumps(value)}" for key, value in tiny_world.OVERRIDES.items()]
-
-
-def make_project(folder: Path) -> Path:
-    for name in ("config", "workflow", "profiles", "envs"):
-        shutil.copytree(ROOT / name, folder / name)
-    shutil.copy(ROOT / "Snakefile", folder)
-    return folder
+from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, snakemake
 
 
 @pytest.fixture(scope="module")
@@ -37,24 +24,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = snakemake(folder, "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)
     assert done.returncode == 0, done.stderr
     return folder
-
-
-def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PROGRAMS / "snakemake", *arguments],
-        cwd=folder,
-        env=os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-
-
-def jobs(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
-    """Number of jobs of each rule that a dry run lists."""
-    assert done.returncode == 0, done.stderr
-    found = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)
-    return {rule: int(count) for rule, count in found}
 
 
 def test_all_at_tiny_scale_is_25_cells_two_bases_and_their_evaluation(planning: Path) -> None:
