@@ -37,11 +37,13 @@ demo: setup ## the tiny paper from nothing: every cell, table and figure
 test: setup-verl ## run the tests
 	@$(WITH_VENV) $(BIN)/pytest $(ARGS)
 
-check: setup-verl ## formatting, lint and types, changing nothing
+check: setup-verl ## check formatting, lint, types, imports between modules and dependencies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/snakefmt --check Snakefile workflow
 	@$(BIN)/mypy rspo
+	@$(BIN)/lint-imports
+	@$(BIN)/deptry .
 
 lock: ## resolve envs/*.lock anew (needs Python 3.11 and 3.12; see LOCK_PYTHONS)
 	@$(firstword $(LOCK_PYTHONS)) envs/lock.py $(LOCK_PYTHONS)
