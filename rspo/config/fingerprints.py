@@ -1,6 +1,6 @@
-"""The part of a config that decides what one file holds, as plain data, step by step.
+"""For each step: the part of the config that determines its output, as plain data.
 
-A change of it remakes the file; a change of anything else does not.
+Snakemake reruns a step when this part changes, and only then.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,10 @@ Settings = dict[str, Any]
 
 
 def settings(experiment: Experiment, step: str, name: str = "") -> Settings:
-    """Settings of a step: a command of `rspo` that makes files.
+    """Settings of a step, a command of `rspo` that writes files.
 
     Args:
-        name: the data set, model, or cell that the step is about.
+        name: the data set, model or cell of the step.
     """
     return _OF_STEP[step](experiment, name)
 
@@ -30,29 +30,29 @@ def settings_hash(experiment: Experiment, step: str, name: str = "") -> str:
 
 
 def verifier_settings(experiment: Experiment | None, verifier: str) -> Settings:
-    """What decides a verdict; how a judge is served, reached and waited for does not.
+    """Settings that determine verdicts. How the judge is served is not one of them.
 
     Args:
-        experiment: says which judge, to the verifiers that need one.
+        experiment: needed by verifiers that use a judge.
     """
-    found: Settings = {"verifier": verifier}
+    result: Settings = {"verifier": verifier}
     if verifier in VERIFIER_VERSIONS:
-        found["rules"] = VERIFIER_VERSIONS[verifier]
+        result["rules"] = VERIFIER_VERSIONS[verifier]
     xverify = experiment.config.xverify if experiment else None
     if verifier in NEED_JUDGE and xverify is not None:
         judge = {"prompt", "model", "revision"}
-        found["xverify"] = xverify.model_dump(mode="json", include=judge)
-    return found
+        result["xverify"] = xverify.model_dump(mode="json", include=judge)
+    return result
 
 
 def _prepare(experiment: Experiment, name: str) -> Settings:
     data_set = experiment.data_set(name)
-    # What is expected of the rows is a check, which makes no other rows.
+    # Expectations check the rows but do not change them.
     expected = {"rows", "without_answer", "content_sha256"}
-    found = data_set.model_dump(mode="json", exclude={"label": True, "hub": expected})
+    result = data_set.model_dump(mode="json", exclude={"label": True, "hub": expected})
     if data_set.hub is not None and data_set.hub.exclude is not None:
-        found["excluded"] = _prepare(experiment, data_set.hub.exclude)
-    return found
+        result["excluded"] = _prepare(experiment, data_set.hub.exclude)
+    return result
 
 
 def _contamination(experiment: Experiment, _: str) -> Settings:
@@ -68,25 +68,24 @@ def _pretrain(experiment: Experiment, name: str) -> Settings:
 
 def _train(experiment: Experiment, name: str) -> Settings:
     cell, config = experiment.cell(name), experiment.config
-    found = asdict(cell) | verifier_settings(experiment, config.verifier)
-    found.pop("rules", None)  # better rules make better scores; they do not undo weeks of training
-    found["learning_rate"] = config.models[cell.model].learning_rate
-    found |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
-    # Neither decides anything about the policy; a log that lacks a validation is no reason to
-    # train for hours again. The log's provenance says which one it has.
-    del found["training"]["checkpoint_every"], found["training"]["validation"]
+    result = asdict(cell) | verifier_settings(experiment, config.verifier)
+    result.pop("rules", None)  # a new version of the rules must not rerun weeks of training
+    result["learning_rate"] = config.models[cell.model].learning_rate
+    result |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
+    # These do not change the policy, so changing them must not rerun the training.
+    del result["training"]["checkpoint_every"], result["training"]["validation"]
     if config.engine == "verl" and config.verl is not None:
-        found["verl"] = deciding(config.verl, config.models[cell.model].verl)
+        result["verl"] = deciding(config.verl, config.models[cell.model].verl)
     if cell.reward == "length":
-        found["rewards"] = config.rewards.model_dump(mode="json")
-    return found
+        result["rewards"] = config.rewards.model_dump(mode="json")
+    return result
 
 
 def _sample(experiment: Experiment, _: str) -> Settings:
     config = experiment.config
-    # Of one block: how many blocks there are decides about none of them.
-    found = config.evaluation.model_dump(mode="json", include={"block", "seed"})
-    return found | config.sampling.model_dump(mode="json") | {"sampler": config.sampler}
+    # Settings of one block; the number of blocks does not change a block.
+    result = config.evaluation.model_dump(mode="json", include={"block", "seed"})
+    return result | config.sampling.model_dump(mode="json") | {"sampler": config.sampler}
 
 
 def _fetch_prompt(experiment: Experiment, _: str) -> Settings:
@@ -102,24 +101,24 @@ def _fetch_judge(experiment: Experiment, _: str) -> Settings:
 def _score(experiment: Experiment, _: str) -> Settings:
     config = experiment.config
     limit = {"max_response_tokens": config.sampling.max_response_tokens}
-    found = verifier_settings(experiment, config.verifier) | limit
-    return found | config.rewards.model_dump(mode="json")
+    result = verifier_settings(experiment, config.verifier) | limit
+    return result | config.rewards.model_dump(mode="json")
 
 
 def _agreement(experiment: Experiment, _: str) -> Settings:
     config = experiment.config
     against = verifier_settings(experiment, config.agreement.against)
-    found = verifier_settings(experiment, config.verifier)
-    return found | {"against": against, "samples": config.agreement.samples}
+    result = verifier_settings(experiment, config.verifier)
+    return result | {"against": against, "samples": config.agreement.samples}
 
 
 def _gradients(experiment: Experiment, _: str) -> Settings:
     config = experiment.config
-    found = verifier_settings(experiment, config.verifier)
-    found |= config.sampling.model_dump(mode="json")
+    result = verifier_settings(experiment, config.verifier)
+    result |= config.sampling.model_dump(mode="json")
     if config.gradients is not None:
-        found["gradients"] = config.gradients.model_dump(mode="json", exclude={"policies"})
-    return found
+        result["gradients"] = config.gradients.model_dump(mode="json", exclude={"policies"})
+    return result
 
 
 def _curves(experiment: Experiment, _: str) -> Settings:
@@ -127,11 +126,11 @@ def _curves(experiment: Experiment, _: str) -> Settings:
 
 
 def _claims(experiment: Experiment, _: str) -> Settings:
-    """The grid with its seeds says which cells are compared, and `k` at which k."""
+    """The grid and its seeds determine the compared cells; `k` the values of k."""
     config = experiment.config
-    found = config.model_dump(mode="json", include={"grid", "seeds"})
-    found["suites"] = {suite: list(names) for suite, names in config.data.suites.items()}
-    return found | config.evaluation.model_dump(mode="json", include={"k", "equivalence_margin"})
+    result = config.model_dump(mode="json", include={"grid", "seeds"})
+    result["suites"] = {suite: list(names) for suite, names in config.data.suites.items()}
+    return result | config.evaluation.model_dump(mode="json", include={"k", "equivalence_margin"})
 
 
 def _report(experiment: Experiment, _: str) -> Settings:

@@ -1,7 +1,7 @@
-"""The answer of a source's row, in the forms that a verifier may accept.
+"""The reference answer of a row, in all forms that a verifier may accept.
 
-Nothing is interpreted: leading zeros (`025`), e-notation (`4.5e33`), degrees, dollar signs and
-lists in one text (`$69$,$84$`) stay as published. What they mean is for a verifier to say.
+Answers stay as published: leading zeros (`025`), e-notation (`4.5e33`), degrees, dollar signs and
+lists in one text (`$69$,$84$`). Verifiers interpret them.
 """
 
 import math
@@ -12,24 +12,24 @@ from rspo.core.errors import InputError
 from rspo.datasets.hub import SourceRow
 from rspo.rewards.extraction import final_answers
 
-# Up to here a float stands for one whole number only; beyond it, its digits would be made up.
+# The largest range in which every integer is a float.
 _LARGEST_EXACT = 2**53
 
 
 def accepted_forms(hub: Hub, row: SourceRow) -> list[str]:
-    r"""Accepted forms of a row's answer; none if it has no answer.
+    r"""Accepted forms of a row's answer; empty if it has no answer.
 
-    A list gives one form each. A solution gives its last box, which is MATH's own rule, and where
-    boxes are joined to a list, all of them too: of `$x = \boxed{1}$ and $\boxed{9}$` the last one
-    is half of the answer. A unit adds each form with its unit.
+    Each item of a list is a form. A solution's last box is a form (MATH's own rule); if boxes form
+    a list, such as `$x = \boxed{1}$ and $\boxed{9}$`, all of them together are another. With a
+    unit, each form is accepted with and without it.
 
-    Raises: InputError for a value that is neither text, a number, nor a list of them.
+    Raises: InputError for a value that is not text, a number, or a list of them.
     """
     forms = published(hub, row)
     if hub.answer_in == "box":
         if not isinstance(row.column(hub.answer), str):
-            found = row.column(hub.answer)
-            raise InputError(f"{row.place}: column {hub.answer!r} is {found!r}; expected text")
+            value = row.column(hub.answer)
+            raise InputError(f"{row.location}: column {hub.answer!r} is {value!r}; expected text")
         forms = [box for solution in forms for box in reversed(final_answers(solution))]
     unit = _written(row.column(hub.unit), hub.unit, row) if hub.unit else None
     return forms + [f"{form} {unit}" for form in forms if unit]
@@ -38,7 +38,7 @@ def accepted_forms(hub: Hub, row: SourceRow) -> list[str]:
 def published(hub: Hub, row: SourceRow) -> list[str]:
     """The texts in a row's answer column.
 
-    Raises: InputError for a value that is neither text, a number, nor a list of them.
+    Raises: InputError for a value that is not text, a number, or a list of them.
     """
     value = row.column(hub.answer)
     values = value if isinstance(value, list) else [value]
@@ -46,9 +46,9 @@ def published(hub: Hub, row: SourceRow) -> list[str]:
 
 
 def _written(value: Any, column: str, row: SourceRow) -> str | None:
-    """One value as text: the float 142.0 as `142`, everything else as it stands.
+    """One value as text; the float 142.0 becomes `142`.
 
-    Returns: None for nothing: null, NaN, or only spaces.
+    Returns: None for null, NaN and blank text.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -59,5 +59,5 @@ def _written(value: Any, column: str, row: SourceRow) -> str | None:
     if isinstance(value, str):
         return value.strip() or None
     raise InputError(
-        f"{row.place}: column {column!r} has {value!r}; allowed: text, numbers, or a list of them"
+        f"{row.location}: column {column!r} is {value!r}; expected text, numbers, or a list of them"
     )

@@ -1,4 +1,4 @@
-"""What came from a source against what the config expects of it."""
+"""Compare the rows of a source with what the config expects."""
 
 import logging
 from collections.abc import Sequence
@@ -12,52 +12,51 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Arrival:
-    """A set's rows as they came, those that the config leaves out aside."""
+    """Summary of the rows of a source, after filter and exclude."""
 
     rows: int
-    unanswered: Sequence[str]  # of those, where the ones without an answer stand
-    content_sha256: str  # of what was published
+    unanswered: Sequence[str]  # locations of the rows without an answer
+    content_sha256: str  # hash of the published problems and answers
     origin: str  # the mirror's file or the hub's page
 
 
 def check(arrival: Arrival, hub: Hub, name: str, key: str) -> None:
-    """Stop where something else came, and say what is new.
+    """Check the number of rows, of rows without an answer, and the content.
 
     Args:
-        name: of the data set.
-        key: place of its `hub` section, such as "config/paper.yaml: data.train.hub".
+        name: the data set.
+        key: location of its `hub` section, such as "config/paper.yaml: data.train.hub".
 
-    Raises: InputError that says what was expected, what came, and which key accepts it.
+    Raises: InputError with the expected and the actual value, and the key that accepts it.
     """
     rows, unanswered = arrival.rows, arrival.unanswered
     if rows not in hub.accepted_rows:
         expected = " or ".join(str(count) for count in hub.accepted_rows)
         raise InputError(
-            f"{name}: expected {expected} rows, {rows} came from {arrival.origin}; "
-            f"if they are right, change {key}.rows"
+            f"{name}: expected {expected} rows, got {rows} from {arrival.origin}; "
+            f"if they are correct, change {key}.rows"
         )
     if len(unanswered) != hub.without_answer:
         raise InputError(
-            f"{name}: expected {hub.without_answer} rows without an answer, {len(unanswered)} came"
-            + "".join(f"; {place}" for place in unanswered[:5])
-            + f"; if they have none, set {key}.without_answer = {len(unanswered)}"
+            f"{name}: expected {hub.without_answer} rows without an answer, got {len(unanswered)}"
+            + "".join(f"; {location}" for location in unanswered[:5])
+            + f"; if they really have none, set {key}.without_answer = {len(unanswered)}"
         )
     if unanswered:
-        _log.warning("%s: left out, having no answer: %s", name, "; ".join(unanswered))
+        _log.warning("%s: dropped rows without an answer: %s", name, "; ".join(unanswered))
     _check_content(arrival, hub, name, key)
 
 
 def _check_content(arrival: Arrival, hub: Hub, name: str, key: str) -> None:
-    came, expected = arrival.content_sha256, hub.content_sha256.get(arrival.rows)
+    actual, expected = arrival.content_sha256, hub.content_sha256.get(arrival.rows)
     if expected is None:
         _log.warning(
-            "%s: taken as it came, content_sha256 %s; %s.content_sha256 has none for %d rows",
-            *(name, came, key, arrival.rows),
+            "%s: content not checked: it has content_sha256 %s; %s.content_sha256 has none for %d rows",
+            *(name, actual, key, arrival.rows),
         )
-    elif came != expected:
-        value = came if isinstance(hub.rows, int) else f"{{{arrival.rows}: {came}}}"
+    elif actual != expected:
+        value = actual if isinstance(hub.rows, int) else f"{{{arrival.rows}: {actual}}}"
         raise InputError(
-            f"{name}: problems or answers changed: expected content_sha256 {expected}, {came} "
-            f"came from {arrival.origin}; once you have checked that they are right, accept them "
-            f"by {key}.content_sha256 = {value}"
+            f"{name}: problems or answers changed: expected content_sha256 {expected}, got "
+            f"{actual} from {arrival.origin}; check them, then set {key}.content_sha256 = {value}"
         )

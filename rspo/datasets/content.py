@@ -1,11 +1,10 @@
-"""What a set of problems says, as one SHA-256: the same from the hub and from a copy of it.
+"""SHA-256 of the content of a data set; the same for the hub and for a copy of it.
 
-Hashed are the problems in order, each with what its answer column holds: what was published, not
-what we read out of it, and no ids, sources or revisions.
-Differences that no reader would see are evened out first: the form of Unicode (NFC), runs of
-whitespace, whitespace at the ends, and a number column's `.0` (142.0 for 142).
+The hash covers the problems in order, each with its published answers, without IDs, sources and
+revisions. These differences are normalized first: the form of Unicode (NFC), runs of whitespace,
+whitespace at the ends, and a number column's `.0` (142.0 for 142).
 
-The hash is that of one line for each problem, a JSON list of the text and its answers in ASCII:
+The hash is that of one line per problem, a JSON list of the text and its answers in ASCII:
 
     ["What is $1+1$?", "2"]
 """
@@ -23,12 +22,12 @@ def content_sha256(problems: Iterable[tuple[str, Sequence[str]]]) -> str:
     """SHA-256, in hex, of (text, answers) pairs in order."""
     digest = hashlib.sha256()
     for text, answers in problems:
-        line = [_evened(text), *(_without_point(_evened(answer)) for answer in answers)]
+        line = [_normalized(text), *(_without_point(_normalized(answer)) for answer in answers)]
         digest.update(json.dumps(line).encode() + b"\n")
     return digest.hexdigest()
 
 
-def _evened(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 

@@ -8,14 +8,13 @@
 | divide    | `C53/3=?`  | one of six functions of 53 and 3: a hidden rule             |
 | sequence  | `G19,22,?` | one of six continuations: a hidden rule                     |
 
-The rule of a divide or sequence problem is drawn from a hash of its prompt, so nothing in a
-held-out prompt tells which one holds: the best policy for Pass@1 always bets on the commonest
-rule, the best one for Pass@k spreads its bets. These two families are built to separate the two
-aims; the other three are ordinary.
+The rule of a divide or sequence problem is drawn from a hash of its prompt, so it cannot be
+inferred from a held-out prompt: the best policy for Pass@1 always uses the most common rule, the
+best policy for Pass@k uses several. These two families are built to separate the two objectives;
+the other three are ordinary.
 
-A prompt belongs to the split that its hash says, so the splits are disjoint by construction. Two
-families have one more split, `larger`, whose prompts hold a number that is larger than in any
-prompt of the other splits: no policy has met one like it, in whatever split.
+A hash of the prompt determines its split, so the splits are disjoint. Two families have another
+split, `larger`, whose prompts contain a number larger than in any prompt of the other splits.
 """
 
 import hashlib
@@ -27,40 +26,40 @@ from typing import Any
 from rspo.config.names import LARGER
 from rspo.core.errors import InputError
 
-RULE_SHARES = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
-SPLIT_SHARES = {"train": 0.72, "validation": 0.10, "test": 0.18}
+RULE_FRACTIONS = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
+SPLIT_FRACTIONS = {"train": 0.72, "validation": 0.10, "test": 0.18}
 LETTERS = "ABCDEFGH"
 
 
 def _uniform(text: str) -> float:
-    """A number in [0, 1) that depends on nothing but the text."""
+    """A number in [0, 1), a hash of the text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
 
 
 def split_of(prompt: str) -> str:
-    """The split that a prompt belongs to."""
+    """The split of a prompt."""
     position = _uniform("split " + prompt)
-    for split, share in SPLIT_SHARES.items():
-        if position < share:
+    for split, fraction in SPLIT_FRACTIONS.items():
+        if position < fraction:
             return split
-        position -= share
+        position -= fraction
     return "test"
 
 
 def _rule_of(prompt: str) -> int:
     """The hidden rule of a divide or sequence prompt."""
     position = _uniform("rule " + prompt)
-    for rule, share in enumerate(RULE_SHARES):
-        if position < share:
+    for rule, fraction in enumerate(RULE_FRACTIONS):
+        if position < fraction:
             return rule
-        position -= share
-    return len(RULE_SHARES) - 1
+        position -= fraction
+    return len(RULE_FRACTIONS) - 1
 
 
 # --- families: every prompt, its answer, and a worked example of it ------------------------------
 #
-# A family is three functions: all its numbers; numbers -> (prompt, answer); numbers and a random
-# generator -> a response as the base model is taught it, right or wrong.
+# A family has three functions: all tuples of numbers; numbers -> (prompt, answer); random generator
+# and numbers -> a worked example, correct or not, for the base model.
 
 Numbers = tuple[Any, ...]
 
@@ -129,7 +128,7 @@ def _countdown_all() -> Iterator[Numbers]:
 
 def _countdown(a: int, b: int, c: int, target: int) -> tuple[str, str]:
     prompt = f"{a},{b},{c}={target}"
-    return prompt, prompt  # the verifier checks a response against the task itself
+    return prompt, prompt  # the verifier checks the expression itself
 
 
 def _countdown_example(draw: random.Random, a: int, b: int, c: int, target: int) -> str:
@@ -152,7 +151,7 @@ def _divide_larger() -> Iterator[Numbers]:
 
 
 def _divide_rules(a: int, b: int) -> list[tuple[str, int]]:
-    """The six rules, commonest first, then the base model's habit of answering b."""
+    """The six rules, most common first, then the base model's habit of answering b."""
     rest = a % b
     return [
         (f"{a}/{b}", a // b),
@@ -183,7 +182,7 @@ def _sequence_all() -> Iterator[Numbers]:
 
 
 def _sequence_rules(a: int, b: int) -> list[tuple[str, int]]:
-    """The six rules, commonest first, then the base model's habit of answering b - a."""
+    """The six rules, most common first, then the base model's habit of answering b - a."""
     return [
         (f"2*{b}-{a}", 2 * b - a),
         (f"{a}+{b}", a + b),
@@ -210,7 +209,7 @@ def _rule_example(draw: random.Random, rules: list[tuple[str, int]]) -> str:
 
 
 def boxed(answer: object) -> str:
-    """The form in which every response ends."""
+    """The final answer of a response."""
     return f"\\boxed{{{answer}}}"
 
 
@@ -221,18 +220,18 @@ FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., 
     "divide": (_divide_all, _divide, _divide_example),
     "sequence": (_sequence_all, _sequence, _sequence_example),
 }
-# All numbers of the families that have the split `larger`.
+# The tuples of numbers of the split `larger`.
 LARGER_FAMILIES: dict[str, Callable[[], Iterator[Numbers]]] = {
     "linear": _linear_larger,  # b is 21-29 instead of 1-20
     "divide": _divide_larger,  # the divisor is 10-15 instead of 3-9
 }
 
 
-# --- what the rest of the project calls ----------------------------------------------------------
+# --- public functions ----------------------------------------------------------
 
 
 def numbers_of(family: str, split: str) -> list[Numbers]:
-    """The numbers of every prompt of a family in one split, in a fixed random order."""
+    """The tuples of numbers of a family in one split, in a fixed random order."""
     enumerate_all, describe, _ = FAMILIES[family]
     if split == LARGER:
         chosen = list(LARGER_FAMILIES[family]())
@@ -270,7 +269,7 @@ def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
 
 
 def worked_examples(count: int, seed: int) -> list[tuple[str, str]]:
-    """(prompt, response) pairs of the training split, families in turn, for a base model."""
+    """(prompt, response) pairs of the training split, families interleaved, for a base model."""
     draw = random.Random(seed)
     pools = {family: numbers_of(family, "train") for family in FAMILIES}
     examples = []

@@ -19,52 +19,52 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 @dataclass(frozen=True)
 class SourceRow:
-    """One row as its publisher wrote it, and where it stands."""
+    """One row as published, with its location."""
 
     columns: dict[str, Any]
     source: str  # id[/config]/split
     revision: str  # commit of the hub's repository, or sha256:... of the mirror's file
-    row: int  # in the source, from 0
+    row: int  # index in the source
     origin: str  # for messages: the mirror's file or the hub's page
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return f"{self.origin}, line {self.row + 1}"
 
     def column(self, name: str) -> Any:
-        """Raises: InputError that names file, column and the columns there are."""
+        """Raises: InputError that names the file, the column and the existing columns."""
         if name not in self.columns:
             raise InputError(
-                f"{self.place}: the column {name!r} is missing; has {', '.join(self.columns)}"
+                f"{self.location}: the column {name!r} is missing; has {', '.join(self.columns)}"
             )
         return self.columns[name]
 
 
 def read_rows(hub: Hub, mirror: Path | None) -> list[SourceRow]:
-    """Every row of a data set's split, config after config, unfiltered.
+    """All rows of a data set's split, in the order of its configs, unfiltered.
 
     Args:
         mirror: the folder to read instead of the hub.
 
-    Raises: InputError if something cannot be had, or has no rows.
+    Raises: InputError if a file could not be read or downloaded, or has no rows.
     """
     rows = []
     for config in hub.configs or (None,):
         name = "/".join(filter(None, (hub.id, config, hub.split)))
-        found = list(
+        of_config = list(
             _mirrored(mirror / f"{name}.jsonl", name)
             if mirror is not None
             else _downloaded(hub, config, name)
         )
-        if not found:
-            place = mirror / f"{name}.jsonl" if mirror is not None else _page(hub)
-            raise InputError(f"{place}: has no rows; expected {_expected(hub)}")
-        rows += found
+        if not of_config:
+            source = mirror / f"{name}.jsonl" if mirror is not None else _page(hub)
+            raise InputError(f"{source}: has no rows; expected {_expected(hub)}")
+        rows += of_config
     return rows
 
 
 def require_mirror(mirror: Path | None, data_sets: Iterable[DataSet]) -> None:
-    """Raises: InputError if a mirror is no folder, or has none of the sets that the hub has."""
+    """Raises: InputError if the mirror is not a folder, or contains none of the data sets."""
     if mirror is None:
         return
     if not mirror.is_dir():
@@ -90,7 +90,7 @@ def _page(hub: Hub) -> str:
 def _mirrored(path: Path, name: str) -> Iterator[SourceRow]:
     if not path.is_file():
         beside = sorted(item.name for item in path.parent.glob("*")) if path.parent.is_dir() else []
-        found = f"its folder has {', '.join(beside)}" if beside else "nor is its folder there"
+        found = f"its folder has {', '.join(beside)}" if beside else "its folder does not exist"
         raise InputError(
             f"{path}: no such file in the mirror ({found}); expected MIRROR/ID/[CONFIG/]SPLIT.jsonl"
         )
@@ -111,19 +111,19 @@ def _downloaded(hub: Hub, config: str | None, name: str) -> Iterator[SourceRow]:
         import datasets
     except ImportError:
         raise InputError(
-            f"{name}: reading the hub needs the package datasets; pip install it, or give a mirror"
+            f"{name}: reading the hub needs the package datasets; pip install it, or use a mirror"
         ) from None
     try:
         revision = _commit(hub)
         rows = datasets.load_dataset(hub.id, name=config, split=hub.split, revision=revision)
-    except Exception as error:  # the library lets errors of a dozen packages through
+    except Exception as error:  # the library raises errors of many packages
         raise InputError(_explain(hub, name, error)) from error
     for row, columns in enumerate(rows):
         yield SourceRow(dict(columns), name, revision, row, f"{_page(hub)} ({name})")
 
 
 def _commit(hub: Hub) -> str:
-    """The commit that a revision stands for, so that a table never says just `main`."""
+    """The commit of a revision, so that tables record more than `main`."""
     if _COMMIT.fullmatch(hub.revision):
         return hub.revision
     from huggingface_hub import HfApi
@@ -132,32 +132,29 @@ def _commit(hub: Hub) -> str:
 
 
 def _explain(hub: Hub, name: str, error: Exception) -> str:
-    """One line on why the hub did not give a split, and what to do about it."""
+    """One line: why the download failed, and what to do."""
     from huggingface_hub import get_token
     from huggingface_hub.errors import GatedRepoError
 
     reason = " ".join(str(error).split()) or type(error).__name__
-    token = "HF_TOKEN is missing" if get_token() is None else "your token's account is not let in"
+    token = "HF_TOKEN is missing" if get_token() is None else "your token's account has no access"
     terms = f"accept its terms at {_page(hub)} and set HF_TOKEN to a token of that account"
-    # The data sets library keeps of the hub's error no more than these two sentences.
+    # The data sets library reduces the hub's errors to these two sentences.
     if isinstance(error, GatedRepoError) or "is a gated dataset" in reason:
-        return f"{name}: the data set is gated; {terms} ({token}), or give a mirror"
+        return f"{name}: the data set is gated; {terms} ({token}), or use a mirror"
     if _is_denied(error) or "doesn't exist on the Hub or cannot be accessed" in reason:
         return (
-            f"{name}: the hub shows no such data set to you; see whether {_page(hub)} exists; if "
-            f"it is gated, {terms} ({token}); or give a mirror"
+            f"{name}: the hub denies that the data set exists; check {_page(hub)}; if it is gated, "
+            f"{terms} ({token}); or use a mirror"
         )
     return (
-        f"{name} at revision {hub.revision}: the hub did not give it ({reason}); "
-        f"see {_page(hub)}, or give a mirror"
+        f"{name} at revision {hub.revision} could not be downloaded ({reason}); "
+        f"see {_page(hub)}, or use a mirror"
     )
 
 
 def _is_denied(error: Exception) -> bool:
-    """Whether the hub answered that it does not know who asks, or does not let them in.
-
-    It also says so of data sets that do not exist.
-    """
+    """Whether the hub denied access, which it also does for data sets that do not exist."""
     from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
 
     if isinstance(error, RepositoryNotFoundError):

@@ -1,13 +1,13 @@
-r"""When two texts are copies of one problem: equal but for how they are typed.
+r"""Normal form of a problem's text: equal for copies that differ only in how they are typed.
 
-A text's normal form leaves out what copying changes and mathematics does not read:
+The normal form ignores:
 
 - the form of Unicode (NFKC), upper and lower case, curly quotes and long dashes for plain ones;
 - whitespace, LaTeX's own spacing (`\,`, `\quad`, `~`, `\\`) and sizes (`\left`, `\dfrac`);
 - math delimiters (`$`, `\(`, `\[`) and braces around one raised or lowered sign (`x^{2}`);
 - the marks of sentences (`. , ; : ?` and double quotes), unless they stand between two digits.
 
-Every other sign stays: x+1 is not x-1, and f'(1) is not f(1).
+All other characters count: x+1 is not x-1, and f'(1) is not f(1).
 """
 
 import re
@@ -22,7 +22,7 @@ _MARK = re.compile(r"(?<![0-9])[.,;:?]|[.,;:?](?![0-9])|[\"“”`]")
 
 
 def normal_form(text: str) -> str:
-    """What copies of a problem have in common; time is linear in the length of the text."""
+    """The normal form of a text, in time linear in its length."""
     text = unicodedata.normalize("NFKC", text).casefold().translate(_PLAIN)
     text = _FRACTION.sub(r"\\frac", text)
     for unread in (_SPACING, _DELIMITER):

@@ -1,4 +1,4 @@
-"""`rspo prepare`: one set of problems, wherever it comes from, as a problems table."""
+"""`rspo prepare`: write a data set as a problems table."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,14 +20,13 @@ from rspo.datasets.normal_form import normal_form
 
 
 def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> None:
-    """Write the problems of a data set, and beside them what came and which rows were left out.
+    """Write the problems table of a data set; its provenance lists the rows that were left out.
 
     Args:
         name: "train", "validation" or a benchmark.
         mirror: a folder to read instead of the hub (see `rspo.datasets.hub`).
 
-    Raises: InputError for a source that cannot be read or has not the rows that the config
-        expects.
+    Raises: InputError for a source that cannot be read, or differs from what the config expects.
     """
     data_set = experiment.data_set(name)
     require_mirror(mirror, experiment.data_sets.values())
@@ -35,7 +34,7 @@ def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> No
     if data_set.generated is not None:
         problems = _generated(data_set.generated)
     else:
-        assert data_set.hub is not None  # one of the two, by the config's check
+        assert data_set.hub is not None  # exactly one is set (schema)
         problems, notes = _from_hub(experiment, name, data_set.hub, mirror)
     path = experiment.problems(name)
     write_table(path, PROBLEMS, problems)
@@ -45,7 +44,7 @@ def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> No
 
 
 def _generated(generated: Generated) -> list[dict[str, Any]]:
-    """Families in turn: the first of each, then the second of each."""
+    """Interleaved families: the first problem of each, then the second of each."""
     families = [
         generate(family, generated.split, generated.problems) for family in generated.families
     ]
@@ -57,9 +56,9 @@ def _generated(generated: Generated) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A row that filter and exclude leave, read."""
+    """A row that passed filter and exclude."""
 
-    position: int  # among all rows of the set, so that another filter renumbers nothing
+    position: int  # among all rows of the set, so that IDs do not depend on the filter
     row: SourceRow
     text: str
     answers: list[str]
@@ -68,9 +67,9 @@ class _Kept:
 def _from_hub(
     experiment: Experiment, name: str, hub: Hub, mirror: Path | None
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Rows of the problems table, and what is to be known about them.
+    """Rows of the problems table, and notes for the provenance.
 
-    Raises: InputError for rows that cannot be read, or are not what the config expects.
+    Raises: InputError for rows that cannot be read, or differ from what the config expects.
     """
     source = read_rows(hub, mirror)
     kept = list(_kept(hub, source, _excluded(experiment, hub.exclude, mirror)))
@@ -113,14 +112,14 @@ def _problem(name: str, hub: Hub, kept: _Kept) -> dict[str, Any]:
 
 
 def problem_text(hub: Hub, row: SourceRow) -> str:
-    """The problem as its publisher wrote it, its context in front.
+    """The problem as published, after its context.
 
-    Raises: InputError if there is none.
+    Raises: InputError if it is missing.
     """
     text = row.column(hub.problem)
     if not isinstance(text, str) or not text.strip():
         raise InputError(
-            f"{row.place}: column {hub.problem!r} is {text!r}; a problem's text is needed"
+            f"{row.location}: column {hub.problem!r} is {text!r}; expected the problem's text"
         )
     context = row.column(hub.context) if hub.context else None
     return f"{context}\n\n{text}" if isinstance(context, str) and context.strip() else text
@@ -131,7 +130,7 @@ def _passes(hub: Hub, row: SourceRow) -> bool:
 
 
 def _excluded(experiment: Experiment, name: str | None, mirror: Path | None) -> set[str]:
-    """Normal forms of the problems of the set that another one excludes."""
+    """Normal forms of the problems of the data set to exclude."""
     if name is None:
         return set()
     data_set = experiment.data_set(name)

@@ -22,7 +22,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
 
 from rspo.config.experiment import BASE
-from rspo.datasets.generated import RULE_SHARES
+from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.figures import style
 from rspo.figures.binary_groups import Floats, binomial, blocks_of
 from rspo.figures.drawing import Row
@@ -36,7 +36,7 @@ COLUMNS = {
     "y": "probability; Pass@k in %; |E[g]|^2 / tr Cov[g] of a prompt, or that by response",
 }
 
-SHARES = np.array([*RULE_SHARES, 0.0, 0.0])
+SHARES = np.array([*RULE_FRACTIONS, 0.0, 0.0])
 KS = (1, 2, 4, 8)
 EVALUATED = (1, 2, 4, 8, 16)
 NS = (4, 8, 16, 32, 64)
@@ -157,7 +157,7 @@ def picture(rows: Sequence[Row]) -> Picture:
     style.note(
         result,
         "exact; strategies 1 to 6 are right for these shares of prompts: "
-        + " ".join(f"{share:g}" for share in RULE_SHARES),
+        + " ".join(f"{share:g}" for share in RULE_FRACTIONS),
         "RSPO and the baseline have the same optima",
     )
     return result

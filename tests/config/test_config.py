@@ -83,7 +83,10 @@ def cell(**changes: Any) -> dict[str, Any]:
         ({"data": {"train": {"hub": {"id": "a/b"}}}}, ["data.train"]),
         (
             {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
-            ["standard.multiply.generated", "multiply does not have it; allowed families: linear, divide"],
+            [
+                "standard.multiply.generated",
+                "multiply does not have it; allowed families: linear",
+            ],
         ),
     ],
 )
@@ -101,7 +104,11 @@ def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
 @pytest.mark.parametrize(
     ("name", "keys", "parts"),
     [
-        ("amc", {"prompt": "What?"}, ["amc.hub.prompt = 'What?'", "must contain {problem} exactly once"]),
+        (
+            "amc",
+            {"prompt": "What?"},
+            ["amc.hub.prompt = 'What?'", "must contain {problem}"],
+        ),
         ("amc", {"content_sha256": "abc"}, ["amc.hub.content_sha256.83 = 'abc'", "pattern"]),
         (
             "olympiadbench",

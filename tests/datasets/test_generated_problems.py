@@ -14,8 +14,8 @@ from rspo.datasets.generated import (
     FAMILIES,
     LARGER,
     LARGER_FAMILIES,
-    RULE_SHARES,
-    SPLIT_SHARES,
+    RULE_FRACTIONS,
+    SPLIT_FRACTIONS,
     generate,
     numbers_of,
     split_of,
@@ -31,7 +31,7 @@ def prompts(family: str, split: str) -> set[str]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_splits_are_disjoint_and_large_enough(family: str) -> None:
-    splits = {split: prompts(family, split) for split in SPLIT_SHARES}
+    splits = {split: prompts(family, split) for split in SPLIT_FRACTIONS}
     for one, other in itertools.combinations(splits.values(), 2):
         assert not one & other
     assert len(splits["train"]) >= 800
@@ -44,7 +44,7 @@ def test_a_larger_prompt_is_in_no_other_split_and_holds_a_number_that_none_of_th
     family: str,
 ) -> None:
     larger = prompts(family, LARGER)
-    others = {prompt for split in SPLIT_SHARES for prompt in prompts(family, split)}
+    others = {prompt for split in SPLIT_FRACTIONS for prompt in prompts(family, split)}
     assert len(larger) == len(numbers_of(family, LARGER)) >= 100
     assert not larger & others
     known = {number for prompt in others for number in numbers_in(family, prompt)}
@@ -146,7 +146,7 @@ def test_hidden_rules_come_in_their_shares_and_do_not_follow_from_the_letter(fam
     """The commonest rule holds about 36 % of the time whatever the prompt's letter."""
     hits: Counter[str] = Counter()
     totals: Counter[str] = Counter()
-    for split in SPLIT_SHARES:
+    for split in SPLIT_FRACTIONS:
         for letter, a, b in numbers_of(family, split):
             _, answer = FAMILIES[family][1](letter, a, b)
             commonest = a // b if family == "divide" else 2 * b - a
@@ -157,9 +157,9 @@ def test_hidden_rules_come_in_their_shares_and_do_not_follow_from_the_letter(fam
                 continue
             totals[letter] += 1
             hits[letter] += int(answer) == commonest
-    assert sum(hits.values()) / sum(totals.values()) == pytest.approx(RULE_SHARES[0], abs=0.03)
+    assert sum(hits.values()) / sum(totals.values()) == pytest.approx(RULE_FRACTIONS[0], abs=0.03)
     for letter in totals:
-        assert hits[letter] / totals[letter] == pytest.approx(RULE_SHARES[0], abs=0.12)
+        assert hits[letter] / totals[letter] == pytest.approx(RULE_FRACTIONS[0], abs=0.12)
 
 
 def test_a_divide_answer_is_one_of_the_six_rules() -> None:

@@ -119,7 +119,7 @@ def test_rows_without_an_answer_go_and_are_named(
     (kept,) = prepared(with_hub(tmp_path, without_answer=1), mirror)
     assert (kept["id"], kept["row"]) == ("minerva/1", 1)
     assert "math-ai/minervamath/test, row 0" in caplog.text
-    with pytest.raises(InputError, match=r"expected 0 rows without an answer, 1 came; .*row 0"):
+    with pytest.raises(InputError, match=r"expected 0 rows without an answer, got 1; .*row 0"):
         prepare(with_hub(tmp_path), "minerva", mirror)
 
 
@@ -196,16 +196,16 @@ def test_content_that_nobody_knew_is_taken_and_written_down(
     experiment = with_hub(tmp_path)
     mirror = write([row("one"), row("two")])
     prepare(experiment, "minerva", mirror)
-    came = content_sha256([("one", ["2"]), ("two", ["2"])])
+    actual = content_sha256([("one", ["2"]), ("two", ["2"])])
     (file,) = mirror.rglob("*.jsonl")
     source = f"{file.relative_to(mirror).with_suffix('')} @ sha256:{sha256(file)}"
     assert notes(experiment) == {
         "rows": 2,
         "rows_without_answer": [],
-        "content_sha256": came,
+        "content_sha256": actual,
         "sources": [source],
     }
-    assert f"minerva: taken as it came, content_sha256 {came}" in caplog.text
+    assert f"minerva: content not checked: it has content_sha256 {actual}" in caplog.text
 
 
 @pytest.mark.parametrize("rows", [[row("one"), row("too")], [row("one"), row("two", "3")]])
@@ -220,12 +220,12 @@ def test_changed_content_is_refused_and_says_how_to_accept_it(
     with pytest.raises(InputError) as caught:
         prepare(experiment, "minerva", mirror)
     assert not experiment.problems("minerva").exists()
-    came = content_sha256([(r["question"], [r["answer"]]) for r in rows])
+    actual = content_sha256([(r["question"], [r["answer"]]) for r in rows])
     message = str(caught.value)
-    assert f"expected content_sha256 {expected}, {came} came from {mirror / MINERVA}" in message
+    assert f"expected content_sha256 {expected}, got {actual} from {mirror / MINERVA}" in message
     key = "data.suites.standard.minerva.hub.content_sha256"
-    assert f"config/paper.yaml: {key} = {came}" in message
-    prepare(with_hub(tmp_path, content_sha256=came), "minerva", mirror)
+    assert f"config/paper.yaml: {key} = {actual}" in message
+    prepare(with_hub(tmp_path, content_sha256=actual), "minerva", mirror)
 
 
 def test_each_number_of_rows_has_its_own_content(
@@ -245,8 +245,8 @@ def test_each_number_of_rows_has_its_own_content(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([row()], r"minerva: expected 2 rows, 1 came from .*test\.jsonl"),
-        ([row()] * 3, r"minerva: expected 2 rows, 3 came from .*test\.jsonl"),
+        ([row()], r"minerva: expected 2 rows, got 1 from .*test\.jsonl"),
+        ([row()] * 3, r"minerva: expected 2 rows, got 3 from .*test\.jsonl"),
         ([], r"test\.jsonl: has no rows; expected 2 in math-ai/minervamath"),
         ("", r"test\.jsonl: has no rows"),
         ('{"question": "1+1?", "answer": "2"}\n{"question": "1+', r"test\.jsonl, line 2: not JSON"),
@@ -256,10 +256,10 @@ def test_each_number_of_rows_has_its_own_content(
             r"test\.jsonl, line 2: the column 'answer' is missing; has question, solution",
         ),
         ([row(), {"q": "x", "answer": "y"}], r"line 2: the column 'question' is missing; has q, a"),
-        ([row(), row("  ")], r"line 2: column 'question' is '  '; a problem's text is needed"),
-        ([row(), row("x", {"a": 1})], r"line 2: column 'answer' has {'a': 1}; allowed: text, num"),
-        ([row(), row("x", True)], r"line 2: column 'answer' has True"),
-        ([row(), row("x", float("inf"))], r"line 2: column 'answer' has inf"),
+        ([row(), row("  ")], r"line 2: column 'question' is '  '; expected the problem's text"),
+        ([row(), row("x", {"a": 1})], r"line 2: column 'answer' is {'a': 1}; expected text, num"),
+        ([row(), row("x", True)], r"line 2: column 'answer' is True"),
+        ([row(), row("x", float("inf"))], r"line 2: column 'answer' is inf"),
     ],
 )
 def test_a_bad_mirror_is_refused(
@@ -282,7 +282,7 @@ def test_a_missing_file_says_what_is_there(tmp_path: Path, write: Callable[..., 
     mirror = write([row()], "math-ai/minervamath/train.jsonl")
     with pytest.raises(InputError, match=r"no such file .*its folder has train\.jsonl"):
         prepare(with_hub(tmp_path), "minerva", mirror)
-    with pytest.raises(InputError, match=r"no such file .*nor is its folder there"):
+    with pytest.raises(InputError, match=r"no such file .*its folder does not exist"):
         prepare(with_hub(tmp_path), "amc", mirror)
 
 
@@ -409,8 +409,8 @@ def test_a_set_that_is_not_given_says_where_to_accept_its_terms(
     message = str(caught.value)
     assert ("the data set is gated" if error in GATED else "if it is gated") in message
     assert f"accept its terms at https://huggingface.co/datasets/{LIVE}" in message
-    assert ("HF_TOKEN is missing" if token is None else "account is not let in") in message
-    assert "or give a mirror" in message
+    assert ("HF_TOKEN is missing" if token is None else "account has no access") in message
+    assert "or use a mirror" in message
     assert "\n" not in message
     assert "hf_secret" not in message
 
@@ -452,7 +452,7 @@ def test_the_real_libraries_and_a_gated_set_end_in_one_line(tmp_path: Path) -> N
 
 def test_another_error_of_the_hub_is_one_line(tmp_path: Path, hub: Callable[..., Hub]) -> None:
     hub(ValueError("Unknown split \"tset\".\nShould be one of ['test']."))
-    with pytest.raises(InputError, match=r"Unknown split .* Should be one of .*give a mirror"):
+    with pytest.raises(InputError, match=r"Unknown split .* Should be one of .*use a mirror"):
         prepare(with_hub(tmp_path), "minerva", None)
 
 
@@ -468,7 +468,7 @@ def test_the_real_library_without_a_network_ends_in_one_line(tmp_path: Path) -> 
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
     assert "math-ai/minervamath/test" in line
-    assert "give a mirror" in line
+    assert "use a mirror" in line
 
 
 def prepare_in_a_process(

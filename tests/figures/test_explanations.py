@@ -16,7 +16,7 @@ from rspo.config.schema import Gradients
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
 from rspo.core.tables import GRADIENTS, read_table
-from rspo.datasets.generated import RULE_SHARES
+from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.evaluation.gradients import measured, moments, write_gradients
 from rspo.figures import bandit, estimator_variance, weight_by_difficulty
 from rspo.figures.binary_groups import SAME, blocks_of
@@ -112,7 +112,7 @@ def test_no_small_change_of_the_bandits_optimum_improves_it(k: int) -> None:
 def test_the_bandits_pass_at_k_by_counting_draws() -> None:
     policy, k = bandit.optimum(4), 3
     value = 0.0
-    for strategy, share in enumerate(RULE_SHARES):
+    for strategy, share in enumerate(RULE_FRACTIONS):
         for draws in itertools.product(range(len(policy)), repeat=k):
             value += share * np.prod(policy[list(draws)]) * (strategy in draws)
     assert bandit.pass_at_k(policy, k) == pytest.approx(value)
@@ -140,7 +140,7 @@ def test_the_bandits_signal_to_noise_by_all_draws(objective: str) -> None:
     chance = np.prod(policy[draws], axis=1)
     scores = np.eye(8)[draws] - policy  # grad log q with respect to the logits
     mean, square = np.zeros(8), 0.0
-    for strategy, share in enumerate(RULE_SHARES):
+    for strategy, share in enumerate(RULE_FRACTIONS):
         weights = response_weights((draws == strategy).astype(float), objective, k)
         gradients = np.einsum("dn,dna->da", weights, scores)
         mean += share * chance @ gradients

@@ -413,7 +413,7 @@ def test_bandit_shows_the_csv(drawn: dict[tuple[str, str], Drawn]) -> None:
         panel = [row for row in rows if row["panel"] == name]
         assert lines_of(picture, axes) == grouped(panel, ("line",), "x", "y")
     assert {row["panel"] for row in rows} == set(panels)
-    for share in bandit.RULE_SHARES:
+    for share in bandit.RULE_FRACTIONS:
         assert f" {share:g}" in picture.get_supxlabel()
 
 
