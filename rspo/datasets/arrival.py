@@ -51,7 +51,8 @@ def _check_content(arrival: Arrival, hub: Hub, name: str, key: str) -> None:
     actual, expected = arrival.content_sha256, hub.content_sha256.get(arrival.rows)
     if expected is None:
         _log.warning(
-            "%s: content not checked: it has content_sha256 %s; %s.content_sha256 has none for %d rows",
+            "%s: content not checked: it has content_sha256 %s; %s.content_sha256 has no value for "
+            "%d rows",
             *(name, actual, key, arrival.rows),
         )
     elif actual != expected:
