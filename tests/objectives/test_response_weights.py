@@ -1,0 +1,365 @@
+"""`response_weights` for large groups, any order, any kind of array, and bad arguments."""
+
+import re
+import tracemalloc
+from collections.abc import Callable
+from fractions import Fraction
+from math import comb
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rspo.objectives import OBJECTIVES, response_weights
+from tests.support import exact
+from tests.support.groups import (
+    FORMULAS,
+    MAX_AT_K,
+    ORDER_MATTERS,
+    PLUG_INS,
+    RSPO_UNBIASED,
+    allowed_ks,
+    as_float,
+    assert_equal_up_to_rounding,
+    groups_for,
+    property_test,
+    rewards_for,
+)
+
+# --- Large groups: no overflow, no lost digits -----------------------------------------------
+
+LARGE_N = 4096
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
+
+
+def column_of_binomials(a: int) -> list[int]:
+    """C(a, b) for b = 0 .. LARGE_N, each from the one before."""
+    column = [1]
+    for b in range(1, LARGE_N + 1):
+        column.append(column[-1] * (a - b + 1) // b if b <= a else 0)
+    return column
+
+
+def assert_accurate(found: float, numerator: int, denominator: int) -> bool:
+    """Relative error <= 1e-9; returns whether there was a relative error to speak of.
+
+    Below the smallest normal float64 (2.2e-308) digits are lost whatever one does, so there the
+    value must only be as small as the truth is, and exactly 0 where the truth is.
+    """
+    truth = numerator / denominator  # of integers: correctly rounded, however long they are
+    if truth >= SMALLEST_NORMAL:
+        assert abs(found - truth) <= 1e-9 * truth, (found, truth)
+        return True
+    assert 0.0 <= found < 1e-300
+    assert numerator > 0 or found == 0.0
+    return False
+
+
+def test_pass_at_k_of_4096_responses_is_accurate_for_every_k() -> None:
+    corrects = [1, 2, 7, 64, 2048, 4000, 4095, 4096]
+    rewards = (np.arange(LARGE_N) < np.array(corrects)[:, None]).astype(np.float64)
+    numerators = [column_of_binomials(LARGE_N - correct) for correct in corrects]
+    denominators = column_of_binomials(LARGE_N - 1)
+    normal = 0
+    for k in range(1, LARGE_N + 1):
+        first = response_weights(rewards, "rspo_pass_at_k", k)[:, 0].tolist()
+        for found, column in zip(first, numerators, strict=True):
+            denominator = LARGE_N * denominators[k - 1]
+            normal += assert_accurate(found, k * column[k - 1], denominator)
+    # Not idle: with 1, 2, 7 right nearly every k counts, with 4000 right hardly any.
+    assert normal > 3 * 4000
+
+
+@pytest.mark.parametrize("objective", MAX_AT_K)
+def test_max_at_k_of_4096_responses_is_accurate_for_every_k(objective: str) -> None:
+    # With rewards 0, 1, .., n-1 the marginal contributions have a closed form: the gaps are all
+    # 1 and sum_{m <= i} C(m, k-1) = C(i+1, k), so the response with reward i has the weight
+    # (k/n) C(i+1, k) / C(n-1, k-1). (Held against enumeration in the test below.)
+    places = [1, 2, 3, 17, 300, 1024, 2047, 2048, 3000, 3500, 3900, 4000, 4090, 4094, 4095]
+    numerators = [column_of_binomials(i + 1) for i in places]
+    denominators = column_of_binomials(LARGE_N - 1)
+    rewards = np.arange(LARGE_N, dtype=np.float64)
+    normal = 0
+    for k in range(2, LARGE_N + 1):
+        weights = response_weights(rewards, objective, k)
+        assert np.isfinite(weights).all()
+        for found, column in zip(weights[places].tolist(), numerators, strict=True):
+            denominator = LARGE_N * denominators[k - 1]
+            normal += assert_accurate(found, k * column[k], denominator)
+    assert normal > 4 * 4000
+
+
+def test_the_closed_form_for_evenly_spaced_rewards_is_the_marginal_contribution() -> None:
+    n = 8
+    for k in range(2, n + 1):
+        closed = [Fraction(k * comb(i + 1, k), n * comb(n - 1, k - 1)) for i in range(n)]
+        assert closed == exact.marginal_contributions([Fraction(i) for i in range(n)], k)
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 8, 16, 64, 256, 1000, 2047, 2048, 3000, 4000, 4095, 4096])
+def test_max_at_k_of_4096_uneven_rewards_is_accurate_for_every_response(k: int) -> None:
+    # Shuffled integers, ties and negative ones among them, against exact integer sums
+    # sum_{j <= c_<} (R_i - R_(j)) C(j-1, k-2).
+    rewards = np.random.default_rng(k).integers(-3000, 3000, LARGE_N)
+    order = np.argsort(rewards, kind="stable")
+    ascending = rewards[order].tolist()
+    denominator = LARGE_N * comb(LARGE_N - 1, k - 1)
+    weights = response_weights(rewards.astype(np.float64), "rspo_max_at_k", k)[order].tolist()
+    term, terms, rewarded_terms, normal = 0, 0, 0, 0
+    for position, reward in enumerate(ascending):
+        if position == 0 or reward > ascending[position - 1]:
+            numerator = k * (reward * terms - rewarded_terms)
+        normal += assert_accurate(weights[position], numerator, denominator)
+        # `term` is C(j-1, k-2) with j = position + 1.
+        term = comb(position, k - 2) if position <= k - 2 else term * position // (position - k + 2)
+        terms += term
+        rewarded_terms += term * reward
+    assert normal > 0
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_memory_grows_no_faster_than_the_group(objective: str) -> None:
+    # A table of all pairs would take 128 GiB here, a table of all subsets has no name.
+    n = 2**17
+    rewards = groups_for(objective, (n,))
+    tracemalloc.start()
+    try:
+        weights = response_weights(rewards, objective, k=4)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert np.isfinite(weights).all()
+    assert peak < 40 * rewards.nbytes
+
+
+# --- Order of the responses, and of the prompts ----------------------------------------------
+
+
+@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o not in ORDER_MATTERS])
+@property_test
+@given(data=st.data())
+def test_weights_follow_their_responses_through_any_permutation(
+    objective: str, data: st.DataObject
+) -> None:
+    rewards = as_float(data.draw(rewards_for(objective, max_n=12)))
+    n = len(rewards)
+    permutation = data.draw(st.permutations(range(n)))
+    k = data.draw(st.sampled_from(allowed_ks(objective, n)))
+    before = response_weights(rewards, objective, k)
+    after = response_weights(rewards[permutation], objective, k)
+    np.testing.assert_allclose(after, before[permutation], rtol=1e-12, atol=1e-15)
+
+
+def test_hitchhiking_depends_on_the_order_of_the_responses() -> None:
+    together = response_weights(np.array([1.0, 1.0, 0.0, 0.0]), "hitchhiking", k=2)
+    apart = response_weights(np.array([1.0, 0.0, 1.0, 0.0]), "hitchhiking", k=2)
+    assert together.sum() < apart.sum()
+
+
+@pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3), (2, 1, 4)])
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_prompt_is_weighed_alone(objective: str, leading: tuple[int, ...]) -> None:
+    n = 6
+    rewards = groups_for(objective, (*leading, n))
+    for k in allowed_ks(objective, n):
+        together = response_weights(rewards, objective, k)
+        assert together.shape == rewards.shape
+        for index in np.ndindex(leading):
+            alone = response_weights(rewards[index], objective, k)
+            assert (together[index] == alone).all()
+
+
+# --- Kinds of array --------------------------------------------------------------------------
+
+NUMPY_DTYPES = [np.float16, np.float32, np.float64]
+TORCH_DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+SHAPES = [(6,), (1, 6), (4, 6), (2, 3, 6), (0, 6), (2, 0, 6)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_numpy_in_numpy_out_computed_in_double_and_rounded_once(
+    objective: str, dtype: type, shape: tuple[int, ...]
+) -> None:
+    rewards = groups_for(objective, shape)
+    weights = response_weights(rewards.astype(dtype), objective, k=2)
+    assert isinstance(weights, np.ndarray)
+    assert weights.dtype == dtype
+    assert weights.shape == shape
+    assert (weights == response_weights(rewards, objective, k=2).astype(dtype)).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", TORCH_DTYPES, ids=str)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_torch_gives_numpy_s_numbers_with_its_own_dtype_and_device(
+    objective: str, dtype: torch.dtype, shape: tuple[int, ...], device: str
+) -> None:
+    rewards = groups_for(objective, shape)
+    given_rewards = torch.from_numpy(rewards).to(device, dtype)
+    weights = response_weights(given_rewards, objective, k=2)
+    assert isinstance(weights, torch.Tensor)
+    assert weights.dtype == dtype
+    assert weights.device == given_rewards.device
+    assert weights.shape == given_rewards.shape
+    expected = torch.from_numpy(response_weights(rewards, objective, k=2)).to(device, dtype)
+    assert torch.equal(weights, expected)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_rewards_are_left_as_they_were_and_share_no_memory_with_the_weights(
+    objective: str,
+) -> None:
+    rewards = groups_for(objective, (3, 4))
+    for k in allowed_ks(objective, 4):
+        array, tensor = rewards.copy(), torch.tensor(rewards)
+        response_weights(array, objective, k)[:] = 99.0
+        response_weights(tensor, objective, k)[:] = 99.0
+        assert (array == rewards).all()
+        assert (tensor.numpy() == rewards).all()
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_read_only_and_strided_arrays_are_welcome(objective: str) -> None:
+    rewards = groups_for(objective, (4, 6))
+    expected = response_weights(rewards, objective, k=2)
+    transposed = np.asfortranarray(rewards)
+    transposed.setflags(write=False)
+    assert (response_weights(transposed, objective, k=2) == expected).all()
+    tensor = torch.tensor(rewards.T.copy()).T
+    assert not tensor.is_contiguous()
+    assert (response_weights(tensor, objective, k=2).numpy() == expected).all()
+
+
+def test_weights_are_constants_to_autograd() -> None:
+    rewards = torch.tensor([0.0, 1.0, 0.0, 1.0], requires_grad=True)
+    for objective in OBJECTIVES:
+        assert not response_weights(rewards, objective, k=2).requires_grad
+
+
+def test_numpy_integers_are_integers() -> None:
+    rewards = np.array([0.0, 1.0, 0.0, 1.0])
+    found = response_weights(rewards, "rspo_pass_at_k", k=np.int32(2))  # type: ignore[arg-type]
+    assert (found == response_weights(rewards, "rspo_pass_at_k", k=2)).all()
+
+
+def test_plug_ins_take_k_above_n() -> None:
+    rewards = [Fraction(r) for r in (0, 1, 0, 1)]
+    for objective in PLUG_INS:
+        found = response_weights(as_float(rewards), objective, k=7)
+        assert_equal_up_to_rounding(found, FORMULAS[objective](rewards, 7))
+
+
+# --- What is refused, and in which words -----------------------------------------------------
+
+
+def refusal(error: type[Exception], rewards: Any, objective: str, k: Any = 2) -> str:
+    """The message; each must name what was found and what is allowed."""
+    with pytest.raises(error) as raised:
+        response_weights(rewards, objective, k)
+    return str(raised.value)
+
+
+KINDS = [np.asarray, torch.tensor]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("objective", ["rspo_pass_at_k", "rspo_pass_at_k_plug_in"])
+@pytest.mark.parametrize("found", [0.5, -1.0, 2.0, 1.0 + 1e-12])
+def test_pass_at_k_refuses_rewards_other_than_0_and_1(
+    kind: Callable[..., Any], objective: str, found: float
+) -> None:
+    rewards = np.array([[0.0, 1.0, 1.0], [1.0, found, 0.0]])
+    message = refusal(ValueError, kind(rewards), objective)
+    assert str(found) in message
+    assert "0 or 1" in message
+    assert objective in message
+    assert "(1, 1)" in message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("found", [np.nan, np.inf, -np.inf])
+def test_rewards_that_are_not_finite_are_refused(
+    kind: Callable[..., Any], objective: str, found: float
+) -> None:
+    rewards = np.array([[0.0, 1.0], [1.0, 1.0], [1.0, found]])
+    message = refusal(ValueError, kind(rewards), objective)
+    assert str(found) in message
+    assert "finite" in message
+    assert "(2, 1)" in message
+
+
+@pytest.mark.parametrize("objective", RSPO_UNBIASED)
+@pytest.mark.parametrize("k", [5, 4096])
+def test_unbiased_estimators_refuse_k_above_n(objective: str, k: int) -> None:
+    message = refusal(ValueError, np.zeros((3, 4)), objective, k)
+    assert re.search(rf"k = {k}\b.*n = 4\b.*1 <= k <= n", message)
+
+
+@pytest.mark.parametrize("k", [3, 5, 8])
+def test_hitchhiking_refuses_k_that_does_not_divide_n(k: int) -> None:
+    message = refusal(ValueError, np.zeros((3, 4)), "hitchhiking", k)
+    assert re.search(rf"k = {k}\b.*n = 4\b.*k divides n", message)
+
+
+@pytest.mark.parametrize("objective", sorted({*OBJECTIVES} - {"grpo", "policy_gradient"}))
+@pytest.mark.parametrize("k", [0, -1])
+def test_k_below_1_is_refused(objective: str, k: int) -> None:
+    message = refusal(ValueError, np.zeros((3, 4)), objective, k)
+    assert f"k = {k}" in message
+    assert OBJECTIVES[objective].k_rule.value in message
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("k", [2.0, 1.5, "2", None, True, np.float64(2.0)])
+def test_k_that_is_no_integer_is_refused(objective: str, k: Any) -> None:
+    message = refusal(ValueError, np.zeros((3, 4)), objective, k)
+    assert repr(k) in message
+    assert "integer" in message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (0, 0)], ids=str)
+def test_empty_groups_are_refused(
+    kind: Callable[..., Any], objective: str, shape: tuple[int, ...]
+) -> None:
+    message = refusal(ValueError, kind(np.zeros(shape)), objective, k=1)
+    assert str(shape) in message
+    assert "n >= 1" in message
+
+
+def test_grpo_refuses_groups_of_one() -> None:
+    message = refusal(ValueError, np.zeros((3, 1)), "grpo")
+    assert "n >= 2" in message
+    assert "n = 1" in message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "bool", "complex64"])
+def test_rewards_of_another_dtype_are_refused(kind: Callable[..., Any], dtype: str) -> None:
+    message = refusal(TypeError, kind(np.zeros((2, 4), dtype)), "rspo_pass_at_k")
+    assert dtype in message
+    assert "floating" in message
+
+
+@pytest.mark.parametrize("found", [[0.0, 1.0], (0.0, 1.0), 1.0, np.float64(1.0), None])
+def test_rewards_that_are_no_array_are_refused(found: Any) -> None:
+    message = refusal(TypeError, found, "rspo_pass_at_k")
+    assert type(found).__name__ in message
+    assert "numpy" in message
+    assert "torch" in message
+
+
+def test_an_unknown_objective_is_refused_with_all_known_ones() -> None:
+    message = refusal(ValueError, np.zeros(4), "rspo_pass@k")
+    assert "'rspo_pass@k'" in message
+    for name in OBJECTIVES:
+        assert name in message
