@@ -12,7 +12,7 @@ from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.evaluation.sample import sample_benchmark
 from rspo.policies.prompt_limit import response_tokens, too_long
-from rspo.training.local import train
+from rspo.training.cell import train
 from rspo.training.pretraining import make_base_policy
 from tests.support import tiny_world
 

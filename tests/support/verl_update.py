@@ -25,15 +25,15 @@ from rspo.config.experiment import Experiment, base_name
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
-from rspo.policies.tokenizer import save_tokenizer
+from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.rewards import verify
-from rspo.training.local import Learner, Rollout
+from rspo.training.local import Rollout, Trainer
 from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.verl_config import verl_config
 from rspo.training.verl.worker import PolicyWorker
 from tests.support import tiny_world
-from tests.training.test_local_engine import PROMPTS, N, make_model, make_rollout
+from tests.support.rollouts import PROMPTS, N, make_model, make_rollout
 
 CELL = "small--rspo-pass--k4--n8--s0"
 MINI_BATCH = PROMPTS // 2
@@ -98,7 +98,7 @@ def rollout_of(case: Case, model: Qwen2) -> Rollout:
     rewards = rollout.rewards.clone()
     rewards[list(case.hopeless)] = 0.0
     weights = response_weights(rewards, case.objective, K).float()
-    return Rollout(rollout.prompts, responses, rewards > 0, rewards, weights)
+    return Rollout(rollout.prompts, responses, rewards, weights)
 
 
 def divided_by_tokens(rollout: Rollout) -> Rollout:
@@ -118,11 +118,13 @@ def local_updates(
     """Weights after the local engine's two updates, under transformers' names."""
     if case.aggregation == "token-mean":
         rollout = divided_by_tokens(rollout)
-    learner = Learner(experiment, experiment.cell(CELL), copy.deepcopy(model), verify)
-    learner.optimizer.param_groups[0]["eps"] = EPSILON
-    for part in learner.mini_batches():
-        learner.update(0, rollout, part)
-    return qwen2.to_hub(learner.model)
+    tokenizer = ChatTokenizer(experiment.policy(base_name("small")))
+    cell, policy = experiment.cell(CELL), copy.deepcopy(model)
+    trainer = Trainer(experiment.config, cell, policy, tokenizer, verify)
+    trainer.optimizer.param_groups[0]["eps"] = EPSILON
+    for part in torch.arange(PROMPTS).split(MINI_BATCH):
+        trainer.update(0, rollout, part)
+    return qwen2.to_hub(policy)
 
 
 def as_verl_batch(rollout: Rollout, advantages: Tensor, rows: list[int]) -> TensorDict:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from rspo.datasets.prepare import prepare
-from rspo.training.local import train as train_locally
+from rspo.training.cell import train as train_locally
 from rspo.training.pretraining import make_base_policy
 from tests.support import ROOT, tiny_world
 
