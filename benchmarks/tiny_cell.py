@@ -59,7 +59,7 @@ def run() -> list[Row]:
 
 
 class ReferenceStep:
-    """A training step of transformers' Qwen2, with the batch size of the base policy's pretraining."""
+    """A training step of transformers' Qwen2, with the batch size of our pretraining."""
 
     def __init__(self, experiment: Experiment) -> None:
         scratch, sampling = experiment.config.models["small"].scratch, experiment.config.sampling

@@ -15,7 +15,7 @@ from rspo.objectives import OBJECTIVES
 from rspo.training.verl.disk import checkpoint_bytes
 from rspo.training.verl.dropping import kept_rows
 from tests.support import ROOT
-from tests.training.test_local_engine import make_model
+from tests.support.rollouts import make_model
 
 TOLERANCE = 1e-4  # of the update's norm
 SUM = "seq-mean-token-sum"
