@@ -24,8 +24,10 @@ Shapes: P prompts of L tokens, n responses to each, B selected responses of at m
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rspo.config.experiment import Cell
@@ -49,7 +51,6 @@ class Rollout:
 
     prompts: Tensor  # (P, L) token ids
     responses: Responses  # (P * n, T)
-    rewards: Tensor  # (P, n)
     weights: Tensor  # (P, n)
 
 
@@ -70,14 +71,15 @@ class Trainer:
         for step in range(first, training.steps):
             clock = Stopwatch()
             batch = prompts.of(prompts_of_step(prompts.families, training, seed, step))  # D_b
-            responses = self.sample(batch.tokens, n, "sampling", step)
+            responses = self.sample(batch.tokens, n, "sampling", step)  # y^i
             clock.lap("sample")
-            scored = self.reward(batch, responses)
+            correct, rewards = self.reward(batch, responses)  # R(x, y^i), (P, n)
+            weights = response_weights(rewards, self.cell.objective, self.cell.k)  # w_i, (P, n)
             clock.lap("reward")
-            tokens = torch.tensor(batch.tokens)  # (P, L)
-            rollout = Rollout(tokens, responses, scored.rewards, scored.weights)
-            mini_batches = torch.arange(len(tokens)).split(training.mini_batch_prompts)
-            updates = [self.update(step, rollout, part) for part in mini_batches]
+            scored = Scored.of(responses, correct, rewards, weights)
+            rollout = Rollout(torch.tensor(batch.tokens), responses, scored.weights)
+            mini_batches = torch.arange(len(batch.tokens)).split(training.mini_batch_prompts)
+            updates = [self.update(step, rollout, part) for part in mini_batches]  # theta
             clock.lap("update")
             entropy = (responses.entropy.sum() / responses.lengths.sum()).item()
             yield record_of(step, scored, entropy, updates, clock.seconds)
@@ -95,14 +97,13 @@ class Trainer:
             temperature=self.config.sampling.temperature,
         )
 
-    def reward(self, batch: Prompts, responses: Responses) -> Scored:
-        """Compute the reward R(x, y^i) and the weight w_i of every response."""
+    def reward(self, batch: Prompts, responses: Responses) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Compute which responses are correct, and their rewards R(x, y^i); (P, n) each."""
         n, lengths = self.cell.n, responses.lengths.tolist()
         rows = [row for row in range(len(batch.tokens)) for _ in range(n)]
         correct = judge(tokens_of(responses), rows, batch, self.tokenizer, self.verify)  # (P * n,)
-        rewards = rewards_of(correct, lengths, self.cell, self.config).reshape(-1, n)  # (P, n)
-        weights = response_weights(rewards, self.cell.objective, self.cell.k)  # (P, n)
-        return Scored.of(responses, correct, rewards, weights)
+        rewards = rewards_of(correct, lengths, self.cell, self.config)
+        return correct.reshape(-1, n), rewards.reshape(-1, n)
 
     def update(self, step: int, rollout: Rollout, part: Tensor) -> dict[str, float]:
         """Maximize J on one mini-batch of prompts, rows `part` of the batch, by a step of Adam."""
@@ -122,8 +123,7 @@ def backward(
 
     Responses of weight 0 do not change J; skipping them saves time (Section 5.1 of the paper).
     """
-    n = rollout.weights.shape[1]
-    rows = (part[:, None] * n + torch.arange(n)).flatten()  # (B,) rows of `responses`
+    rows = torch.arange(rollout.weights.numel()).view_as(rollout.weights)[part].flatten()  # (B,)
     rows = rows[rollout.weights.flatten()[rows] != 0]
     rows = rows[torch.argsort(rollout.responses.lengths[rows], stable=True)]  # pads less
     clipped = tokens = 0

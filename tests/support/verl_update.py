@@ -27,13 +27,13 @@ from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.rewards import verify
-from rspo.training.local import Rollout, Trainer
+from rspo.training.local import Trainer
 from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.verl_config import verl_config
 from rspo.training.verl.worker import PolicyWorker
 from tests.support import tiny_world
-from tests.support.rollouts import PROMPTS, N, make_model, make_rollout
+from tests.support.rollouts import PROMPTS, N, RewardedRollout, make_model, make_rollout
 
 CELL = "small--rspo-pass--k4--n8--s0"
 MINI_BATCH = PROMPTS // 2
@@ -86,7 +86,7 @@ def load_experiment(folder: Path, ranks: int, aggregation: str) -> Experiment:
     )
 
 
-def rollout_of(case: Case, model: Qwen2) -> Rollout:
+def rollout_of(case: Case, model: Qwen2) -> RewardedRollout:
     """Sampled by the starting policy, but for the padding token.
 
     transformers never learns how that one reads; a trained policy never writes it.
@@ -98,10 +98,10 @@ def rollout_of(case: Case, model: Qwen2) -> Rollout:
     rewards = rollout.rewards.clone()
     rewards[list(case.hopeless)] = 0.0
     weights = response_weights(rewards, case.objective, K).float()
-    return Rollout(rollout.prompts, responses, rewards, weights)
+    return RewardedRollout(rollout.prompts, responses, weights, rewards)
 
 
-def divided_by_tokens(rollout: Rollout) -> Rollout:
+def divided_by_tokens(rollout: RewardedRollout) -> RewardedRollout:
     """Whose loss is each mini-batch's sum over its tokens, not over its responses.
 
     The local engine divides the sum of weight * n by the responses.
@@ -113,7 +113,7 @@ def divided_by_tokens(rollout: Rollout) -> Rollout:
 
 
 def local_updates(
-    experiment: Experiment, model: Qwen2, rollout: Rollout, case: Case
+    experiment: Experiment, model: Qwen2, rollout: RewardedRollout, case: Case
 ) -> dict[str, Tensor]:
     """Weights after the local engine's two updates, under transformers' names."""
     if case.aggregation == "token-mean":
@@ -127,7 +127,7 @@ def local_updates(
     return qwen2.to_hub(policy)
 
 
-def as_verl_batch(rollout: Rollout, advantages: Tensor, rows: list[int]) -> TensorDict:
+def as_verl_batch(rollout: RewardedRollout, advantages: Tensor, rows: list[int]) -> TensorDict:
     """Some responses as they come to verl's actor: nested tensors."""
     lengths = rollout.responses.lengths[rows].tolist()
     prompts = [rollout.prompts[row // N] for row in rows]
@@ -159,7 +159,7 @@ def as_verl_batch(rollout: Rollout, advantages: Tensor, rows: list[int]) -> Tens
 
 
 def verl_updates(
-    worker: PolicyWorker, config: DictConfig, rollout: Rollout, case: Case
+    worker: PolicyWorker, config: DictConfig, rollout: RewardedRollout, case: Case
 ) -> dict[str, Tensor]:
     """Weights after verl's two updates, from the weights that the worker was configured with."""
     worker.actor.reset()
