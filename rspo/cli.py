@@ -84,12 +84,12 @@ def train(arguments: argparse.Namespace) -> None:
         print(config_text(experiment, arguments.cell), end="")
         return
     from rspo.slurm.orphans import renew_records
-    from rspo.training import cell
+    from rspo.training.train import train as train_cell
 
     if not verl:
         _use_one_thread()
     renew = partial(renew_records, experiment, arguments.cell)
-    cell.train(experiment, arguments.cell, before_cleanup=renew)
+    train_cell(experiment, arguments.cell, before_cleanup=renew)
 
 
 def sample(arguments: argparse.Namespace) -> None:

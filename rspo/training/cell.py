@@ -11,7 +11,7 @@ remove the checkpoint       from here on, the cell counts as finished
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -69,50 +69,24 @@ class Engine(Protocol):
         """Remove logs that training appends to; called before it starts from another checkpoint."""
 
 
-def train(
-    experiment: Experiment, name: str, before_cleanup: Callable[[], None] = lambda: None
+def train_cell(
+    experiment: Experiment, name: str, engine: Engine, before_cleanup: Callable[[], None]
 ) -> None:
-    """Train one cell: write its policy folder, and training.jsonl with one line per step.
-
-    A killed run resumes from its last checkpoint. With the local engine it ends in the same policy,
-    bit for bit.
-
-    Args:
-        before_cleanup: called when all files are published, before the checkpoint is removed. If
-            the process dies in it, the next run calls it again.
-
-    Raises: InputError for missing or invalid inputs, when another process trains the same cell, and
-        when the gradient is not finite; Stopped after a checkpoint, when a stop is requested;
-        LostProcess when a process or node of the verl engine died.
-    """
+    """Train one cell with an engine: see `rspo.training.train`."""
     base = experiment.existing_policy(base_name(experiment.cell(name).model))
     inputs = [base, existing_problems(experiment, "train")]
-    with _engine(experiment, name) as engine:
-        if engine is None:  # verl, on a node that is not the job's first
-            return
-        with exclusive_lock(experiment.folder(name)), engine.prepare() as train_remaining_steps:
-            origin = _origin(experiment, name, engine, *inputs)
-            checkpoint = experiment.checkpoint(name)
-            if not is_made_with(checkpoint, origin):
-                engine.discard_logs()
-            with resumed(checkpoint, origin, lambda at: engine.last_step(at) > 0) as earlier:
-                if step := engine.last_step(checkpoint):
-                    steps = experiment.config.training.steps
-                    print(f"{name} resumes from step {step} of {steps}", flush=True)
-                trained = train_remaining_steps()
-                _publish(experiment, name, trained, base)
-                _write_provenance(experiment, name, trained, origin, inputs, earlier)
-                before_cleanup()
-
-
-def _engine(experiment: Experiment, name: str) -> AbstractContextManager[Engine | None]:
-    if experiment.config.engine == "verl":
-        from rspo.training.verl.run import engine_of_node
-
-        return engine_of_node(experiment, name)
-    from rspo.training.local_engine import LocalEngine
-
-    return nullcontext(LocalEngine(experiment, name))
+    checkpoint, steps = experiment.checkpoint(name), experiment.config.training.steps
+    with exclusive_lock(experiment.folder(name)), engine.prepare() as train_remaining_steps:
+        origin = _origin(experiment, name, engine, *inputs)
+        if not is_made_with(checkpoint, origin):
+            engine.discard_logs()
+        with resumed(checkpoint, origin, lambda folder: engine.last_step(folder) > 0) as earlier:
+            if step := engine.last_step(checkpoint):
+                print(f"{name} resumes from step {step} of {steps}", flush=True)
+            trained = train_remaining_steps()
+            _publish(experiment, name, trained, base)
+            _write_provenance(experiment, name, trained, origin, inputs, earlier)
+            before_cleanup()
 
 
 def _origin(

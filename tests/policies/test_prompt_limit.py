@@ -12,8 +12,8 @@ from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.evaluation.sample import sample_benchmark
 from rspo.policies.prompt_limit import response_tokens, too_long
-from rspo.training.cell import train
 from rspo.training.pretraining import make_base_policy
+from rspo.training.train import train
 from tests.support import tiny_world
 
 LIMITS = Sampling(temperature=1.0, top_p=1.0, max_prompt_tokens=10, max_response_tokens=18)

@@ -23,12 +23,12 @@ from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
-from rspo.training.cell import train
 from rspo.training.checkpoint import save_checkpoint
 from rspo.training.local_engine import LocalEngine
 from rspo.training.origin import remove_checkpoints
 from rspo.training.pretraining import make_base_policy
 from rspo.training.progress import Progress
+from rspo.training.train import train
 from tests.support import ROOT, judge_server, tiny_world
 
 CELL = "small--rspo-pass--k4--n16--s0"
@@ -38,7 +38,7 @@ TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every
 TRAIN = f"""
 import dataclasses, pathlib, sys, torch
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
-from rspo.training.cell import train
+from rspo.training.train import train
 from tests.support import tiny_world
 accept_requests()
 torch.set_num_threads(1)

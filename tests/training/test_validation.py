@@ -16,8 +16,8 @@ from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training import local_engine
-from rspo.training.cell import train
 from rspo.training.pretraining import make_base_policy
+from rspo.training.train import train
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from tests.support import tiny_world
 

@@ -9,8 +9,8 @@ import pytest
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.status import standings
-from rspo.training.cell import train
 from rspo.training.progress import Progress
+from rspo.training.train import train
 from rspo.training.verl import run
 from tests.support import tiny_world
 
