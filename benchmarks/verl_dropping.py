@@ -19,7 +19,7 @@ from benchmarks import Row, median_cpu_seconds, readable
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
 from rspo.policies import qwen2
-from rspo.policies.qwen2 import Qwen2, Shape
+from rspo.policies.qwen2 import ModelConfig, Qwen2
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.verl.interface import require_version
 
@@ -92,8 +92,8 @@ def _worker(folder: Path) -> tuple[Any, Any]:
     context = PROMPT + LONGEST
     save_tokenizer(policy, PROMPT, context)
     tokenizer = ChatTokenizer(policy)
-    shape = Shape(tokenizer.size, HIDDEN, LAYERS, HEADS, HEADS, FEED_FORWARD, context)
-    model = Qwen2(shape)
+    config = ModelConfig(tokenizer.size, HIDDEN, LAYERS, HEADS, HEADS, FEED_FORWARD, context)
+    model = Qwen2(config)
     model.initialise(0.05, torch.Generator().manual_seed(0))
     qwen2.save(model, policy, {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad})
     config = verl_config(experiment, "small--rspo-pass--k4--n16--s0")

@@ -23,7 +23,7 @@ from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.policies import qwen2
-from rspo.policies.qwen2 import Memory, Qwen2, Shape
+from rspo.policies.qwen2 import KVCache, ModelConfig, Qwen2
 from rspo.policies.sampler import sample
 from rspo.rewards import verify
 from rspo.training.checkpoint import save_checkpoint
@@ -47,7 +47,7 @@ TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every
 
 
 def make_model(seed: int = 0) -> Qwen2:
-    model = Qwen2(Shape(35, 64, 2, 2, 2, 192, context=28))
+    model = Qwen2(ModelConfig(35, 64, 2, 2, 2, 192, max_position_embeddings=28))
     model.initialise(0.1, torch.Generator().manual_seed(seed))
     return model
 
@@ -89,7 +89,7 @@ def plain_gradient(
             length = int(rollout.responses.lengths[row])
             tokens = rollout.responses.tokens[row, :length]
             whole = torch.cat((rollout.prompts[prompt], tokens))[None]
-            logits = model.logits(model(whole, Memory()))[0, 9:-1]
+            logits = model.logits(model(whole, KVCache()))[0, 9:-1]
             log_p = (logits / temperature).log_softmax(-1)
             weight = float(rollout.weights[prompt, index])
             for position in range(length):

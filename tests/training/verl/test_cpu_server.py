@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from rspo.policies import qwen2
-from rspo.policies.qwen2 import Qwen2, Shape
+from rspo.policies.qwen2 import ModelConfig, Qwen2
 from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
 from rspo.training.verl.cpu_server import Output, Server
 
@@ -15,8 +15,10 @@ TOKENS = 18
 
 
 def make_policy(folder: Path) -> Path:
-    shape = Shape(build_tokenizer().get_vocab_size(), 64, 2, 2, 2, 192, context=10 + TOKENS)
-    model = Qwen2(shape)
+    config = ModelConfig(
+        build_tokenizer().get_vocab_size(), 64, 2, 2, 2, 192, max_position_embeddings=10 + TOKENS
+    )
+    model = Qwen2(config)
     model.initialise(0.3, torch.Generator().manual_seed(0))
     folder.mkdir()
     save_tokenizer(folder, prompt_tokens=10, context=10 + TOKENS)
