@@ -1,4 +1,4 @@
-"""One step's responses of a random policy, with random rewards, for tests of updates."""
+"""A small random policy, and one step's rollout of it with random rewards."""
 
 import torch
 
@@ -6,15 +6,20 @@ from rspo.objectives import OBJECTIVES, response_weights
 from rspo.policies.qwen2 import Qwen2
 from rspo.policies.sampler import sample
 from rspo.training.local import Rollout
-from tests.support.random_policy import END, PAD, PROMPT, VOCABULARY
+from tests.support.random_policy import END, PAD, PROMPT, VOCABULARY, random_model
 
 PROMPTS, N = 6, 8
 
 
+def make_model() -> Qwen2:
+    """A random model with nearly uniform distributions."""
+    return random_model(deviation=0.1)
+
+
 def make_rollout(
-    model: Qwen2, objective: str, k: int, share_right: float = 0.4, temperature: float = 1.0
+    model: Qwen2, objective: str, k: int, fraction_correct: float = 0.4, temperature: float = 1.0
 ) -> Rollout:
-    """N responses to each of PROMPTS random prompts; a fraction `share_right` is correct."""
+    """N responses to each of PROMPTS random prompts, with random rewards."""
     generator = torch.Generator().manual_seed(1)
     prompts = torch.randint(2, VOCABULARY, (PROMPTS, PROMPT), generator=generator)
     responses = sample(
@@ -27,7 +32,7 @@ def make_rollout(
         generator=generator,
         temperature=temperature,
     )
-    correct = (torch.rand(PROMPTS, N, generator=generator) < share_right).double()
+    correct = (torch.rand(PROMPTS, N, generator=generator) < fraction_correct).double()
     rewards = correct if OBJECTIVES[objective].binary else correct * torch.rand(PROMPTS, N).double()
     weights = response_weights(rewards, objective, k).float()
     return Rollout(prompts, responses, correct, rewards, weights)

@@ -77,15 +77,15 @@ def train(experiment: Experiment, name: str) -> None:
     cell = experiment.cell(name)
     base, data = experiment.existing_policy(base_name(cell.model)), experiment.problems("train")
     _require_a_judge(experiment)
-    place = cluster.place_of(_settings(experiment).nodes, os.environ)
+    job_step = cluster.job_step(_settings(experiment).nodes, os.environ)
     _set_environment(experiment)
-    if place.rank > 0:
-        cluster.join(experiment.folder(name), experiment.checkpoint(name), place)
+    if job_step.rank > 0:
+        cluster.join(experiment.folder(name), experiment.checkpoint(name), job_step)
         return
     try:
         _train(experiment, name, base, data)
     except BaseException:
-        cluster.dismiss(experiment.checkpoint(name), place)
+        cluster.dismiss(experiment.checkpoint(name), job_step)
         raise
 
 
