@@ -25,10 +25,10 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.prompts import prompts_of_step, read_prompts
 
 
-def experiment_of(rspo: DictConfig) -> Experiment:
-    """The experiment of a verl config, from its section `rspo`."""
-    config = Config.model_validate(OmegaConf.to_container(rspo.config.schema, resolve=True))
-    return Experiment(rspo.scale, config, Path(rspo.results), Path())
+def experiment_of(section: DictConfig) -> Experiment:
+    """The experiment of a verl config, from the config's section `rspo`."""
+    config = Config.model_validate(OmegaConf.to_container(section.config, resolve=True))
+    return Experiment(section.scale, config, Path(section.results), Path())
 
 
 class PromptsInOrder(Dataset[dict[str, Any]]):
