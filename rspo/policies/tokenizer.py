@@ -86,10 +86,16 @@ class ChatTokenizer:
         if width is None:
             self._load_published(folder)
         else:
+            self._load_tiny(folder, width)
+
+    def _load_tiny(self, folder: Path, width: int) -> None:
+        try:
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-            self.end_text = END
-            self.end, self.pad = map(self._tokenizer.token_to_id, (END, PAD))
-            self._render = lambda chat: "".join(turn["content"].rjust(width) for turn in chat)
+        except Exception as error:  # the library raises no other type
+            raise InputError(f"{folder}: no readable tokenizer: {error}") from None
+        self.end_text = END
+        self.end, self.pad = map(self._tokenizer.token_to_id, (END, PAD))
+        self._render = lambda chat: "".join(turn["content"].rjust(width) for turn in chat)
 
     def _load_published(self, folder: Path) -> None:
         published = load_published_tokenizer(folder)

@@ -224,6 +224,12 @@ assert "transformers" not in sys.modules
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)
 
 
+def test_a_missing_tokenizer_is_an_error(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match=f"{folder}: no readable tokenizer"):
+        ChatTokenizer(folder)
+
+
 def test_the_box_is_one_token(folder: Path) -> None:
     assert len(ChatTokenizer(folder).encode(["\\boxed{"])[0]) == 1
 

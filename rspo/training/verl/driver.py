@@ -37,7 +37,7 @@ def main(config_file: Path, folder: Path) -> None:
     config = OmegaConf.load(config_file)
     OmegaConf.set_struct(config, True)
     outcome = _Outcome(Path(config.trainer.default_local_dir) / OUTCOME_FILE)
-    job_step = cluster.job_step(config.trainer.nnodes, os.environ)
+    job_step = cluster.current_job_step(config.trainer.nnodes, os.environ)
     try:
         with (
             _Watchdog(cluster.lost_process, outcome),

@@ -59,7 +59,7 @@ class JobStep:
     attempt: str = ""
 
 
-def job_step(nodes: int, environment: Mapping[str, str]) -> JobStep:
+def current_job_step(nodes: int, environment: Mapping[str, str]) -> JobStep:
     """The job step of this process, from SLURM's environment variables.
 
     Args:
@@ -162,10 +162,7 @@ def head(config: "DictConfig", folder: Path, job_step: JobStep) -> Iterator[None
     try:
         if len(job_step.hosts) > 1:
             address = ray.get_runtime_context().gcs_address
-            _publish(
-                address_file,
-                {"address": address, "token": token, "resources": settings},
-            )
+            _publish(address_file, {"address": address, "token": token, "resources": settings})
             _wait_for(job_step.hosts, lambda: [node["NodeName"] for node in ray.nodes()])
         yield
     finally:

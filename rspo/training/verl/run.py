@@ -77,7 +77,7 @@ def train(experiment: Experiment, name: str) -> None:
     cell = experiment.cell(name)
     base, data = experiment.existing_policy(base_name(cell.model)), experiment.problems("train")
     _require_a_judge(experiment)
-    job_step = cluster.job_step(_settings(experiment).nodes, os.environ)
+    job_step = cluster.current_job_step(_settings(experiment).nodes, os.environ)
     _set_environment(experiment)
     if job_step.rank > 0:
         cluster.join(experiment.folder(name), experiment.checkpoint(name), job_step)

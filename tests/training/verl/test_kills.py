@@ -65,9 +65,9 @@ class Run:
         checkpoint = self.experiment.checkpoint(CELL)
         driver = self.descendants("-m rspo.training.verl.driver")[-1].pid
         while (
-            (found := read_progress(checkpoint)) is None
-            or found.process != driver
-            or found.step < step
+            (progress := read_progress(checkpoint)) is None
+            or progress.process != driver
+            or progress.step < step
         ):
             assert self.process.poll() is None, self.log.read_text()[-3000:]
             time.sleep(0.05)
@@ -75,15 +75,15 @@ class Run:
     def descendants(self, name: str) -> list[psutil.Process]:
         """Descendants with this text in their command line; waits for the first."""
         while True:
-            found = []
+            matching = []
             for process in self.process.children(recursive=True):
                 try:
                     if name in " ".join(process.cmdline()):
-                        found.append(process)
+                        matching.append(process)
                 except psutil.Error:
                     continue
-            if found:
-                return found
+            if matching:
+                return matching
             assert self.process.poll() is None, self.log.read_text()[-3000:]
             time.sleep(0.1)
 
@@ -103,7 +103,7 @@ class Run:
 
 def left_over(experiment: Experiment) -> list[str]:
     """Remaining processes of the experiment, and Ray's folder if it exists."""
-    folder, found = cluster.folder_of(experiment.folder(CELL), 0), []
+    folder, remaining = cluster.folder_of(experiment.folder(CELL), 0), []
     for process in psutil.process_iter():
         try:
             words = [*process.cmdline(), *process.environ()]
@@ -113,15 +113,15 @@ def left_over(experiment: Experiment) -> list[str]:
         if any(str(folder) in word or key in word for word in words) or (
             str(experiment.reports.parent) in " ".join(words)
         ):
-            found.append(" ".join(words[:5]))
-    return [*found, *([str(folder)] if folder.exists() else [])]
+            remaining.append(" ".join(words[:5]))
+    return [*remaining, *([str(folder)] if folder.exists() else [])]
 
 
 def assert_nothing_is_left(experiment: Experiment, port: int, seconds: float = 0) -> None:
     deadline = time.monotonic() + seconds
-    while (left := left_over(experiment)) and time.monotonic() < deadline:
+    while (remaining := left_over(experiment)) and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert left == []
+    assert remaining == []
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignores closed connections
         free.bind(("", port))

@@ -26,9 +26,9 @@ from rspo.training.pretraining import make_base_policy
 from rspo.training.verl.ray_cluster import (
     JobStep,
     _wait_for,
+    current_job_step,
     dismiss,
     folder_of,
-    job_step,
     join,
     slots,
 )
@@ -55,12 +55,12 @@ def test_other_nodes_than_in_the_config_are_an_error(
     nodes: int, environment: dict[str, str], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        job_step(nodes, environment)
+        current_job_step(nodes, environment)
 
 
 def test_one_node_needs_no_allocation() -> None:
-    assert job_step(1, {}).rank == 0
-    assert job_step(1, {"SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1"}).rank == 0
+    assert current_job_step(1, {}).rank == 0
+    assert current_job_step(1, {"SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1"}).rank == 0
 
 
 def test_each_start_of_a_job_has_its_own_identifier(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,9 @@ def test_each_start_of_a_job_has_its_own_identifier(monkeypatch: pytest.MonkeyPa
     job = STEP | {"SLURM_STEP_NODELIST": "n[1-2]", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}
     attempts = [job, job | {"RSPO_TRY": "1"}, job | {"RSPO_TRY": "2"}]
     attempts.append(job | {"SLURM_RESTART_COUNT": "1"})
-    assert len({job_step(2, environment).attempt for environment in attempts}) == len(attempts)
+    assert len({current_job_step(2, environment).attempt for environment in attempts}) == len(
+        attempts
+    )
 
 
 def test_a_node_that_does_not_join_is_reported() -> None:
@@ -140,7 +142,7 @@ def start_on_two_nodes(slurm: Cluster, root: Path, log: Path) -> "subprocess.Pop
 
 def of_the_nodes(text: str, slurm: Cluster) -> dict[str, list[psutil.Process]]:
     """Processes with this text in their command line, by node."""
-    found: dict[str, list[psutil.Process]] = {}
+    matching: dict[str, list[psutil.Process]] = {}
     for process in psutil.process_iter():
         try:
             environment, words = process.environ(), process.cmdline()
@@ -148,8 +150,8 @@ def of_the_nodes(text: str, slurm: Cluster) -> dict[str, list[psutil.Process]]:
             continue
         ours = environment.get("SLURM_CONF", "").startswith(str(slurm.folder))
         if ours and "SLURMD_NODENAME" in environment and text in " ".join(words):
-            found.setdefault(environment["SLURMD_NODENAME"], []).append(process)
-    return found
+            matching.setdefault(environment["SLURMD_NODENAME"], []).append(process)
+    return matching
 
 
 def wait_for_ranks(slurm: Cluster, process: "subprocess.Popen[bytes]", log: Path) -> None:
@@ -216,6 +218,6 @@ def test_two_nodes_and_one_give_the_same_policy(
 def wait_until_nothing_is_left(slurm: Cluster, world: Experiment, ranks: int = 2) -> None:
     deadline, cell = time.monotonic() + 60, world.folder(CELL)
     folders = [folder_of(cell, rank) for rank in range(ranks)]
-    while found := of_the_nodes("", slurm) or [folder for folder in folders if folder.exists()]:
-        assert time.monotonic() < deadline, found
+    while remaining := of_the_nodes("", slurm) or [folder for folder in folders if folder.exists()]:
+        assert time.monotonic() < deadline, remaining
         time.sleep(0.2)
