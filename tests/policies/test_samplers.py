@@ -206,8 +206,7 @@ def test_a_killed_job_resumes_and_writes_the_same_file(tmp_path: Path, sampler: 
     write_table(experiment.problems("linear"), PROBLEMS, problems)
     path = experiment.samples("small--base", "linear", 0)
     journal = path.with_name(".0.journal")
-    settings = [f"--set={key}={json.dumps(value)}" for key, value in tiny_world.OVERRIDES.items()]
-    command = ["sample", "small--base", "linear", f"--set=sampler={sampler}", *settings]
+    command = ["sample", "small--base", "linear", *tiny_world.options(sampler=sampler)]
 
     def start() -> "subprocess.Popen[bytes]":
         environment = os.environ | {"PYTHONPATH": str(ROOT)}

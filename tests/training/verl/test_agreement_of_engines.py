@@ -4,10 +4,8 @@ Both learn, and their reward curves agree within the variation over seeds. Every
 20 prompts, so changes of the reward come from learning and hardly from chance. About five minutes.
 """
 
-import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,7 @@ from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
-from rspo.datasets.prepare import prepare
 from rspo.training.local import train as train_locally
-from rspo.training.pretraining import make_base_policy
 from tests.support import ROOT, tiny_world
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
@@ -55,10 +51,7 @@ def changes(rate: float = RATE) -> dict[str, Any]:
 
 
 def make(root: Path, **more: Any) -> Experiment:
-    experiment = tiny_world.load(root, **changes(**more))
-    prepare(experiment, "train")
-    make_base_policy(experiment, "small")
-    return experiment
+    return tiny_world.load_prepared(root, **changes(**more))
 
 
 def windows(experiment: Experiment) -> NDArray[np.float64]:
@@ -90,11 +83,9 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> NDArray[np.float64]:
 def through_verl(tmp_path_factory: pytest.TempPathFactory) -> NDArray[np.float64]:
     root = tmp_path_factory.mktemp("verl")
     experiment = make(root)
-    overrides = tiny_world.OVERRIDES | changes() | {"engine": "verl"}
-    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
     for cell in experiment.cells:
         subprocess.run(
-            [sys.executable, "-m", "rspo.cli", "train", cell, *sets],
+            tiny_world.command("train", cell, engine="verl", **changes()),
             cwd=root,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             check=True,

@@ -7,7 +7,6 @@ test_agreement_of_engines.py compares longer trainings with the local engine.
 import json
 import os
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,6 @@ from rspo.datasets.prepare import prepare
 from rspo.policies import qwen2
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.local import train as train_locally
-from rspo.training.pretraining import make_base_policy
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
 from tests.support import ROOT, tiny_world
 
@@ -41,10 +39,8 @@ CHANGES = {
 
 
 def make_inputs(folder: Path, **changes: object) -> Experiment:
-    experiment = tiny_world.load(folder, **(CHANGES | changes))
-    prepare(experiment, "train")
+    experiment = tiny_world.load_prepared(folder, **(CHANGES | changes))
     prepare(experiment, "validation")
-    make_base_policy(experiment, "small")
     return experiment
 
 
@@ -52,10 +48,8 @@ def start(root: Path, log: Path) -> "subprocess.Popen[bytes]":
     """Start `rspo train CELL --set engine=verl` with its own folder for temporary files."""
     (root / "temporary").mkdir(exist_ok=True)
     own = {"WANDB_MODE": "offline", "WANDB_DIR": str(root), "TMPDIR": str(root / "temporary")}
-    overrides = tiny_world.OVERRIDES | CHANGES | {"engine": "verl"}
-    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
     return subprocess.Popen(
-        [sys.executable, "-m", "rspo.cli", "train", CELL, *sets],
+        tiny_world.command("train", CELL, engine="verl", **CHANGES),
         cwd=root,
         env=os.environ | {"PYTHONPATH": str(ROOT)} | own,
         stdout=log.open("w"),

@@ -9,7 +9,6 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,6 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
-from rspo.datasets.prepare import prepare
-from rspo.training.pretraining import make_base_policy
 from rspo.training.progress import read_progress
 from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import last_step
@@ -36,10 +33,7 @@ TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
     """A small experiment with problems and a base policy."""
-    small = tiny_world.load(tmp_path, training=TRAINING, engine="verl")
-    prepare(small, "train")
-    make_base_policy(small, "small")
-    return small
+    return tiny_world.load_prepared(tmp_path, training=TRAINING, engine="verl")
 
 
 class Run:
@@ -48,12 +42,10 @@ class Run:
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         root = experiment.reports.parent
-        overrides = tiny_world.OVERRIDES | {"training": TRAINING, "engine": "verl"}
-        sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
         self.log = root / "log"
         with self.log.open("w") as output:
             self.process = psutil.Popen(
-                [sys.executable, "-m", "rspo.cli", "train", CELL, *sets],
+                tiny_world.command("train", CELL, training=TRAINING, engine="verl"),
                 cwd=root,
                 env=os.environ | {"PYTHONPATH": str(ROOT)},
                 stdout=output,

@@ -3,10 +3,8 @@
 Three minutes on two quiet cores: verl starts three times.
 """
 
-import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,8 +19,6 @@ from safetensors.torch import load_file
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import read_json_lines
-from rspo.datasets.prepare import prepare
-from rspo.training.pretraining import make_base_policy
 from rspo.training.verl.ray_cluster import (
     JobStep,
     _wait_for,
@@ -109,10 +105,8 @@ def test_ray_gets_the_cpus_of_the_job_and_enough_slots_for_verl(
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     """A small experiment with problems and a base policy."""
-    small = tiny_world.load(tmp_path_factory.mktemp("nodes"), training=TRAINING, engine="verl")
-    prepare(small, "train")
-    make_base_policy(small, "small")
-    return small
+    root = tmp_path_factory.mktemp("nodes")
+    return tiny_world.load_prepared(root, training=TRAINING, engine="verl")
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +118,7 @@ def slurm() -> Iterator[Cluster]:
 
 def command(nodes: int, ranks_per_node: int) -> list[str]:
     verl = {"nodes": nodes, "ranks_per_node": ranks_per_node}
-    overrides = tiny_world.OVERRIDES | {"training": TRAINING, "engine": "verl", "verl": verl}
-    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
-    return [sys.executable, "-m", "rspo.cli", "train", CELL, *sets]
+    return tiny_world.command("train", CELL, training=TRAINING, engine="verl", verl=verl)
 
 
 def start_on_two_nodes(slurm: Cluster, root: Path, log: Path) -> "subprocess.Popen[bytes]":

@@ -17,8 +17,6 @@ from verl.workers.rollout.replica import TokenOutput
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.signals import Stopped
-from rspo.datasets.prepare import prepare
-from rspo.training.pretraining import make_base_policy
 from rspo.training.prompts import read_prompts
 from rspo.training.records import Scored
 from rspo.training.verl import held_out, prompt_dataset
@@ -38,20 +36,23 @@ CELL = f"small--policy-gradient--k1--n{N}--s0"
 WARMUP = 0.25
 
 
-def load(root: Path, **training: object) -> Experiment:
-    """Steps of two mini-batches of three prompts with two responses each."""
+def changes(**training: object) -> dict[str, Any]:
+    """Settings: steps of two mini-batches of three prompts with two responses each."""
     sizes = {
         "steps": STEPS,
         "prompts_per_step": MINI_BATCH * MINI_BATCHES,
         "mini_batch_prompts": MINI_BATCH,
     }
     spec = {"model": "small", "objective": "policy_gradient", "n": N}
-    return tiny_world.load(
-        root,
-        engine="verl",
-        training=tiny_world.OVERRIDES["training"] | sizes | training,
-        grid={"main": {"suite": "standard", "cells": [spec]}},
-    )
+    return {
+        "engine": "verl",
+        "training": tiny_world.OVERRIDES["training"] | sizes | training,
+        "grid": {"main": {"suite": "standard", "cells": [spec]}},
+    }
+
+
+def load(root: Path, **training: object) -> Experiment:
+    return tiny_world.load(root, **changes(**training))
 
 
 def trainer_of(experiment: Experiment, step: int = 1, ranks: int = 1) -> Trainer:
@@ -183,10 +184,7 @@ def test_a_gradient_that_is_not_finite_ends_the_training(tmp_path: Path) -> None
 def prepared(tmp_path: Path) -> Experiment:
     """An experiment with a linear schedule after a warm-up, problems and a base policy."""
     optimizer = {"schedule": "linear", "warmup_ratio": WARMUP}
-    experiment = load(tmp_path, optimizer=optimizer)
-    prepare(experiment, "train")
-    make_base_policy(experiment, "small")
-    return experiment
+    return tiny_world.load_prepared(tmp_path, **changes(optimizer=optimizer))
 
 
 def with_loader(experiment: Experiment) -> Trainer:
