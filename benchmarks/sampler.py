@@ -1,7 +1,7 @@
-"""Tokens a second of the key-value-cache sampler, and of transformers' generate beside it.
+"""Tokens per second of the key-value-cache sampler, compared with transformers' generate.
 
-The small model of config/tiny.yaml with random weights: no training is needed to run this, and
-responses end by themselves about as often for both. Tokens behind the end do not count.
+Uses the small model of config/tiny.yaml with random weights: this needs no training, and responses
+of both end with the same probability. Tokens after the end token do not count.
 """
 
 import tempfile
@@ -56,8 +56,10 @@ def run() -> list[Row]:
 
     def transformers() -> None:
         with torch.inference_mode():
-            whole = theirs.generate(prompts.repeat_interleave(N, 0), generation_config=generation)
-        responses = whole[:, prompts.shape[1] :]
+            sequences = theirs.generate(
+                prompts.repeat_interleave(N, 0), generation_config=generation
+            )
+        responses = sequences[:, prompts.shape[1] :]
         before_end = (responses == tokenizer.end).cumsum(dim=1) == 0
         ended = int((~before_end).any(dim=1).sum())
         tokens["theirs"].append(int(before_end.sum()) + ended)

@@ -1,9 +1,8 @@
-"""What dropping saves: verl's update on a share of the responses against the update on all.
+"""The time that dropping saves: verl's update on a fraction of the responses and on all.
 
-One rank of the actor that `engine: verl` trains with, without Ray: log-probabilities and one
-update of a mini-batch from which nothing, a quarter, ... of the responses was dropped at random, as
-many as the estimators leave without a weight. Were there no cost beside the responses' own, the
-time would be proportional to the share of tokens that is kept: a slope of 1.
+One rank of the actor of `engine: verl`, without Ray: log-probabilities and one update of a
+mini-batch from which nothing, a quarter, ... of the responses was dropped at random. Without fixed
+costs, the time is proportional to the fraction of tokens that is kept: a slope of 1.
 """
 
 import os
@@ -19,17 +18,17 @@ from benchmarks import Row, median_cpu_seconds, readable
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
 from rspo.policies import qwen2
-from rspo.policies.qwen2 import Qwen2, Shape
+from rspo.policies.qwen2 import ModelConfig, Qwen2
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.verl.interface import require_version
 
-# Large enough that passes cost more than Adam's step: 0.9 million parameters, 7,000 tokens.
+# Large enough for passes to cost more than Adam's step: 0.9 million parameters, 7,000 tokens.
 LAYERS, HIDDEN, HEADS, FEED_FORWARD = 4, 128, 4, 384
 RESPONSES, PROMPT, LONGEST = 128, 16, 64
-SHARES = (1.0, 0.75, 0.5, 0.25, 0.125)
+FRACTIONS = (1.0, 0.75, 0.5, 0.25, 0.125)
 REPEATS = 3
 TOLERANCE = 0.1  # of the slope
-# Read when verl is imported, and by a rank that stands alone.
+# verl reads these at import; the last four describe a single rank.
 ENVIRONMENT = {
     "VERL_PLATFORM": "cpu",
     "VERL_USE_EXTERNAL_MODULES": "rspo.training.verl.cpu_platform",
@@ -51,27 +50,28 @@ def run() -> list[Row]:
         try:
             worker, settings = _worker(Path(name))
             lengths = torch.randint(8, LONGEST + 1, (RESPONSES,))
-            kept = {share: _kept(share) for share in SHARES}
+            kept = {fraction: _kept(fraction) for fraction in FRACTIONS}
             tokens = {
-                share: int(lengths[kept[share]].sum() + PROMPT * len(kept[share]))
-                for share in SHARES
+                fraction: int(lengths[kept[fraction]].sum() + PROMPT * len(kept[fraction]))
+                for fraction in FRACTIONS
             }
             updates = {
-                share: partial(_update, worker, settings, lengths, kept[share]) for share in SHARES
+                fraction: partial(_update, worker, settings, lengths, kept[fraction])
+                for fraction in FRACTIONS
             }
             seconds = median_cpu_seconds(updates, REPEATS)
         finally:
             torch.distributed.destroy_process_group()
-    whole = SHARES[0]
-    share_kept = [tokens[share] / tokens[whole] for share in SHARES]
-    share_of_time = [seconds[share] / seconds[whole] for share in SHARES]
-    slope, rest = np.polyfit(share_kept, share_of_time, 1)
-    rows = [Row(f"{what}, nothing dropped", readable(seconds[whole]))]
+    full = FRACTIONS[0]
+    tokens_kept = [tokens[fraction] / tokens[full] for fraction in FRACTIONS]
+    time_taken = [seconds[fraction] / seconds[full] for fraction in FRACTIONS]
+    slope, rest = np.polyfit(tokens_kept, time_taken, 1)
+    rows = [Row(f"{what}, nothing dropped", readable(seconds[full]))]
     rows += [
         Row(f"the same, {1 - kept_here:.0%} of the tokens dropped", f"{time:.2f} of the time")
-        for kept_here, time in zip(share_kept[1:], share_of_time[1:], strict=True)
+        for kept_here, time in zip(tokens_kept[1:], time_taken[1:], strict=True)
     ]
-    measured = f"{slope:.2f} ({rest:.2f} of the time is the same whatever is kept)"
+    measured = f"{slope:.2f} ({rest:.2f} of the time is fixed)"
     bar = f"within {TOLERANCE} of 1"
     return [
         *rows,
@@ -80,7 +80,7 @@ def run() -> list[Row]:
 
 
 def _worker(folder: Path) -> tuple[Any, Any]:
-    """verl's actor on a random model, and the config that it has."""
+    """verl's actor with a random model, and its config."""
     from omegaconf import OmegaConf
 
     from rspo.training.verl.verl_config import verl_config
@@ -92,12 +92,12 @@ def _worker(folder: Path) -> tuple[Any, Any]:
     context = PROMPT + LONGEST
     save_tokenizer(policy, PROMPT, context)
     tokenizer = ChatTokenizer(policy)
-    shape = Shape(tokenizer.size, HIDDEN, LAYERS, HEADS, HEADS, FEED_FORWARD, context)
-    model = Qwen2(shape)
+    config = ModelConfig(tokenizer.size, HIDDEN, LAYERS, HEADS, HEADS, FEED_FORWARD, context)
+    model = Qwen2(config)
     model.initialise(0.05, torch.Generator().manual_seed(0))
     qwen2.save(model, policy, {"eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad})
     config = verl_config(experiment, "small--rspo-pass--k4--n16--s0")
-    # A few passes even for the smallest share, so that their number does not count.
+    # Several passes even for the smallest fraction, so that their number matters little.
     config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu = 1024
     config.actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu = 1024
     OmegaConf.resolve(config)
@@ -106,10 +106,10 @@ def _worker(folder: Path) -> tuple[Any, Any]:
     return worker, config.actor_rollout_ref
 
 
-def _kept(share: float) -> list[int]:
-    """Rows that are left of all responses, whatever their length."""
+def _kept(fraction: float) -> list[int]:
+    """A random subset of the rows."""
     order = torch.randperm(RESPONSES, generator=torch.Generator().manual_seed(1))
-    return sorted(order[: int(share * RESPONSES)].tolist())
+    return sorted(order[: int(fraction * RESPONSES)].tolist())
 
 
 def _update(worker: Any, settings: Any, lengths: torch.Tensor, rows: list[int]) -> None:
@@ -120,20 +120,20 @@ def _update(worker: Any, settings: Any, lengths: torch.Tensor, rows: list[int]) 
     from rspo.training.verl.dropping import update_settings
 
     batch = _batch([int(lengths[row]) for row in rows])
-    asked = {
+    settings_of_pass = {
         "calculate_entropy": True,
         "compute_loss": False,
         "temperature": settings.rollout.temperature,
     }
-    verl_tensors.assign_non_tensor(batch, **asked)
-    found = worker.compute_log_prob(batch)
-    batch["old_log_probs"] = response_from_nested(found["log_probs"], batch["response_mask"])
+    verl_tensors.assign_non_tensor(batch, **settings_of_pass)
+    result = worker.compute_log_prob(batch)
+    batch["old_log_probs"] = response_from_nested(result["log_probs"], batch["response_mask"])
     verl_tensors.assign_non_tensor(batch, **update_settings(settings, RESPONSES, len(rows)))
     worker.update_actor(batch)
 
 
 def _batch(lengths: list[int]) -> Any:
-    """Random responses of these lengths as they come to verl's actor: nested tensors."""
+    """Random responses of these lengths as input of verl's actor: nested tensors."""
     from tensordict import TensorDict
 
     def nested(rows: list[torch.Tensor]) -> torch.Tensor:
@@ -142,13 +142,13 @@ def _batch(lengths: list[int]) -> Any:
     draw = torch.Generator().manual_seed(2)
     prompts = [torch.randint(2, 30, (PROMPT,), generator=draw) for _ in lengths]
     responses = [torch.randint(2, 30, (length,), generator=draw) for length in lengths]
-    whole = [torch.cat(pair) for pair in zip(prompts, responses, strict=True)]
+    sequences = [torch.cat(pair) for pair in zip(prompts, responses, strict=True)]
     ones = [torch.ones_like(response) for response in responses]
     columns = {
         "prompts": prompts,
         "responses": responses,
-        "input_ids": whole,
-        "position_ids": [torch.arange(len(row)) for row in whole],
+        "input_ids": sequences,
+        "position_ids": [torch.arange(len(row)) for row in sequences],
         "response_mask": ones,
         "loss_mask": ones,
         "advantages": [torch.ones(length) for length in lengths],

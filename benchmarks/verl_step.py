@@ -1,10 +1,10 @@
-"""What this project's step costs beside verl's own: GRPO with nothing dropped, step by step.
+"""The cost of this package's step compared with verl's own: GRPO without dropping.
 
-One run of verl on a CPU, with Ray, its queue, the FSDP actor and a rollout server. Its steps are
-made in turn by this project's trainer and by verl's synchronous one, on the same actor; every group
-has right and wrong responses, so that every response has a weight. The rewards are the same and
-cost both the same. Processor time of all of Ray's processes, since the clock of a busy machine says
-little; the clock's ratio stands beside it.
+One run of verl on a CPU, with Ray, its queue, the FSDP actor and a rollout server. Steps alternate
+between this package's trainer and verl's synchronous trainer, with the same actor. Every group has
+correct and incorrect responses, so that every response has a non-zero weight. Rewards are the same
+and cost the same. Measures processor time of all of Ray's processes, because wall-clock time varies
+on a busy machine, and reports the ratio of wall-clock times too.
 """
 
 import json
@@ -24,7 +24,7 @@ from rspo.training.pretraining import make_base_policy
 from rspo.training.verl.interface import require_version
 
 CELL = "small--grpo--k1--n8--s0"
-STEPS = 22  # the first two, which pay for what only they need, are left out
+STEPS = 22  # the first two are left out as warm-up
 BAR = 1.03
 TIMES = "RSPO_BENCHMARK_TIMES"  # environment: file that the trainer writes its times to
 
@@ -57,20 +57,20 @@ def run() -> list[Row]:
     except InputError as error:
         return [Row(what, f"not measured: {error}")]
     with tempfile.TemporaryDirectory() as name:
-        found = _times(Path(name))
+        times = _times(Path(name))
     rows = []
     for clock in ("cpu", "wall"):
-        ours, stock = (median(step[clock] for step in found[who]) for who in ("ours", "stock"))
-        of = "processor time" if clock == "cpu" else "clock"
+        ours, stock = (median(step[clock] for step in times[who]) for who in ("ours", "stock"))
+        of = "processor time" if clock == "cpu" else "wall-clock time"
         rows.append(Row(f"{what}, {of}", readable(stock)))
         bar = f"<= {BAR}" if clock == "cpu" else ""
         holds = clock != "cpu" or ours / stock <= BAR
-        rows.append(Row(f"this project's step / verl's, {of}", f"{ours / stock:.3f}", bar, holds))
+        rows.append(Row(f"this package's step / verl's, {of}", f"{ours / stock:.3f}", bar, holds))
     return rows
 
 
 def _times(folder: Path) -> dict[str, list[dict[str, float]]]:
-    """Seconds of each step by who made it, from a run in a process of its own."""
+    """Seconds of each step by trainer, from a run in its own process."""
     experiment = Experiment.load("tiny", OVERRIDES)
     experiment = Experiment(experiment.scale, experiment.config, folder, folder)
     from rspo.datasets.prepare import prepare
@@ -85,12 +85,12 @@ def _times(folder: Path) -> dict[str, list[dict[str, float]]]:
         stdout=sys.stderr,
         check=True,
     )
-    found: dict[str, list[dict[str, float]]] = json.loads(times.read_text())
-    return found
+    result: dict[str, list[dict[str, float]]] = json.loads(times.read_text())
+    return result
 
 
 def train(folder: str) -> None:
-    """The run itself, in a process of its own: verl with a trainer that takes turns."""
+    """The run: verl with a trainer that alternates between the two steps."""
     os.environ["VERL_PLATFORM"] = "cpu"
     os.environ["VERL_USE_EXTERNAL_MODULES"] = "rspo.training.verl.cpu_platform"
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -104,22 +104,22 @@ def train(folder: str) -> None:
     experiment = Experiment.load("tiny", OVERRIDES)
     experiment = Experiment(experiment.scale, experiment.config, Path(folder), Path(folder))
     config = verl_config(experiment, CELL)
-    config.algorithm.adv_estimator = "grpo"  # of verl's own steps; ours do not look at it
+    config.algorithm.adv_estimator = "grpo"  # for verl's own steps; this package does not read it
     settings: Any = OmegaConf.to_container(config.ray_kwargs.ray_init)
     settings["runtime_env"] = get_ppo_ray_runtime_env(config)
     ray.init(**settings, _temp_dir=tempfile.mkdtemp(prefix="ray-", dir=folder))
     try:
         task = Task()
-        task.trainer_class = taking_turns()
+        task.trainer_class = alternating_trainer()
         task.run(config)
     finally:
         ray.shutdown()
 
 
-def taking_turns() -> Any:
-    """A trainer whose odd steps are this project's and whose even ones are verl's own.
+def alternating_trainer() -> Any:
+    """A trainer class with this package's odd steps and verl's even steps.
 
-    Made here because its parts can be imported only once verl's platform is chosen.
+    Defined in a function because verl's platform must be set before its imports.
     """
     import psutil
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -130,11 +130,11 @@ def taking_turns() -> Any:
     from rspo.training.verl.trainer import Trainer
 
     def every_second(responses: list[str], *_: Any, **__: Any) -> list[Verdict]:
-        """Right and wrong in every group, so that no response is without a weight."""
+        """Correct and incorrect responses in every group, so that no weight is zero."""
         reasons = (CORRECT, INCORRECT)
-        return [Verdict(reasons[place % 2]) for place in range(len(responses))]
+        return [Verdict(reasons[row % 2]) for row in range(len(responses))]
 
-    class TakingTurns(Trainer):
+    class AlternatingTrainer(Trainer):
         def __init__(self, config: Any, verify: Any) -> None:
             super().__init__(config, every_second)
             self.times: dict[str, list[dict[str, float]]] = {"ours": [], "stock": []}
@@ -154,17 +154,17 @@ def taking_turns() -> Any:
             return PPOTrainerSync._step_once(self, *arguments)
 
         def _balance_batch(self, batch: Any, metrics: Any, **more: Any) -> Any:
-            """Between verl's sampling and the rest of its step: the same rewards, at once."""
+            """Called between verl's sampling and the rest of its step: set the same rewards."""
             tokens = response_tokens(fields(batch, "responses"))
             dataset = self.train_dataset
-            rows = [dataset.rows[int(place)] for place in fields(batch, "index")["index"]]
-            correct = judge(tokens, rows, dataset.prompts, self.chat, self.verify)
+            rows = [dataset.rows[int(index)] for index in fields(batch, "index")["index"]]
+            correct = judge(tokens, rows, dataset.prompts, self.chat_tokenizer, self.verify)
             rewards = correct.astype(float).tolist()
             put_fields(batch, {"rm_scores": on_last_token(rewards, [len(ids) for ids in tokens])})
             return super()._balance_batch(batch, metrics, **more)
 
     def _cpu_seconds() -> float:
-        """Of this process and everything below it: the actor, the queue, the server, Ray."""
+        """Processor time of this process and its descendants: actor, queue, server, Ray."""
         total = 0.0
         for process in [me, *me.children(recursive=True)]:
             try:
@@ -175,4 +175,4 @@ def taking_turns() -> Any:
         return total
 
     me = psutil.Process()
-    return TakingTurns
+    return AlternatingTrainer

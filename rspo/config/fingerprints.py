@@ -9,7 +9,7 @@ from typing import Any
 
 from rspo.config.experiment import Experiment
 from rspo.config.names import NEED_JUDGE, VERIFIER_VERSIONS
-from rspo.config.verl_fingerprint import deciding
+from rspo.config.verl_fingerprint import policy_settings
 from rspo.core.files import fingerprint
 
 Settings = dict[str, Any]
@@ -75,7 +75,7 @@ def _train(experiment: Experiment, name: str) -> Settings:
     # These do not change the policy, so changing them must not rerun the training.
     del result["training"]["checkpoint_every"], result["training"]["validation"]
     if config.engine == "verl" and config.verl is not None:
-        result["verl"] = deciding(config.verl, config.models[cell.model].verl)
+        result["verl"] = policy_settings(config.verl, config.models[cell.model].verl)
     if cell.reward == "length":
         result["rewards"] = config.rewards.model_dump(mode="json")
     return result

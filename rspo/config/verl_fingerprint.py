@@ -1,8 +1,8 @@
-"""What of a config's verl settings decides a policy, as opposed to how fast it comes, or where.
+"""The verl settings that are part of a policy's fingerprint.
 
-What is left out here may be changed at any time: a checkpoint is gone on from and a finished cell
-stays finished. It still may change how sums are rounded and, with vLLM, what is sampled in one
-batch, as two runs with the same settings do.
+Operational settings are not: they change speed and placement, and you can change them at any time,
+also to resume from a checkpoint or for finished cells. They can still change how sums are rounded
+and, with vLLM, which requests are sampled in one batch, like two runs with the same settings.
 """
 
 from collections.abc import Mapping
@@ -11,17 +11,17 @@ from typing import Any
 from rspo.config.load import merge
 from rspo.config.schema import VerlSettings
 
-# Names of verl's keys and sections, wherever in its config they stand.
+# Names of keys and sections, anywhere in verl's config.
 OPERATIONAL = frozenset(
     {
-        # Tokens and responses that go through a model at a time; the loss is a sum over passes.
+        # Tokens and responses per forward pass; the loss is a sum over passes.
         "ppo_max_token_len_per_gpu",
         "log_prob_max_token_len_per_gpu",
         "max_num_batched_tokens",
         "max_num_seqs",
         "enable_chunked_prefill",
         "enable_prefix_caching",
-        # What of the memory is used for what: kept, moved away, or computed a second time.
+        # Use of memory: keep, offload or recompute.
         "gpu_memory_utilization",
         "free_cache_engine",
         "param_offload",
@@ -32,22 +32,22 @@ OPERATIONAL = frozenset(
         "entropy_from_logits_chunk_size",
         "entropy_checkpointing",
         "reshard_after_forward",
-        # Kernels and compilers for the same formulas.
+        # Kernels and compilers for the same computation.
         "attn_implementation",
         "use_remove_padding",
         "use_torch_compile",
         "enforce_eager",
-        # Who shares the work. (Not fsdp_size, by which a checkpoint is cut.)
+        # Distribution of the work. (Not fsdp_size, which decides the shards of a checkpoint.)
         "tensor_model_parallel_size",
         "ulysses_sequence_parallel_size",
         "num_workers",
         "update_weights_bucket_megabytes",
         "transfer_queue",
-        # Where it runs, and how long somebody waits for it.
+        # Placement and timeouts.
         "ray_kwargs",
         "nccl_timeout",
         "ray_wait_register_center_timeout",
-        # What is looked at.
+        # Logging and profiling.
         "logger",
         "project_name",
         "experiment_name",
@@ -58,21 +58,21 @@ OPERATIONAL = frozenset(
 )
 
 
-def deciding(verl: VerlSettings, of_model: Mapping[str, Any]) -> dict[str, Any]:
-    """The loss, the numbers' precision, by the device, and verl's own keys but the operational.
+def policy_settings(verl: VerlSettings, of_model: Mapping[str, Any]) -> dict[str, Any]:
+    """The device (it decides the precision), the loss, and the keys that are not operational.
 
     Args:
-        of_model: the model's key `verl`, over which the section's overrides are laid.
+        of_model: the model's key `verl`; the section's overrides take precedence.
     """
     own = _without_operational(merge(of_model, verl.overrides))
     return {"device": verl.device, "loss_aggregation": verl.loss_aggregation, "overrides": own}
 
 
 def _without_operational(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections of which nothing is left are left out too."""
-    found = {}
+    """Settings without operational keys and without empty sections."""
+    kept = {}
     for key, value in settings.items():
-        left = _without_operational(value) if isinstance(value, Mapping) else value
-        if key not in OPERATIONAL and left != {}:
-            found[key] = left
-    return found
+        inner = _without_operational(value) if isinstance(value, Mapping) else value
+        if key not in OPERATIONAL and inner != {}:
+            kept[key] = inner
+    return kept

@@ -1,1 +1,1 @@
-"""Policies: the tiny Qwen2, its tokenizer and base training, and the samplers."""
+"""Policies: the tiny Qwen2, published models, their tokenizers, and the samplers."""

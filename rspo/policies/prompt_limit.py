@@ -1,13 +1,12 @@
-"""Prompts longer than `sampling.max_prompt_tokens`: one rule for every engine and sampler.
+"""Prompts longer than `sampling.max_prompt_tokens`: one rule for all engines and samplers.
 
-Tokens are counted with the policy's own tokenizer and chat template, so the rule is applied where
-a policy meets its problems, before anything is sampled.
+The limit counts tokens of the policy's own tokenizer and chat template.
 
-- A training problem that is too long is left out.
-- A benchmark problem stays, whole: leaving it out or cutting it would change the benchmark. Its
-  response gets what the prompt leaves of max_prompt_tokens + max_response_tokens.
+- Training leaves a prompt that is too long out.
+- Evaluation keeps it in full, because dropping or truncating it would change the benchmark. Its
+  response may have what the prompt leaves of max_prompt_tokens + max_response_tokens.
 
-Either way the problems are counted and named, in a log line and in the provenance of what is made.
+Both list the problems that are too long in the log and in the provenance of their outputs.
 """
 
 import logging
@@ -20,12 +19,12 @@ _log = logging.getLogger(__name__)
 
 
 def too_long(prompts: Sequence[Sequence[int]], sampling: Sampling) -> list[int]:
-    """Places of the prompts (token ids) that have more than `max_prompt_tokens`."""
-    return [place for place, ids in enumerate(prompts) if len(ids) > sampling.max_prompt_tokens]
+    """Indices of the prompts (token ids) with more than `max_prompt_tokens` tokens."""
+    return [index for index, ids in enumerate(prompts) if len(ids) > sampling.max_prompt_tokens]
 
 
 def response_tokens(prompt_tokens: int, sampling: Sampling) -> int:
-    """The most tokens that the response to a benchmark prompt of that many tokens may have.
+    """The maximum number of response tokens for a benchmark prompt of `prompt_tokens` tokens.
 
     Raises: InputError if nothing is left for a response.
     """
@@ -38,11 +37,11 @@ def response_tokens(prompt_tokens: int, sampling: Sampling) -> int:
     return min(sampling.max_response_tokens, context - prompt_tokens)
 
 
-def report_too_long(ids: Sequence[str], sampling: Sampling, what: str) -> dict[str, list[str]]:
-    """Log which problems are too long and `what` became of them; the note for the provenance."""
+def report_too_long(ids: Sequence[str], sampling: Sampling, action: str) -> dict[str, list[str]]:
+    """Log the problems that are too long and the action taken; return a note for provenance."""
     if ids:
         _log.warning(
             "%d prompts of more than sampling.max_prompt_tokens = %d tokens, %s: %s",
-            *(len(ids), sampling.max_prompt_tokens, what, ", ".join(ids)),
+            *(len(ids), sampling.max_prompt_tokens, action, ", ".join(ids)),
         )
     return {"prompts_too_long": list(ids)}

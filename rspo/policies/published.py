@@ -1,25 +1,63 @@
-"""A model as its publisher wrote it, from the Hugging Face hub or a mirror folder.
+"""Published models, from the Hugging Face hub or from a mirror.
 
-A mirror holds the files of the model ID in the folder ID, beside the data sets
-(`rspo.datasets.hub`); models that it does not have come from the hub.
+A mirror is a folder that holds the files of the model ID in the folder ID, beside the data sets
+(`rspo.datasets.hub`). Models that are not in the mirror are downloaded from the hub.
 """
 
 from pathlib import Path
+from typing import Any
 
 from rspo.config.schema import HubModel
+from rspo.core.errors import InputError
 from rspo.core.hub import fetch_files
-from rspo.policies.templates import TEMPLATES, set_template
+from rspo.policies.templates import TEMPLATES, Template, set_template
 from rspo.policies.tokenizer import ChatTokenizer
+
+_PROBE = "What is $1+1$?\n\\frac{1}{2} {{ 3 }}"
 
 
 def fetch_model(source: HubModel, folder: Path, mirror: Path | None = None) -> str:
     """Write a model's files to `folder`, with the config's template in its tokenizer.
 
-    Returns: where it came from, with its revision, for the provenance.
+    Returns: its origin and revision, for the provenance.
 
-    Raises: InputError if the model cannot be had, or is not whole.
+    Raises: InputError if the model could not be downloaded, is incomplete, or if transformers
+        cannot load its config or tokenizer.
     """
+    template = TEMPLATES[source.template]
     origin = fetch_files(source.id, source.revision, folder, mirror)
-    set_template(folder, TEMPLATES[source.template])
-    ChatTokenizer(folder)  # what would fail an hour later fails here
+    set_template(folder, template)
+    _check(folder, template)
     return origin
+
+
+def read_model_config(folder: Path) -> Any:
+    """The config of transformers for a model folder.
+
+    Raises: InputError if the folder has no config.json that transformers can load.
+    """
+    from transformers import AutoConfig
+
+    try:
+        # Without the file, transformers would look the path up on the hub.
+        (folder / "config.json").read_text()
+        return AutoConfig.from_pretrained(folder)
+    except (OSError, ValueError, KeyError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"{folder}: not a model folder: {reason}") from None
+
+
+def _check(folder: Path, template: Template) -> None:
+    """Load what sampling will load, so that a bad model fails now and not an hour later.
+
+    Raises: InputError if the tokenizer does not fit the model or renders other prompts.
+    """
+    config, tokenizer = read_model_config(folder), ChatTokenizer(folder)
+    if tokenizer.size > config.vocab_size:
+        raise InputError(
+            f"{folder}: the tokenizer has {tokenizer.size} tokens, more than config.json's "
+            f"vocab_size = {config.vocab_size}"
+        )
+    (prompt,) = tokenizer.decode(tokenizer.prompts([[{"role": "user", "content": _PROBE}]]))
+    if prompt != template.text(_PROBE):
+        raise InputError(f"{folder}: the chat template renders {prompt!r}")

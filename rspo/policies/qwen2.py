@@ -1,14 +1,17 @@
-"""Qwen2 in one file, for models that fit one CPU or GPU: the forward pass that training and the
-key-value-cache sampler share, and a Hugging Face folder in and out.
+"""Qwen2 in one file, for models that fit on one CPU or GPU.
 
-Left out against transformers: dropout, sliding windows, rope scaling, attention back-ends. Query,
-key and value are one product, and so are the two halves of the gate: at hidden size 64 the number
-of operations costs more than their size. A test holds the logits against transformers' Qwen2.
+Training and the key-value-cache sampler share its forward pass; `save` and `load` write and read
+Hugging Face folders.
+
+Unlike transformers, it has no dropout, sliding windows, RoPE scaling or attention back ends. Query,
+key and value are one matrix product, and so are the two halves of the gated feed-forward: at hidden
+size 64, the number of operations costs more than their size. A test compares the logits with those
+of transformers.
 """
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -23,96 +26,97 @@ from torch import Tensor, nn
 from rspo.core.errors import InputError
 
 KeyValue = tuple[Tensor, Tensor]  # each (B, key-value heads, T, head size)
-Attend = Callable[
-    [Tensor, Tensor, Tensor], Tensor
-]  # query, key, value -> mixed, (B, heads, T, size)
+# query, key, value -> output, (B, heads, T, head size)
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Shape:
-    """The numbers of a Hugging Face Qwen2 config that decide the forward pass."""
+class ModelConfig:
+    """The keys of a Hugging Face Qwen2 config that decide the forward pass, under their names."""
 
-    vocabulary: int
+    vocab_size: int
     hidden_size: int
-    layers: int
-    heads: int
-    key_value_heads: int
-    feed_forward: int
-    context: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    intermediate_size: int
+    max_position_embeddings: int
+    rms_norm_eps: float = 1e-6
+    tie_word_embeddings: bool = True
     rope_theta: float = 10000.0
-    rms_epsilon: float = 1e-6
-    tied: bool = True
 
     @property
     def head_size(self) -> int:
-        return self.hidden_size // self.heads
+        return self.hidden_size // self.num_attention_heads
 
 
 class Layer(nn.Module):
     """One pre-norm decoder layer: attention, then a gated feed-forward."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.shape = shape
-        d, size = shape.hidden_size, shape.head_size
+        self.config = config
+        d, size = config.hidden_size, config.head_size
+        heads, key_value_heads = config.num_attention_heads, config.num_key_value_heads
         self.attention_norm = nn.Parameter(torch.ones(d))
-        self.query_key_value = nn.Linear(d, (shape.heads + 2 * shape.key_value_heads) * size)
-        self.attention_out = nn.Linear(shape.heads * size, d, bias=False)
+        self.query_key_value = nn.Linear(d, (heads + 2 * key_value_heads) * size)
+        self.attention_out = nn.Linear(heads * size, d, bias=False)
         self.feed_forward_norm = nn.Parameter(torch.ones(d))
-        self.gate_up = nn.Linear(d, 2 * shape.feed_forward, bias=False)
-        self.down = nn.Linear(shape.feed_forward, d, bias=False)
+        self.gate_up = nn.Linear(d, 2 * config.intermediate_size, bias=False)
+        self.down = nn.Linear(config.intermediate_size, d, bias=False)
 
     def forward(self, x: Tensor, rotation: KeyValue, attend: Attend) -> Tensor:
-        """x (B, T, d) -> x (B, T, d)."""
-        shape = self.shape
-        heads, size = shape.heads, shape.head_size
+        """x (B, T, hidden) -> (B, T, hidden)."""
+        config = self.config
+        heads = config.num_attention_heads
+        queries_and_keys = heads + config.num_key_value_heads
         batch, length, _ = x.shape
-        normed = F.rms_norm(x, (shape.hidden_size,), self.attention_norm, shape.rms_epsilon)
-        qkv = self.query_key_value(normed).view(batch, length, -1, size).transpose(1, 2)
-        # One rotation for queries and keys together: they are neighbours in the product.
-        query_key = rotate(qkv[:, : heads + shape.key_value_heads], rotation)
-        mixed = attend(
-            query_key[:, :heads], query_key[:, heads:], qkv[:, heads + shape.key_value_heads :]
-        )
-        x = x + self.attention_out(mixed.transpose(1, 2).reshape(batch, length, -1))
+        normed = F.rms_norm(x, (config.hidden_size,), self.attention_norm, config.rms_norm_eps)
+        projected = self.query_key_value(normed).view(batch, length, -1, config.head_size)
+        qkv = projected.transpose(1, 2)
+        # Queries and keys are adjacent in the product, so one call rotates both.
+        query_key = rotate(qkv[:, :queries_and_keys], rotation)
+        output = attend(query_key[:, :heads], query_key[:, heads:], qkv[:, queries_and_keys:])
+        x = x + self.attention_out(output.transpose(1, 2).reshape(batch, length, -1))
         return x + self.feed_forward(x)
 
     def feed_forward(self, x: Tensor) -> Tensor:
-        shape = self.shape
-        normed = F.rms_norm(x, (shape.hidden_size,), self.feed_forward_norm, shape.rms_epsilon)
+        config = self.config
+        normed = F.rms_norm(x, (config.hidden_size,), self.feed_forward_norm, config.rms_norm_eps)
         gate, up = self.gate_up(normed).chunk(2, dim=-1)
         return self.down(F.silu(gate) * up)
 
 
 def rotate(x: Tensor, rotation: KeyValue) -> Tensor:
-    """Rotary position embedding of x (..., T, head size) by (cos, sin) of the same last axes."""
+    """Rotary position embedding of x (..., T, head size); cos and sin are (T, head size)."""
     cos, sin = rotation
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-second, first), dim=-1) * sin
 
 
 class Qwen2(nn.Module):
-    """The decoder: `forward` gives hidden states, `logits` turns them into scores."""
+    """The decoder: `forward` computes hidden states, `logits` the logits of the next token."""
 
     cos: Tensor
     sin: Tensor
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.shape = shape
-        self.embedding = nn.Embedding(shape.vocabulary, shape.hidden_size)
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.layers))
-        self.final_norm = nn.Parameter(torch.ones(shape.hidden_size))
-        if not shape.tied:
-            self.head = nn.Linear(shape.hidden_size, shape.vocabulary, bias=False)
-        half = torch.arange(0, shape.head_size, 2, dtype=torch.float32) / shape.head_size
-        angles = torch.arange(shape.context)[:, None] * shape.rope_theta**-half  # (context, size/2)
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers))
+        self.final_norm = nn.Parameter(torch.ones(config.hidden_size))
+        if not config.tie_word_embeddings:
+            self.head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+        half = torch.arange(0, config.head_size, 2, dtype=torch.float32) / config.head_size
+        positions = torch.arange(config.max_position_embeddings)
+        angles = positions[:, None] * config.rope_theta**-half  # (positions, head size / 2)
         angles = torch.cat((angles, angles), dim=-1)
         self.register_buffer("cos", angles.cos(), persistent=False)
         self.register_buffer("sin", angles.sin(), persistent=False)
 
     def initialise(self, standard_deviation: float, generator: torch.Generator) -> None:
-        """Random start: normal weights, zero biases, unit norms."""
+        """Initialise at random: normal weights, zero biases, unit norms."""
         for name, parameter in self.named_parameters():
             if name.endswith("norm"):
                 nn.init.ones_(parameter)
@@ -121,48 +125,51 @@ class Qwen2(nn.Module):
             else:
                 nn.init.normal_(parameter, std=standard_deviation, generator=generator)
 
-    def forward(self, tokens: Tensor, memory: "Memory") -> Tensor:
-        """Hidden states of tokens that follow what `memory` holds; their keys and values join it.
+    def forward(self, tokens: Tensor, cache: "KVCache | StaticKVCache") -> Tensor:
+        """Hidden states of tokens that follow those in the cache; adds their keys and values to it.
 
         Args:
-            tokens: (B, T) ids; all rows are equally long, padding stands at the end only.
+            tokens: (B, T) ids; rows are equally long, with padding at the end only.
 
         Returns: (B, T, hidden), after the last norm.
         """
-        start, length = memory.length, tokens.shape[1]
+        start, length = cache.length, tokens.shape[1]
         rotation = (self.cos[start : start + length], self.sin[start : start + length])
         x = self.embedding(tokens)
         for index, layer in enumerate(self.layers):
-            x = layer(x, rotation, partial(memory.attend, index))
-        memory.length = start + length
-        return F.rms_norm(x, (self.shape.hidden_size,), self.final_norm, self.shape.rms_epsilon)
+            x = layer(x, rotation, partial(cache.attend, index))
+        cache.length = start + length
+        config = self.config
+        return F.rms_norm(x, (config.hidden_size,), self.final_norm, config.rms_norm_eps)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Scores (..., vocabulary) of the next token."""
-        return F.linear(hidden, self.embedding.weight if self.shape.tied else self.head.weight)
+        """Logits (..., vocabulary) of the next token, from hidden states (..., hidden)."""
+        tied = self.config.tie_word_embeddings
+        return F.linear(hidden, self.embedding.weight if tied else self.head.weight)
 
 
-class Memory:
-    """Keys and values so far, for whole sequences: differentiable, grows by joining."""
+class KVCache:
+    """Keys and values of whole sequences. Differentiable; grows by concatenation."""
 
     def __init__(self) -> None:
         self.length = 0
-        self.pairs: list[KeyValue] = []
+        self.layers: list[KeyValue] = []
 
-    def select(self, rows: Tensor) -> "Memory":
-        """The memory of some rows, in their order: a prompt's for each of its responses."""
-        chosen = Memory()
-        chosen.length = self.length
-        chosen.pairs = [(key[rows], value[rows]) for key, value in self.pairs]
-        return chosen
+    def select(self, rows: Tensor) -> "KVCache":
+        """A cache of the given rows, in that order: a prompt's row for each of its responses."""
+        selected = KVCache()
+        selected.length = self.length
+        selected.layers = [(key[rows], value[rows]) for key, value in self.layers]
+        return selected
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        if layer < len(self.pairs):
-            key = torch.cat((self.pairs[layer][0], key), dim=2)
-            value = torch.cat((self.pairs[layer][1], value), dim=2)
-            self.pairs[layer] = (key, value)
+        """Add a layer's new keys and values; causal attention of the queries over all so far."""
+        if layer < len(self.layers):
+            key = torch.cat((self.layers[layer][0], key), dim=2)
+            value = torch.cat((self.layers[layer][1], value), dim=2)
+            self.layers[layer] = (key, value)
         else:
-            self.pairs.append((key, value))
+            self.layers.append((key, value))
         length, total = query.shape[2], key.shape[2]
         mask = torch.ones(length, total, dtype=torch.bool, device=query.device)
         mask = mask.tril(diagonal=total - length)
@@ -170,18 +177,19 @@ class Memory:
         return F.scaled_dot_product_attention(query, key, value, mask, enable_gqa=grouped)
 
 
-class DecodingMemory:
-    """Keys and values in buffers of fixed size, for one new token a row at a time.
+class StaticKVCache:
+    """Keys and values in buffers of fixed size, for decoding one token per row at a time.
 
-    Keys lie transposed, so that both products are plain batched matrix products over the whole
-    buffer with the unfilled end masked: on a CPU three times faster than attention over slices.
+    Keys are stored transposed, so that both products are plain batched matrix products over the
+    buffer, with its unused end masked. On a CPU this is three times faster than attention over
+    slices.
     """
 
-    def __init__(self, prompt: Memory, rows: Tensor, capacity: int) -> None:
-        """Copy the prompts' memory to `rows` and leave room up to `capacity` tokens."""
-        self.length = prompt.length
+    def __init__(self, prompts: KVCache, rows: Tensor, capacity: int) -> None:
+        """Copy the given rows of the prompts' cache into buffers of `capacity` tokens."""
+        self.length = prompts.length
         self.keys, self.values = [], []
-        for key, value in prompt.pairs:
+        for key, value in prompts.layers:
             _, heads, length, size = key.shape
             keys = key.new_zeros(len(rows), heads, size, capacity)
             keys[..., :length] = key[rows].transpose(2, 3)
@@ -193,74 +201,63 @@ class DecodingMemory:
         self.mask[: self.length] = 0
 
     def keep(self, rows: Tensor) -> None:
-        """Forget all other rows."""
+        """Drop all other rows."""
         self.keys = [keys[rows] for keys in self.keys]
         self.values = [values[rows] for values in self.values]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Add a layer's new key and value; attention of the one query per row over all so far."""
         keys, values = self.keys[layer], self.values[layer]
         keys[..., self.length] = key[:, :, 0]
         values[:, :, self.length] = value[:, :, 0]
         self.mask[self.length] = 0
         batch, heads, size, _ = keys.shape
-        # Below 13 or so, products this thin leave the fast path of the matrix library.
+        # Products of fewer than about 13 columns leave the fast path of the matrix library.
         filled = max(self.length + 1, 16)
-        # (B * key-value heads, queries that share them, size)
+        # (B * key-value heads, queries per key-value head, size)
         query = query.reshape(batch * heads, -1, size) * size**-0.5
         scores = torch.bmm(query, keys.flatten(0, 1)[..., :filled]) + self.mask[:filled]
-        mixed = torch.bmm(scores.softmax(dim=-1), values.flatten(0, 1)[:, :filled])
-        return mixed.view(batch, -1, 1, size)
+        output = torch.bmm(scores.softmax(dim=-1), values.flatten(0, 1)[:, :filled])
+        return output.view(batch, -1, 1, size)
 
 
 def response_logits(model: Qwen2, prompts: Tensor, prompt_of: Tensor, responses: Tensor) -> Tensor:
-    """Logits of every token of every response, each prompt read once for all its responses.
+    """Logits of every token of every response; each prompt is computed once for all its responses.
 
     Args:
         prompts: (P, L) ids.
-        prompt_of: (B,) row of `prompts` that each response answers.
+        prompt_of: (B,) the prompt's row in `prompts` for each response.
         responses: (B, T) ids, padded at the end.
 
-    Returns: (B, T, vocabulary); position t scores responses[:, t]. Padding gets scores too.
+    Returns: (B, T, vocabulary). Position t has the logits of responses[:, t], padding included.
     """
-    memory = Memory()
-    hidden = model(prompts, memory)[prompt_of, -1:]
+    cache = KVCache()
+    hidden = model(prompts, cache)[prompt_of, -1:]
     if responses.shape[1] > 1:
-        later = model(responses[:, :-1], memory.select(prompt_of))
+        later = model(responses[:, :-1], cache.select(prompt_of))
         hidden = torch.cat((hidden, later), dim=1)
     return model.logits(hidden)
 
 
 # --- Hugging Face folders ------------------------------------------------------------------------
 
-_CONFIG_KEYS = {
-    "vocabulary": "vocab_size",
-    "hidden_size": "hidden_size",
-    "layers": "num_hidden_layers",
-    "heads": "num_attention_heads",
-    "key_value_heads": "num_key_value_heads",
-    "feed_forward": "intermediate_size",
-    "context": "max_position_embeddings",
-    "rms_epsilon": "rms_norm_eps",
-    "tied": "tie_word_embeddings",
-}
-
 
 def save(model: Qwen2, folder: Path, special_tokens: dict[str, int]) -> None:
-    """Write config.json and model.safetensors as transformers, vLLM and verl read them.
+    """Write config.json and model.safetensors, for transformers, vLLM and verl.
 
     Args:
         special_tokens: ids for the config, such as {"eos_token_id": 1}.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    shape = model.shape
-    config = {name: getattr(shape, field) for field, name in _CONFIG_KEYS.items()}
+    config = asdict(model.config)
+    rope_theta = config.pop("rope_theta")
     config |= {
         "architectures": ["Qwen2ForCausalLM"],
         "model_type": "qwen2",
         "dtype": "float32",
         "hidden_act": "silu",
-        "rope_theta": shape.rope_theta,
-        "rope_parameters": {"rope_type": "default", "rope_theta": shape.rope_theta},
+        "rope_theta": rope_theta,
+        "rope_parameters": {"rope_type": "default", "rope_theta": rope_theta},
     }
     (folder / "config.json").write_text(json.dumps(config | special_tokens, indent=1) + "\n")
     weights = safetensors_bytes(to_hub(model), metadata={"format": "pt"})
@@ -268,7 +265,7 @@ def save(model: Qwen2, folder: Path, special_tokens: dict[str, int]) -> None:
 
 
 def load(folder: Path) -> Qwen2:
-    """Read a Qwen2 folder, in float32.
+    """Read a Qwen2 folder in float32.
 
     Raises: InputError for a missing or unreadable file, or another architecture.
     """
@@ -282,30 +279,27 @@ def load(folder: Path) -> Qwen2:
             f"{folder}/config.json: model_type = {config.get('model_type')!r}; allowed: 'qwen2'"
         )
     rope = config.get("rope_parameters") or config
-    model = Qwen2(
-        Shape(
-            **{field: config[name] for field, name in _CONFIG_KEYS.items()},
-            rope_theta=rope["rope_theta"],
-        )
-    )
+    config["rope_theta"] = rope["rope_theta"]
+    model = Qwen2(ModelConfig(**{field.name: config[field.name] for field in fields(ModelConfig)}))
     load_hub_weights(model, weights)
     return model
 
 
 def load_hub_weights(model: Qwen2, weights: dict[str, Tensor]) -> None:
-    """Give a model weights under transformers' names."""
-    model.load_state_dict(_from_hub(weights, model.shape))
+    """Load weights under the names of transformers into a model."""
+    model.load_state_dict(_from_hub(weights, model.config))
 
 
 def to_hub(model: Qwen2) -> dict[str, Tensor]:
-    """Weights under transformers' names, the joined products taken apart."""
-    shape = model.shape
-    sizes = [shape.heads, shape.key_value_heads, shape.key_value_heads]
+    """Weights under the names of transformers, with the joined products split."""
+    config = model.config
+    kv_heads = config.num_key_value_heads
+    sizes = [heads * config.head_size for heads in (config.num_attention_heads, kv_heads, kv_heads)]
     named = {
         "model.embed_tokens.weight": model.embedding.weight,
         "model.norm.weight": model.final_norm,
     }
-    if not shape.tied:
+    if not config.tie_word_embeddings:
         named["lm_head.weight"] = model.head.weight
     for index, layer in enumerate(cast("list[Layer]", model.layers)):
         prefix = f"model.layers.{index}."
@@ -314,7 +308,7 @@ def to_hub(model: Qwen2) -> dict[str, Tensor]:
         named[prefix + "self_attn.o_proj.weight"] = layer.attention_out.weight
         named[prefix + "mlp.down_proj.weight"] = layer.down.weight
         for kind, parameter in layer.query_key_value.named_parameters():
-            parts = parameter.split([size * shape.head_size for size in sizes])
+            parts = parameter.split(sizes)
             for letter, part in zip("qkv", parts, strict=True):
                 named[f"{prefix}self_attn.{letter}_proj.{kind}"] = part
         for half, part in zip(("gate", "up"), layer.gate_up.weight.chunk(2), strict=True):
@@ -322,15 +316,15 @@ def to_hub(model: Qwen2) -> dict[str, Tensor]:
     return {name: tensor.detach().to("cpu").contiguous() for name, tensor in named.items()}
 
 
-def _from_hub(weights: dict[str, Tensor], shape: Shape) -> dict[str, Tensor]:
+def _from_hub(weights: dict[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
     """The reverse of `to_hub`."""
     state = {
         "embedding.weight": weights["model.embed_tokens.weight"],
         "final_norm": weights["model.norm.weight"],
     }
-    if not shape.tied:
+    if not config.tie_word_embeddings:
         state["head.weight"] = weights["lm_head.weight"]
-    for index in range(shape.layers):
+    for index in range(config.num_hidden_layers):
         prefix, own = f"model.layers.{index}.", f"layers.{index}."
         state[own + "attention_norm"] = weights[prefix + "input_layernorm.weight"]
         state[own + "feed_forward_norm"] = weights[prefix + "post_attention_layernorm.weight"]

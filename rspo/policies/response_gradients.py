@@ -1,6 +1,6 @@
-"""grad log pi(y|x) of single responses: what every objective multiplies by a weight and adds up.
+"""grad log pi(y|x) of single responses, of which every objective is a weighted sum.
 
-For models that one CPU can train; the gradients of B responses are B rows as long as the model.
+For models that one CPU can train: each gradient has as many elements as the model has parameters.
 """
 
 import torch
@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from rspo.policies.qwen2 import Qwen2, response_logits
 
-# Responses whose gradients are taken together; more than fits the cache of a core is slower.
+# Responses per call of vmap; a chunk that exceeds the cache of a core is slower.
 CHUNK = 64
 
 
@@ -22,9 +22,9 @@ class _LogProbability(nn.Module):
         self.model, self.temperature = model, temperature
 
     def forward(self, prompt: Tensor, tokens: Tensor, mask: Tensor) -> Tensor:
-        """prompt (L,), tokens (T,) padded at the end, mask (T,) -> a number."""
-        only = torch.zeros(1, dtype=torch.long)
-        logits = response_logits(self.model, prompt[None], only, tokens[None])[0]
+        """prompt (L,), tokens (T,) padded at the end, mask (T,) -> a scalar."""
+        prompt_of = torch.zeros(1, dtype=torch.long)
+        logits = response_logits(self.model, prompt[None], prompt_of, tokens[None])[0]
         log_probs = torch.log_softmax(logits / self.temperature, dim=-1)
         chosen = log_probs.gather(-1, tokens[:, None])[:, 0]
         return torch.where(mask, chosen, 0.0).sum()
@@ -37,9 +37,9 @@ def response_gradients(
 
     Args:
         prompt: (L,) ids.
-        tokens: (B, T) ids of responses to it, padded at the end.
-        mask: (B, T) bool, which positions hold a token.
-        temperature: that the responses were sampled at; the policy is the distribution there.
+        tokens: (B, T) ids of the responses, padded at the end.
+        mask: (B, T) bool, true at tokens and false at padding.
+        temperature: of sampling; the policy is the distribution at this temperature.
 
     Returns: (B, parameters), in the order of `model.named_parameters()`.
     """
@@ -47,15 +47,15 @@ def response_gradients(
     parameters = {name: value.detach() for name, value in function.named_parameters()}
 
     def log_probability(parameters: dict[str, Tensor], tokens: Tensor, mask: Tensor) -> Tensor:
-        found: Tensor = functional_call(function, parameters, (prompt, tokens, mask))
-        return found
+        result: Tensor = functional_call(function, parameters, (prompt, tokens, mask))
+        return result
 
-    of_each = vmap(grad(log_probability), in_dims=(None, 0, 0))
+    gradient_of_each = vmap(grad(log_probability), in_dims=(None, 0, 0))
     chunks = []
-    for some, their_mask in zip(tokens.split(CHUNK), mask.split(CHUNK), strict=True):
-        longest = int(their_mask.sum(dim=1).max())
-        # The fused attention has no batched gradient: PyTorch would take one response at a time.
+    for chunk, chunk_mask in zip(tokens.split(CHUNK), mask.split(CHUNK), strict=True):
+        longest = int(chunk_mask.sum(dim=1).max())
+        # Fused attention has no batched gradient: PyTorch would process one response at a time.
         with sdpa_kernel(SDPBackend.MATH):
-            gradients = of_each(parameters, some[:, :longest], their_mask[:, :longest])
+            gradients = gradient_of_each(parameters, chunk[:, :longest], chunk_mask[:, :longest])
         chunks.append(torch.cat([value.flatten(1) for value in gradients.values()], dim=1))
     return torch.cat(chunks)

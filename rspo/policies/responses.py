@@ -1,4 +1,4 @@
-"""What a sampler of whole policies is asked and what it gives, whichever sampler it is."""
+"""The interface of the samplers for evaluation: their requests and their responses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,24 +7,24 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Question:
-    """A problem as a policy is asked it."""
+    """A problem as a prompt for a policy."""
 
     problem: str  # its id
-    prompt: list[int]  # token ids, ready for the response
-    max_tokens: int  # of the response, its end token included
+    prompt: list[int]  # token ids, up to the start of the response
+    max_tokens: int  # of the response, including its end token
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some of the N samples of every problem: a table of their own, and random numbers too."""
+    """A fixed part of the N samples of every problem, with its own table and random numbers."""
 
     number: int
-    size: int  # samples of each problem
-    stream: tuple[object, ...]  # what the random numbers depend on, besides problem and sample
+    size: int  # samples per problem
+    stream: tuple[object, ...]  # seeds the random numbers, with the problem and the sample
 
     @property
     def indices(self) -> range:
-        """Of these samples among the N."""
+        """Indices of the block's samples among the N."""
         return range(self.number * self.size, (self.number + 1) * self.size)
 
 
@@ -32,19 +32,19 @@ class Block:
 class Response:
     """One sampled response."""
 
-    tokens: list[int]  # ids, the end token included
-    ended: bool  # by itself, so that the last token is the end token
-    seed: int  # of the random numbers that it was drawn with
-    log_probs: list[float]  # of its tokens under the sampling distribution, where asked for
+    tokens: list[int]  # ids, including the end token
+    ended: bool  # whether the last token is the end token
+    seed: int  # of its random numbers
+    log_probs: list[float]  # of its tokens under the sampling distribution; may be empty
 
 
 class Sampler(Protocol):
-    """A policy that is loaded."""
+    """A loaded policy."""
 
-    gpus: int  # that it keeps busy
+    gpus: int  # number of GPUs that it uses
 
     def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
-        """Places of the questions to draw for together; in order, each place once."""
+        """Partition the indices of the questions into batches, in order."""
 
     def draw(self, questions: Sequence[Question], batch: list[int], block: Block) -> list[Response]:
-        """The block's responses to each question of a batch, in the order of the questions."""
+        """Sample the block's responses to each question of a batch, in the order of the batch."""

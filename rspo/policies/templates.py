@@ -1,43 +1,43 @@
-r"""How a policy is asked: the text around a problem, as published, by name.
+r"""Chat templates: the published texts around a problem, by name.
 
-A template belongs to a policy, because a policy is trained and evaluated under one: it is written
-into the tokenizer of the policy's folder, from where transformers, vLLM, verl and the local engine
-all take it. Problems stay plain chat messages, `[{"role": "user", "content": problem}]`.
+A policy is trained and evaluated under one template. The template is written into the tokenizer of
+the policy's folder, where transformers, vLLM, verl and this package read it. Problems stay plain
+chat messages: `[{"role": "user", "content": problem}]`.
 
 | name      | text                                                                            |
 |-----------|---------------------------------------------------------------------------------|
-| qwen_math | Qwen's chat markup, with Qwen2.5-Math's system message that asks for a \boxed{}   |
-| r1        | a conversation whose answer stands in <answer> tags; the response begins inside   |
-|           | <think>. Verifiers that read the last box find one only if the policy writes it   |
+| qwen_math | Qwen's chat markup, with Qwen2.5-Math's system message that requests a \boxed{}   |
+| r1        | a conversation with the answer in <answer> tags; the response starts after        |
+|           | <think>. Verifiers that read the last box need a policy that still writes one     |
 | none      | the problem alone                                                               |
 
-The template alone moves a base model's accuracy by tens of points, so it is named in the config.
-Responses end with the policy's end token under each of them; the publications that use r1 also
-stop at </answer>.
+The template alone changes a base model's accuracy by tens of percentage points, so the config
+names it. Responses end with the policy's end token under every template; the publications that
+use r1 also stop at </answer>.
 """
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from rspo.core.errors import InputError
+from rspo.policies.tokenizer import load_published_tokenizer
 
 
 @dataclass(frozen=True)
 class Template:
-    """The text before and after a problem; the response follows directly."""
+    """The text before and after a problem. The response follows directly."""
 
     before: str
     after: str
 
     def text(self, problem: str) -> str:
-        """The whole prompt."""
+        """The prompt for a problem."""
         return self.before + problem + self.after
 
     @property
     def jinja(self) -> str:
-        """The same as a chat template of transformers, for a chat of one user message."""
-        # A JSON text is a Jinja text: the same quotes and escapes.
+        """The same as a Jinja chat template, for a chat of one user message."""
+        # A JSON string is a valid Jinja string: both have the same quotes and escapes.
         before, after = json.dumps(self.before), json.dumps(self.after)
         return f"{{{{ {before} + messages[0]['content'] + {after} }}}}"
 
@@ -64,14 +64,10 @@ TEMPLATES = {
 
 
 def set_template(folder: Path, template: Template) -> None:
-    """Make a model folder's tokenizer use a template, whatever it used before.
+    """Replace the chat template of a model folder's tokenizer.
 
     Raises: InputError if the folder has no tokenizer.
     """
-    path = folder / "tokenizer_config.json"
-    try:
-        config = json.loads(path.read_text())
-    except (OSError, json.JSONDecodeError) as error:
-        raise InputError(f"{path}: no readable tokenizer: {error}") from None
-    path.write_text(json.dumps(config | {"chat_template": template.jinja}, indent=1) + "\n")
-    (folder / "chat_template.jinja").unlink(missing_ok=True)  # where there is one, it wins
+    tokenizer = load_published_tokenizer(folder)
+    tokenizer.chat_template = template.jinja
+    tokenizer.save_pretrained(folder)

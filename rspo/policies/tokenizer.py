@@ -1,13 +1,16 @@
-r"""The tiny scale's tokenizer: one token a character, `\boxed{` one token, in a real folder.
+r"""Tokenizers with their chat templates: the tiny scale's own, and those of published models.
 
-transformers builds its own byte-level BPE for every qwen2 folder, whatever the file says, so this
-is one: byte-level BPE whose vocabulary is the alphabet and whose merges are none. transformers,
-vLLM and verl load the folder as any other.
+The tiny scale has one token per character, and `\boxed{` as one token. transformers builds a
+byte-level BPE for every qwen2 folder, whatever its tokenizer.json says, so the tiny tokenizer is a
+byte-level BPE too, with the alphabet as its vocabulary and no merges. transformers, vLLM and verl
+load its folder like any other.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
@@ -16,10 +19,12 @@ from rspo.core.errors import InputError
 ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 PAD, END, BOX = "<pad>", "<end>", "\\boxed{"
 
+Chat = Sequence[dict[str, str]]  # messages with the keys "role" and "content"
+
 
 def build_tokenizer() -> Tokenizer:
-    """Ids: 0 padding, 1 end, then the alphabet, then the box."""
-    byte_level = {" ": "Ġ"}  # how byte-level BPE writes a space
+    """The tiny tokenizer. Ids: 0 padding, 1 end, then the alphabet, then the box."""
+    byte_level = {" ": "Ġ"}  # byte-level BPE writes a space like this
     symbols = [PAD, END, *(byte_level.get(character, character) for character in ALPHABET)]
     vocabulary = {symbol: index for index, symbol in enumerate(symbols)}
     tokenizer = Tokenizer(models.BPE(vocabulary, merges=[]))
@@ -31,7 +36,7 @@ def build_tokenizer() -> Tokenizer:
 
 
 def chat_template(prompt_tokens: int) -> str:
-    """Jinja template: the message, padded with spaces on the left to a fixed length."""
+    """The tiny scale's Jinja template: each message, padded on the left to a fixed length."""
     return (
         "{% for message in messages %}"
         f"{{{{ '%{prompt_tokens}s' | format(message['content']) }}}}"
@@ -40,7 +45,12 @@ def chat_template(prompt_tokens: int) -> str:
 
 
 def save_tokenizer(folder: Path, prompt_tokens: int, context: int) -> None:
-    """Write the tokenizer's files into a model folder."""
+    """Write the tiny tokenizer's files into a model folder.
+
+    Args:
+        prompt_tokens: length to which the chat template pads a message.
+        context: the model's maximum length, in tokens.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     build_tokenizer().save(str(folder / "tokenizer.json"))
     config = {
@@ -57,53 +67,103 @@ def save_tokenizer(folder: Path, prompt_tokens: int, context: int) -> None:
 
 
 class ChatTokenizer:
-    """A model folder's tokenizer and chat template, without importing transformers (3 seconds)."""
+    """The tokenizer and the chat template of a model folder.
+
+    end_text, end: the end-of-response token and its id.  pad: id of the padding token.
+
+    A tiny model's folder is read without transformers, whose import takes seconds.
+    """
+
+    end_text: str
+    end: int
+    pad: int
+    _tokenizer: Tokenizer
+    _render: Callable[[Chat], str]
 
     def __init__(self, folder: Path) -> None:
-        """Raises: InputError if the folder has no tokenizer with a chat template."""
-        import jinja2.sandbox
+        """Raises: InputError if the folder has no tokenizer, chat template or end token."""
+        width = _tiny_prompt_tokens(folder)
+        if width is None:
+            self._load_published(folder)
+        else:
+            self._load_tiny(folder, width)
 
+    def _load_tiny(self, folder: Path, width: int) -> None:
         try:
-            self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-            config = json.loads((folder / "tokenizer_config.json").read_text())
-            own_file = folder / "chat_template.jinja"  # where transformers saves it by now
-            template = own_file.read_text() if own_file.is_file() else config.get("chat_template")
-        except Exception as error:  # tokenizers raises bare Exceptions
+            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:  # the library raises no other type
             raise InputError(f"{folder}: no readable tokenizer: {error}") from None
-        if not template:
-            raise InputError(f"{folder}/tokenizer_config.json: has no chat_template")
-        # A template comes with a model from anywhere: it is rendered in a sandbox.
-        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True
+        self.end_text = END
+        self.end, self.pad = map(self._tokenizer.token_to_id, (END, PAD))
+        self._render = lambda chat: "".join(turn["content"].rjust(width) for turn in chat)
+
+    def _load_published(self, folder: Path) -> None:
+        published = load_published_tokenizer(folder)
+        for attribute in ("chat_template", "eos_token"):
+            if getattr(published, attribute) is None:
+                raise InputError(f"{folder}: the tokenizer has no {attribute}")
+        self._tokenizer = published.backend_tokenizer
+        self.end_text, self.end = published.eos_token, published.eos_token_id
+        # Masks exclude padding everywhere, so any token will do; verl takes the same one.
+        self.pad = self.end if published.pad_token_id is None else published.pad_token_id
+        self._render = lambda chat: published.apply_chat_template(
+            chat, tokenize=False, add_generation_prompt=True
         )
-        self.template = environment.from_string(template)
-        self.end_text: str = config["eos_token"]
-        self.end = self.tokenizer.token_to_id(self.end_text)
-        self.pad = self.tokenizer.token_to_id(config["pad_token"])
 
     @property
     def size(self) -> int:
         """Number of token ids."""
-        return int(self.tokenizer.get_vocab_size(with_added_tokens=True))
+        return int(self._tokenizer.get_vocab_size(with_added_tokens=True))
 
-    def prompts(self, chats: Sequence[Sequence[dict[str, str]]]) -> list[list[int]]:
-        """Token ids of each chat, ready for the response."""
-        render = self.template.render
-        return self.encode([render(messages=chat, add_generation_prompt=True) for chat in chats])
+    def prompts(self, chats: Sequence[Chat]) -> list[list[int]]:
+        """Token ids of each chat, up to the start of the response."""
+        return self.encode([self._render(chat) for chat in chats])
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text.
 
-        Raises: InputError if a text has a character that the tokenizer cannot write.
+        Raises: InputError if a text has a character that is not in the vocabulary.
         """
-        encoded = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
-        found: list[list[int]] = [encoding.ids for encoding in encoded]
-        for text, back in zip(texts, self.decode(found), strict=True):
-            if back != text:
-                raise InputError(f"the tokenizer cannot write {text!r}; it gives {back!r}")
-        return found
+        encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        tokens: list[list[int]] = [encoding.ids for encoding in encoded]
+        for text, decoded in zip(texts, self.decode(tokens), strict=True):
+            if decoded != text:
+                raise InputError(f"the tokenizer cannot write {text!r}; it gives {decoded!r}")
+        return tokens
 
     def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
-        """Text of each sequence of token ids, special tokens included."""
-        found: list[str] = self.tokenizer.decode_batch(list(tokens), skip_special_tokens=False)
-        return found
+        """Text of each sequence of token ids, including special tokens."""
+        texts: list[str] = self._tokenizer.decode_batch(list(tokens), skip_special_tokens=False)
+        return texts
+
+
+def load_published_tokenizer(folder: Path) -> Any:
+    """The tokenizer of transformers for a model folder.
+
+    Raises: InputError if transformers cannot load it.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        if not (folder / "tokenizer_config.json").is_file():
+            raise FileNotFoundError("tokenizer_config.json is missing")
+        return AutoTokenizer.from_pretrained(folder)
+    except Exception as error:  # transformers and tokenizers raise many types
+        reason = " ".join(str(error).split())
+        raise InputError(f"{folder}: no readable tokenizer: {reason}") from None
+
+
+def _tiny_prompt_tokens(folder: Path) -> int | None:
+    """Length to which a tiny model's template pads; None for any other folder.
+
+    Raises: InputError if the folder has no readable tokenizer_config.json.
+    """
+    try:
+        config = json.loads((folder / "tokenizer_config.json").read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: no readable tokenizer: {error}") from None
+    template = str(config.get("chat_template"))
+    number = re.search(r"'%(\d+)s'", template)
+    if number is None or template != chat_template(int(number[1])):
+        return None
+    return int(number[1])

@@ -1,4 +1,4 @@
-"""`sampler: torch`: a tiny policy's responses, in one process without vLLM."""
+"""`sampler: torch`: samples from tiny policies in this process, without vLLM."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,40 +11,40 @@ from rspo.policies.responses import Block, Question, Response
 from rspo.policies.sampler import sample
 from rspo.policies.tokenizer import ChatTokenizer
 
-# Problems sampled together; with 32 samples each, 1,024 rows keep one core busy.
+# With 32 samples of each problem, a batch has 1,024 rows, which keep one core busy.
 PROBLEMS_PER_BATCH = 32
 
 
 class TorchSampler:
-    """A Qwen2 folder behind the sampler that training has, too."""
+    """A Qwen2 folder, with the sampler of training."""
 
     gpus = 0
 
     def __init__(self, folder: Path, tokenizer: ChatTokenizer, sampling: Sampling) -> None:
-        """Raises: InputError for a folder that is no Qwen2."""
+        """Raises: InputError for a folder that is not a Qwen2 model."""
         self.model = qwen2.load(folder)
         self.tokenizer = tokenizer
         self.sampling = sampling
 
     def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
-        """Consecutive prompts that are equally long, as the sampler needs them."""
-        found = []
-        places = range(len(questions))
-        for _, run in itertools.groupby(places, key=lambda place: len(questions[place].prompt)):
-            equal = list(run)
-            for first in range(0, len(equal), PROBLEMS_PER_BATCH):
-                found.append(equal[first : first + PROBLEMS_PER_BATCH])
-        return found
+        """Consecutive questions with prompts of equal length, as the sampler needs them."""
+        indices = range(len(questions))
+        runs = itertools.groupby(indices, key=lambda index: len(questions[index].prompt))
+        return [
+            run[first : first + PROBLEMS_PER_BATCH]
+            for run in (list(run) for _, run in runs)
+            for first in range(0, len(run), PROBLEMS_PER_BATCH)
+        ]
 
     def draw(self, questions: Sequence[Question], batch: list[int], block: Block) -> list[Response]:
-        """One stream of random numbers for a whole batch.
+        """Sample with one stream of random numbers for the batch.
 
-        It does not depend on the policy, so two policies are compared under the same draws.
+        The stream does not depend on the policy: policies are compared under the same numbers.
         """
         stream = (*block.stream, batch[0], *([block.number] if block.number else []))
         drawn = sample(
             self.model,
-            [questions[place].prompt for place in batch],
+            [questions[index].prompt for index in batch],
             block.size,
             max_tokens=questions[batch[0]].max_tokens,
             end=self.tokenizer.end,

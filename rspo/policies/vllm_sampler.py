@@ -1,16 +1,14 @@
-"""`sampler: vllm`: the responses of any Hugging Face folder, on a GPU or on a CPU.
+"""`sampler: vllm`: samples from any Hugging Face folder, on a GPU or on a CPU.
 
-vLLM runs inside this process: nothing is left behind when it is killed, and which requests are
-computed together follows from the requests alone, not from when they arrive. Every response has a
-seed of its own, made of the problem and its number among the N, so neither blocks nor batches
-decide what is drawn. A batch starts with an empty prefix cache: one that is drawn after a resume
-is computed as it would have been before.
+vLLM runs in this process, so killing it leaves no other process behind, and the requests alone
+decide which of them are computed together, not their arrival times. Each response has its own seed,
+derived from the problem and the index of the sample, so results do not depend on blocks and
+batches. Each batch starts with an empty prefix cache, so a resumed run computes it in the same way.
 
-On one machine the same settings give the same responses; on another kind of GPU rounding differs
-in the last digit, and a response that meets such a digit goes another way.
+On one machine the same settings give the same responses. Another type of GPU rounds differently,
+and a different last digit can change the rest of a response.
 """
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,25 +17,26 @@ from typing import Any
 from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
 from rspo.core.seeds import seed_of
+from rspo.policies.published import read_model_config
 from rspo.policies.responses import Block, Question, Response
 from rspo.policies.tokenizer import ChatTokenizer
 
-# Drawn together, and so lost when a job is killed; many times what one GPU computes at a time.
+# A killed job loses at most this many; many times what one GPU computes at once.
 RESPONSES_PER_BATCH = 4096
-# vLLM on a CPU takes nearly all memory for its cache unless it is told how much. Two requests of
-# 4,096 tokens for a model of 7B in float32, thousands for a tiny one.
+# On a CPU, vLLM's cache takes nearly all memory by default. This is enough for two requests of
+# 4,096 tokens to a 7B model in float32, and for thousands of requests to a tiny model.
 CPU_CACHE_BYTES = 2**30
 
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_LOGGING_LEVEL": "CRITICAL",  # what goes wrong is raised, without pages of its state
-    "HF_HUB_OFFLINE": "1",  # a policy is a folder: there is nothing to ask the hub for
+    "VLLM_LOGGING_LEVEL": "CRITICAL",  # errors are raised; vLLM would also log pages of its state
+    "HF_HUB_OFFLINE": "1",  # policies are local folders
 }
 
 
 class VllmSampler:
-    """A policy in vLLM, on one GPU if vLLM is built for one."""
+    """A policy in vLLM, on one GPU if vLLM was built for GPUs."""
 
     def __init__(
         self,
@@ -49,26 +48,26 @@ class VllmSampler:
     ) -> None:
         """
         Args:
-            log_probs: give those of the sampled tokens; evaluation has no use for them.
+            log_probs: return the log-probabilities of the sampled tokens.
 
-        Raises: InputError without vLLM, or for a folder that is no model, has less context than
-            `sampling` asks for, or that vLLM cannot load.
+        Raises: InputError if vLLM is missing or cannot load the folder, or if the model's maximum
+            length is below that of `sampling`.
         """
-        config = _read_config(folder)
+        config = read_model_config(folder)
         self.context = sampling.max_prompt_tokens + sampling.max_response_tokens
-        most = config.get("max_position_embeddings", self.context)
-        if most < self.context:
+        longest = getattr(config, "max_position_embeddings", self.context)
+        if longest < self.context:
             raise InputError(
-                f"{folder}/config.json: max_position_embeddings = {most}, fewer than "
+                f"{folder}/config.json: max_position_embeddings = {longest}, fewer than "
                 f"sampling.max_prompt_tokens + sampling.max_response_tokens = {self.context}"
             )
         self.end = tokenizer.end
         self.sampling = sampling
         self.log_probs = log_probs
-        self.llm, self.gpus = self._load(folder, config)
+        self.llm, self.gpus = self._load(folder, config.dtype)
 
-    def _load(self, folder: Path, config: dict[str, Any]) -> tuple[Any, int]:
-        """The engine, and how many GPUs it has."""
+    def _load(self, folder: Path, dtype: Any) -> tuple[Any, int]:
+        """The engine, and the number of GPUs that it uses."""
         os.environ.update(_ENVIRONMENT)
         try:
             import vllm
@@ -80,14 +79,14 @@ class VllmSampler:
             llm = vllm.LLM(
                 str(folder.resolve()),
                 skip_tokenizer_init=True,  # token ids in, token ids out
-                generation_config="vllm",  # not the model's own idea of temperature and top_p
-                # "auto" would halve the precision of a float32 model.
-                dtype=config.get("dtype") or config.get("torch_dtype") or "auto",
+                generation_config="vllm",  # not the model's own temperature and top_p
+                # "auto" would load a float32 model in half precision.
+                dtype=dtype or "auto",
                 max_model_len=self.context,
-                logprobs_mode="processed_logprobs",  # of what is drawn from: temperature, top_p
+                logprobs_mode="processed_logprobs",  # after temperature and top_p
                 **(self._on_cpu() if on_cpu else {}),
             )
-        except Exception as error:  # it lets errors of several packages through
+        except Exception as error:  # vLLM raises errors of several packages
             reason = " ".join(str(error).split())
             raise InputError(f"{folder}: vLLM cannot load it: {reason}") from error
         return llm, 0 if on_cpu else 1
@@ -96,24 +95,24 @@ class VllmSampler:
         return {
             "enforce_eager": True,
             "kv_cache_memory_bytes": CPU_CACHE_BYTES,
-            # A prompt that is read in two parts takes back the first one's random number, which
-            # PyTorch's generators on a CPU cannot ("CPU Generator does not use offset").
+            # Chunked prefill rewinds the seeded generator, which PyTorch does not support on a CPU
+            # ("CPU Generator does not use offset").
             "enable_chunked_prefill": False,
             "max_num_batched_tokens": max(4096, self.context),
         }
 
     def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
-        """Consecutive questions with RESPONSES_PER_BATCH responses, whatever their lengths."""
+        """Consecutive questions with about RESPONSES_PER_BATCH responses, of any lengths."""
         size = max(1, RESPONSES_PER_BATCH // block.size)
-        places = list(range(len(questions)))
-        return [places[first : first + size] for first in range(0, len(places), size)]
+        indices = list(range(len(questions)))
+        return [indices[first : first + size] for first in range(0, len(indices), size)]
 
     def draw(self, questions: Sequence[Question], batch: list[int], block: Block) -> list[Response]:
-        """A seed a response: with one for all, they would share their random numbers."""
+        """Sample with one seed per response: a common seed would give all the same numbers."""
         from vllm import SamplingParams
 
-        asked = [(questions[place], index) for place in batch for index in block.indices]
-        seeds = [seed_of(*block.stream, question.problem, index) for question, index in asked]
+        requests = [(questions[row], index) for row in batch for index in block.indices]
+        seeds = [seed_of(*block.stream, question.problem, index) for question, index in requests]
         parameters = [
             SamplingParams(
                 seed=seed,
@@ -124,32 +123,23 @@ class VllmSampler:
                 detokenize=False,
                 logprobs=0 if self.log_probs else None,
             )
-            for (question, _), seed in zip(asked, seeds, strict=True)
+            for (question, _), seed in zip(requests, seeds, strict=True)
         ]
-        prompts = [{"prompt_token_ids": question.prompt} for question, _ in asked]
+        prompts = [{"prompt_token_ids": question.prompt} for question, _ in requests]
         self.llm.reset_prefix_cache()
-        answers = self.llm.generate(prompts, parameters, use_tqdm=False)
+        results = self.llm.generate(prompts, parameters, use_tqdm=False)
         return [
-            self._response(answer.outputs[0], seed)
-            for answer, seed in zip(answers, seeds, strict=True)
+            self._response(result.outputs[0], seed)
+            for result, seed in zip(results, seeds, strict=True)
         ]
 
     def _response(self, output: Any, seed: int) -> Response:
         if output.finish_reason not in ("stop", "length"):
-            raise InputError(f"vLLM gave up on a response: {output.finish_reason}")
+            raise InputError(f"vLLM did not finish a response: {output.finish_reason}")
         tokens = list(output.token_ids)
         log_probs = [
             entry[token].logprob
             for token, entry in zip(tokens, output.logprobs or [], strict=self.log_probs)
         ]
-        # Not by the finish reason: an end token at the limit counts as "length" there.
+        # The finish reason would be "length" for an end token at the limit.
         return Response(tokens, tokens[-1] == self.end, seed, log_probs)
-
-
-def _read_config(folder: Path) -> dict[str, Any]:
-    """Raises: InputError if the folder is no model; vLLM would look for it on the hub."""
-    try:
-        config: dict[str, Any] = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder}: not a model folder: {error}") from None
-    return config

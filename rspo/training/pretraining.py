@@ -19,7 +19,7 @@ from rspo.core.provenance import write_provenance
 from rspo.datasets.generated import worked_examples
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
-from rspo.policies.qwen2 import Qwen2, Shape, response_logits
+from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.cell import resumed
 from rspo.training.checkpoint import has_state, load_checkpoint, save_checkpoint
@@ -62,16 +62,16 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
         write_provenance(folder, settings, notes={"sources": [origin]}, earlier=earlier)
 
 
-def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> Shape:
+def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConfig:
     """Sizes of a tiny Qwen2; its context holds the longest prompt and response."""
-    return Shape(
-        vocabulary=vocabulary,
+    return ModelConfig(
+        vocab_size=vocabulary,
         hidden_size=scratch.hidden_size,
-        layers=scratch.layers,
-        heads=scratch.heads,
-        key_value_heads=scratch.heads,
-        feed_forward=scratch.feed_forward,
-        context=sampling.max_prompt_tokens + sampling.max_response_tokens,
+        num_hidden_layers=scratch.layers,
+        num_attention_heads=scratch.heads,
+        num_key_value_heads=scratch.heads,
+        intermediate_size=scratch.feed_forward,
+        max_position_embeddings=sampling.max_prompt_tokens + sampling.max_response_tokens,
     )
 
 

@@ -22,7 +22,7 @@ from rspo.figures import bandit, estimator_variance, weight_by_difficulty
 from rspo.figures.binary_groups import SAME, blocks_of
 from rspo.figures.gradient_variance import ratio_of_means
 from rspo.objectives import OBJECTIVES, response_weights
-from rspo.policies.qwen2 import Qwen2, Shape, response_logits
+from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.response_gradients import response_gradients
 from tests.support import ROOT, tiny_world
 
@@ -153,16 +153,16 @@ def test_the_bandits_signal_to_noise_by_all_draws(objective: str) -> None:
 
 
 def small_model() -> Qwen2:
-    shape = Shape(
-        vocabulary=11,
+    config = ModelConfig(
+        vocab_size=11,
         hidden_size=16,
-        layers=2,
-        heads=2,
-        key_value_heads=2,
-        feed_forward=24,
-        context=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        intermediate_size=24,
+        max_position_embeddings=16,
     )
-    model = Qwen2(shape)
+    model = Qwen2(config)
     model.initialise(0.3, torch.Generator().manual_seed(3))
     return model.double()
 

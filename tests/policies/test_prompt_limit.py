@@ -1,4 +1,4 @@
-"""Prompts over the limit: left out of training, kept in benchmarks, counted and named in both."""
+"""Prompts over the limit: training leaves them out, evaluation keeps them, both list them."""
 
 import json
 from pathlib import Path
@@ -15,29 +15,30 @@ from rspo.policies.prompt_limit import response_tokens, too_long
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
 from tests.support import tiny_world
+from tests.support.problem_rows import problem
 
 LIMITS = Sampling(temperature=1.0, top_p=1.0, max_prompt_tokens=10, max_response_tokens=18)
 CELL = "small--policy-gradient--k1--n16--s0"
-LONG = "(12)+(34)-5=?"  # 13 tokens, one a character; the tiny scale's limit is 10
+LONG = "(12)+(34)-5=?"  # 13 tokens, one per character; the limit of the tiny scale is 10
 
 
-def test_the_limit_itself_is_not_too_long() -> None:
+def test_a_prompt_at_the_limit_is_not_too_long() -> None:
     assert too_long([[0] * 9, [0] * 10, [0] * 11, [0] * 40], LIMITS) == [2, 3]
 
 
 @pytest.mark.parametrize(("prompt", "response"), [(1, 18), (10, 18), (11, 17), (27, 1)])
-def test_a_long_prompt_takes_its_tokens_from_the_response(prompt: int, response: int) -> None:
+def test_a_long_prompt_shortens_its_response(prompt: int, response: int) -> None:
     assert response_tokens(prompt, LIMITS) == response
 
 
-def test_a_prompt_that_leaves_no_response_is_refused() -> None:
+def test_a_prompt_that_leaves_no_response_is_an_error() -> None:
     with pytest.raises(InputError, match=r"28 tokens leaves none .* fewer than .* = 28"):
         response_tokens(28, LIMITS)
 
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    """A small world with a base policy, and problems of which the second one is too long."""
+    """A small experiment with a base policy, and problems of which the second is too long."""
     experiment = tiny_world.load(tmp_path)
     make_base_policy(experiment, "small")
     for name in ("train", "linear"):
@@ -46,26 +47,13 @@ def experiment(tmp_path: Path) -> Experiment:
     return experiment
 
 
-def problem(name: str, row: int, text: str) -> dict[str, Any]:
-    return {
-        "id": f"{name}/{row}",
-        "benchmark": name,
-        "prompt": [{"role": "user", "content": text}],
-        "answers": ["1"],
-        "source": "test",
-        "revision": "1",
-        "row": row,
-    }
-
-
 def notes(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.with_name(path.name + ".provenance.json").read_text())[
-        "notes"
-    ]
-    return found
+    provenance = json.loads(path.with_name(path.name + ".provenance.json").read_text())
+    result: dict[str, Any] = provenance["notes"]
+    return result
 
 
-def test_training_leaves_them_out_and_says_which(
+def test_training_leaves_long_prompts_out_and_lists_them(
     experiment: Experiment, caplog: pytest.LogCaptureFixture
 ) -> None:
     train(experiment, CELL)
@@ -75,7 +63,7 @@ def test_training_leaves_them_out_and_says_which(
         assert notes(path) == {"prompts_too_long": ["train/1"]}
 
 
-def test_a_benchmark_keeps_them_with_shorter_responses(
+def test_evaluation_keeps_long_prompts_with_shorter_responses(
     experiment: Experiment, caplog: pytest.LogCaptureFixture
 ) -> None:
     sample_benchmark(experiment, "small--base", "linear")

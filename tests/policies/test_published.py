@@ -1,10 +1,11 @@
-"""A base policy as its publisher wrote it: from a mirror, or a clear word on why not."""
+"""Published base policies: from a mirror, or one clear error."""
 
 import json
 from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
+from transformers import AutoTokenizer
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -28,12 +29,18 @@ def mirror(tmp_path: Path) -> Path:
     return tmp_path / "mirror"
 
 
-def test_a_mirrors_model_is_the_base_policy(experiment: Experiment, mirror: Path) -> None:
-    (mirror / ID / "README.md").write_text("no part of a policy")
+def test_a_model_in_the_mirror_becomes_the_base_policy(
+    experiment: Experiment, mirror: Path
+) -> None:
+    (mirror / ID / "README.md").write_text("not part of a policy")
     make_base_policy(experiment, MODEL, mirror)
     folder = experiment.policy(f"{MODEL}--base")
-    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+    for name in ("config.json", "model.safetensors"):
         assert (folder / name).read_bytes() == (mirror / ID / name).read_bytes()
+    ours, published = (AutoTokenizer.from_pretrained(path) for path in (folder, mirror / ID))
+    text = "Let $x = \\frac{1}{2}$.\n<|im_end|>"
+    assert ours.get_vocab() == published.get_vocab()
+    assert ours.encode(text) == published.encode(text)
     assert not (folder / "README.md").exists()
     note = json.loads(folder.with_name("policy.provenance.json").read_text())
     revision = experiment.config.models[MODEL].hub.revision
@@ -42,7 +49,7 @@ def test_a_mirrors_model_is_the_base_policy(experiment: Experiment, mirror: Path
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_model_that_is_not_whole_is_refused(
+def test_an_incomplete_model_is_an_error(
     experiment: Experiment, mirror: Path, missing: str
 ) -> None:
     (mirror / ID / missing).unlink()
@@ -52,7 +59,7 @@ def test_a_model_that_is_not_whole_is_refused(
     assert not experiment.policy(f"{MODEL}--base").exists()
 
 
-def test_without_hub_and_mirror_both_ways_are_named(
+def test_without_hub_and_mirror_the_error_names_both(
     experiment: Experiment, mirror: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
@@ -67,10 +74,31 @@ def test_without_hub_and_mirror_both_ways_are_named(
     assert not experiment.policy(f"{other}--base").exists()
 
 
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("config.json", '"model_type": "qwen2"', '"model_type": "qwen99"', "not a model folder"),
+        ("config.json", '"vocab_size": 259', '"vocab_size": 200', "has 259 tokens, more than"),
+        ("tokenizer.json", '"model"', '"modle"', "no readable tokenizer"),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_an_error_when_it_is_fetched(
+    experiment: Experiment, mirror: Path, file: str, old: str, new: str, message: str
+) -> None:
+    path = mirror / ID / file
+    changed = path.read_text().replace(old, new)
+    assert changed != path.read_text()
+    path.write_text(changed)
+    with pytest.raises(InputError, match=message) as error:
+        make_base_policy(experiment, MODEL, mirror)
+    assert "\n" not in str(error.value)
+    assert not experiment.policy(f"{MODEL}--base").exists()
+
+
 # --- the judge's model ----------------------------------------------------------------------------
 
 
-def test_the_judges_model_is_fetched_before_a_server_needs_it(
+def test_the_judge_model_is_fetched_before_a_server_needs_it(
     experiment: Experiment, tmp_path: Path
 ) -> None:
     settings = experiment.config.xverify
@@ -92,7 +120,7 @@ def test_the_judges_model_is_fetched_before_a_server_needs_it(
 
 
 @pytest.mark.parametrize("changes", [{"url": "http://judge:8000"}, {"model": "."}], ids=str)
-def test_a_server_that_runs_or_a_folder_needs_no_fetching(
+def test_a_running_server_or_a_local_folder_needs_no_download(
     tmp_path: Path, changes: dict[str, str]
 ) -> None:
     experiment = paper_scale.load(tmp_path, xverify=changes)

@@ -1,4 +1,4 @@
-"""The samplers of evaluation, torch and vLLM: the same distribution, and killed jobs go on."""
+"""The samplers of evaluation, torch and vLLM: the same distribution, and killed jobs resume."""
 
 import json
 import os
@@ -20,77 +20,74 @@ from rspo.evaluation.estimators import pass_at_k, pass_at_k_variance
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import response_logits
 from rspo.policies.responses import Block, Question, Response
-from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
+from rspo.policies.tokenizer import ChatTokenizer
 from rspo.policies.torch_sampler import TorchSampler
 from rspo.policies.vllm_sampler import VllmSampler
 from rspo.training.pretraining import make_base_policy
-from tests.policies.test_policies import END, PAD, make
-from tests.policies.test_prompt_limit import problem
 from tests.support import ROOT, tiny_world
+from tests.support.problem_rows import problem
+from tests.support.random_policy import END, PAD, peaked_model, save_policy
 
-WHOLE = Sampling(temperature=1.0, top_p=1.0, max_prompt_tokens=10, max_response_tokens=18)
-NUCLEUS = WHOLE.model_copy(update={"temperature": 0.7, "top_p": 0.8})
+FULL = Sampling(temperature=1.0, top_p=1.0, max_prompt_tokens=10, max_response_tokens=18)
+NUCLEUS = FULL.model_copy(update={"temperature": 0.7, "top_p": 0.8})
 BLOCK = Block(1, 64, (1000, "test"))
 PROBLEM_COUNT = 40
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Qwen2 whose distributions are far from uniform, and whose responses end."""
-    folder = tmp_path_factory.mktemp("policy")
-    save_tokenizer(folder, 10, 28)
-    qwen2.save(make(), folder, {"eos_token_id": END, "pad_token_id": PAD})
-    return folder
+    """A random Qwen2 with distributions far from uniform, and with responses that end."""
+    return save_policy(peaked_model(), tmp_path_factory.mktemp("policy"))
 
 
 @pytest.fixture(scope="module")
 def questions() -> list[Question]:
-    """The last two ask the same; the second one may have nine tokens only."""
+    """The last two have the same prompt; responses to the second have at most nine tokens."""
     generator = torch.Generator().manual_seed(5)
     prompts = torch.randint(2, 35, (PROBLEM_COUNT, 10), generator=generator).tolist()
     prompts[-1] = prompts[-2]
-    limits = [9 if place == 1 else 18 for place in range(PROBLEM_COUNT)]
+    limits = [9 if index == 1 else 18 for index in range(PROBLEM_COUNT)]
     pairs = zip(prompts, limits, strict=True)
-    return [Question(f"p{place}", prompt, limit) for place, (prompt, limit) in enumerate(pairs)]
+    return [Question(f"p{index}", prompt, limit) for index, (prompt, limit) in enumerate(pairs)]
 
 
 @pytest.fixture(scope="module")
 def drawn(
     folder: Path, questions: list[Question], tmp_path_factory: pytest.TempPathFactory
 ) -> list[list[Response]]:
-    """vLLM's responses under WHOLE and under NUCLEUS."""
+    """Responses of vLLM with the settings FULL and NUCLEUS."""
     output = tmp_path_factory.mktemp("drawn") / "responses.json"
-    asked = {
+    request = {
         "folder": str(folder),
         "questions": [asdict(question) for question in questions],
         "block": asdict(BLOCK),
-        "samplings": [sampling.model_dump() for sampling in (WHOLE, NUCLEUS)],
+        "samplings": [sampling.model_dump() for sampling in (FULL, NUCLEUS)],
         "output": str(output),
     }
     command = [sys.executable, "-m", "tests.support.vllm_draws"]
-    subprocess.run(command, cwd=ROOT, input=json.dumps(asked), text=True, check=True, timeout=500)
+    subprocess.run(command, cwd=ROOT, input=json.dumps(request), text=True, check=True, timeout=500)
     return [[Response(**row) for row in rows] for rows in json.loads(output.read_text())]
 
 
 def log_probabilities(
     folder: Path, questions: list[Question], responses: list[Response], temperature: float
 ) -> list[torch.Tensor]:
-    """Of every token at each place of a response, from the model of the torch sampler."""
+    """(T, vocabulary) of each response, from the model of the torch sampler."""
     longest = max(len(response.tokens) for response in responses)
     padded = [response.tokens + [PAD] * (longest - len(response.tokens)) for response in responses]
     prompts = torch.tensor([question.prompt for question in questions])
     prompt_of = torch.arange(len(questions)).repeat_interleave(BLOCK.size)
     with torch.no_grad():
         logits = response_logits(qwen2.load(folder), prompts, prompt_of, torch.tensor(padded))
-    found = (logits / temperature).log_softmax(-1)
-    return [row[: len(response.tokens)] for row, response in zip(found, responses, strict=True)]
+    log_p = (logits / temperature).log_softmax(-1)
+    return [row[: len(response.tokens)] for row, response in zip(log_p, responses, strict=True)]
 
 
-def test_token_log_probabilities_are_those_of_the_torch_model(
+def test_log_probabilities_equal_those_of_the_torch_model(
     folder: Path, questions: list[Question], drawn: list[list[Response]]
 ) -> None:
     responses = drawn[0]
-    expected = log_probabilities(folder, questions, responses, WHOLE.temperature)
+    expected = log_probabilities(folder, questions, responses, FULL.temperature)
     worst = 0.0
     for response, row in zip(responses, expected, strict=True):
         mine = row.gather(-1, torch.tensor(response.tokens)[:, None])[:, 0]
@@ -99,18 +96,18 @@ def test_token_log_probabilities_are_those_of_the_torch_model(
     assert worst < 1e-4
 
 
-def test_temperature_and_top_p_are_those_of_the_config(
+def test_temperature_and_top_p_follow_the_config(
     folder: Path, questions: list[Question], drawn: list[list[Response]]
 ) -> None:
-    """Every token is one of the likeliest that reach top_p together, with its share of them."""
+    """Each token is in the nucleus of top_p, with its probability renormalised over it."""
     responses = drawn[1]
     rows = log_probabilities(folder, questions, responses, NUCLEUS.temperature)
-    log_p = torch.cat(rows).double()  # [tokens, vocabulary]
+    log_p = torch.cat(rows).double()  # (tokens, vocabulary)
     tokens = torch.tensor([token for response in responses for token in response.tokens])
     given = torch.tensor([value for response in responses for value in response.log_probs])
     ordered = log_p.exp().sort(descending=True).values
     before = ordered.cumsum(-1) - ordered
-    # Where rounding decides whether one more token belongs, there is nothing to compare.
+    # Leave positions out where rounding decides whether a token is in the nucleus.
     clear = (before - NUCLEUS.top_p).abs().min(dim=-1).values > 1e-4
     assert clear.float().mean() > 0.9
     kept = torch.where(before < NUCLEUS.top_p, ordered, 0.0).sum(-1)
@@ -121,16 +118,16 @@ def test_temperature_and_top_p_are_those_of_the_config(
 
 
 def ends_early(questions: list[Question], responses: list[Response]) -> np.ndarray:
-    """[problems, samples]: "correct" is a response that ends within 1, 2, ... 9 tokens."""
-    limits = [1 + place % 9 for place in range(len(questions)) for _ in range(BLOCK.size)]
+    """(problems, samples): "correct" is a response that ends within 1, 2, ... 9 tokens."""
+    limits = [1 + row % 9 for row in range(len(questions)) for _ in range(BLOCK.size)]
     right = [r.ended and len(r.tokens) <= limit for r, limit in zip(responses, limits, strict=True)]
     return np.array(right).reshape(len(questions), BLOCK.size)
 
 
 @pytest.fixture(scope="module")
 def drawn_by_torch(folder: Path, questions: list[Question]) -> list[Response]:
-    """The torch sampler's, under WHOLE."""
-    sampler = TorchSampler(folder, ChatTokenizer(folder), WHOLE)
+    """Responses of the torch sampler with the settings FULL."""
+    sampler = TorchSampler(folder, ChatTokenizer(folder), FULL)
     batches = sampler.batches(questions, BLOCK)
     return [row for batch in batches for row in sampler.draw(questions, batch, BLOCK)]
 
@@ -143,18 +140,18 @@ def test_pass_at_k_agrees_within_sampling_error(
     k: int,
 ) -> None:
     estimates, variances = [], []
-    for found in (drawn[0], drawn_by_torch):
-        right = ends_early(questions, found).sum(axis=1)
+    for responses in (drawn[0], drawn_by_torch):
+        right = ends_early(questions, responses).sum(axis=1)
         estimates.append(pass_at_k(BLOCK.size, right, k).mean())
         variances.append(pass_at_k_variance(BLOCK.size, right, k).sum() / PROBLEM_COUNT**2)
     error = np.sqrt(sum(variances))
-    assert error < 0.04  # or it could not tell much
+    assert error < 0.04  # otherwise the comparison has no power
     assert 0.02 < estimates[1] < 0.98
     assert abs(estimates[0] - estimates[1]) < 3.5 * error
 
 
-def test_each_response_has_random_numbers_of_its_own(drawn: list[list[Response]]) -> None:
-    """With one seed for all, the same prompt would get the same responses."""
+def test_each_response_has_its_own_random_numbers(drawn: list[list[Response]]) -> None:
+    """With one seed for all, equal prompts would get equal responses."""
     responses = drawn[0]
     assert len({response.seed for response in responses}) == len(responses)
     first, second = responses[-2 * BLOCK.size : -BLOCK.size], responses[-BLOCK.size :]
@@ -173,22 +170,20 @@ def test_responses_stop_at_the_end_token_or_their_own_limit(
     assert {response.ended for response in drawn[0]} == {True, False}
 
 
-def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_missing_folder_is_not_looked_up_on_the_hub(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no/where: not a model folder"):
-        VllmSampler(Path("no/where"), ChatTokenizer(folder), WHOLE)
+        VllmSampler(Path("no/where"), ChatTokenizer(folder), FULL)
 
 
-def test_a_model_with_less_context_than_the_config_asks_for_is_refused(folder: Path) -> None:
-    more = WHOLE.model_copy(update={"max_response_tokens": 19})
+def test_a_model_with_less_context_than_the_config_requires_is_an_error(folder: Path) -> None:
+    more = FULL.model_copy(update={"max_response_tokens": 19})
     with pytest.raises(InputError, match=r"max_position_embeddings = 28, fewer than .* = 29"):
         VllmSampler(folder, ChatTokenizer(folder), more)
 
 
 # --- killed jobs ----------------------------------------------------------------------------------
 
-# Batches small enough that a job of a test has several.
+# Small batches, so that the job has several of them.
 PROGRAM = """
 import sys
 from rspo.policies import torch_sampler, vllm_sampler
@@ -202,17 +197,16 @@ BATCHES = 20
 
 @pytest.mark.parametrize(
     "sampler",
-    ["torch", pytest.param("vllm", marks=pytest.mark.long)],  # starts vLLM thrice
+    ["torch", pytest.param("vllm", marks=pytest.mark.long)],  # starts vLLM three times
 )
-def test_a_killed_job_goes_on_where_it_was_to_the_same_file(tmp_path: Path, sampler: str) -> None:
+def test_a_killed_job_resumes_and_writes_the_same_file(tmp_path: Path, sampler: str) -> None:
     experiment = tiny_world.load(tmp_path)
     make_base_policy(experiment, "small")
     problems = [problem("linear", row, f"{row}+1=?") for row in range(8 * BATCHES)]
     write_table(experiment.problems("linear"), PROBLEMS, problems)
     path = experiment.samples("small--base", "linear", 0)
-    kept = path.with_name(".0.journal")
-    settings = [f"--set={key}={json.dumps(value)}" for key, value in tiny_world.OVERRIDES.items()]
-    command = ["sample", "small--base", "linear", f"--set=sampler={sampler}", *settings]
+    journal = path.with_name(".0.journal")
+    command = ["sample", "small--base", "linear", *tiny_world.options(sampler=sampler)]
 
     def start() -> "subprocess.Popen[bytes]":
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
@@ -228,8 +222,8 @@ def test_a_killed_job_goes_on_where_it_was_to_the_same_file(tmp_path: Path, samp
     path.unlink()
 
     def done() -> list[str]:
-        """A line a batch, behind the first; the last one may be cut."""
-        lines = kept.read_text().splitlines(keepends=True)[1:] if kept.exists() else []
+        """One line per batch after the header; without a last line that is incomplete."""
+        lines = journal.read_text().splitlines(keepends=True)[1:] if journal.exists() else []
         return [line for line in lines if line.endswith("\n")]
 
     process = start()
@@ -249,4 +243,4 @@ def test_a_killed_job_goes_on_where_it_was_to_the_same_file(tmp_path: Path, samp
         assert done()[: len(before)] == before
     assert process.wait() == 0
     assert path.read_bytes() == undisturbed
-    assert not kept.exists()
+    assert not journal.exists()

@@ -1,4 +1,4 @@
-"""One template, one text: in our tokenizer, in transformers, and as published."""
+"""Each template renders the published text, with this package and with transformers."""
 
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,10 @@ from rspo.training.pretraining import make_base_policy
 from tests.support import hub_model, paper_scale
 
 MODEL = "qwen2.5-math-1.5b"
-# Quotes, braces, backslashes and what Jinja or HTML would read as their own.
+# Quotes, braces, backslashes, and text that Jinja or HTML could interpret.
 QUESTION = "Let $\\frac{a}{b} = {{ 7*7 }} {% raw %} < \"x\" & 'é' \\n\n\nWhat is $a$? "
 
-# As published (arXiv 2503.20783), Q standing for the question.
+# As published (arXiv 2503.20783), with Q for the question.
 PUBLISHED = {
     "qwen_math": r"""<|im_start|>system
 Please reason step by step, and put your final answer within \boxed{}.<|im_end|>
@@ -44,7 +44,7 @@ def chat(question: str) -> list[dict[str, str]]:
 
 @pytest.fixture
 def base_policy(tmp_path: Path) -> Any:
-    """The folder of the paper scale's base policy, made under a template (or the default one)."""
+    """Makes the base policy of the paper scale with a template (or the default one)."""
     mirror = tmp_path / "mirror"
     hub_model.write(mirror / "Qwen" / "Qwen2.5-Math-1.5B", hub_model.ANSWER)
 
@@ -62,9 +62,7 @@ def test_the_registry_has_the_published_templates() -> None:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_base_policy_is_asked_alike_by_us_and_by_transformers(
-    base_policy: Any, name: str
-) -> None:
+def test_transformers_renders_the_same_prompt(base_policy: Any, name: str) -> None:
     folder = base_policy(name)
     theirs = AutoTokenizer.from_pretrained(folder)
     text = theirs.apply_chat_template(chat(QUESTION), tokenize=False, add_generation_prompt=True)
@@ -75,14 +73,14 @@ def test_a_base_policy_is_asked_alike_by_us_and_by_transformers(
     assert ChatTokenizer(folder).prompts([chat(QUESTION)]) == [ids]
 
 
-def test_the_default_is_the_one_of_qwen_math(base_policy: Any) -> None:
+def test_the_default_template_is_qwen_math(base_policy: Any) -> None:
     theirs = AutoTokenizer.from_pretrained(base_policy())
     text = theirs.apply_chat_template(chat("1+1?"), tokenize=False, add_generation_prompt=True)
     assert text == PUBLISHED["qwen_math"].replace("Q", "1+1?")
 
 
 def test_saving_a_trained_policy_keeps_its_template(base_policy: Any, tmp_path: Path) -> None:
-    """Trainers save a tokenizer anew, with its template in a file of its own."""
+    """Trainers save the tokenizer again."""
     base, trained = base_policy("r1"), tmp_path / "trained"
     AutoTokenizer.from_pretrained(base).save_pretrained(trained)
     theirs = AutoTokenizer.from_pretrained(trained)
@@ -102,12 +100,21 @@ def test_another_template_makes_another_base_policy(tmp_path: Path) -> None:
     assert len(hashes) == len(TEMPLATES)
 
 
-def test_an_unknown_template_is_refused_with_the_names_there_are() -> None:
+def test_the_error_for_an_unknown_template_lists_the_known_ones() -> None:
     models = {MODEL: {"hub": {"template": "qwen"}}}
     with pytest.raises(InputError, match=r"template = 'qwen' .*'qwen_math', 'r1' or 'none'"):
         Experiment.load("paper", {"models": models}, root=paper_scale.ROOT)
 
 
-def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_tokenizer_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no readable tokenizer"):
         set_template(tmp_path, TEMPLATES["none"])
+
+
+def test_a_chat_template_cannot_reach_python(base_policy: Any) -> None:
+    """A template comes with a downloaded model, so it is rendered in a sandbox."""
+    folder = base_policy()
+    escape = "{{ messages.__class__.__mro__[1].__subclasses__() }}"
+    (folder / "chat_template.jinja").write_text(escape)
+    with pytest.raises(Exception, match="unsafe"):
+        ChatTokenizer(folder).prompts([chat("1")])

@@ -1,7 +1,7 @@
-"""A model as the hub would give it: Qwen2 with a byte-level tokenizer, and weights made by hand.
+"""A published model for tests: Qwen2 with a byte-level tokenizer and weights with a known output.
 
-Each token decides alone which may come next, all with the same probability: attention and
-feed-forward add nothing, and the head is solved for. So a test knows what a model says.
+Each token alone decides which tokens can follow, all with the same probability: attention and
+feed-forward are zero, and the output layer is the solution of a linear system.
 """
 
 import json
@@ -12,19 +12,19 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from rspo.policies import qwen2
-from rspo.policies.qwen2 import Qwen2, Shape
+from rspo.policies.qwen2 import ModelConfig, Qwen2
 
 END, START, STOP = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CONTEXT = 8192
 
-# After the prompt's last newline: \boxed{, some digits, }, the end.
+# After the prompt's last newline: \boxed{, some digits, }, the end token.
 ANSWER: dict[str, list[str]] = {
     **{a: [b] for a, b in zip("\n\\boxed", "\\boxed{", strict=True)},
     "{": list("0123456789"),
     **{digit: [*"0123456789", "}"] for digit in "0123456789"},
     "}": [END],
 }
-# The same, of large digits only: another policy.
+# The same with large digits only, as another policy.
 ANSWER_LARGE = ANSWER | {"{": list("56789")} | {digit: [*"56789", "}"] for digit in "56789"}
 # "Correct" with two r in a quarter of all replies, otherwise with one, three or more.
 VERDICT: dict[str, list[str]] = {
@@ -36,7 +36,7 @@ VERDICT: dict[str, list[str]] = {
 
 
 def write(folder: Path, next_tokens: Mapping[str, list[str]], seed: int = 0) -> None:
-    """Write config, weights and tokenizer; the chat template is one that nobody should use."""
+    """Write config, weights and tokenizer, with a chat template that must be replaced."""
     tokenizer = _tokenizer()
     folder.mkdir(parents=True, exist_ok=True)
     ids = {text: tokenizer.encode(text).ids[0] for text in _texts(next_tokens)}
@@ -47,10 +47,10 @@ def write(folder: Path, next_tokens: Mapping[str, list[str]], seed: int = 0) -> 
         "tokenizer_class": "Qwen2Tokenizer",
         "eos_token": END,
         "pad_token": END,
-        "chat_template": "the hub's own",
+        "chat_template": "a published template",
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    (folder / "chat_template.jinja").write_text("the hub's own, in a file")
+    (folder / "chat_template.jinja").write_text("a published template in a file")
 
 
 def _texts(next_tokens: Mapping[str, list[str]]) -> set[str]:
@@ -72,7 +72,11 @@ def _model(
     tokenizer: Tokenizer, next_tokens: Mapping[str, list[str]], ids: dict[str, int], seed: int
 ) -> Qwen2:
     size = tokenizer.get_vocab_size()
-    model = Qwen2(Shape(size, 64, 2, 2, 2, 64, context=CONTEXT, tied=False))
+    model = Qwen2(
+        ModelConfig(
+            size, 64, 2, 2, 2, 64, max_position_embeddings=CONTEXT, tie_word_embeddings=False
+        )
+    )
     model.initialise(0.2, torch.Generator().manual_seed(seed))
     for layer in model.layers:
         layer.attention_out.weight.zero_()
@@ -81,6 +85,6 @@ def _model(
     for row, texts in enumerate(next_tokens.values()):
         wanted[row, [ids[text] for text in texts]] = 0.0
     embedded = model.embedding.weight[[ids[text] for text in next_tokens]]
-    normed = torch.nn.functional.rms_norm(embedded, (64,), eps=model.shape.rms_epsilon)
+    normed = torch.nn.functional.rms_norm(embedded, (64,), eps=model.config.rms_norm_eps)
     model.head.weight.copy_((torch.linalg.pinv(normed) @ wanted).T)
     return model

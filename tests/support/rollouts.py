@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from rspo.objectives import OBJECTIVES, response_weights
-from rspo.policies.qwen2 import Qwen2, Shape
+from rspo.policies.qwen2 import Qwen2
 from rspo.policies.sampler import sample
 from rspo.training.local import Rollout
+from tests.support.random_policy import END, PAD, PROMPT, VOCABULARY, random_model
 
 PROMPTS, N = 6, 8
 
@@ -20,24 +21,24 @@ class RewardedRollout(Rollout):
     rewards: Tensor  # (P, n)
 
 
-def make_model(seed: int = 0) -> Qwen2:
-    model = Qwen2(Shape(35, 64, 2, 2, 2, 192, context=28))
-    model.initialise(0.1, torch.Generator().manual_seed(seed))
-    return model
+def make_model() -> Qwen2:
+    """A random model with nearly uniform distributions."""
+    return random_model(deviation=0.1)
 
 
 def make_rollout(
     model: Qwen2, objective: str, k: int, fraction_correct: float = 0.4, temperature: float = 1.0
 ) -> RewardedRollout:
+    """N responses to each of PROMPTS random prompts, with random rewards."""
     generator = torch.Generator().manual_seed(1)
-    prompts = torch.randint(2, 35, (PROMPTS, 10), generator=generator)
+    prompts = torch.randint(2, VOCABULARY, (PROMPTS, PROMPT), generator=generator)
     responses = sample(
         model,
         prompts.tolist(),
         N,
         max_tokens=18,
-        end=1,
-        pad=0,
+        end=END,
+        pad=PAD,
         generator=generator,
         temperature=temperature,
     )

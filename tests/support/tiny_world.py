@@ -1,13 +1,17 @@
-"""A world small enough for tests: two-second base models and cells of a few steps."""
+"""A small experiment for tests: base models in two seconds and cells of a few steps."""
 
+import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment
+from rspo.datasets.prepare import prepare
+from rspo.training.pretraining import make_base_policy
 from tests.support import ROOT
 
-# Laid over config/tiny.yaml: everything the same but the sizes.
+# Overrides of config/tiny.yaml, which change only sizes.
 OVERRIDES: dict[str, Any] = {
     "models": {
         "small": {"scratch": {"examples": 500, "batch": 16, "steps": 40}},
@@ -40,3 +44,21 @@ def load(root: Path, **more: Any) -> Experiment:
     if not (root / "config").exists():
         shutil.copytree(ROOT / "config", root / "config")
     return Experiment.load("tiny", OVERRIDES | more, root=root)
+
+
+def load_prepared(root: Path, **more: Any) -> Experiment:
+    """The small experiment with its training problems and the base policy `small`."""
+    experiment = load(root, **more)
+    prepare(experiment, "train")
+    make_base_policy(experiment, "small")
+    return experiment
+
+
+def options(**more: Any) -> list[str]:
+    """Command line options with the settings of `load(root, **more)`."""
+    return [f"--set={key}={json.dumps(value)}" for key, value in (OVERRIDES | more).items()]
+
+
+def command(*arguments: str, **more: Any) -> list[str]:
+    """An `rspo` command with the settings of `load(root, **more)`; run it in `root`."""
+    return [sys.executable, "-m", "rspo.cli", *arguments, *options(**more)]

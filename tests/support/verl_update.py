@@ -1,7 +1,7 @@
-"""One rank of verl's actor, making the local engine's updates; run by test_verl_update.py.
+"""One rank of verl's actor that makes the updates of the local engine; see test_update.py.
 
 `python -m tests.support.verl_update FOLDER` with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set;
-rank 0 prints how far the two engines' parameters are apart, as a fraction of the update.
+rank 0 prints the distance between the two engines' parameters, as a fraction of the update.
 """
 
 import copy
@@ -25,7 +25,7 @@ from rspo.config.experiment import Experiment, base_name
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
-from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
+from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import verify
 from rspo.training.local import Trainer
 from rspo.training.verl.advantages import response_advantages
@@ -33,19 +33,23 @@ from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.verl_config import verl_config
 from rspo.training.verl.worker import PolicyWorker
 from tests.support import tiny_world
+from tests.support.random_policy import save_policy
 from tests.support.rollouts import PROMPTS, N, RewardedRollout, make_model, make_rollout
 
 CELL = "small--rspo-pass--k4--n8--s0"
 MINI_BATCH = PROMPTS // 2
 K = 2
-# Of Adam, in both engines: about the size of the gradients. With its usual 1e-8 the first steps are
-# the same for gradients n times as large, and for those that are only rounding errors.
+# Adam's epsilon, about the size of the gradients. With the usual 1e-8, the first updates would not
+# depend on the scale of the gradients, and would amplify rounding errors.
 EPSILON = 1e-3
 
 
 @dataclass(frozen=True)
 class Case:
-    """A batch of PROMPTS prompts, two updates; some prompts may have nothing right."""
+    """A batch of PROMPTS prompts and two updates.
+
+    hopeless: prompts without a correct response.
+    """
 
     objective: str
     drop: bool = True
@@ -54,7 +58,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        dropping = "dropping" if self.drop else "whole"
+        dropping = "dropping" if self.drop else "all"
         return f"{self.objective}, {dropping}, {len(self.hopeless)}, {self.aggregation}"
 
 
@@ -87,9 +91,9 @@ def load_experiment(folder: Path, ranks: int, aggregation: str) -> Experiment:
 
 
 def rollout_of(case: Case, model: Qwen2) -> RewardedRollout:
-    """Sampled by the starting policy, but for the padding token.
+    """Samples of the initial policy, without padding tokens.
 
-    transformers never learns how that one reads; a trained policy never writes it.
+    transformers has no gradient for the embedding of the padding token.
     """
     torch.manual_seed(1)
     rollout = make_rollout(model, case.objective, K)
@@ -102,10 +106,7 @@ def rollout_of(case: Case, model: Qwen2) -> RewardedRollout:
 
 
 def divided_by_tokens(rollout: RewardedRollout) -> RewardedRollout:
-    """Whose loss is each mini-batch's sum over its tokens, not over its responses.
-
-    The local engine divides the sum of weight * n by the responses.
-    """
+    """Scale the weights so that the local engine's loss is divided by the number of tokens."""
     weights, lengths = rollout.weights.clone(), rollout.responses.lengths.view(-1, N)
     for part in torch.arange(PROMPTS).split(MINI_BATCH):
         weights[part] *= lengths[part].numel() / lengths[part].sum()
@@ -128,18 +129,18 @@ def local_updates(
 
 
 def as_verl_batch(rollout: RewardedRollout, advantages: Tensor, rows: list[int]) -> TensorDict:
-    """Some responses as they come to verl's actor: nested tensors."""
+    """Some responses as input of verl's actor: nested tensors."""
     lengths = rollout.responses.lengths[rows].tolist()
     prompts = [rollout.prompts[row // N] for row in rows]
     responses = [
         rollout.responses.tokens[row, :length] for row, length in zip(rows, lengths, strict=True)
     ]
-    whole = [torch.cat(pair) for pair in zip(prompts, responses, strict=True)]
+    sequences = [torch.cat(pair) for pair in zip(prompts, responses, strict=True)]
     fields = {
         "prompts": prompts,
         "responses": responses,
-        "input_ids": whole,
-        "position_ids": [torch.arange(len(tokens)) for tokens in whole],
+        "input_ids": sequences,
+        "position_ids": [torch.arange(len(tokens)) for tokens in sequences],
         "response_mask": [torch.ones_like(tokens) for tokens in responses],
         "loss_mask": [torch.ones_like(tokens) for tokens in responses],
         "old_log_probs": [
@@ -161,7 +162,7 @@ def as_verl_batch(rollout: RewardedRollout, advantages: Tensor, rows: list[int])
 def verl_updates(
     worker: PolicyWorker, config: DictConfig, rollout: RewardedRollout, case: Case
 ) -> dict[str, Tensor]:
-    """Weights after verl's two updates, from the weights that the worker was configured with."""
+    """Weights after verl's two updates, from the worker's initial weights."""
     worker.actor.reset()
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     worker.actor.set_loss_fn(partial(ppo_loss, config=actor))
@@ -175,9 +176,9 @@ def verl_updates(
         if case.drop:
             rows = kept_rows(advantages[part], lengths[part], ranks, aggregation)
         settings = update_settings(config.actor_rollout_ref, MINI_BATCH * N, len(rows))
-        share = len(rows) // ranks
-        mine = [first + row for row in rows[rank * share : (rank + 1) * share]]
-        batch = as_verl_batch(rollout, advantages, mine)
+        size = len(rows) // ranks
+        own = [first + row for row in rows[rank * size : (rank + 1) * size]]
+        batch = as_verl_batch(rollout, advantages, own)
         verl_tensors.assign_non_tensor(batch, **settings)
         worker.update_actor(batch)
     parameters, _ = worker.actor.engine.get_per_tensor_param()
@@ -185,11 +186,11 @@ def verl_updates(
 
 
 def distance(
-    found: dict[str, Tensor], expected: dict[str, Tensor], start: dict[str, Tensor]
+    actual: dict[str, Tensor], expected: dict[str, Tensor], start: dict[str, Tensor]
 ) -> float:
-    """Norm of the difference as a share of the norm of the update; 0 if nothing moved."""
-    assert expected.keys() <= found.keys()
-    apart = sum(float((found[name] - expected[name]).double().square().sum()) for name in expected)
+    """Norm of the difference as a fraction of the norm of the update; 0 without an update."""
+    assert expected.keys() <= actual.keys()
+    apart = sum(float((actual[name] - expected[name]).double().square().sum()) for name in expected)
     moved = sum(float((expected[name] - start[name]).double().square().sum()) for name in expected)
     return (apart / moved) ** 0.5 if moved or apart else 0.0
 
@@ -206,16 +207,15 @@ def distances(folder: Path, ranks: int) -> Iterator[tuple[str, float]]:
     torch.distributed.init_process_group("gloo")
     worker = PolicyWorker(config.actor_rollout_ref, role="actor")
     if worker.rank == 0:
-        qwen2.save(model, policy, {"eos_token_id": 1, "pad_token_id": 0})
-        save_tokenizer(policy, 10, 28)
+        save_policy(model, policy)
     torch.distributed.barrier()
     worker.init_model()
     start = qwen2.to_hub(model)
     for case in cases():
         rollout = rollout_of(case, model)
         expected = local_updates(experiment, model, rollout, case)
-        found = verl_updates(worker, configs[case.aggregation], rollout, case)
-        yield case.name, distance(found, expected, start)
+        actual = verl_updates(worker, configs[case.aggregation], rollout, case)
+        yield case.name, distance(actual, expected, start)
     worker.save_checkpoint(str(folder / "checkpoint"), None, 1, max_ckpt_to_keep=1)
 
 
@@ -223,7 +223,7 @@ if __name__ == "__main__":
     import os
 
     ranks = int(os.environ["WORLD_SIZE"])
-    found = dict(distances(Path(sys.argv[1]), ranks))
+    result = dict(distances(Path(sys.argv[1]), ranks))
     if os.environ["RANK"] == "0":
-        print("RESULT", json.dumps(found))
+        print("RESULT", json.dumps(result))
     torch.distributed.destroy_process_group()

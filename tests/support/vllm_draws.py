@@ -1,7 +1,7 @@
-"""Responses from vLLM, in a process of its own: vLLM changes PyTorch for the whole process.
+"""Responses from vLLM, in a separate process because vLLM changes PyTorch's global state.
 
-Reads folder, questions, block and some settings of sampling as JSON; prints for each of those the
-responses.
+Reads a model folder, questions, a block, sampling settings and an output path as JSON from standard
+input; writes a list of responses for each of the settings.
 """
 
 import json
@@ -15,11 +15,11 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.policies.vllm_sampler import VllmSampler
 
 if __name__ == "__main__":
-    asked = json.load(sys.stdin)
-    folder = Path(asked["folder"])
-    questions = [Question(**question) for question in asked["questions"]]
-    block = Block(**asked["block"])
-    samplings = [Sampling(**sampling) for sampling in asked["samplings"]]
+    request = json.load(sys.stdin)
+    folder = Path(request["folder"])
+    questions = [Question(**question) for question in request["questions"]]
+    block = Block(**request["block"])
+    samplings = [Sampling(**sampling) for sampling in request["samplings"]]
     sampler = VllmSampler(folder, ChatTokenizer(folder), samplings[0], log_probs=True)
     drawn = []
     for sampling in samplings:
@@ -27,4 +27,4 @@ if __name__ == "__main__":
         batches = sampler.batches(questions, block)
         responses = [row for batch in batches for row in sampler.draw(questions, batch, block)]
         drawn.append([asdict(response) for response in responses])
-    Path(asked["output"]).write_text(json.dumps(drawn))
+    Path(request["output"]).write_text(json.dumps(drawn))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rspo.config.schema import Optimizer, Training
 from rspo.core.errors import InputError
-from rspo.policies.qwen2 import Memory, Qwen2
+from rspo.policies.qwen2 import KVCache, Qwen2
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.rewards import verify
 from rspo.training.adam import learning_rate_factor
@@ -41,7 +41,7 @@ def plain_gradient(
             length = int(rollout.responses.lengths[row])
             tokens = rollout.responses.tokens[row, :length]
             sequence = torch.cat((rollout.prompts[prompt], tokens))[None]
-            logits = model.logits(model(sequence, Memory()))[0, 9:-1]
+            logits = model.logits(model(sequence, KVCache()))[0, 9:-1]
             log_p = (logits / temperature).log_softmax(-1)
             weight = float(rollout.weights[prompt, index])
             for position in range(length):

@@ -1,16 +1,17 @@
-"""Every objective in verl's terms: weights of responses become advantages of tokens.
+"""The objectives as advantage estimators of verl: weights of responses become token advantages.
 
-The update that both engines make on a mini-batch of P prompts with n responses each is Adam's on
+On a mini-batch of P prompts with n responses each, both engines minimise
 
     loss = -1/P sum_x sum_i w_i sum_t (clipped ratio of token t)
 
-with the 1/n inside w_i. verl's `seq-mean-token-sum` sums over tokens and takes the mean over the
-P * n *responses*, which is another 1/n. So an advantage is n * w_i, on every token of response i:
+where w_i contains the factor 1/n. verl's `seq-mean-token-sum` sums over tokens and takes the mean
+over the P * n *responses*, which is another 1/n. So every token of response i has the advantage
+n * w_i:
 
     -1/(P n) sum_x sum_i (n w_i) sum_t ...  =  -1/P sum_x sum_i w_i sum_t ...
 
-The factor belongs here, not in the learning rate: with it the advantage of `grpo` is verl's own
-(R - mean) / std, and that of `policy_gradient` is the reward itself.
+With this factor, the advantage of `grpo` equals verl's own (R - mean) / std, and that of
+`policy_gradient` is the reward.
 """
 
 from collections.abc import Mapping
@@ -29,14 +30,14 @@ K_KEY = "rspo_k"  # beside algorithm.adv_estimator
 
 
 def estimator_name(objective: str) -> str:
-    """Name of an objective in verl, whose own estimators include a `grpo`."""
+    """Name of an objective in verl. The prefix separates it from verl's own, such as `grpo`."""
     return objective if objective.startswith("rspo_") else f"rspo_{objective}"
 
 
 def response_advantages(rewards: Tensor, objective: str, k: int) -> Tensor:
-    """n times the weights, for rewards of shape (prompts, n).
+    """n times the weights; rewards and advantages are (prompts, n).
 
-    Raises: InputError for rewards or a k that the objective cannot use.
+    Raises: InputError for rewards or a k that the objective does not allow.
     """
     try:
         return rewards.shape[-1] * response_weights(rewards, objective, k)
@@ -56,14 +57,14 @@ def token_advantages(
     Args:
         token_level_rewards: (B, T); a response's reward is their sum.
         response_mask: (B, T), 1 on the tokens of the response. Rows without any are verl's own
-            padding of the batch: they belong to no group and get 0.
+            padding of the batch: they belong to no group, and their advantage is 0.
         index: (B,) id of each row's prompt.
-        config: verl's `algorithm` section, with k under `rspo_k`.
+        config: verl's section `algorithm`, with k under `rspo_k`.
 
-    Returns: (B, T) advantages, 0 outside the mask; twice, as verl asks for returns too.
+    Returns: (B, T) advantages, 0 outside the mask; and the same as returns, which verl requires.
 
-    Raises: InputError if k is missing or unusable, if prompts have different numbers of
-        responses, or for rewards that the objective cannot use.
+    Raises: InputError if k is missing, if prompts have different numbers of responses, or for
+        rewards or a k that the objective does not allow.
     """
     k = _k_of(config, objective)
     real = response_mask.bool().any(dim=-1)
@@ -78,7 +79,7 @@ def token_advantages(
 
 
 def _k_of(config: Mapping[str, Any], objective: str) -> int:
-    """Raises: InputError if an objective that has a k was given none."""
+    """Raises: InputError if the objective requires k and the config has none."""
     if OBJECTIVES[objective].k_rule is KRule.NONE:
         return 1
     k = config.get(K_KEY)
@@ -87,11 +88,11 @@ def _k_of(config: Mapping[str, Any], objective: str) -> int:
             f"algorithm.adv_estimator={estimator_name(objective)} needs its k: "
             f"set +algorithm.{K_KEY}=4, or another number"
         )
-    return k  # response_weights says what is wrong with it
+    return k  # response_weights checks it
 
 
 def _rows_of_groups(index: NDArray[np.object_], real: Tensor) -> Tensor:
-    """Rows of each prompt's responses, (prompts, n), in their order in the batch.
+    """Rows of each prompt's responses, (prompts, n), in the order of the batch.
 
     Raises: InputError if not all prompts have the same number of responses.
     """
@@ -108,10 +109,10 @@ def _rows_of_groups(index: NDArray[np.object_], real: Tensor) -> Tensor:
 
 
 def _in_random_order(rows: Tensor, index: NDArray[np.object_]) -> Tensor:
-    """The responses of each prompt in an order that knows nothing of them.
+    """Shuffle the responses of each prompt; the seed is the prompt's id.
 
-    For the objective that splits them in their order. verl balances its ranks by length before it
-    computes advantages, and a split that depends on the responses makes the estimate biased.
+    For the objective that splits responses into groups in their order. verl sorts them by length
+    before it computes advantages, and a split that depends on the responses is biased.
     """
     return torch.stack(
         [

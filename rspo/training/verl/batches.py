@@ -1,7 +1,7 @@
-"""Batches of responses in verl's queue: what the trainer reads of them, and how it orders them.
+"""Batches of responses in verl's queue: read and write columns, order rows.
 
 Depends on verl/trainer/ppo/v1/replay_buffer.py (keys are `<prompt>_<sample>_<part>`) and on
-verl/trainer/ppo/v1/agent_loop_tq.py (which fields there are).
+verl/trainer/ppo/v1/agent_loop_tq.py (names of the fields).
 """
 
 from typing import Any
@@ -16,14 +16,14 @@ from rspo.core.errors import LostProcess
 
 
 def fields(batch: KVBatchMeta, *names: str) -> TensorDict:
-    """Columns of a batch; of varying lengths as nested tensors."""
+    """Columns of a batch; rows of varying lengths are nested tensors."""
     return transfer_queue.kv_batch_get(
         keys=batch.keys, partition_id=batch.partition_id, select_fields=list(names)
     )
 
 
 def put_fields(batch: KVBatchMeta, columns: dict[str, Tensor]) -> None:
-    """Add columns to a batch, a row for each of its keys."""
+    """Add columns to a batch, with one row per key."""
     transfer_queue.kv_batch_put(
         keys=batch.keys,
         partition_id=batch.partition_id,
@@ -31,36 +31,40 @@ def put_fields(batch: KVBatchMeta, columns: dict[str, Tensor]) -> None:
     )
 
 
-def put_in_order(batch: KVBatchMeta, expected: int, what: str) -> list[int]:
-    """Order a batch by prompt, then by sample; the prompt's `index` of each row.
+def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> list[int]:
+    """Sort a batch by prompt, then by sample, in place; return the `index` of each row's prompt.
 
-    Raises: LostProcess if the servers did not answer all `expected` requests of `what`.
+    Args:
+        expected: number of responses.
+        what: the step, for the error message.
+
+    Raises: LostProcess if the servers did not answer all requests.
     """
     if len(batch) != expected:
         raise LostProcess(
-            f"{what} has {len(batch)} responses instead of {expected}; the log above says why the "
-            "rest failed"
+            f"{what} has {len(batch)} responses instead of {expected}; see the errors of the other "
+            "requests in the log above"
         )
-    places = [int(place) for place in fields(batch, "index")["index"]]
+    prompts = [int(index) for index in fields(batch, "index")["index"]]
     samples = [int(key.rsplit("_", 2)[1]) for key in batch.keys]
-    order = sorted(range(expected), key=lambda row: (places[row], samples[row]))
+    order = sorted(range(expected), key=lambda row: (prompts[row], samples[row]))
     batch.reorder(order)
-    return [places[row] for row in order]
+    return [prompts[row] for row in order]
 
 
 def response_tokens(data: TensorDict) -> list[list[int]]:
-    """The tokens of each response, from the column `responses`."""
+    """Token ids of each response, from the column `responses`."""
     return [response.tolist() for response in data["responses"].unbind()]
 
 
 def on_every_token(values: list[float], lengths: list[int]) -> Tensor:
-    """Each value on every token of its response: a nested tensor (B, T of each)."""
+    """Repeat each value on every token of its response: a nested tensor (B, length)."""
     rows = [torch.full((length,), value) for value, length in zip(values, lengths, strict=True)]
     return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
 
 def on_last_token(values: list[float], lengths: list[int]) -> Tensor:
-    """Each value on the last token of its response: a nested tensor (B, T of each)."""
+    """Put each value on the last token of its response, else 0: a nested tensor (B, length)."""
     rows = []
     for value, length in zip(values, lengths, strict=True):
         row = torch.zeros(length)
@@ -70,9 +74,9 @@ def on_last_token(values: list[float], lengths: list[int]) -> Tensor:
 
 
 def as_metrics(record: dict[str, Any], prefix: str = "rspo") -> dict[str, float]:
-    """A line of training.jsonl as verl's loggers take it: `rspo/validation/pass_at_4`."""
-    found: dict[str, float] = {}
+    """Flatten a record of training.jsonl for verl's loggers, to keys like `rspo/reward`."""
+    metrics: dict[str, float] = {}
     for key, value in record.items():
         name = f"{prefix}/{key}"
-        found |= as_metrics(value, name) if isinstance(value, dict) else {name: value}
-    return found
+        metrics |= as_metrics(value, name) if isinstance(value, dict) else {name: value}
+    return metrics

@@ -1,4 +1,4 @@
-"""What lies in a cell's folder of checkpoints, besides what verl writes there."""
+"""The layout of a cell's checkpoint folder: verl's files, and those of this package."""
 
 import shutil
 from pathlib import Path
@@ -6,49 +6,48 @@ from pathlib import Path
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
 
-# verl's note of the last checkpoint that is whole, as trainer/ppo/v1/trainer_base.py writes it.
-NOTE_FILE = "latest_checkpointed_iteration.txt"
-RECORDS_FILE = "records.json"  # inside each: the steps behind it
-OUTCOME_FILE = "outcome.json"  # how the last try ended: its kind, and in words
+# Number of the last complete checkpoint; written by verl in trainer/ppo/v1/trainer_base.py.
+LATEST_FILE = "latest_checkpointed_iteration.txt"
+RECORDS_FILE = "records.json"  # in each checkpoint: records of the steps so far
+OUTCOME_FILE = "outcome.json"  # how the last run of the driver ended: its kind and a message
 
 
 def last_step(checkpoints: Path) -> int:
-    """Of the last checkpoint that is whole; 0 if there is none."""
-    note = checkpoints / NOTE_FILE
-    if not note.exists():
+    """Step of the last complete checkpoint; 0 if there is none."""
+    latest = checkpoints / LATEST_FILE
+    if not latest.exists():
         return 0
-    # verl opens the note, which empties it, when the newest checkpoint is whole: a kill between
-    # that and the writing leaves it empty.
-    return int(note.read_text() or max(_folders(checkpoints)))
+    # verl truncates the file once the newest checkpoint is complete, and then writes it; a kill in
+    # between leaves it empty.
+    return int(latest.read_text() or max(_folders(checkpoints)))
 
 
 def require_ranks(checkpoints: Path, ranks: int) -> None:
-    """Each rank reads a shard of its own, as utils/checkpoint/fsdp_checkpoint_manager.py names it.
+    """Check that the last checkpoint has one shard per rank.
 
-    Raises: InputError if another number of ranks wrote the last checkpoint.
+    Depends on verl/utils/checkpoint/fsdp_checkpoint_manager.py, which names the shards.
+
+    Raises: InputError if another number of ranks wrote it.
     """
     folder = checkpoints / f"global_step_{last_step(checkpoints)}" / "actor"
     for shard in folder.glob("model_world_size_*_rank_0.pt"):
-        found = int(shard.name.split("_")[3])
-        if found != ranks:
+        written_by = int(shard.name.split("_")[3])
+        if written_by != ranks:
             raise InputError(
-                f"{folder}: written by {found} ranks, and the config has {ranks}, which cannot "
-                f"read it; go on with verl.nodes x verl.ranks_per_node = {found}, or remove "
-                f"{checkpoints} to start anew"
+                f"{folder}: written by {written_by} ranks; {ranks} ranks cannot read it. Set "
+                f"verl.nodes x verl.ranks_per_node = {written_by} to resume, or remove "
+                f"{checkpoints} to start over"
             )
 
 
 def keep_the_last(checkpoints: Path) -> None:
-    """Remove all others, whole or not; a kill meanwhile leaves the last one noted and whole.
-
-    The note comes behind them: on a full disk there is no room for it before.
-    """
+    """Remove all checkpoints but the last complete one. A kill at any time leaves that intact."""
     last = last_step(checkpoints)
     for step, path in _folders(checkpoints).items():
         if step != last:
             shutil.rmtree(path)
-    if last:
-        write_text(checkpoints / NOTE_FILE, str(last))
+    if last:  # after the removal, which makes room on a full disk
+        write_text(checkpoints / LATEST_FILE, str(last))
 
 
 def _folders(checkpoints: Path) -> dict[int, Path]:

@@ -1,8 +1,8 @@
 """The CPU as a platform of verl, so that its trainer, FSDP and checkpoints run without a GPU.
 
-Loaded in every process of a run on CPUs by the environment that `run.py` sets. Depends on
-verl/plugin/platform/platform_base.py: every abstract method of it is here, and Python refuses the
-class if verl adds one.
+An environment variable that `run.py` sets makes every process of a CPU run import this module.
+Depends on verl/plugin/platform/platform_base.py. The class below has all of its abstract methods;
+if verl adds one, Python refuses to instantiate the class.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ NAME = "cpu"
 
 
 class CpuModule(ModuleType):
-    """`torch.cpu` with what verl asks of `torch.cuda` besides; there is no memory of a device."""
+    """`torch.cpu`, and what verl also uses of `torch.cuda`; there is no device memory."""
 
     def __init__(self) -> None:
         super().__init__("torch.cpu")
@@ -34,7 +34,7 @@ class CpuModule(ModuleType):
         """Nothing is cached."""
 
     def reset_peak_memory_stats(self) -> None:
-        """Nothing is counted."""
+        """There are no memory statistics."""
 
     def memory_allocated(self) -> int:
         return 0
@@ -62,7 +62,7 @@ class CpuModule(ModuleType):
 
 @PlatformRegistry.register(NAME)
 class CpuPlatform(PlatformBase):
-    """One process a rank, gloo between them."""
+    """One process per rank, with gloo for communication."""
 
     device_name = NAME
     vendor_name = NAME
@@ -72,21 +72,21 @@ class CpuPlatform(PlatformBase):
         return True
 
     def is_platform_available(self, use_smi_check: bool = False) -> bool:
-        """Never chosen by itself, only by VERL_PLATFORM."""
+        """Never detected automatically: VERL_PLATFORM selects it."""
         return False
 
     def current_device(self) -> str:
-        """A device that `.to` accepts: an index would mean a GPU."""
+        """A device for `.to`; an index would be a GPU."""
         return NAME
 
     def device_count(self) -> int:
         return 1
 
     def set_device(self, device_index: int) -> None:
-        """There is one."""
+        """There is only one device."""
 
     def synchronize(self, device_index: int | None = None) -> None:
-        """Work on a CPU is done when the call returns."""
+        """CPU operations are synchronous."""
 
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
@@ -95,7 +95,7 @@ class CpuPlatform(PlatformBase):
         torch.manual_seed(seed)
 
     def set_allocator_settings(self, settings: str) -> None:
-        """There is no allocator to set."""
+        """The allocator has no settings."""
 
     def empty_cache(self) -> None:
         """Nothing is cached."""
@@ -114,13 +114,13 @@ class CpuPlatform(PlatformBase):
         yield
 
     def profiler_start(self) -> None:
-        """There is none."""
+        """There is no profiler."""
 
     def profiler_stop(self) -> None:
-        """There is none."""
+        """There is no profiler."""
 
     def ray_resource_name(self) -> str:
-        """A rank takes one of the GPUs that Ray is told there are."""
+        """Each rank uses one of the logical GPUs that `ray.init` declares."""
         return "GPU"
 
     def ray_noset_envvars(self) -> list[str]:

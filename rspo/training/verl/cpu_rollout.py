@@ -1,4 +1,4 @@
-"""verl's rollout on CPUs: one server of `cpu_server.py` a rank, in a process of its own.
+"""verl's rollout on CPUs: one server (`cpu_server.py`) per rank, each in its own process.
 
 Depends on verl/workers/rollout/base.py (`BaseRollout` and its registry) and
 verl/workers/rollout/replica.py (`RolloutReplica` and its registry).
@@ -17,14 +17,14 @@ from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 from rspo.training.verl.cpu_server import Server
 from rspo.training.verl.interface import require_parameters
 
-NAME = "rspo_sampler"  # of actor_rollout_ref.rollout.name in cpu.yaml
+NAME = "rspo_sampler"  # value of actor_rollout_ref.rollout.name in cpu.yaml
 
 require_parameters(BaseRollout.update_weights, "self", "weights", "wire_format", "kwargs")
 require_parameters(RolloutReplica.launch_servers, "self")
 
 
 class ServerAdapter(BaseRollout):
-    """The rank's side: hands the actor's weights to its server."""
+    """Runs in the rank: sends the actor's weights to its server."""
 
     async def resume(self, tags: list[str]) -> None:
         """Nothing was released."""
@@ -38,14 +38,14 @@ class ServerAdapter(BaseRollout):
         wire_format: str = "named_tensors",
         **kwargs: Any,
     ) -> None:
-        """Gather the weights, which every rank must take part in, and send them."""
+        """Gather the weights, a collective operation of all ranks, and send them."""
         gathered = {name: tensor.detach().cpu().clone() for name, tensor in weights}
         server = ray.get_actor(server_name(torch.distributed.get_rank()))
         await server.set_weights.remote(gathered, kwargs["global_steps"])
 
 
 class Replica(RolloutReplica):
-    """The driver's side: starts the server."""
+    """Runs in the driver: starts the server."""
 
     async def launch_servers(self) -> None:
         server = ray.remote(Server).options(
@@ -66,6 +66,6 @@ def server_name(replica: int) -> str:
 
 
 def register_rollout() -> None:
-    """Let verl find both sides under the rollout's name."""
+    """Register both classes with verl under the rollout's name."""
     _ROLLOUT_REGISTRY[(NAME, "async")] = f"{__name__}.ServerAdapter"
     RolloutReplicaRegistry.register(NAME, lambda: Replica)

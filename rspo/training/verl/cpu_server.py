@@ -1,8 +1,8 @@
-"""A rollout server on a CPU: the key-value-cache sampler behind verl's requests.
+"""A rollout server on a CPU: answers verl's requests with the key-value-cache sampler.
 
-Runs in a Ray actor of its own, and imports nothing of verl, which would take it 15 seconds.
-Depends on verl/workers/rollout/llm_server.py and verl/workers/rollout/replica.py all the same:
-what a server is asked, and what `TokenOutput` has.
+It runs in its own Ray actor and does not import verl, which would take 15 seconds. It still depends
+on verl/workers/rollout/llm_server.py (methods of a server) and on
+verl/workers/rollout/replica.py (fields of `TokenOutput`).
 """
 
 import asyncio
@@ -18,16 +18,15 @@ from rspo.policies import qwen2
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
 
-# Requests come one by one; a batch is what has come until none follows for this long.
+# Requests arrive one by one. A batch is complete when none has arrived for this long.
 SECONDS_OF_QUIET = 0.05
-# Found by trial, with matrices of the tiny models: from 13 rows on, no product of a row depended
-# on the others.
+# Measured with the tiny models: in products of 13 rows or more, no row depends on the others.
 LEAST_ROWS = 32
 
 
 @dataclass
 class Output:
-    """What verl's client expects of a server: the fields of its `TokenOutput`."""
+    """The fields of verl's `TokenOutput`."""
 
     token_ids: list[int]
     log_probs: list[float]
@@ -39,19 +38,19 @@ class Output:
 
 @dataclass(frozen=True)
 class Request:
-    """One response to draw; its name is where its random numbers come from."""
+    """A request for one response. Its name seeds the random numbers."""
 
     name: str
     prompt: tuple[int, ...]
     temperature: float
-    answer: "asyncio.Future[Output]"
+    result: "asyncio.Future[Output]"
 
 
 class Server:
-    """Answers requests in batches; everything but the sampling itself runs in one thread.
+    """Answers requests in batches. Everything but the sampling runs in one thread.
 
-    A response depends on its request and the weights alone, not on what else is in its batch, so
-    it does not matter which server is asked and when.
+    A response depends only on its request and the weights, and not on its batch. So it is the same
+    from any server and at any time.
     """
 
     def __init__(self, policy: Path, max_tokens: int, seed: int) -> None:
@@ -60,20 +59,20 @@ class Server:
         self.model = qwen2.load(policy)
         self.max_tokens, self.end, self.pad = max_tokens, tokenizer.end, tokenizer.pad
         self.seed = seed
-        self.steps = 0  # weights' version
+        self.steps = 0  # training steps of the weights
         self.waiting: list[Request] = []
         self.work: asyncio.Task[None] | None = None
 
     async def generate(
         self, request_id: str, prompt_ids: list[int], sampling_params: dict[str, Any], **_: Any
     ) -> Output:
-        """One response, its tokens' log-probabilities and the version of the weights."""
-        answer: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
+        """One response, its tokens' log-probabilities, and the training steps of the weights."""
+        result: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
         temperature = sampling_params["temperature"]
-        self.waiting.append(Request(request_id, tuple(prompt_ids), temperature, answer))
+        self.waiting.append(Request(request_id, tuple(prompt_ids), temperature, result))
         if self.work is None or self.work.done():
             self.work = asyncio.create_task(self._answer_waiting())
-        return await answer
+        return await result
 
     async def _answer_waiting(self) -> None:
         while self.waiting:
@@ -82,7 +81,7 @@ class Server:
                 seen = len(self.waiting)
                 await asyncio.sleep(SECONDS_OF_QUIET)
             arrived, self.waiting = self.waiting, []
-            # The sampler takes prompts of one length and one temperature at a time.
+            # The sampler needs prompts of one length, and one temperature.
             alike: dict[tuple[int, float], list[Request]] = {}
             for request in arrived:
                 alike.setdefault((len(request.prompt), request.temperature), []).append(request)
@@ -92,9 +91,9 @@ class Server:
     async def _answer(self, batch: list[Request]) -> None:
         try:
             responses = await asyncio.to_thread(self._sample, batch)
-        except Exception as error:  # whoever waits must hear of it
+        except Exception as error:  # passed on to the clients
             for request in batch:
-                request.answer.set_exception(error)
+                request.result.set_exception(error)
             return
         for row, request in enumerate(batch):
             length = int(responses.lengths[row])
@@ -104,10 +103,10 @@ class Server:
                 stop_reason="completed",
                 extra_fields={"global_steps": self.steps},
             )
-            request.answer.set_result(output)
+            request.result.set_result(output)
 
     def _sample(self, batch: list[Request]) -> Responses:
-        rows = batch + batch[:1] * (LEAST_ROWS - len(batch))  # copies, so that there are enough
+        rows = batch + batch[:1] * (LEAST_ROWS - len(batch))  # padded with copies
         return sample(
             self.model,
             [request.prompt for request in rows],
@@ -121,12 +120,12 @@ class Server:
         )
 
     async def set_weights(self, weights: dict[str, Tensor], steps: int) -> None:
-        """Sample from other weights, those after `steps` training steps."""
+        """Use the weights after `steps` training steps, under the names of transformers."""
         qwen2.load_hub_weights(self.model, weights)
         self.steps = steps
 
     async def sleep(self) -> None:
-        """Nothing of a CPU is handed back between sampling and training."""
+        """Called between sampling and training; a CPU has nothing to release."""
 
     async def wake_up(self) -> None:
-        """See `sleep`."""
+        """The counterpart of `sleep`."""

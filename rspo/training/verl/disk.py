@@ -1,24 +1,24 @@
-"""What a cell takes on disk, from the number of its model's parameters.
+"""Disk usage of a cell, from the number of its model's parameters.
 
-A checkpoint holds float32 numbers: the weights and Adam's two moments, in one file a rank, and the
-weights again as a Hugging Face folder, which the last checkpoint hands on as the policy. A test
-holds this against a checkpoint that verl wrote.
+A checkpoint holds float32 numbers: the weights and Adam's two moments in one file per rank, and the
+weights again as a Hugging Face folder, which becomes the policy. A test compares this with a
+checkpoint that verl wrote.
 """
 
 FLOAT32 = 4  # bytes
-AT_ONCE = 2  # checkpoints: the last one goes when the next is whole
+AT_ONCE = 2  # checkpoints: the previous one is removed when the next is complete
 
 
 def checkpoint_bytes(parameters: float) -> float:
-    """Of one checkpoint: weights, two moments, and the weights as a Hugging Face folder."""
+    """One checkpoint: weights, two moments, and the weights as a Hugging Face folder."""
     return (1 + 2 + 1) * FLOAT32 * parameters
 
 
 def policy_bytes(parameters: float) -> float:
-    """Of a finished cell's policy."""
+    """The policy of a finished cell."""
     return FLOAT32 * parameters
 
 
 def peak_bytes(parameters: float) -> float:
-    """The most that a cell takes: while a checkpoint is written."""
+    """The maximum, which a cell reaches while it writes a checkpoint."""
     return AT_ONCE * checkpoint_bytes(parameters)

@@ -1,9 +1,9 @@
-"""The process that trains: verl's driver, in a process that can be lost without losing the rest.
+"""verl's driver: the process that trains. `rspo train` survives its failure.
 
     python -m rspo.training.verl.driver CONFIG FOLDER
 
-`run.py` starts it under a supervisor, with the cell's `verl.yaml` and a folder for Ray. How it
-ended stands in a file beside the checkpoint, unless it was killed.
+`run.py` starts it under a supervisor, with the cell's `verl.yaml` and a folder for Ray. Unless it
+is killed, it writes its outcome to a file beside the checkpoint.
 """
 
 import json
@@ -24,40 +24,43 @@ from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import OUTCOME_FILE, keep_the_last
 
 TRAINED = "trained"
-SECONDS_BETWEEN_LOOKS = 1.0
-SECONDS_UNTIL_RAY_KNOWS = 30.0  # who has died
-LOOKS_THAT_FAIL = 3  # one after the other; of Ray's head each may take a minute
+POLL_SECONDS = 1.0
+DETECTION_SECONDS = 30.0  # in which Ray detects a lost node
+MAX_FAILED_CHECKS = 3  # in a row; without Ray's head, each may take a minute
 
 
 def main(config_file: Path, folder: Path) -> None:
-    """Train until the last checkpoint, a request to stop, or the first thing that goes wrong."""
+    """Train until the last checkpoint, a stop request, or the first failure."""
     from omegaconf import OmegaConf
 
     accept_requests()
     config = OmegaConf.load(config_file)
     OmegaConf.set_struct(config, True)
-    end = _End(Path(config.trainer.default_local_dir) / OUTCOME_FILE)
-    place = cluster.place_of(config.trainer.nnodes, os.environ)
+    outcome = _Outcome(Path(config.trainer.default_local_dir) / OUTCOME_FILE)
+    job_step = cluster.current_job_step(config.trainer.nnodes, os.environ)
     try:
-        with _Watch(cluster.lost_process, end), cluster.head(config, folder, place):
+        with (
+            _Watchdog(cluster.lost_process, outcome),
+            cluster.head(config, folder, job_step),
+        ):
             from rspo.training.verl.task import Task
 
-            with _Watch(cluster.lost_member, end):
+            with _Watchdog(cluster.lost_member, outcome):
                 _run(Task(), config)
-        end.note(TRAINED, "")
+        outcome.record(TRAINED, "")
     except Exception as error:
         reason = _reason(error)
         if not isinstance(reason, InputError | LostProcess | Stopped):
             traceback.print_exc()
-            reason = LostProcess(f"verl's driver has failed, see above: {_in_words(error)}")
-        end.note(type(reason).__name__, str(reason))
+            reason = LostProcess(f"verl's driver has failed, see above: {_message(error)}")
+        outcome.record(type(reason).__name__, str(reason))
 
 
 def _run(task: Any, config: Any) -> None:
-    """Run it; if it fails by nobody's word, leave the watch time to hear who died.
+    """Run the task; after an unexpected error, give the watchdog time to find a lost process.
 
-    Whoever needs a process fails as soon as it is gone, in whatever way, and Ray tells of a lost
-    node seconds later; the watch then ends this process with the name.
+    When a process is lost, those that use it fail at once with any error. Ray detects a lost node
+    only seconds later; the watchdog then reports it and exits.
     """
     try:
         task.run(config)
@@ -65,18 +68,18 @@ def _run(task: Any, config: Any) -> None:
         raise
     except Exception as error:
         if not isinstance(getattr(error, "cause", None), InputError):
-            time.sleep(SECONDS_UNTIL_RAY_KNOWS)
+            time.sleep(DETECTION_SECONDS)
         raise
 
 
 def _reason(error: Exception) -> Exception:
-    """What is behind an error: somebody's death, or what was raised in another process."""
+    """The cause of an error: a lost process, or an InputError of another process."""
     import ray
 
     if isinstance(error, Stopped | LostProcess):
         return error
     lost = cluster.lost_process()
-    with suppress(Exception):  # Ray, which may be why we are here, does not answer
+    with suppress(Exception):  # Ray itself may have failed
         lost = lost or (cluster.lost_member() if ray.is_initialized() else None)
     if lost is not None:
         return LostProcess(lost)
@@ -85,8 +88,8 @@ def _reason(error: Exception) -> Exception:
     return error
 
 
-def _in_words(error: BaseException) -> str:
-    """What was raised in the first place, in whatever process, on one line."""
+def _message(error: BaseException) -> str:
+    """Type and last line of the original error, in whatever process it was raised."""
     import ray
 
     while isinstance(error, ray.exceptions.RayTaskError) and error.cause is not None:
@@ -95,38 +98,42 @@ def _in_words(error: BaseException) -> str:
     return ": ".join([type(error).__name__, *lines[-1:]])
 
 
-class _End:
-    """How the training ended; the first word counts."""
+class _Outcome:
+    """Writes how the training ended; only the first record counts."""
 
     def __init__(self, file: Path) -> None:
-        self.file, self.lock, self.noted = file, threading.Lock(), False
+        self.file, self.lock, self.recorded = file, threading.Lock(), False
 
-    def note(self, kind: str, words: str) -> None:
+    def record(self, kind: str, message: str) -> None:
         with self.lock:
-            if self.noted:
+            if self.recorded:
                 return
-            self.noted = True
+            self.recorded = True
             try:
-                self._write(kind, words)
-            except OSError as error:  # such as a full disk, where half a checkpoint leaves no room
+                self._write(kind, message)
+            except OSError as error:  # such as a disk filled by an incomplete checkpoint
                 with suppress(OSError):
                     keep_the_last(self.file.parent)
-                self._write(kind, f"{words} ({error})" if words else "")
+                self._write(kind, f"{message} ({error})" if message else "")
 
-    def _write(self, kind: str, words: str) -> None:
-        write_text(self.file, json.dumps({"kind": kind, "words": words}))
+    def _write(self, kind: str, message: str) -> None:
+        write_text(self.file, json.dumps({"kind": kind, "words": message}))
 
 
-class _Watch(threading.Thread):
-    """Ends this process when something that it needs has died, whatever it waits for meanwhile.
+class _Watchdog(threading.Thread):
+    """Exits this process when a process that it needs has died, even while it waits.
 
-    verl waits without a limit for responses of a server, and Ray itself ends a driver without its
-    head after a minute, with a trace of C++.
+    verl waits for responses of a server without a time limit. Without its head, Ray aborts the
+    driver after a minute with a C++ stack trace.
     """
 
-    def __init__(self, look: Callable[[], str | None], end: _End) -> None:
+    def __init__(self, check: Callable[[], str | None], outcome: _Outcome) -> None:
+        """
+        Args:
+            check: returns a message if a process was lost.
+        """
         super().__init__(daemon=True)
-        self.look, self.end, self.stopped = look, end, threading.Event()
+        self.check, self.outcome, self.stopped = check, outcome, threading.Event()
         self.parent, self.failed = os.getppid(), 0
 
     def __enter__(self) -> None:
@@ -136,23 +143,24 @@ class _Watch(threading.Thread):
         self.stopped.set()
 
     def run(self) -> None:
-        while not self.stopped.wait(SECONDS_BETWEEN_LOOKS):
+        while not self.stopped.wait(POLL_SECONDS):
             lost = self._lost()
             if os.getppid() != self.parent:
                 lost = "the supervisor has died"
             if lost is not None and not self.stopped.is_set():
-                self.end.note(LostProcess.__name__, lost)
+                self.outcome.record(LostProcess.__name__, lost)
                 os._exit(1)
 
     def _lost(self) -> str | None:
-        """Who has died, in words; so has who cannot be asked, several times in a row."""
+        """Message about a lost process; repeated failures of the check count as one."""
         try:
-            lost = self.look()
-        except Exception as error:  # a slow head, a call that got lost: Ray raises whatever comes
+            lost = self.check()
+        except Exception as error:  # Ray raises many types, also for a slow head
             self.failed += 1
-            words = " ".join(f"{type(error).__name__}: {error}".split())
-            never = self.failed >= LOOKS_THAT_FAIL
-            return f"Ray has not answered {self.failed} times in a row: {words}" if never else None
+            if self.failed < MAX_FAILED_CHECKS:
+                return None
+            message = " ".join(f"{type(error).__name__}: {error}".split())
+            return f"Ray has not answered {self.failed} times in a row: {message}"
         self.failed = 0
         return lost
 

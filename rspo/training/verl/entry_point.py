@@ -1,7 +1,7 @@
-"""What `import verl` loads, in the driver and in every worker, through the entry-point group
-`verl.plugins`: every objective becomes an advantage estimator of verl.
+"""Registers every objective as an advantage estimator of verl.
 
-docs/verl.md says how to use them in a verl set-up of one's own.
+`import verl` loads this module in the driver and in every worker, through the entry-point group
+`verl.plugins`. docs/verl.md describes how to use the estimators in your own verl.
 """
 
 import logging
@@ -16,7 +16,7 @@ from rspo.training.verl.interface import require_parameters, require_version
 def register_estimators() -> None:
     """Register every objective under its name.
 
-    Depends on verl/trainer/ppo/core_algos.py, where the registry is.
+    Depends on verl/trainer/ppo/core_algos.py, which has the registry.
 
     Raises: InputError for a verl that this package does not support.
     """
@@ -33,6 +33,6 @@ def register_estimators() -> None:
 try:
     register_estimators()
 except InputError as error:
-    # verl hides what a plugin raises while it is loaded, in a message of the level DEBUG.
+    # verl logs the exceptions of entry points at level DEBUG only.
     logging.getLogger("rspo").error("no objective of rspo is available in verl: %s", error)
     raise

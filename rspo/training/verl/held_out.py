@@ -1,11 +1,12 @@
-"""The rollout servers' responses to held-out problems.
+"""Responses of the rollout servers to held-out problems.
 
-verl's own validation reads a data set of its own, rewards it response by response, and comes after
-the checkpoint of its step. Here it comes before, so that no kill can lose it or repeat it.
+verl's own validation uses another data set, rewards each response separately, and runs after the
+step's checkpoint. Here validation runs before the checkpoint, so that a kill cannot lose or repeat
+it.
 
-Depends on verl/trainer/ppo/v1/trainer_base.py (`_validate`: how prompts are submitted),
-verl/trainer/ppo/v1/agent_loop_tq.py and verl/trainer/ppo/v1/replay_buffer.py. The number of samples
-and the temperature are `rollout.val_kwargs` of the config.
+Depends on verl/trainer/ppo/v1/trainer_base.py (`_validate` submits prompts in this way),
+verl/trainer/ppo/v1/agent_loop_tq.py and verl/trainer/ppo/v1/replay_buffer.py. `rollout.val_kwargs`
+of the config has the number of samples and the temperature.
 """
 
 from uuid import uuid4
@@ -18,24 +19,24 @@ from verl.utils import tensordict_utils
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from rspo.training.prompts import Prompts
-from rspo.training.verl.batches import fields, put_in_order, response_tokens
+from rspo.training.verl.batches import fields, response_tokens, sort_by_prompt
 from rspo.training.verl.interface import require_parameters, require_version
 
 require_version()
 require_parameters(AgentLoopManagerTQ.generate_sequences, "self", "prompts")
 require_parameters(ReplayBuffer.sample, "self", "global_steps", "partition_id", "batch_size")
 
-PARTITION = "val"  # of the queue, where the agent loop puts what it is asked to validate
+PARTITION = "val"  # of the queue, for responses of validation
 
 
 def held_out_responses(
     agents: AgentLoopManagerTQ, responses: ReplayBuffer, held_out: Prompts, samples: int, step: int
 ) -> tuple[list[list[int]], list[int]]:
-    """Tokens of `samples` responses to every problem, and the problem that each answers.
+    """Token ids of `samples` responses to every problem, and the problem's index for each.
 
     Args:
-        responses: where the agent loop's responses are waited for.
-        step: of the training, after which the policy stands.
+        responses: the buffer that receives the agent loop's responses.
+        step: number of completed training steps.
 
     Raises: LostProcess if the servers did not answer all requests.
     """
@@ -46,17 +47,19 @@ def held_out_responses(
         ]
     )
     rows["uid"] = np.array([str(uuid4()) for _ in held_out.tokens], dtype=object)
-    asked = tensordict_utils.get_tensordict(rows)
-    tensordict_utils.assign_non_tensor_data(asked, "global_steps", step)
-    tensordict_utils.assign_non_tensor_data(asked, "validate", True)
+    requests = tensordict_utils.get_tensordict(rows)
+    tensordict_utils.assign_non_tensor_data(requests, "global_steps", step)
+    tensordict_utils.assign_non_tensor_data(requests, "validate", True)
     tag = {"is_prompt": True, "status": "pending", "global_steps": step}
     transfer_queue.kv_batch_put(
-        keys=list(asked["uid"]), partition_id=PARTITION, tags=[dict(tag) for _ in held_out.tokens]
+        keys=list(requests["uid"]),
+        partition_id=PARTITION,
+        tags=[dict(tag) for _ in held_out.tokens],
     )
-    agents.generate_sequences(asked)
-    batch, _ = responses.sample(global_steps=step, partition_id=PARTITION, batch_size=len(asked))
+    agents.generate_sequences(requests)
+    batch, _ = responses.sample(global_steps=step, partition_id=PARTITION, batch_size=len(requests))
     expected = len(held_out.tokens) * samples
-    places = put_in_order(batch, expected, f"the validation after step {step}")
+    problems = sort_by_prompt(batch, expected, f"the validation after step {step}")
     tokens = response_tokens(fields(batch, "responses"))
     transfer_queue.kv_clear(keys=batch.keys, partition_id=PARTITION)
-    return tokens, places
+    return tokens, problems

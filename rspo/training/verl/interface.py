@@ -1,4 +1,4 @@
-"""Which verl this package is written for, and the check that this is the one that runs."""
+"""The supported version of verl, and checks of the installed one."""
 
 import importlib.util
 import inspect
@@ -11,7 +11,7 @@ SUPPORTED_VERSION = "0.9.1"
 
 
 def require_version() -> None:
-    """Raises: InputError unless the installed verl is the one that this package overrides."""
+    """Raises: InputError unless the supported version of verl is installed."""
     try:
         import verl
     except ImportError as error:
@@ -21,44 +21,44 @@ def require_version() -> None:
         ) from None
     if verl.__version__ != SUPPORTED_VERSION:
         raise InputError(
-            f"found verl {verl.__version__}; rspo supports verl {SUPPORTED_VERSION}: it overrides "
-            "parts of verl that other versions may have moved"
+            f"found verl {verl.__version__}; rspo supports verl {SUPPORTED_VERSION}, because it "
+            "overrides parts of verl that differ in other versions"
         )
 
 
 def require_attention(implementation: str) -> None:
-    """Raises: InputError if a model is to use flash-attn where it is not installed.
+    """Raises: InputError if the config selects flash-attn and it is not installed.
 
-    transformers would say so too, but in the workers, when Ray and the servers have started.
+    transformers raises the same later, in the workers, after Ray and the servers have started.
     """
     if implementation == "flash_attention_2" and importlib.util.find_spec("flash_attn") is None:
         raise InputError(
             "actor_rollout_ref.model.override_config.attn_implementation is flash_attention_2, and "
-            "flash-attn is not installed: `make setup-gpu` compiles it; without it set the key, "
-            "under verl.overrides, to sdpa (slow where many tokens are packed) or flex_attention"
+            "flash-attn is not installed: run `make setup-gpu`, which compiles it, or set the key, "
+            "under verl.overrides, to sdpa (slow for packed sequences) or flex_attention"
         )
 
 
-def require_words(function: Callable[..., Any], *words: str) -> None:
-    """Raises: InputError unless the source of a function of verl still has these words in it.
+def require_source(function: Callable[..., Any], *texts: str) -> None:
+    """Raises: InputError unless the source code of a function of verl contains these texts.
 
-    For what is set from outside, which a verl that no longer reads it would ignore.
+    For attributes that this package sets: another version might silently ignore them.
     """
     source = inspect.getsource(function)
-    for word in words:
-        if word not in source:
+    for text in texts:
+        if text not in source:
             raise InputError(
                 f"{function.__module__}.{function.__qualname__} of the installed verl has no "
-                f"{word}; rspo supports verl {SUPPORTED_VERSION}, in which it has"
+                f"{text}; rspo supports verl {SUPPORTED_VERSION}, where it has"
             )
 
 
 def require_parameters(function: Callable[..., Any], *names: str) -> None:
-    """Raises: InputError unless a function of verl still takes exactly these parameters."""
-    found = tuple(inspect.signature(function).parameters)
-    if found != names:
+    """Raises: InputError unless a function of verl takes exactly these parameters."""
+    parameters = tuple(inspect.signature(function).parameters)
+    if parameters != names:
         raise InputError(
             f"{function.__module__}.{function.__qualname__} of the installed verl takes "
-            f"({', '.join(found)}); rspo supports verl {SUPPORTED_VERSION}, in which it takes "
+            f"({', '.join(parameters)}); rspo supports verl {SUPPORTED_VERSION}, where it takes "
             f"({', '.join(names)})"
         )

@@ -1,4 +1,4 @@
-"""verl's optimizer settings with the one that this project adds: the schedule."""
+"""verl's optimizer settings, with a learning rate schedule."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from verl.workers.config import FSDPOptimizerConfig
 
 @dataclass
 class ScheduledOptimizerConfig(FSDPOptimizerConfig):
-    """verl's optimizer settings and the schedule after the warm-up, `constant` or `linear`.
+    """verl's optimizer settings and the schedule after the warm-up: `constant` or `linear`.
 
-    verl itself has no linear decay. `total_training_steps` counts updates here.
+    verl has no linear decay. `total_training_steps` counts updates here.
     """
 
     schedule: str = "constant"

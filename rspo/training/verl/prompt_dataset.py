@@ -1,6 +1,6 @@
-"""A cell's prompts in verl: the local engine's tokens in the local engine's order.
+"""A cell's prompts in verl: the same token ids in the same order as the local engine.
 
-verl imports this module in its driver and in its agent-loop workers, by `data.custom_cls`.
+verl imports this module in its driver and in its agent-loop workers, see `data.custom_cls`.
 Depends on verl/trainer/ppo/utils.py (`create_rl_dataset`) and
 verl/experimental/agent_loop/agent_loop.py (`AgentLoopBase`, `register`).
 """
@@ -25,24 +25,24 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.prompts import prompts_of_step, read_prompts
 
 
-def experiment_of(rspo: DictConfig) -> Experiment:
-    """The experiment behind a verl config, from its section `rspo`."""
-    config = Config.model_validate(OmegaConf.to_container(rspo.config.schema, resolve=True))
-    return Experiment(rspo.scale, config, Path(rspo.results), Path())
+def experiment_of(section: DictConfig) -> Experiment:
+    """The experiment of a verl config, from the config's section `rspo`."""
+    config = Config.model_validate(OmegaConf.to_container(section.config, resolve=True))
+    return Experiment(section.scale, config, Path(section.results), Path())
 
 
 class PromptsInOrder(Dataset[dict[str, Any]]):
-    """Item i is the i-th prompt of the whole training, epochs and steps in their order."""
+    """Item i is the i-th prompt of the training, through all steps and epochs."""
 
     def __init__(self, data_files: str, config: DictConfig, **_: Any) -> None:
         """
         Args:
-            data_files: the training set; empty for verl's own validation set, which nobody reads.
+            data_files: the training set; empty for verl's validation set, which is not used.
 
         Raises: InputError for missing or bad inputs.
         """
         if not data_files:
-            self.rows = [0]  # verl's loader refuses an empty set
+            self.rows = [0]  # verl's loader rejects an empty data set
             return
         experiment = experiment_of(config.rspo)
         cell, training = experiment.cell(config.rspo.cell), experiment.config.training
@@ -59,23 +59,23 @@ class PromptsInOrder(Dataset[dict[str, Any]]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, place: int) -> dict[str, Any]:
-        """verl hands these fields to the agent loop, and on to the trainer."""
-        tokens = self.prompts.tokens[self.rows[place]]
-        return {"raw_prompt": tokens, "index": place, "name": str(place)}
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        """verl passes these fields to the agent loop and to the trainer."""
+        tokens = self.prompts.tokens[self.rows[index]]
+        return {"raw_prompt": tokens, "index": index, "name": str(index)}
 
 
 @register("rspo_prompt")
 class PromptLoop(AgentLoopBase):
-    """One response to a prompt that is tokens already: no chat template, no tools."""
+    """Requests one response to a prompt of token ids: no chat template, no tools."""
 
     def __init__(self, server_manager: LLMServerClient, **_: Any) -> None:
-        """Without verl's own: it checks how the tokenizer writes turns of a conversation."""
+        """Skip verl's own constructor, which tests the tokenizer on conversations."""
         self.server_manager = server_manager
 
     async def run(self, sampling_params: dict[str, Any], **kwargs: Any) -> AgentLoopOutput:
         prompt = [int(token) for token in kwargs["raw_prompt"]]
-        # The same in every run: the server on CPUs draws its random numbers by it.
+        # The same in every run: the server on CPUs seeds its random numbers with it.
         name = f"{kwargs['global_steps']}-{kwargs['name']}-{kwargs['session_id']}"
         output = await self.server_manager.generate(
             request_id=name, prompt_ids=prompt, sampling_params=sampling_params

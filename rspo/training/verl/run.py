@@ -68,17 +68,17 @@ def engine_of_node(experiment: Experiment, name: str) -> Iterator["VerlEngine | 
         the first node, or Ray on this node, died.
     """
     _require_judge_server(experiment)
-    node = cluster.place_of(_settings(experiment).nodes, os.environ)
+    job_step = cluster.current_job_step(_settings(experiment).nodes, os.environ)
     _set_environment(experiment)
     checkpoint = experiment.checkpoint(name)
-    if node.rank > 0:
-        cluster.join(experiment.folder(name), checkpoint, node)
+    if job_step.rank > 0:
+        cluster.join(experiment.folder(name), checkpoint, job_step)
         yield None
         return
     try:
         yield VerlEngine(experiment, name)
     except BaseException:
-        cluster.dismiss(checkpoint, node)
+        cluster.dismiss(checkpoint, job_step)
         raise
 
 

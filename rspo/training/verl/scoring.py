@@ -1,4 +1,4 @@
-"""What a batch of responses is worth: rewards and weights, before anything is dropped."""
+"""Rewards and weights of a batch of responses, before dropping."""
 
 from collections.abc import Sequence
 
@@ -22,35 +22,37 @@ from rspo.training.verl.batches import (
 
 
 class Scoring:
-    """Rewards and weighs the batches of one cell."""
+    """Computes the rewards and weights of one cell's batches."""
 
-    def __init__(self, config: Config, cell: Cell, chat: ChatTokenizer, verify: Verify) -> None:
-        self.config, self.cell, self.chat, self.verify = config, cell, chat, verify
+    def __init__(
+        self, config: Config, cell: Cell, tokenizer: ChatTokenizer, verify: Verify
+    ) -> None:
+        self.config, self.cell, self.tokenizer, self.verify = config, cell, tokenizer, verify
 
     def score(
         self, batch: KVBatchMeta, rows: Sequence[int], prompts: Prompts
     ) -> tuple[Scored, float]:
-        """Reward and weigh a batch, its prompts in order; what it is worth, and its entropy.
+        """Rewards and weights of a batch, and its entropy; also writes the advantages.
 
-        The entropy, nats a token, is the mean of -log p over the tokens that were sampled, which
-        is what the servers tell; its expectation is the entropy of the distributions they were
-        sampled from.
+        The entropy, in nats per token, is the mean of -log p over the sampled tokens: the servers
+        return only these. Its expectation is the entropy of the sampling distributions.
 
         Args:
-            rows: the prompt of each response, a row of `prompts`.
+            batch: sorted by prompt.
+            rows: the prompt of each response, as a row of `prompts`.
         """
         data = fields(batch, "responses", "rollout_log_probs")
         tokens = response_tokens(data)
         lengths, shape = [len(response) for response in tokens], (-1, self.cell.n)
-        correct = judge(tokens, rows, prompts, self.chat, self.verify)
+        correct = judge(tokens, rows, prompts, self.tokenizer, self.verify)
         rewards = torch.from_numpy(rewards_of(correct, lengths, self.cell, self.config)).view(shape)
         advantages = response_advantages(rewards, self.cell.objective, self.cell.k)
         limit = self.config.sampling.max_response_tokens
         scored = Scored(
             torch.tensor(lengths).view(shape),
-            # Below the limit a server stops at an end token only; a model may have several.
+            # Shorter responses have an end token, possibly another one: a model may have several.
             torch.tensor(
-                [len(response) < limit or response[-1] == self.chat.end for response in tokens]
+                [len(response) < limit or response[-1] == self.tokenizer.end for response in tokens]
             ).view(shape),
             torch.from_numpy(correct).view(shape),
             rewards,
@@ -61,7 +63,7 @@ class Scoring:
         return scored, entropy
 
     def _write_advantages(self, batch: KVBatchMeta, scored: Scored) -> None:
-        """Where verl's actor and its metrics look for them."""
+        """Put advantages and rewards in the columns that verl's actor and metrics read."""
         lengths = scored.lengths.flatten().tolist()
         advantages = (self.cell.n * scored.weights).flatten().tolist()
         columns = {

@@ -1,6 +1,6 @@
-"""What verl's driver runs: the trainer, its queue, its agent loops and the verifier.
+"""Sets up the trainer, its queue, its agent loops and the verifier in verl's driver.
 
-Depends on verl/trainer/main_ppo.py, whose runner it stands for, and on
+Depends on verl/trainer/main_ppo.py, whose runner it replaces, and on
 verl/trainer/ppo/v1/agent_loop_tq.py.
 """
 
@@ -16,22 +16,22 @@ from rspo.training.verl.trainer import Trainer
 
 
 class Task:
-    """verl's runner, for this project's trainer."""
+    """Replaces verl's runner, with the trainer of this package."""
 
     trainer_class: type[Trainer] = Trainer
 
     def run(self, config: DictConfig) -> None:
         """Train until the last step's checkpoint is written.
 
-        Raises: Stopped behind an earlier one, on request.
+        Raises: Stopped after an earlier checkpoint, if a stop was requested.
         """
         config.transfer_queue.enable = True
         OmegaConf.resolve(config)
         experiment = experiment_of(config.rspo)
         verdicts = experiment.verdicts(config.rspo.cell, "train")
-        # Of verl's logger of that name; `tensorboard --logdir results/tiny/cells` shows all cells.
+        # Read by verl's tensorboard logger.
         os.environ["TENSORBOARD_DIR"] = str(experiment.folder(config.rspo.cell) / "tensorboard")
-        transfer_queue.init(config.transfer_queue)  # it ends with the cluster
+        transfer_queue.init(config.transfer_queue)  # ends with the Ray cluster
         with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
             trainer = self.trainer_class(config, verify)
             trainer.init()
@@ -39,6 +39,6 @@ class Task:
                 config=config,
                 llm_client=trainer.get_llm_client(),
                 teacher_client=trainer.get_teacher_client(),
-                reward_loop_worker_handles=None,  # the trainer rewards whole batches
+                reward_loop_worker_handles=None,  # the trainer computes the rewards
             )
             trainer.fit(agents)

@@ -1,14 +1,14 @@
-"""verl's synchronous trainer with this project's step: reward, weigh, drop, update.
+"""verl's synchronous trainer with this package's step: reward, weight, drop, update.
 
-    verl's step                          here
-    sample from the replay buffer        the same; then put into the order of the prompts
-    rewards (per response, on the way)   `rspo.rewards`, for the whole batch
-    balance ranks, log-probabilities     after weighing and dropping, on what is left
+    verl's step                          this step
+    sample from the replay buffer        the same, then sorted by prompt
+    rewards (one response at a time)     `rspo.rewards`, for the batch
+    balance ranks, log-probabilities     after weighting and dropping, on the remaining responses
     advantages (an estimator)            n * `rspo.objectives`, in the order of sampling
-    update                               one call for each mini-batch, formed before dropping
+    update                               one call per mini-batch, formed before dropping
 
-Depends on verl/trainer/ppo/v1/trainer_base.py (`PPOTrainer`: every method overridden or called
-here) and verl/trainer/ppo/v1/trainer_sync.py.
+Depends on verl/trainer/ppo/v1/trainer_base.py (methods of `PPOTrainer` that are overridden or
+called here) and verl/trainer/ppo/v1/trainer_sync.py.
 """
 
 import json
@@ -39,11 +39,11 @@ from rspo.training.adam import learning_rate_factor
 from rspo.training.progress import Progress
 from rspo.training.records import Scored, judge, record_of
 from rspo.training.validation import held_out_prompts, is_due, validation_record
-from rspo.training.verl.batches import as_metrics, put_in_order
-from rspo.training.verl.checkpoints import NOTE_FILE, RECORDS_FILE, keep_the_last
+from rspo.training.verl.batches import as_metrics, sort_by_prompt
+from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE, keep_the_last
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.held_out import held_out_responses
-from rspo.training.verl.interface import require_parameters, require_version, require_words
+from rspo.training.verl.interface import require_parameters, require_source, require_version
 from rspo.training.verl.prompt_dataset import PromptsInOrder, experiment_of
 from rspo.training.verl.scoring import Scoring
 from rspo.training.verl.worker import PolicyWorker
@@ -63,44 +63,43 @@ for function, names in (
     (PPOTrainerSync.on_step_end, ("self",)),
 ):
     require_parameters(function, *names)
-require_words(ReplayBuffer._wait_for_next_poll, "self.poll_interval")
-require_words(PPOTrainer._init_resource_pool_mgr, "self.role_worker_mapping[", "Role.ActorRollout")
-require_words(PPOTrainer._save_checkpoint, NOTE_FILE)
+require_source(ReplayBuffer._wait_for_next_poll, "self.poll_interval")
+require_source(PPOTrainer._init_resource_pool_mgr, "self.role_worker_mapping[", "Role.ActorRollout")
+require_source(PPOTrainer._save_checkpoint, LATEST_FILE)
 
-# How often the trainer asks whether all responses are there; verl's own 2 seconds are a tenth of a
-# short step.
-SECONDS_BETWEEN_LOOKS = 0.2
+# Between checks for complete batches; verl's own 2 seconds are a tenth of a short step.
+POLL_SECONDS = 0.2
 
 
 class Trainer(PPOTrainerSync):
-    """Trains one cell, from its last checkpoint if there is one."""
+    """Trains one cell, resuming from its last checkpoint if there is one."""
 
-    progress: Progress  # since the checkpoint was looked for, which comes before the first step
-    stopping = False  # requested, and the checkpoint for it written
-    began: float  # the running step, by time.perf_counter
-    weights_seconds: float  # that the servers took for the running step's weights
+    progress: Progress  # set when verl looks for a checkpoint, before the first step
+    stopping = False  # a stop was requested and its checkpoint is written
+    began: float  # start of the current step, by time.perf_counter
+    weights_seconds: float  # for sending the current step's weights to the servers
 
     def __init__(self, config: DictConfig, verify: Verify) -> None:
         """
         Args:
-            config: of `rspo.training.verl.verl_config`.
-            verify: the config's verifier: responses, answers, questions -> verdicts.
+            config: from `rspo.training.verl.verl_config`.
+            verify: the verifier: responses, answers, questions -> verdicts.
         """
         super().__init__(config)
-        self.replay_buffer.poll_interval = SECONDS_BETWEEN_LOOKS
+        self.replay_buffer.poll_interval = POLL_SECONDS
         self.experiment = experiment_of(config.rspo)
         self.cell = self.experiment.cell(config.rspo.cell)
         self.training = self.experiment.config.training
         self.verify = verify
-        self.chat = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
-        self.scoring = Scoring(self.experiment.config, self.cell, self.chat, verify)
-        self.held_out = held_out_prompts(self.experiment, self.chat)
+        self.chat_tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
+        self.scoring = Scoring(self.experiment.config, self.cell, self.chat_tokenizer, verify)
+        self.held_out = held_out_prompts(self.experiment, self.chat_tokenizer)
         self.records: list[dict[str, Any]] = []
 
-    # --- what verl is given -----------------------------------------------------------------------
+    # --- set-up -----------------------------------------------------------------------------------
 
     def _init_dataloader(self) -> None:
-        """verl counts steps in the schedule of the learning rate; here it counts updates."""
+        """Keep the number of updates, which verl would overwrite with the number of steps."""
         updates = self.config.actor_rollout_ref.actor.optim.total_training_steps
         super()._init_dataloader()
         self.config.actor_rollout_ref.actor.optim.total_training_steps = updates
@@ -110,14 +109,14 @@ class Trainer(PPOTrainerSync):
         self.role_worker_mapping[Role.ActorRollout] = ray.remote(PolicyWorker)
 
     def fit(self, agent_loop_manager: AgentLoopManager) -> None:
-        """Train; the loggers are finished however it ends.
+        """Train, and finish the loggers in any case.
 
-        Raises: Stopped behind a checkpoint, if that is requested and steps are left.
+        Raises: Stopped after a checkpoint, if a stop was requested before the last step.
         """
         try:
             super().fit(agent_loop_manager)
         finally:
-            if hasattr(self, "logger"):  # unless it could not be made
+            if hasattr(self, "logger"):  # missing if its constructor failed
                 self.logger.finish()
 
     # --- checkpoints ------------------------------------------------------------------------------
@@ -128,9 +127,10 @@ class Trainer(PPOTrainerSync):
         return checkpoints / f"global_step_{self.global_steps}" / RECORDS_FILE
 
     def _save_checkpoint(self) -> None:
-        """The records first: verl notes a checkpoint as whole when everything else is written.
+        """Write the records, then verl's checkpoint, then remove the previous one.
 
-        The one before goes only then, so a kill at any time leaves one that is whole.
+        verl marks its checkpoint as complete at the end, so a kill at any time leaves one complete
+        checkpoint with its records.
         """
         self._records_file.parent.mkdir(parents=True, exist_ok=True)
         self._records_file.write_text(json.dumps(self.records))
@@ -147,13 +147,13 @@ class Trainer(PPOTrainerSync):
     # --- between steps ----------------------------------------------------------------------------
 
     def on_init_end(self) -> None:
-        """verl sends the first step's weights."""
+        """verl sends the weights for the first step."""
         self._send_weights(super().on_init_end)
 
     def on_step_begin(self) -> None:
-        """verl calls it when it has logged the step before.
+        """verl calls this after it has logged the previous step.
 
-        Raises: Stopped, if that step was to be the last.
+        Raises: Stopped if that step was the last before a requested stop.
         """
         if self.stopping:
             raise Stopped(self.global_steps - 1)
@@ -161,7 +161,7 @@ class Trainer(PPOTrainerSync):
         super().on_step_begin()
 
     def on_step_end(self) -> None:
-        """verl calls it behind a step and, where one is due, its checkpoint."""
+        """verl calls this after a step and, where one is due, its checkpoint."""
         self.stopping = is_requested() and self.global_steps < self.training.steps
         if not self.stopping:
             self._send_weights(super().on_step_end)
@@ -178,17 +178,17 @@ class Trainer(PPOTrainerSync):
     def _step_once(
         self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int
     ) -> KVBatchMeta:
-        """One step of training; its record joins `records`."""
+        """One step of training; adds its record to `records`."""
         seconds = {}
         batch, _ = self.replay_buffer.sample(
             global_steps=self.global_steps, partition_id="train", batch_size=sample_batch_size
         )
         self.on_sample_end()
         expected = self.training.prompts_per_step * self.cell.n
-        places = put_in_order(batch, expected, f"step {self.global_steps}")
+        indices = sort_by_prompt(batch, expected, f"step {self.global_steps}")
         seconds["sample"] = time.perf_counter() - self.began
         dataset: PromptsInOrder = self.train_dataset
-        rows = [dataset.rows[place] for place in places]
+        rows = [dataset.rows[index] for index in indices]
         scored, entropy = self.scoring.score(batch, rows, dataset.prompts)
         seconds["reward"] = time.perf_counter() - self.began - seconds["sample"]
         updates = self._updates(batch, scored, metrics)
@@ -197,22 +197,22 @@ class Trainer(PPOTrainerSync):
         record = record_of(self.global_steps - 1, scored, entropy, updates, seconds)
         if is_due(self.global_steps, self.training):
             record |= self._validation()
-        metrics["actor/entropy"] = entropy  # verl's own follows loss_agg_mode and what is kept
+        metrics["actor/entropy"] = entropy  # verl's own depends on loss_agg_mode and dropping
         metrics.update(as_metrics(record))
         self._log(record)
         timing_raw.update(seconds)
         return batch
 
     def _validation(self) -> dict[str, dict[str, float]]:
-        """Pass@k and Max@k on held-out problems, by the servers with the weights of this step."""
-        assert self.held_out is not None  # is_due says so
+        """Pass@k and Max@k on held-out problems, sampled with the weights of this step."""
+        assert self.held_out is not None  # because `is_due`
         config, samples = self.experiment.config, self.training.validation.samples
         self.checkpoint_manager.update_weights(self.global_steps)
         tokens, rows = held_out_responses(
             self.agent_loop_manager, self.replay_buffer, self.held_out, samples, self.global_steps
         )
         self.checkpoint_manager.sleep_replicas()
-        correct = judge(tokens, rows, self.held_out, self.chat, self.verify)
+        correct = judge(tokens, rows, self.held_out, self.chat_tokenizer, self.verify)
         return validation_record(correct, [len(ids) for ids in tokens], config)
 
     def _log(self, record: dict[str, Any]) -> None:
@@ -222,7 +222,7 @@ class Trainer(PPOTrainerSync):
     def _updates(
         self, batch: KVBatchMeta, scored: Scored, metrics: dict[str, Any]
     ) -> list[dict[str, float]]:
-        """One update for each mini-batch of prompts, on its responses with a weight."""
+        """One update per mini-batch of prompts, on its responses with non-zero weight."""
         mini_batch = self.training.mini_batch_prompts * self.cell.n
         advantages, lengths = scored.weights.flatten(), scored.lengths.flatten()
         aggregation = self.config.actor_rollout_ref.actor.loss_agg_mode
@@ -231,10 +231,10 @@ class Trainer(PPOTrainerSync):
             part = slice(first, first + mini_batch)
             rows = kept_rows(advantages[part], lengths[part], self._ranks(), aggregation)
             parts.append(self._balanced([first + row for row in rows], lengths))
-        left = self._balanced([row for rows in parts for row in rows], lengths)
-        self._compute_old_log_prob(self._select(batch, left), metrics)
-        found = [self._update(self._select(batch, rows), mini_batch) for rows in parts]
-        step = reduce_metrics({key: [update[key] for update in found] for key in found[0]})
+        remaining = self._balanced([row for rows in parts for row in rows], lengths)
+        self._compute_old_log_prob(self._select(batch, remaining), metrics)
+        updates = [self._update(self._select(batch, rows), mini_batch) for rows in parts]
+        step = reduce_metrics({key: [update[key] for update in updates] for key in updates[0]})
         metrics.update({key if "/" in key else f"actor/{key}": step[key] for key in step})
         optim = self.config.actor_rollout_ref.actor.optim
         first = (self.global_steps - 1) * len(parts)
@@ -247,44 +247,44 @@ class Trainer(PPOTrainerSync):
                     number / optim.total_training_steps, self.training.optimizer
                 ),
             }
-            for number, update in enumerate(found, first)
+            for number, update in enumerate(updates, first)
         ]
 
     def _update(self, batch: KVBatchMeta, mini_batch: int) -> dict[str, float]:
-        """One update; verl's metrics of it.
+        """One update; returns verl's metrics.
 
         Args:
-            mini_batch: responses in it before dropping.
+            batch: the remaining responses of a mini-batch.
+            mini_batch: number of its responses before dropping.
 
-        Raises: InputError if its gradient is not finite; verl would skip the update.
+        Raises: InputError if the gradient is not finite, where verl would skip the update.
         """
         section = self.config.actor_rollout_ref
         batch.extra_info.update(update_settings(section, mini_batch, len(batch)))
-        found: dict[str, float] = reduce_metrics(
-            self.actor_rollout_wg.update_actor(batch)["metrics"]
-        )
-        if not math.isfinite(found["grad_norm"]):
+        output = self.actor_rollout_wg.update_actor(batch)
+        metrics: dict[str, float] = reduce_metrics(output["metrics"])
+        if not math.isfinite(metrics["grad_norm"]):
             raise InputError(
                 f"{self.cell.name}: the gradient is not finite at step {self.global_steps} "
                 f"(learning_rate = {section.actor.optim.lr}); a lower learning_rate may help"
             )
-        return found
+        return metrics
 
     def _ranks(self) -> int:
-        """Data-parallel ranks of the actor."""
+        """Number of data-parallel ranks of the actor."""
         group = self.actor_rollout_wg
         if "actor" not in group._dispatch_info:
             group._dispatch_info["actor"] = group._query_dispatch_info("actor")
         return max(group._dispatch_info["actor"]) + 1
 
     def _balanced(self, rows: list[int], lengths: Tensor) -> list[int]:
-        """Rows so ordered that the ranks, who take equal parts in turn, get as many tokens."""
-        shares = get_seqlen_balanced_partitions(
+        """Order rows so that equal consecutive parts, one per rank, have similar token counts."""
+        parts = get_seqlen_balanced_partitions(
             lengths[rows].tolist(), k_partitions=self._ranks(), equal_size=True
         )
-        return [rows[place] for share in shares for place in share]
+        return [rows[index] for part in parts for index in part]
 
     def _select(self, batch: KVBatchMeta, rows: list[int]) -> KVBatchMeta:
-        chosen = batch.select_keys([batch.keys[row] for row in rows])
-        chosen.extra_info["temperature"] = self.config.actor_rollout_ref.rollout.temperature
-        return chosen
+        selected = batch.select_keys([batch.keys[row] for row in rows])
+        selected.extra_info["temperature"] = self.config.actor_rollout_ref.rollout.temperature
+        return selected

@@ -1,16 +1,15 @@
-"""A cell of an experiment -> verl's whole config.
+"""A cell of an experiment -> verl's full config.
 
-Laid over each other, the later ones winning: verl's own defaults; `cpu.yaml` or `cuda.yaml` beside
-this file, for the device; what the cell and the scale say, below; the model's key `verl`; the
-scale's `verl.overrides`. A key that verl does not have is an error, and so is one in the last two
-that nothing would read.
+Merges, in increasing precedence: verl's defaults; `cpu.yaml` or `cuda.yaml` beside this file, for
+the device; `cell_settings`; the model's key `verl`; the scale's `verl.overrides`. A key that verl
+does not have is an error. So is a key in the last two that would have no effect.
 """
 
-import contextlib
 import copy
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,13 @@ from rspo.core.errors import InputError
 from rspo.training.verl.advantages import K_KEY, estimator_name
 from rspo.training.verl.interface import require_version
 
-# Where prompts come from and what asks for responses: rspo/training/verl/prompt_dataset.py.
+# Has the data set and the agent loop.
 PROMPTS_MODULE = "rspo.training.verl.prompt_dataset"
-# PPO as the paper has it clips on one side only; verl's third clip, for negative advantages, is
-# moved out of reach.
+# The paper's PPO clips on one side only. This value disables verl's second clip, for negative
+# advantages.
 NO_DUAL_CLIP = 1.0e6
 
-# Keys that verl does not have itself, with defaults: of this package, of Ray, of transformers.
+# Keys that verl's config lacks, with defaults: of this package, Ray and transformers.
 _ADDED: dict[str, Any] = {
     "rspo": {},
     "data": {"rspo": "${rspo}"},
@@ -45,7 +44,7 @@ _ADDED: dict[str, Any] = {
     },
     "ray_kwargs": {"ray_init": {"num_gpus": None, "include_dashboard": None}},
 }
-# Sections whose keys are another library's, so that verl cannot say which there are.
+# Sections with keys of another library, which verl's config does not list.
 _OPEN = (
     "rspo",
     "ray_kwargs.ray_init",
@@ -53,17 +52,16 @@ _OPEN = (
     "actor_rollout_ref.rollout.engine_kwargs.vllm",
 )
 
-# Keys and sections of verl that would change nothing but what verl.yaml says, and what to set
-# instead.
+# Keys and sections that would have no effect here, and what to set instead.
 _ACTOR, _OPTIM = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
-_NO_REFERENCE = "there is no reference policy to stay near"
-_SCHEDULE = "training.optimizer has the schedule"
+_NO_REFERENCE = "there is no reference policy"
+_SCHEDULE = "set training.optimizer"
 _WITHOUT_EFFECT = {
     "algorithm.use_kl_in_reward": _NO_REFERENCE,
-    "algorithm.rollout_correction": "of this section only bypass_mode is used",
-    "algorithm": "the cell's objective decides",
+    "algorithm.rollout_correction": "this section has an effect through bypass_mode only",
+    "algorithm": "the cell's objective sets it",
     f"{_ACTOR}.ppo_epochs": "each mini-batch is one update",
-    f"{_ACTOR}.shuffle": "mini-batches are the step's prompts in their order",
+    f"{_ACTOR}.shuffle": "mini-batches keep the order of the step's prompts",
     f"{_ACTOR}.ppo_mini_batch_size": "set training.mini_batch_prompts",
     f"{_ACTOR}.loss_agg_mode": "set verl.loss_aggregation",
     f"{_ACTOR}.use_kl_loss": _NO_REFERENCE,
@@ -82,17 +80,17 @@ _WITH_EFFECT = "algorithm.rollout_correction.bypass_mode"
 
 
 def verl_config(experiment: Experiment, name: str) -> DictConfig:
-    """The config that a cell is trained with, checked by verl.
+    """The config of a cell's training, checked by verl.
 
-    Raises: InputError for another verl, a key that verl does not have or that changes nothing, or a
-        value that verl refuses.
+    Raises: InputError for another version of verl, for a key that is unknown or has no effect,
+        and for settings that verl rejects.
     """
     require_version()
     cell = experiment.cell(name)
     settings = experiment.config.verl
     if settings is None:
         raise InputError(f"config/{experiment.scale}.yaml: engine = 'verl' needs the section verl")
-    _require_equal_shares(experiment.config, cell, settings)
+    _require_divisible(experiment.config, cell, settings)
     _require_loggers(settings)
     device = OmegaConf.load(Path(__file__).with_name(f"{settings.device}.yaml"))
     own = {
@@ -108,13 +106,13 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     }
     config = copy.deepcopy(_verl_defaults())
     for origin, layer in layers.items():
-        _lay_over(config, layer, origin)
+        _merge(config, layer, origin)
     _let_verl_check(config)
     return config
 
 
 def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) -> dict[str, Any]:
-    """What the cell and its scale say, in verl's keys."""
+    """The settings of the cell and its scale, under verl's keys."""
     config = experiment.config
     training, sampling, optimizer = config.training, config.sampling, config.training.optimizer
     updates = training.prompts_per_step // training.mini_batch_prompts
@@ -128,8 +126,8 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
         "data": {
             "custom_cls": {"path": f"pkg://{PROMPTS_MODULE}", "name": "PromptsInOrder"},
             "train_files": str(experiment.problems("train").absolute()),
-            "val_files": [],  # validation.py has problems of its own
-            "shuffle": False,  # the order is the cell's own
+            "val_files": [],  # held_out.py uses other problems
+            "shuffle": False,  # the data set has the cell's order
             "train_batch_size": training.prompts_per_step,
             "max_prompt_length": sampling.max_prompt_tokens,
             "max_response_length": sampling.max_response_tokens,
@@ -137,7 +135,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
         },
         "algorithm": {"adv_estimator": estimator_name(cell.objective), K_KEY: cell.k},
         "critic": {"enable": False},
-        "reward": {"num_workers": 0},  # rspo/training/verl/trainer.py rewards whole batches
+        "reward": {"num_workers": 0},  # trainer.py computes the rewards
         "actor_rollout_ref": {
             "model": {"path": str(experiment.policy(base_name(cell.model)).absolute())},
             "actor": {
@@ -159,7 +157,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
                     "clip_grad": optimizer.gradient_clip or float("inf"),
                     "total_training_steps": training.steps * updates,
                 },
-                # A Hugging Face folder in each checkpoint: the last one is the policy.
+                # The Hugging Face folder of the last checkpoint becomes the policy.
                 "checkpoint": {"save_contents": ["model", "optimizer", "extra", "hf_model"]},
             },
             "rollout": {
@@ -185,32 +183,31 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "nnodes": settings.nodes,
             "n_gpus_per_node": settings.ranks_per_node,
             "device": settings.device,
-            "total_epochs": 1,  # of all prompts of all steps, in their order
+            "total_epochs": 1,  # the data set has the prompts of all epochs
             "total_training_steps": training.steps,
             "save_freq": training.checkpoint_every,
             "test_freq": -1,
             "val_before_train": False,
             "default_local_dir": str(experiment.checkpoint(cell.name).absolute()),
             "resume_mode": "auto",
-            # All, of verl's own accord: it forgets at a resume which it made before. The trainer
-            # removes them.
+            # The trainer removes old checkpoints: after a resume, verl would keep earlier ones.
             "max_actor_ckpt_to_keep": None,
         },
         "ray_kwargs": {
-            # Of each node; on a CPU they are only slots for ranks.
+            # Per node. On a CPU, logical GPUs: one slot per rank.
             "ray_init": {"num_gpus": settings.ranks_per_node if settings.device == "cpu" else None}
         },
     }
 
 
-def _require_equal_shares(config: Config, cell: Cell, settings: VerlSettings) -> None:
-    """Raises: InputError if the ranks cannot share the responses of a mini-batch equally."""
+def _require_divisible(config: Config, cell: Cell, settings: VerlSettings) -> None:
+    """Raises: InputError if the responses of a mini-batch cannot be split equally among ranks."""
     responses = config.training.mini_batch_prompts * cell.n
     if responses % settings.ranks:
         raise InputError(
             f"{cell.name}: a mini-batch of {config.training.mini_batch_prompts} prompts with "
-            f"{cell.n} responses cannot be shared by {settings.ranks} ranks; allowed: ranks that "
-            f"divide {responses}"
+            f"{cell.n} responses cannot be split equally among {settings.ranks} ranks; allowed: "
+            f"numbers of ranks that divide {responses}"
         )
 
 
@@ -218,11 +215,11 @@ def _require_loggers(settings: VerlSettings) -> None:
     """Raises: InputError if the package behind a logger is not installed."""
     for name in settings.loggers:
         if name != "console" and importlib.util.find_spec(name) is None:
-            raise InputError(f"verl.loggers: {name} is not installed; `pip install {name}` does it")
+            raise InputError(f"verl.loggers: {name} is not installed; run `pip install {name}`")
 
 
 def _require_effect(layer: Mapping[str, Any], origin: str) -> None:
-    """Raises: InputError for a key that would only make verl.yaml say what did not happen."""
+    """Raises: InputError for a key that verl has and this package does not read."""
     for key in _leaves(layer):
         for section, instead in _WITHOUT_EFFECT.items():
             if f"{key}.".startswith(f"{section}.") and key != _WITH_EFFECT:
@@ -230,7 +227,7 @@ def _require_effect(layer: Mapping[str, Any], origin: str) -> None:
 
 
 def _leaves(section: Mapping[str, Any]) -> Iterator[str]:
-    """Whole names of the keys of nested sections."""
+    """Dotted names of the keys in nested sections."""
     for key, value in section.items():
         if isinstance(value, Mapping):
             yield from (f"{key}.{below}" for below in _leaves(value))
@@ -252,38 +249,31 @@ def _verl_defaults() -> DictConfig:
     return config
 
 
-def _lay_over(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
-    """Raises: InputError for a key that verl does not have, or a section that is none."""
+def _merge(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
+    """Raises: InputError for an unknown key, or a value in place of a section."""
     try:
         config.merge_with(layer)
     except OmegaConfBaseException as error:
         reason = str(error).splitlines()[0]
         raise InputError(
-            f"{origin}: {error.full_key}: verl's config refuses it: {reason}"
+            f"{origin}: {error.full_key}: verl's config rejects it: {reason}"
         ) from None
 
 
 def _let_verl_check(config: DictConfig) -> None:
-    """verl's own check of a config, and its classes of what the check leaves out.
+    """Run verl's own checks of a config, and instantiate the section that they leave out.
 
     Depends on verl/utils/config.py and verl/trainer/ppo/utils.py.
 
-    Raises: InputError with what verl says.
+    Raises: InputError with verl's message.
     """
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import omega_conf_to_dataclass, validate_config
 
     try:
-        with _stdout_to_stderr():
+        with redirect_stdout(sys.stderr):  # standard output may be the config itself
             validate_config(config, need_reference_policy(config), need_critic(config))
             omega_conf_to_dataclass(config.actor_rollout_ref.rollout)
-    except Exception as error:  # verl asserts and raises whatever comes
+    except Exception as error:  # verl raises many types
         reason = " ".join(str(error).split())
-        raise InputError(f"verl refuses the config of {config.rspo.cell}: {reason}") from None
-
-
-@contextlib.contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
-    """verl prints that all is well, where the config itself may be printed."""
-    with contextlib.redirect_stdout(sys.stderr):
-        yield
+        raise InputError(f"verl rejects the config of {config.rspo.cell}: {reason}") from None

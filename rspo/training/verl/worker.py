@@ -1,4 +1,4 @@
-"""verl's actor on one rank, with the learning rate of this project's configs.
+"""verl's actor on one rank, with the learning rate schedule of the config.
 
 Depends on verl/workers/engine_workers.py (the two classes below) and on
 verl/workers/engine/fsdp/transformer_impl.py (the scheduler).
@@ -15,27 +15,27 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 from rspo.config.schema import Optimizer
 from rspo.training.adam import learning_rate_factor
 from rspo.training.verl.cpu_rollout import register_rollout
-from rspo.training.verl.interface import require_parameters, require_version, require_words
+from rspo.training.verl.interface import require_parameters, require_source, require_version
 from rspo.training.verl.optimizer import ScheduledOptimizerConfig
 
 require_version()
 require_parameters(FSDPEngineWithLMHead._build_lr_scheduler, "self", "optimizer")
 require_parameters(TrainingWorker.__init__, "self", "config")
-require_words(ActorRolloutRefWorker.init_model, "self.actor_worker_cls(")
+require_source(ActorRolloutRefWorker.init_model, "self.actor_worker_cls(")
 
-# In the driver and in every rank, which all import this module.
+# Needed in the driver and in every rank, which all import this module.
 register_rollout()
 
 
 @EngineRegistry.register("language_model", "fsdp2", device="cpu", vendor="cpu")
 @EngineRegistry.register("language_model", "fsdp2", device="cuda", vendor="nvidia")
 class ScheduledEngine(FSDPEngineWithLMHead):
-    """verl's FSDP2 engine with the learning rate of the local engine."""
+    """verl's FSDP2 engine with the learning rate schedule of the local engine."""
 
     def _build_lr_scheduler(self, optimizer: torch.optim.Optimizer) -> LambdaLR:
         config: ScheduledOptimizerConfig = self.optimizer_config
         settings = Optimizer(
-            schedule=config.schedule,  # type: ignore[arg-type]  # checked by pydantic
+            schedule=config.schedule,  # type: ignore[arg-type]  # pydantic checks it
             warmup_ratio=config.lr_warmup_steps_ratio,
             betas=tuple(config.betas),
             weight_decay=config.weight_decay,
@@ -45,9 +45,9 @@ class ScheduledEngine(FSDPEngineWithLMHead):
 
 
 class Actor(TrainingWorker):
-    """verl's training worker, whose process group on CPUs is gloo alone.
+    """verl's training worker; on CPUs, with gloo as the only back end.
 
-    verl would ask torch for the back-end "cpu:gloo,cpu:gloo", which names a device twice.
+    verl would request "cpu:gloo,cpu:gloo", which PyTorch rejects.
     """
 
     def __init__(self, config: TrainingWorkerConfig) -> None:
@@ -59,7 +59,7 @@ class Actor(TrainingWorker):
 class PolicyWorker(ActorRolloutRefWorker):
     """verl's worker with the actor above.
 
-    Not called Worker: verl looks for its own class of that name among the bases, by name.
+    It cannot be named Worker: verl searches the base classes for its own class by that name.
     """
 
     actor_worker_cls = Actor

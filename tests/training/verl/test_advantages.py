@@ -1,4 +1,4 @@
-"""The objectives in anybody's verl: installed and chosen by two config keys, nothing else."""
+"""The objectives in any installation of verl: two config keys select one."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from rspo.training.verl.advantages import estimator_name, token_advantages
 from rspo.training.verl.interface import require_parameters, require_version
 from tests.support import ROOT
 
-# What a user's verl does on the way from config keys to advantages; knows nothing of rspo.
+# The steps of a user's verl from config keys to advantages, without any import of rspo.
 VERL_SCRIPT = """
 import json, sys
 import numpy as np, torch
@@ -53,7 +53,7 @@ print("RESULT", json.dumps(results))
 
 @pytest.fixture
 def installed(tmp_path: Path) -> dict[str, str]:
-    """The environment of a Python in which this checkout is installed, as its metadata say."""
+    """Environment variables of a Python that has this checkout installed, with its entry points."""
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -77,12 +77,12 @@ def through_verl(environment: dict[str, str], batches: list[dict[str, Any]]) -> 
     )
     results = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     assert results, done.stderr[-3000:]
-    found: list[Any] = json.loads(results[0].removeprefix("RESULT "))
-    return found
+    advantages: list[Any] = json.loads(results[0].removeprefix("RESULT "))
+    return advantages
 
 
 def test_two_config_keys_are_enough(installed: dict[str, str]) -> None:
-    """Two prompts, their responses mixed as verl's balancing leaves them, of different lengths."""
+    """Two prompts with their responses interleaved, as after verl's balancing."""
     uids = ["a", "b", "b", "a", "a", "b", "b", "a"]
     common = {"uids": uids, "lengths": [1, 2, 3, 3, 2, 1, 1, 3], "mask_shape": [8, 3]}
     # Prompt a has 2 of 4 correct: (k/n) * C(2,1)/C(3,1) = 1/3 for k = 2, times n: 4/3.
@@ -93,24 +93,24 @@ def test_two_config_keys_are_enough(installed: dict[str, str]) -> None:
     }
     # (R - mean) / std of 1, 1, 0, 0 and of 0, 1, 0, 0; the deviation with n - 1.
     grpo = {"overrides": ["algorithm.adv_estimator=rspo_grpo"], "rewards": pass_at_2["rewards"]}
-    verls_grpo = grpo | {"overrides": ["algorithm.adv_estimator=grpo"]}
-    found, own_grpo, their_grpo = through_verl(
-        installed, [common | pass_at_2, common | grpo, common | verls_grpo]
+    stock_grpo = grpo | {"overrides": ["algorithm.adv_estimator=grpo"]}
+    actual, own_grpo, their_grpo = through_verl(
+        installed, [common | pass_at_2, common | grpo, common | stock_grpo]
     )
     expected = np.zeros((8, 3))
     expected[0, :1] = expected[3, :3] = 4 / 3
     expected[2, :3] = 2
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
     np.testing.assert_allclose(own_grpo, their_grpo, rtol=1e-5, atol=1e-6)
 
 
-def test_a_verl_of_another_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_of_verl_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "verl", SimpleNamespace(__version__="0.10.0"))
     with pytest.raises(InputError, match=r"found verl 0\.10\.0; rspo supports verl 0\.9\.1"):
         require_version()
 
 
-def test_a_function_of_verl_that_moved_is_named() -> None:
+def test_a_changed_function_of_verl_is_an_error() -> None:
     def register_adv_est(name: str, version: int) -> None: ...
 
     with pytest.raises(InputError, match=r"takes \(name, version\); rspo supports verl 0\.9\.1"):
@@ -131,14 +131,14 @@ def test_advantages_are_n_times_the_weights(objective: str) -> None:
 
 
 def test_a_split_into_groups_does_not_depend_on_the_order_of_the_batch() -> None:
-    """Sorted by reward, the two good responses would share one group and leave the other empty."""
+    """In sorted order, both correct responses would be in one group."""
     uids = [f"prompt-{number}" for number in range(300)]
     index = np.repeat(np.array(uids, dtype=object), 4)
     rewards = torch.tensor([1.0, 1, 0, 0]).repeat(300)[:, None]
     advantages, _ = token_advantages(
         "hitchhiking", rewards, torch.ones(1200, 1), index, {"rspo_k": 2}
     )
-    # Pass@2 of this prompt is 1 - C(2,2)/C(4,2) = 5/6; kept in order it would be 1/2.
+    # Pass@2 of this prompt is 1 - C(2,2)/C(4,2) = 5/6; in sorted order the estimate is 1/2.
     estimate = advantages.view(300, 4).mean(dim=1) / 2
     assert float(estimate.mean()) == pytest.approx(5 / 6, abs=0.04)
 
@@ -162,7 +162,7 @@ def test_padding_of_the_batch_belongs_to_no_prompt() -> None:
         ("rspo_pass_at_k", {"rspo_k": 2}, [1, 0, 1], "aab", "have 1 and 2 responses"),
     ],
 )
-def test_what_cannot_be_used_is_one_clear_error(
+def test_bad_input_is_one_clear_error(
     objective: str, config: dict[str, Any], rewards: list[float], uids: str, message: str
 ) -> None:
     token_rewards = torch.tensor(rewards, dtype=torch.float32)[:, None]

@@ -1,17 +1,17 @@
-"""Which checkpoint a run through verl goes on from, and what it removes before."""
+"""Which checkpoint of verl a run resumes from, and which it removes."""
 
 from pathlib import Path
 
 import pytest
 
-from rspo.training.verl.checkpoints import NOTE_FILE, keep_the_last, last_step
+from rspo.training.verl.checkpoints import LATEST_FILE, keep_the_last, last_step
 
 
 def make(folder: Path, steps: list[int], note: str | None) -> None:
     for step in steps:
         (folder / f"global_step_{step}" / "actor").mkdir(parents=True)
     if note is not None:
-        (folder / NOTE_FILE).write_text(note)
+        (folder / LATEST_FILE).write_text(note)
 
 
 @pytest.mark.parametrize(
@@ -20,11 +20,11 @@ def make(folder: Path, steps: list[int], note: str | None) -> None:
         ([], None, 0),
         ([2, 4, 6], "4", 4),  # killed while it wrote the checkpoint of step 6
         ([2], None, 0),  # killed while it wrote the first
-        ([2, 10, 4], "", 10),  # killed while it noted step 10, whose checkpoint was whole by then
+        ([2, 10, 4], "", 10),  # killed between the checkpoint of step 10 and its note
         ([6, 8], "8", 8),
     ],
 )
-def test_only_the_last_whole_checkpoint_stays(
+def test_only_the_last_complete_checkpoint_is_kept(
     tmp_path: Path, steps: list[int], note: str | None, last: int
 ) -> None:
     make(tmp_path, steps, note)

@@ -1,4 +1,4 @@
-"""What docs/verl.md says of disk follows from the models' shapes; test_verl_update.py measures."""
+"""The disk usage in docs/verl.md follows from the models' configs; test_update.py measures one."""
 
 import pytest
 from transformers import Qwen2Config, Qwen2ForCausalLM
@@ -6,8 +6,8 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from rspo.training.verl.disk import checkpoint_bytes, peak_bytes, policy_bytes
 from tests.support import ROOT
 
-# As the hub's config.json of each says.
-SHAPES = {
+# From config.json of each model.
+CONFIGS = {
     "Qwen2.5-Math-1.5B": {
         **{"vocab_size": 151936, "hidden_size": 1536, "intermediate_size": 8960},
         **{"num_attention_heads": 12, "num_key_value_heads": 2, "tie_word_embeddings": True},
@@ -19,12 +19,12 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("model", SHAPES)
-def test_the_docs_state_what_a_cell_takes(model: str) -> None:
+@pytest.mark.parametrize("model", CONFIGS)
+def test_the_docs_state_the_disk_usage_of_a_cell(model: str) -> None:
     import torch
 
     with torch.device("meta"):
-        network = Qwen2ForCausalLM(Qwen2Config(num_hidden_layers=28, **SHAPES[model]))
+        network = Qwen2ForCausalLM(Qwen2Config(num_hidden_layers=28, **CONFIGS[model]))
     parameters = sum(parameter.numel() for parameter in network.parameters())
     sizes = [measure(parameters) / 1e9 for measure in (checkpoint_bytes, peak_bytes, policy_bytes)]
     line = f"| {model} | {parameters:,} | " + " | ".join(f"{size:.0f} GB" for size in sizes) + " |"

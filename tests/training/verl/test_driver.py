@@ -1,4 +1,4 @@
-"""What the driver of a training makes of those that it depends on."""
+"""How the driver reports lost processes and errors."""
 
 import errno
 import json
@@ -15,48 +15,48 @@ from ray.exceptions import RayTaskError
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import write_text
 from rspo.training.verl import driver, run
-from rspo.training.verl.driver import _End, _in_words, _run, _Watch
+from rspo.training.verl.driver import _message, _Outcome, _run, _Watchdog
 
 Watch = Callable[[list[Any]], str]
 
 
 class Exited(BaseException):
-    """Instead of the end of this process."""
+    """Replaces the exit of this process."""
 
 
 @pytest.fixture
 def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
-    """Watches by looks with the given answers, errors among them; the last word."""
+    """Runs a watchdog on checks with the given results or errors; returns the recorded message."""
 
     def exit_(status: int) -> None:
         raise Exited(status)
 
-    def run(answers: list[Any]) -> str:
-        left = iter(answers)
+    def run(results: list[Any]) -> str:
+        remaining = iter(results)
 
-        def look() -> Any:
-            answer = next(left)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
+        def check() -> Any:
+            result = next(remaining)
+            if isinstance(result, Exception):
+                raise result
+            return result
 
         with pytest.raises(Exited):
-            _Watch(look, _End(tmp_path / "end")).run()  # in this thread
+            _Watchdog(check, _Outcome(tmp_path / "end")).run()  # in this thread
         return json.loads((tmp_path / "end").read_text())["words"]
 
-    monkeypatch.setattr(driver, "SECONDS_BETWEEN_LOOKS", 0)
+    monkeypatch.setattr(driver, "POLL_SECONDS", 0)
     monkeypatch.setattr("os._exit", exit_)
     return run
 
 
-def test_a_watch_outlives_looks_that_fail_now_and_then(watch: Watch) -> None:
+def test_the_watchdog_tolerates_occasional_errors(watch: Watch) -> None:
     slow, lost = TimeoutError("slow"), "the node gpu2 has left Ray"
     assert watch([slow, slow, None, slow, slow, None, lost]) == lost
 
 
-def test_who_cannot_be_asked_three_times_in_a_row_is_lost(watch: Watch) -> None:
-    words = watch([None, *[RuntimeError("no\nanswer")] * 3])
-    assert words == "Ray has not answered 3 times in a row: RuntimeError: no answer"
+def test_three_errors_in_a_row_count_as_a_lost_process(watch: Watch) -> None:
+    message = watch([None, *[RuntimeError("no\nanswer")] * 3])
+    assert message == "Ray has not answered 3 times in a row: RuntimeError: no answer"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_who_cannot_be_asked_three_times_in_a_row_is_lost(watch: Watch) -> None:
         (InputError("no"), 0),
     ],
 )
-def test_what_fails_leaves_the_watch_time_to_hear_who_died(
+def test_an_unexpected_error_gives_the_watchdog_time(
     monkeypatch: pytest.MonkeyPatch, raised: Exception, waits: int
 ) -> None:
     slept: list[float] = []
@@ -80,14 +80,14 @@ def test_what_fails_leaves_the_watch_time_to_hear_who_died(
 
     with pytest.raises(type(raised)):
         _run(Task(), None)
-    assert slept == [driver.SECONDS_UNTIL_RAY_KNOWS] * waits
+    assert slept == [driver.DETECTION_SECONDS] * waits
 
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "global_step_4/actor/model.pt")
 
 
 @pytest.mark.parametrize(
-    ("raised", "words"),
+    ("raised", "message"),
     [
         (FULL, "OSError: [Errno 28] No space left on device: 'global_step_4/actor/model.pt'"),
         (
@@ -99,35 +99,35 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "global_step_4/actor/mod
         (AssertionError(), "AssertionError"),
     ],
 )
-def test_the_last_words_name_what_was_raised_first(raised: Exception, words: str) -> None:
-    assert _in_words(raised) == words
+def test_the_message_has_the_original_error(raised: Exception, message: str) -> None:
+    assert _message(raised) == message
 
 
-def test_on_a_full_disk_half_a_checkpoint_makes_room_for_the_last_words(
+def test_on_a_full_disk_an_incomplete_checkpoint_is_removed_for_the_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(path: Path, text: str) -> None:
-        if half.exists():
+        if incomplete.exists():
             raise FULL
         write_text(path, text)
 
-    half, whole = (tmp_path / f"global_step_{step}" for step in (4, 2))
-    for folder in (half, whole):
+    incomplete, complete = (tmp_path / f"global_step_{step}" for step in (4, 2))
+    for folder in (incomplete, complete):
         folder.mkdir()
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("2")
     for module in ("driver", "checkpoints"):
         monkeypatch.setattr(f"rspo.training.verl.{module}.write_text", write)
-    _End(tmp_path / "end").note("LostProcess", "a write failed")
-    words = json.loads((tmp_path / "end").read_text())["words"]
-    assert words.startswith("a write failed ([Errno 28] No space left on device: ")
-    assert whole.exists()
-    assert not half.exists()
+    _Outcome(tmp_path / "end").record("LostProcess", "a write failed")
+    message = json.loads((tmp_path / "end").read_text())["words"]
+    assert message.startswith("a write failed ([Errno 28] No space left on device: ")
+    assert complete.exists()
+    assert not incomplete.exists()
 
 
-def test_a_training_that_has_failed_leaves_no_half_of_a_checkpoint(
+def test_a_failed_training_leaves_no_incomplete_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a full disk 122 GB of it, at 7B, would be in the way of everybody's next file."""
+    """At 7B it would take up to 122 GB of a full disk."""
     checkpoint = tmp_path / "checkpoint"
     for step in (2, 4):
         (checkpoint / f"global_step_{step}").mkdir(parents=True)
@@ -135,7 +135,7 @@ def test_a_training_that_has_failed_leaves_no_half_of_a_checkpoint(
 
     @contextmanager
     def fails(*_: object) -> Iterator[subprocess.Popen[bytes]]:
-        _End(checkpoint / "outcome.json").note("LostProcess", "no room")
+        _Outcome(checkpoint / "outcome.json").record("LostProcess", "no room")
         yield subprocess.Popen(["false"])
 
     monkeypatch.setattr(run, "supervised", fails)

@@ -1,13 +1,12 @@
-"""A short cell through verl, Ray, FSDP and a rollout server, on a CPU, killed on the way.
+"""A short cell with verl, Ray, FSDP and a rollout server, on a CPU, killed once.
 
-Two minutes: verl starts twice. test_verl_kills.py kills every part of one; test_verl_agreement.py
-compares longer ones with the local engine.
+Two minutes: verl starts twice. test_kills.py kills each kind of process;
+test_agreement_of_engines.py compares longer trainings with the local engine.
 """
 
 import json
 import os
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,8 @@ from rspo.core.files import read_json_lines
 from rspo.datasets.prepare import prepare
 from rspo.policies import qwen2
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train as train_locally
-from rspo.training.verl.checkpoints import NOTE_FILE, RECORDS_FILE
+from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
 from tests.support import ROOT, tiny_world
 
 CELL = "small--rspo-pass--k4--n16--s0"
@@ -41,22 +39,17 @@ CHANGES = {
 
 
 def make_inputs(folder: Path, **changes: object) -> Experiment:
-    experiment = tiny_world.load(folder, **(CHANGES | changes))
-    prepare(experiment, "train")
+    experiment = tiny_world.load_prepared(folder, **(CHANGES | changes))
     prepare(experiment, "validation")
-    make_base_policy(experiment, "small")
     return experiment
 
 
 def start(root: Path, log: Path) -> "subprocess.Popen[bytes]":
-    """`rspo train CELL --set engine=verl`, in the small world, with a place of its own for
-    temporary files."""
+    """Start `rspo train CELL --set engine=verl` with its own folder for temporary files."""
     (root / "temporary").mkdir(exist_ok=True)
     own = {"WANDB_MODE": "offline", "WANDB_DIR": str(root), "TMPDIR": str(root / "temporary")}
-    overrides = tiny_world.OVERRIDES | CHANGES | {"engine": "verl"}
-    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
     return subprocess.Popen(
-        [sys.executable, "-m", "rspo.cli", "train", CELL, *sets],
+        tiny_world.command("train", CELL, engine="verl", **CHANGES),
         cwd=root,
         env=os.environ | {"PYTHONPATH": str(ROOT)} | own,
         stdout=log.open("w"),
@@ -66,10 +59,10 @@ def start(root: Path, log: Path) -> "subprocess.Popen[bytes]":
 
 @dataclass(frozen=True)
 class Killed:
-    """A cell that was killed behind its first checkpoint, and trained to the end."""
+    """A cell that was killed after its first checkpoint, and then trained to the end."""
 
     experiment: Experiment
-    before: list[dict[str, Any]]  # records in the checkpoint that it went on from
+    before: list[dict[str, Any]]  # records in the checkpoint that it resumed from
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +71,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     experiment, log = make_inputs(root, engine="verl"), root / "log"
     checkpoint = experiment.checkpoint(CELL)
     first = start(root, log)
-    while not (checkpoint / NOTE_FILE).exists():
+    while not (checkpoint / LATEST_FILE).exists():
         assert first.poll() is None, log.read_text()[-3000:]
         time.sleep(0.05)
     first.kill()
@@ -92,7 +85,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
 
 @pytest.fixture(scope="module")
 def trained(killed: Killed) -> Experiment:
-    """A cell that `rspo train CELL --set engine=verl` trained in the small world."""
+    """The experiment with a cell that verl trained."""
     return killed.experiment
 
 
@@ -104,28 +97,30 @@ def trained_locally(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def test_every_step_is_logged_once(killed: Killed) -> None:
-    """Those behind the checkpoint by the run that was killed."""
+    """Steps before the checkpoint are those of the killed run."""
     records = read_json_lines(killed.experiment.training_log(CELL))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
     assert records[:CHECKPOINT_EVERY] == killed.before
 
 
 def test_no_temporary_file_is_left(killed: Killed) -> None:
-    """But for what PyTorch compiled, which the next run uses again."""
+    """Except PyTorch's cache of compiled code."""
     folder = killed.experiment.reports.parent / "temporary"
     assert [path.name for path in folder.iterdir() if "torchinductor" not in path.name] == []
 
 
-def test_the_files_are_the_local_engines(trained: Experiment, trained_locally: Experiment) -> None:
-    found, expected = (
+def test_the_files_are_those_of_the_local_engine(
+    trained: Experiment, trained_locally: Experiment
+) -> None:
+    records, expected = (
         read_json_lines(experiment.training_log(CELL)) for experiment in (trained, trained_locally)
     )
-    for ours, theirs in zip(found, expected, strict=True):
+    for ours, theirs in zip(records, expected, strict=True):
         assert list(ours) == list(theirs)
         assert list(ours["seconds"]) == [*theirs["seconds"], "weights"]
-    # Other samples of the same policy: the same entropy and length up to chance.
-    assert found[0]["entropy"] == pytest.approx(expected[0]["entropy"], rel=0.15)
-    assert found[0]["response_tokens"] == pytest.approx(expected[0]["response_tokens"], rel=0.2)
+    # Other samples of the same policy, so entropy and length differ by chance.
+    assert records[0]["entropy"] == pytest.approx(expected[0]["entropy"], rel=0.15)
+    assert records[0]["response_tokens"] == pytest.approx(expected[0]["response_tokens"], rel=0.2)
     ours, theirs = (
         {file.relative_to(e.folder(CELL)) for file in e.folder(CELL).rglob("*") if file.is_file()}
         for e in (trained, trained_locally)
@@ -135,20 +130,20 @@ def test_the_files_are_the_local_engines(trained: Experiment, trained_locally: E
     assert theirs <= ours
 
 
-def test_the_policy_is_validated_every_so_many_steps_and_at_the_end(trained: Experiment) -> None:
+def test_the_policy_is_validated_at_regular_steps_and_at_the_end(trained: Experiment) -> None:
     records = read_json_lines(trained.training_log(CELL))
     assert {record["step"] for record in records if "validation" in record} == VALIDATED
     for record in records:
         if "validation" in record:
-            found = record["validation"]
-            assert list(found) == [
+            metrics = record["validation"]
+            assert list(metrics) == [
                 f"{metric}_at_{k}" for metric in ("pass", "max") for k in (1, 2, 4)
             ]
-            assert 0 <= found["pass_at_1"] <= found["pass_at_2"] <= found["pass_at_4"] <= 1
-            assert found["max_at_4"] <= found["pass_at_4"]
+            assert 0 <= metrics["pass_at_1"] <= metrics["pass_at_2"] <= metrics["pass_at_4"] <= 1
+            assert metrics["max_at_4"] <= metrics["pass_at_4"]
 
 
-def test_the_policy_is_a_trained_one(trained: Experiment) -> None:
+def test_all_parameters_of_the_policy_changed(trained: Experiment) -> None:
     base = qwen2.load(trained.policy("small--base"))
     policy = qwen2.load(trained.policy(CELL))
     moved = [
@@ -162,7 +157,7 @@ def test_the_policy_is_a_trained_one(trained: Experiment) -> None:
     )
 
 
-def test_tensorboard_shows_what_training_jsonl_says(trained: Experiment) -> None:
+def test_tensorboard_has_the_values_of_training_jsonl(trained: Experiment) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(trained.folder(CELL) / "tensorboard"))
@@ -171,7 +166,7 @@ def test_tensorboard_shows_what_training_jsonl_says(trained: Experiment) -> None
         for key in ("reward", "entropy", "pass_at_4", "response_tokens", "zero_weight"):
             shown = {event.step: event.value for event in events.Scalars(f"rspo/{key}")}
             assert shown[record["step"]] == pytest.approx(record[key], rel=1e-6)
-        # verl's own name for it, which would follow how the loss is summed and what is dropped.
+        # verl's own value would depend on the loss aggregation and on dropping.
         shown = {event.step: event.value for event in events.Scalars("actor/entropy")}
         assert shown[record["step"]] == pytest.approx(record["entropy"], rel=1e-6)
     validated = {event.step for event in events.Scalars("rspo/validation/pass_at_4")}
@@ -179,23 +174,23 @@ def test_tensorboard_shows_what_training_jsonl_says(trained: Experiment) -> None
 
 
 def logged_after_the_kill(trained: Experiment) -> list[dict[str, Any]]:
-    """What a killed run has told tensorboard may not be in its file yet."""
+    """A killed run may not have written its last events."""
     return read_json_lines(trained.training_log(CELL))[CHECKPOINT_EVERY:]
 
 
-def test_wandb_gets_a_run_of_the_cells_name(trained: Experiment) -> None:
+def test_wandb_gets_a_run_named_after_the_cell(trained: Experiment) -> None:
     *_, run = sorted((trained.results.parent.parent / "wandb").glob("offline-run-*/run-*.wandb"))
     assert CELL.encode() in run.read_bytes()
     assert b"rspo/validation/pass_at_4" in run.read_bytes()
 
 
-def test_the_config_that_it_ran_with_stands_beside_it(trained: Experiment) -> None:
+def test_verl_yaml_has_the_config(trained: Experiment) -> None:
     config = yaml.safe_load((trained.folder(CELL) / "verl.yaml").read_text())
     assert config["algorithm"]["adv_estimator"] == "rspo_pass_at_k"
     assert config["trainer"]["total_training_steps"] == STEPS
 
 
-def test_provenance_says_that_verl_made_it(trained: Experiment) -> None:
+def test_provenance_names_verl(trained: Experiment) -> None:
     note = json.loads((trained.folder(CELL) / "policy.provenance.json").read_text())
     assert note["settings"]["settings"]["engine"] == "verl"
     assert note["packages"]["verl"] == "0.9.1"

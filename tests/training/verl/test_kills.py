@@ -1,4 +1,4 @@
-"""A cell through verl whose processes are killed one after the other: nothing lost, nothing left.
+"""Kills processes of a cell's training one after the other: no step is lost, no process is left.
 
 Four minutes on two quiet cores: verl starts six times.
 """
@@ -9,7 +9,6 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,6 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
-from rspo.datasets.prepare import prepare
-from rspo.training.pretraining import make_base_policy
 from rspo.training.progress import read_progress
 from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import last_step
@@ -35,25 +32,20 @@ TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    """With problems and a base policy."""
-    small = tiny_world.load(tmp_path, training=TRAINING, engine="verl")
-    prepare(small, "train")
-    make_base_policy(small, "small")
-    return small
+    """A small experiment with problems and a base policy."""
+    return tiny_world.load_prepared(tmp_path, training=TRAINING, engine="verl")
 
 
 class Run:
-    """`rspo train CELL` in a process of its own."""
+    """`rspo train CELL` in its own process."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
         root = experiment.reports.parent
-        overrides = tiny_world.OVERRIDES | {"training": TRAINING, "engine": "verl"}
-        sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
         self.log = root / "log"
         with self.log.open("w") as output:
             self.process = psutil.Popen(
-                [sys.executable, "-m", "rspo.cli", "train", CELL, *sets],
+                tiny_world.command("train", CELL, training=TRAINING, engine="verl"),
                 cwd=root,
                 env=os.environ | {"PYTHONPATH": str(ROOT)},
                 stdout=output,
@@ -61,34 +53,34 @@ class Run:
             )
 
     def wait_for(self, step: int) -> None:
-        """Until this run has done so many steps, those before it included."""
+        """Wait until this run has finished a step."""
         checkpoint = self.experiment.checkpoint(CELL)
         driver = self.descendants("-m rspo.training.verl.driver")[-1].pid
         while (
-            (found := read_progress(checkpoint)) is None
-            or found.process != driver
-            or found.step < step
+            (progress := read_progress(checkpoint)) is None
+            or progress.process != driver
+            or progress.step < step
         ):
             assert self.process.poll() is None, self.log.read_text()[-3000:]
             time.sleep(0.05)
 
     def descendants(self, name: str) -> list[psutil.Process]:
-        """Those with a text in their command line."""
+        """Descendants with this text in their command line; waits for the first."""
         while True:
-            found = []
+            matching = []
             for process in self.process.children(recursive=True):
                 try:
                     if name in " ".join(process.cmdline()):
-                        found.append(process)
+                        matching.append(process)
                 except psutil.Error:
                     continue
-            if found:
-                return found
+            if matching:
+                return matching
             assert self.process.poll() is None, self.log.read_text()[-3000:]
             time.sleep(0.1)
 
     def head_port(self) -> int:
-        """Where Ray's head listens."""
+        """A port on which Ray's head listens."""
         while True:
             for connection in self.descendants("gcs_server")[0].net_connections():
                 if connection.status == psutil.CONN_LISTEN:
@@ -96,14 +88,14 @@ class Run:
             time.sleep(0.1)
 
     def end(self, seconds: float = 120) -> tuple[int, str]:
-        """Its status and its last line."""
+        """Wait for the end; return the exit status and the last line."""
         status = self.process.wait(seconds)
         return status, self.log.read_text().rstrip("\n").rsplit("\n", 1)[-1]
 
 
 def left_over(experiment: Experiment) -> list[str]:
-    """Processes that know the experiment's folder, and Ray's folder."""
-    folder, found = cluster.folder_of(experiment.folder(CELL), 0), []
+    """Remaining processes of the experiment, and Ray's folder if it exists."""
+    folder, remaining = cluster.folder_of(experiment.folder(CELL), 0), []
     for process in psutil.process_iter():
         try:
             words = [*process.cmdline(), *process.environ()]
@@ -113,30 +105,30 @@ def left_over(experiment: Experiment) -> list[str]:
         if any(str(folder) in word or key in word for word in words) or (
             str(experiment.reports.parent) in " ".join(words)
         ):
-            found.append(" ".join(words[:5]))
-    return [*found, *([str(folder)] if folder.exists() else [])]
+            remaining.append(" ".join(words[:5]))
+    return [*remaining, *([str(folder)] if folder.exists() else [])]
 
 
 def assert_nothing_is_left(experiment: Experiment, port: int, seconds: float = 0) -> None:
     deadline = time.monotonic() + seconds
-    while (left := left_over(experiment)) and time.monotonic() < deadline:
+    while (remaining := left_over(experiment)) and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert left == []
+    assert remaining == []
     with socket.socket() as free:
-        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections linger
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # ignores closed connections
         free.bind(("", port))
         free.listen()
 
 
 def victims() -> Iterator[tuple[str, str]]:
-    """Who is killed, and how the user hears of it."""
+    """Processes to kill, and a part of the error message."""
     yield "command", ""
     yield "verl.driver", "verl's driver has ended with status 137 and no word"
     yield "ray::WorkerDict", "(WorkerDict) on "
     yield "gcs_server", "Ray's gcs_server on the first node has died"
 
 
-def test_whoever_is_killed_the_same_command_goes_on(experiment: Experiment) -> None:
+def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None:
     draw = random.Random(0)
     checkpoint, done = experiment.checkpoint(CELL), 0
     for victim, words in victims():
@@ -149,7 +141,7 @@ def test_whoever_is_killed_the_same_command_goes_on(experiment: Experiment) -> N
             run.process.wait()
             assert_nothing_is_left(experiment, port, seconds=60)
         else:
-            run.descendants(victim)[-1].kill()  # the driver comes behind its supervisor
+            run.descendants(victim)[-1].kill()  # the supervisor comes before the driver
             status, line = run.end()
             assert status == 1, (victim, line)
             assert line.startswith(f"rspo: error: {CELL}: "), (victim, line)
@@ -161,7 +153,7 @@ def test_whoever_is_killed_the_same_command_goes_on(experiment: Experiment) -> N
 
     run = Run(experiment)
     port = run.head_port()
-    run.process.send_signal(signal.SIGUSR1)  # while it starts: it stops behind the next step
+    run.process.send_signal(signal.SIGUSR1)  # during start-up: it stops after the next step
     status, line = run.end()
     assert (status, last_step(checkpoint)) == (75, done + 1), line
     assert line == f"rspo: stopped at step {done + 1} on request; the next run resumes there"

@@ -1,12 +1,10 @@
-"""A cell through verl on two nodes of a real SLURM allocation, and the same on one.
+"""A cell trained with verl on two nodes of a real SLURM allocation, and on one node.
 
 Three minutes on two quiet cores: verl starts three times.
 """
 
-import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,15 +19,13 @@ from safetensors.torch import load_file
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import read_json_lines
-from rspo.datasets.prepare import prepare
-from rspo.training.pretraining import make_base_policy
 from rspo.training.verl.ray_cluster import (
-    Place,
+    JobStep,
     _wait_for,
+    current_job_step,
     dismiss,
     folder_of,
     join,
-    place_of,
     slots,
 )
 from tests.support import ROOT, tiny_world
@@ -51,65 +47,66 @@ STEP = {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID"
         (2, STEP | {"SLURM_STEP_NUM_TASKS": "4"}, "this runs as 4 process.* on 2 node"),
     ],
 )
-def test_other_nodes_than_the_configs_are_refused(
+def test_other_nodes_than_in_the_config_are_an_error(
     nodes: int, environment: dict[str, str], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        place_of(nodes, environment)
+        current_job_step(nodes, environment)
 
 
 def test_one_node_needs_no_allocation() -> None:
-    assert place_of(1, {}).rank == 0
-    assert place_of(1, {"SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1"}).rank == 0
+    assert current_job_step(1, {}).rank == 0
+    assert current_job_step(1, {"SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1"}).rank == 0
 
 
-def test_each_start_of_a_job_has_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where the executor has taken away SLURM's count of restarts."""
+def test_each_start_of_a_job_has_its_own_identifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where SLURM's count of restarts is missing."""
     monkeypatch.setattr("rspo.training.verl.ray_cluster._hosts", lambda nodes: ["n1", "n2"])
     job = STEP | {"SLURM_STEP_NODELIST": "n[1-2]", "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}
-    tries = [job, job | {"RSPO_TRY": "1"}, job | {"RSPO_TRY": "2"}]
-    tries.append(job | {"SLURM_RESTART_COUNT": "1"})
-    assert len({place_of(2, environment).step for environment in tries}) == len(tries)
+    attempts = [job, job | {"RSPO_TRY": "1"}, job | {"RSPO_TRY": "2"}]
+    attempts.append(job | {"SLURM_RESTART_COUNT": "1"})
+    assert len({current_job_step(2, environment).attempt for environment in attempts}) == len(
+        attempts
+    )
 
 
-def test_a_node_that_does_not_join_is_named() -> None:
+def test_a_node_that_does_not_join_is_reported() -> None:
     with pytest.raises(LostProcess, match=r"node gpu3 of the allocation has not joined Ray"):
         _wait_for(["gpu1", "gpu2", "gpu3"], lambda: ["gpu2", "gpu1"], seconds=0)
     _wait_for(["gpu1", "gpu2"], lambda: ["gpu2", "gpu1"], seconds=0)
 
 
-def test_a_node_leaves_when_the_first_one_has_given_up(tmp_path: Path) -> None:
-    first, second, other_try = (
-        Place(rank, ("gpu1", "gpu2"), step) for rank, step in ((0, "7.0.0"), (1, "7.0.0"), (1, "8"))
+def test_other_nodes_leave_when_the_first_one_fails(tmp_path: Path) -> None:
+    first, second, other_attempt = (
+        JobStep(rank, ("gpu1", "gpu2"), attempt)
+        for rank, attempt in ((0, "7.0.0"), (1, "7.0.0"), (1, "8"))
     )
     dismiss(tmp_path, first)
     join(tmp_path / "cell", tmp_path, second)
     with pytest.raises(LostProcess, match="the first node of the allocation has not started Ray"):
-        join(tmp_path / "cell", tmp_path, other_try, seconds=0)
+        join(tmp_path / "cell", tmp_path, other_attempt, seconds=0)
 
 
 @pytest.mark.parametrize(
-    ("settings", "cpus", "found"),
+    ("settings", "cpus", "expected"),
     [
-        ({"num_cpus": None}, 96, 96),  # of a host that may have more
-        ({}, 4, 64),  # of which verl takes more than 30 for eight ranks
+        ({"num_cpus": None}, 96, 96),  # the host may have more
+        ({}, 4, 64),  # verl needs more than 30 for eight ranks
         ({"num_cpus": 16}, 96, 16),
     ],
 )
-def test_ray_sees_the_jobs_cpus_and_enough_for_verls_actors(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, int | None], cpus: int, found: int
+def test_ray_gets_the_cpus_of_the_job_and_enough_slots_for_verl(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, int | None], cpus: int, expected: int
 ) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cpus)))
-    assert slots(settings) == found
+    assert slots(settings) == expected
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """Problems and a base policy."""
-    small = tiny_world.load(tmp_path_factory.mktemp("nodes"), training=TRAINING, engine="verl")
-    prepare(small, "train")
-    make_base_policy(small, "small")
-    return small
+    """A small experiment with problems and a base policy."""
+    root = tmp_path_factory.mktemp("nodes")
+    return tiny_world.load_prepared(root, training=TRAINING, engine="verl")
 
 
 @pytest.fixture(scope="module")
@@ -121,9 +118,7 @@ def slurm() -> Iterator[Cluster]:
 
 def command(nodes: int, ranks_per_node: int) -> list[str]:
     verl = {"nodes": nodes, "ranks_per_node": ranks_per_node}
-    overrides = tiny_world.OVERRIDES | {"training": TRAINING, "engine": "verl", "verl": verl}
-    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
-    return [sys.executable, "-m", "rspo.cli", "train", CELL, *sets]
+    return tiny_world.command("train", CELL, training=TRAINING, engine="verl", verl=verl)
 
 
 def start_on_two_nodes(slurm: Cluster, root: Path, log: Path) -> "subprocess.Popen[bytes]":
@@ -138,8 +133,8 @@ def start_on_two_nodes(slurm: Cluster, root: Path, log: Path) -> "subprocess.Pop
 
 
 def of_the_nodes(text: str, slurm: Cluster) -> dict[str, list[psutil.Process]]:
-    """Processes with a text in their command line, by SLURM's name of their node."""
-    found: dict[str, list[psutil.Process]] = {}
+    """Processes with this text in their command line, by node."""
+    matching: dict[str, list[psutil.Process]] = {}
     for process in psutil.process_iter():
         try:
             environment, words = process.environ(), process.cmdline()
@@ -147,12 +142,12 @@ def of_the_nodes(text: str, slurm: Cluster) -> dict[str, list[psutil.Process]]:
             continue
         ours = environment.get("SLURM_CONF", "").startswith(str(slurm.folder))
         if ours and "SLURMD_NODENAME" in environment and text in " ".join(words):
-            found.setdefault(environment["SLURMD_NODENAME"], []).append(process)
-    return found
+            matching.setdefault(environment["SLURMD_NODENAME"], []).append(process)
+    return matching
 
 
 def wait_for_ranks(slurm: Cluster, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Until there is one process of the actor on each node."""
+    """Wait for one process of the actor on each node."""
     while sorted(of_the_nodes("ray::WorkerDict", slurm)) != ["n1", "n2"]:
         assert process.poll() is None, log.read_text()[-3000:]
         time.sleep(0.1)
@@ -163,7 +158,7 @@ def wait_for_ranks(slurm: Cluster, process: "subprocess.Popen[bytes]", log: Path
 def test_two_nodes_and_one_give_the_same_policy(
     world: Experiment, slurm: Cluster, tmp_path: Path
 ) -> None:
-    """On two: one rank each, and the second is lost on the way. On one: two ranks."""
+    """On two nodes with one rank each, the second node is lost once; on one node, two ranks."""
     root, log = world.reports.parent, tmp_path / "log"
     process = start_on_two_nodes(slurm, root, log)
     wait_for_ranks(slurm, process, log)
@@ -178,7 +173,7 @@ def test_two_nodes_and_one_give_the_same_policy(
     assert len(lines) == 1, lines
     assert "has left Ray" in lines[0] or "has died" in lines[0]
     assert "; the same command resumes from step " in lines[0]
-    wait_until_nothing_is_left(slurm, world, ranks=1)  # the next run tidies up behind the second
+    wait_until_nothing_is_left(slurm, world, ranks=1)  # the second node's stay
 
     process = start_on_two_nodes(slurm, root, log)
     wait_for_ranks(slurm, process, log)
@@ -187,12 +182,12 @@ def test_two_nodes_and_one_give_the_same_policy(
     records = read_json_lines(world.training_log(CELL))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
 
-    alone = replace(world, results=tmp_path / "results" / "tiny")
-    alone.results.parent.mkdir()
+    one_node = replace(world, results=tmp_path / "results" / "tiny")
+    one_node.results.parent.mkdir()
     (tmp_path / "config").symlink_to(root / "config")
     for name in ("problems", "cells/small--base"):
-        (alone.results / name).parent.mkdir(parents=True, exist_ok=True)
-        (alone.results / name).symlink_to(world.results / name)
+        (one_node.results / name).parent.mkdir(parents=True, exist_ok=True)
+        (one_node.results / name).symlink_to(world.results / name)
     subprocess.run(
         command(nodes=1, ranks_per_node=2),
         cwd=tmp_path,
@@ -200,21 +195,21 @@ def test_two_nodes_and_one_give_the_same_policy(
         check=True,
         timeout=600,
     )
-    assert [record["reward"] for record in read_json_lines(alone.training_log(CELL))] == [
+    assert [record["reward"] for record in read_json_lines(one_node.training_log(CELL))] == [
         record["reward"] for record in records
     ]
-    two, one = (load_file(e.policy(CELL) / "model.safetensors") for e in (world, alone))
+    two, one = (load_file(e.policy(CELL) / "model.safetensors") for e in (world, one_node))
     assert any(record["reward"] for record in records)
     base = load_file(world.policy("small--base") / "model.safetensors")
     for name in one:
         torch.testing.assert_close(two[name].float(), one[name].float(), rtol=0, atol=1e-5)
     moved = max(float((one[name].float() - base[name].float()).abs().max()) for name in one)
-    assert moved > 3e-4  # one update of Adam moves by the learning rate, which is 4e-4
+    assert moved > 3e-4  # the first update of Adam is about the learning rate, 4e-4
 
 
 def wait_until_nothing_is_left(slurm: Cluster, world: Experiment, ranks: int = 2) -> None:
     deadline, cell = time.monotonic() + 60, world.folder(CELL)
     folders = [folder_of(cell, rank) for rank in range(ranks)]
-    while found := of_the_nodes("", slurm) or [folder for folder in folders if folder.exists()]:
-        assert time.monotonic() < deadline, found
+    while remaining := of_the_nodes("", slurm) or [folder for folder in folders if folder.exists()]:
+        assert time.monotonic() < deadline, remaining
         time.sleep(0.2)

@@ -1,4 +1,4 @@
-"""What a run through verl does with what an earlier one has left, before it starts Ray."""
+"""How a run with verl handles the files of earlier runs, before it starts Ray."""
 
 import os
 from pathlib import Path
@@ -19,12 +19,12 @@ STEPS = tiny_world.OVERRIDES["training"]["steps"]
 
 
 class Started(Exception):
-    """Instead of Ray."""
+    """Replaces the start of Ray."""
 
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With files where problems and base policy belong; trainings end where they would start."""
+    """Has empty problems and base policy files; training raises Started in place of starting."""
 
     def start(*_: object) -> None:
         raise Started
@@ -47,7 +47,7 @@ def start(experiment: Experiment) -> None:
 
 
 def leave_checkpoint(experiment: Experiment, step: int, ranks: int = 1) -> Path:
-    """As verl leaves it, and the folder of tensorboard beside it; where the policy lies in it."""
+    """Write what verl writes, and a tensorboard folder; return the folder of the weights."""
     checkpoint = experiment.checkpoint(CELL)
     folder = checkpoint / f"global_step_{step}"
     (folder / "actor" / "huggingface").mkdir(parents=True)
@@ -60,7 +60,7 @@ def leave_checkpoint(experiment: Experiment, step: int, ranks: int = 1) -> Path:
 
 
 def names(experiment: Experiment) -> list[str]:
-    """Of the folders in the cell's folder."""
+    """Names of the folders in the cell's folder."""
     return sorted(path.name for path in experiment.folder(CELL).iterdir() if path.is_dir())
 
 
@@ -82,7 +82,7 @@ def test_a_checkpoint_of_other_settings_is_set_aside(
     assert (aside / "global_step_2").is_dir()
     assert names(second) == ["checkpoint", aside.name]
     assert [standing.state for standing in standings(second, {CELL: ["standard"]})] == ["waiting"]
-    start(third)  # the second has no checkpoint that is worth the first one's place
+    start(third)  # the second has no checkpoint yet, so it must not replace the first one's
     assert (aside / "global_step_2").is_dir()
     leave_checkpoint(third, step=4)
     start(second)
@@ -98,7 +98,7 @@ def test_a_setting_that_is_changed_back_resumes_from_its_checkpoint(
     aside = checkpoint.with_name("checkpoint-of-other-settings")
     start(first)
     leave_checkpoint(first, step=2)
-    start(second)  # and ended before its first checkpoint
+    start(second)  # ends before its first checkpoint
     Progress(checkpoint, 0, STEPS).report(STEPS, {})
     capsys.readouterr()
     start(first)
@@ -106,7 +106,7 @@ def test_a_setting_that_is_changed_back_resumes_from_its_checkpoint(
         f"restored the checkpoint of these settings from {aside.name}\n"
         f"{CELL} resumes from step 2 of {STEPS}\n"
     )
-    assert names(first) == ["checkpoint"]  # of tensorboard's curves one part would be missing
+    assert names(first) == ["checkpoint"]  # tensorboard's curves would have a gap
     start(second)
     leave_checkpoint(second, step=4)
     capsys.readouterr()
@@ -121,7 +121,7 @@ def test_a_setting_that_is_changed_back_resumes_from_its_checkpoint(
 
 
 @pytest.mark.parametrize("renames", [1, 2])
-def test_a_kill_while_two_checkpoints_change_places_loses_neither(
+def test_a_kill_while_two_checkpoints_are_exchanged_loses_neither(
     root: Path, monkeypatch: pytest.MonkeyPatch, renames: int
 ) -> None:
     training = tiny_world.OVERRIDES["training"]
@@ -151,7 +151,7 @@ def test_a_kill_while_two_checkpoints_change_places_loses_neither(
     assert names(first) == ["checkpoint", "checkpoint-of-other-settings"]
 
 
-def test_what_only_makes_it_faster_goes_on(root: Path) -> None:
+def test_operational_settings_keep_the_checkpoint(root: Path) -> None:
     start(load(root))
     leave_checkpoint(load(root), step=2)
     actor = {"ppo_max_token_len_per_gpu": 8192, "fsdp_config": {"param_offload": True}}
@@ -161,17 +161,17 @@ def test_what_only_makes_it_faster_goes_on(root: Path) -> None:
     assert names(faster) == ["checkpoint", "tensorboard"]
 
 
-def test_a_checkpoint_of_other_ranks_is_refused_and_stays(root: Path) -> None:
+def test_a_checkpoint_of_other_ranks_is_an_error_and_is_kept(root: Path) -> None:
     start(load(root))
     policy = leave_checkpoint(load(root), step=2, ranks=4)
-    words = "written by 4 ranks, and the config has 2, .* verl.nodes x verl.ranks_per_node = 4"
+    words = "written by 4 ranks; 2 ranks cannot read it. Set verl.nodes x verl.ranks_per_node = 4"
     with pytest.raises(InputError, match=words):
         train(load(root, verl={"ranks_per_node": 2}), CELL)
     assert policy.is_dir()
     start(load(root, verl={"ranks_per_node": 4}))
 
 
-def test_behind_the_last_checkpoint_nothing_starts_and_nothing_is_left(root: Path) -> None:
+def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) -> None:
     experiment = load(root)
     start(experiment)
     (experiment.folder(CELL) / "checkpoint-of-other-settings").mkdir()

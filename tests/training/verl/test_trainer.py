@@ -1,4 +1,4 @@
-"""This project's step in verl's trainer, without Ray: what verl's workers are asked, and when."""
+"""The trainer's step without Ray: the calls to verl's workers, and their order."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -17,16 +17,13 @@ from verl.workers.rollout.replica import TokenOutput
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.signals import Stopped
-from rspo.datasets.prepare import prepare
-from rspo.training.pretraining import make_base_policy
 from rspo.training.prompts import read_prompts
 from rspo.training.records import Scored
-from rspo.training.verl import held_out as validation
-from rspo.training.verl import prompt_dataset as prompts_module
+from rspo.training.verl import held_out, prompt_dataset
 from rspo.training.verl import trainer as trainer_module
-from rspo.training.verl.batches import put_in_order
-from rspo.training.verl.checkpoints import NOTE_FILE
-from rspo.training.verl.interface import require_words
+from rspo.training.verl.batches import sort_by_prompt
+from rspo.training.verl.checkpoints import LATEST_FILE
+from rspo.training.verl.interface import require_source
 from rspo.training.verl.prompt_dataset import PromptLoop
 from rspo.training.verl.trainer import Trainer
 from rspo.training.verl.verl_config import verl_config
@@ -39,24 +36,27 @@ CELL = f"small--policy-gradient--k1--n{N}--s0"
 WARMUP = 0.25
 
 
-def load(root: Path, **training: object) -> Experiment:
-    """Steps of two mini-batches of three prompts with two responses each."""
+def changes(**training: object) -> dict[str, Any]:
+    """Settings: steps of two mini-batches of three prompts with two responses each."""
     sizes = {
         "steps": STEPS,
         "prompts_per_step": MINI_BATCH * MINI_BATCHES,
         "mini_batch_prompts": MINI_BATCH,
     }
     spec = {"model": "small", "objective": "policy_gradient", "n": N}
-    return tiny_world.load(
-        root,
-        engine="verl",
-        training=tiny_world.OVERRIDES["training"] | sizes | training,
-        grid={"main": {"suite": "standard", "cells": [spec]}},
-    )
+    return {
+        "engine": "verl",
+        "training": tiny_world.OVERRIDES["training"] | sizes | training,
+        "grid": {"main": {"suite": "standard", "cells": [spec]}},
+    }
+
+
+def load(root: Path, **training: object) -> Experiment:
+    return tiny_world.load(root, **changes(**training))
 
 
 def trainer_of(experiment: Experiment, step: int = 1, ranks: int = 1) -> Trainer:
-    """A trainer at a step, with nothing that verl would start."""
+    """A trainer at a step, without the processes that verl starts."""
     trainer = Trainer.__new__(Trainer)
     trainer.config = verl_config(experiment, CELL)
     trainer.experiment, trainer.cell = experiment, experiment.cell(CELL)
@@ -67,7 +67,7 @@ def trainer_of(experiment: Experiment, step: int = 1, ranks: int = 1) -> Trainer
 
 
 class Actor:
-    """verl's workers: what they are asked, and metrics that differ from update to update."""
+    """Stands in for verl's workers: records the calls; metrics differ between updates."""
 
     def __init__(self, ranks: int) -> None:
         self._dispatch_info = {"actor": list(range(ranks))}
@@ -97,7 +97,7 @@ def batch_of(rows: int) -> KVBatchMeta:
 # --- updates --------------------------------------------------------------------------------------
 
 WEIGHTS = {
-    "nothing without weight": ([1] * ROWS, [-1] * ROWS),
+    "all weights non-zero": ([1] * ROWS, [-1] * ROWS),
     "odd counts": ([0, 1, 0, 0, 0, 0], [1, 0, -1, 1, 0, 0]),
     "an empty mini-batch": ([1, 0, 0, 0, -1, 0], [0] * ROWS),
     "an empty first mini-batch": ([0] * ROWS, [0, 0, 1, 1, 0, 0]),
@@ -108,37 +108,43 @@ LENGTHS = [5, 9, 3, 2, 8, 1, 4, 1, 7, 9, 2, 6]
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
-def test_each_mini_batch_is_one_update_on_its_own_responses_with_a_weight(
+def test_each_mini_batch_is_one_update_on_its_responses_of_non_zero_weight(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     weights: tuple[list[float], list[float]],
     ranks: int,
 ) -> None:
     trainer = trainer_of(load(tmp_path), ranks=ranks)
-    asked: list[KVBatchMeta] = []
-    monkeypatch.setattr(trainer, "_compute_old_log_prob", lambda batch, _: asked.append(batch))
+    with_log_probs: list[KVBatchMeta] = []
+    monkeypatch.setattr(
+        trainer, "_compute_old_log_prob", lambda batch, _: with_log_probs.append(batch)
+    )
     trainer._updates(batch_of(len(LENGTHS)), scored([*weights[0], *weights[1]], LENGTHS), {})
     updates = trainer.actor_rollout_wg.updates
     assert len(updates) == MINI_BATCHES
     for number, (update, of_rows) in enumerate(zip(updates, weights, strict=True)):
         rows = [int(key) - number * ROWS for key in update.keys]
         assert set(rows) <= set(range(ROWS))
-        weighty = {row for row in range(ROWS) if of_rows[row]}
-        assert weighty <= set(rows)
-        # No more than it takes for each rank to have as many, the shortest.
-        without = sorted(set(range(ROWS)) - weighty, key=lambda row: LENGTHS[number * ROWS + row])
-        fill = -len(weighty) % ranks if weighty else ranks
-        assert set(rows) - weighty == set(without[:fill])
+        non_zero = {row for row in range(ROWS) if of_rows[row]}
+        assert non_zero <= set(rows)
+        # Filled up with the shortest to a multiple of the ranks.
+        zero = sorted(set(range(ROWS)) - non_zero, key=lambda row: LENGTHS[number * ROWS + row])
+        fill = -len(non_zero) % ranks if non_zero else ranks
+        assert set(rows) - non_zero == set(zero[:fill])
         assert update.extra_info["global_batch_size"] == ROWS
         assert update.extra_info["mini_batch_size"] == len(rows)
         assert update.extra_info["temperature"] == 1.0
-    # Log-probabilities once, of what is updated on, before the first update.
-    assert len(asked) == 1
-    assert sorted(asked[0].keys) == sorted(key for update in updates for key in update.keys)
+    # Log-probabilities are computed once, for the responses of all updates.
+    assert len(with_log_probs) == 1
+    assert sorted(with_log_probs[0].keys) == sorted(
+        key for update in updates for key in update.keys
+    )
 
 
-def test_ranks_get_as_many_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of one mini-batch each; a rank takes the first half, the other one the second."""
+def test_ranks_get_similar_numbers_of_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In each mini-batch, one rank takes the first half of the rows, the other the second."""
     trainer = trainer_of(load(tmp_path), ranks=2)
     monkeypatch.setattr(trainer, "_compute_old_log_prob", lambda batch, metrics: batch)
     lengths = [9, 9, 9, 1, 1, 1, 8, 8, 2, 2, 5, 5]
@@ -159,7 +165,7 @@ def test_the_loggers_get_the_mean_over_a_steps_updates(
     assert metrics == {
         "actor/grad_norm": 1.5,
         "actor/pg_clipfrac": pytest.approx(0.15),
-        "actor/max": 2,  # verl reduces by name
+        "actor/max": 2,  # verl chooses the reduction by name
     }
 
 
@@ -171,17 +177,14 @@ def test_a_gradient_that_is_not_finite_ends_the_training(tmp_path: Path) -> None
         trainer._update(batch_of(2), ROWS)
 
 
-# --- what verl is given ---------------------------------------------------------------------------
+# --- set-up ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def prepared(tmp_path: Path) -> Experiment:
-    """With a linear schedule after a warm-up, problems and a base policy."""
+    """An experiment with a linear schedule after a warm-up, problems and a base policy."""
     optimizer = {"schedule": "linear", "warmup_ratio": WARMUP}
-    experiment = load(tmp_path, optimizer=optimizer)
-    prepare(experiment, "train")
-    make_base_policy(experiment, "small")
-    return experiment
+    return tiny_world.load_prepared(tmp_path, **changes(optimizer=optimizer))
 
 
 def with_loader(experiment: Experiment) -> Trainer:
@@ -195,7 +198,7 @@ def with_loader(experiment: Experiment) -> Trainer:
 def test_the_learning_rate_follows_the_updates_not_the_steps(
     prepared: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is logged is what verl's engine has, which steps its schedule once in each update."""
+    """The logged rate is that of verl's engine, which steps its schedule once per update."""
     trainer = with_loader(prepared)
     assert trainer.total_training_steps == STEPS
     monkeypatch.setattr(trainer, "_compute_old_log_prob", lambda batch, metrics: batch)
@@ -204,31 +207,31 @@ def test_the_learning_rate_follows_the_updates_not_the_steps(
     engine.optimizer_config = omega_conf_to_dataclass(optim)
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=optim.lr)
     scheduler = engine._build_lr_scheduler(optimizer)
-    logged, had = [], []
+    logged, used = [], []
     for step in range(1, STEPS + 1):
         trainer.global_steps = step
         updates = trainer._updates(batch_of(12), scored([1.0] * 12, LENGTHS), {})
         logged += [update["learning_rate"] / optim.lr for update in updates]
         for _ in updates:
-            had.append(scheduler.get_last_lr()[0] / optim.lr)
+            used.append(scheduler.get_last_lr()[0] / optim.lr)
             optimizer.step()
             scheduler.step()
     expected = [0, 1 / 2, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
     assert logged == pytest.approx(expected)
-    assert had == pytest.approx(expected)
+    assert used == pytest.approx(expected)
 
 
 def test_the_training_set_is_read_once(
     prepared: Experiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """verl makes a validation set too, which nobody reads."""
+    """verl also creates a validation set, which is not used."""
     read: list[Path] = []
 
     def reading(data: Path, *more: Any) -> Any:
         read.append(data)
         return read_prompts(data, *more)
 
-    monkeypatch.setattr(prompts_module, "read_prompts", reading)
+    monkeypatch.setattr(prompt_dataset, "read_prompts", reading)
     trainer = with_loader(prepared)
     assert read == [prepared.problems("train").absolute()]
     assert len(trainer.train_dataset) == STEPS * MINI_BATCH * MINI_BATCHES
@@ -237,38 +240,36 @@ def test_the_training_set_is_read_once(
 # --- checkpoints ----------------------------------------------------------------------------------
 
 
-def saved_by_verl(whole: bool) -> Callable[[Trainer], None]:
-    """Stands for verl's part of a checkpoint, at the end of which it is noted as whole."""
+def saved_by_verl(complete: bool) -> Callable[[Trainer], None]:
+    """Stands in for verl's part of a checkpoint, which ends by marking it as complete."""
 
     def save(trainer: Trainer) -> None:
         folder = Path(trainer.config.trainer.default_local_dir)
         (folder / f"global_step_{trainer.global_steps}" / "actor").mkdir(parents=True)
-        if not whole:
+        if not complete:
             raise KeyboardInterrupt
-        (folder / NOTE_FILE).write_text(str(trainer.global_steps))
+        (folder / LATEST_FILE).write_text(str(trainer.global_steps))
 
     return save
 
 
-def test_one_checkpoint_stays_whatever_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_checkpoint_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = load(tmp_path)
     folder = experiment.checkpoint(CELL)
 
     def steps() -> list[str]:
         return sorted(path.name for path in folder.glob("global_step_*"))
 
-    monkeypatch.setattr(PPOTrainer, "_save_checkpoint", saved_by_verl(whole=True))
+    monkeypatch.setattr(PPOTrainer, "_save_checkpoint", saved_by_verl(complete=True))
     for step in (1, 2):
-        trainer_of(experiment, step)._save_checkpoint()  # each as after a resume
+        trainer_of(experiment, step)._save_checkpoint()  # as after a resume
         assert steps() == [f"global_step_{step}"]
-    monkeypatch.setattr(PPOTrainer, "_save_checkpoint", saved_by_verl(whole=False))
+    monkeypatch.setattr(PPOTrainer, "_save_checkpoint", saved_by_verl(complete=False))
     with pytest.raises(KeyboardInterrupt):
         trainer_of(experiment, 3)._save_checkpoint()
     assert steps() == ["global_step_2", "global_step_3"]
-    assert (folder / NOTE_FILE).read_text() == "2"
-    monkeypatch.setattr(PPOTrainer, "_save_checkpoint", saved_by_verl(whole=True))
+    assert (folder / LATEST_FILE).read_text() == "2"
+    monkeypatch.setattr(PPOTrainer, "_save_checkpoint", saved_by_verl(complete=True))
     trainer_of(experiment, 4)._save_checkpoint()
     assert steps() == ["global_step_4"]
 
@@ -277,7 +278,7 @@ def test_one_checkpoint_stays_whatever_was_there(
 
 
 class Loggers:
-    """verl's loggers: the steps that they were told, and whether they were finished."""
+    """Stands in for verl's loggers: records the steps and the call of `finish`."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.steps: list[int] = []
@@ -291,7 +292,7 @@ class Loggers:
 
 
 class Stepping(Trainer):
-    """Whose steps are nothing, in verl's own loop."""
+    """A trainer with empty steps, in verl's own loop."""
 
     fails = False
 
@@ -308,7 +309,7 @@ class Stepping(Trainer):
 
 
 class Servers:
-    """verl's manager of the servers' weights."""
+    """Stands in for verl's manager of the servers' weights."""
 
     def update_weights(self, step: int) -> None:
         pass
@@ -317,7 +318,7 @@ class Servers:
 def stepping(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requested: int, every: int
 ) -> Stepping:
-    """A training in whose step `requested` a request to stop comes."""
+    """A trainer that gets a stop request in step `requested`."""
     trainer = trainer_of(load(tmp_path, checkpoint_every=every), step=0)
     trainer.__class__ = Stepping
     trainer.steps_per_epoch = trainer.total_training_steps = STEPS
@@ -333,7 +334,7 @@ def stepping(
 
 
 @pytest.mark.parametrize(("every", "saved"), [(1, [1, 2]), (2, [2]), (3, [2])])
-def test_the_step_that_it_stops_behind_is_saved_once_and_logged(
+def test_the_last_step_before_a_stop_is_saved_once_and_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, saved: list[int]
 ) -> None:
     trainer = stepping(tmp_path, monkeypatch, requested=2, every=every)
@@ -344,7 +345,7 @@ def test_the_step_that_it_stops_behind_is_saved_once_and_logged(
     assert trainer.logger.finished
 
 
-def test_a_request_in_the_last_step_stops_nothing(
+def test_a_stop_request_in_the_last_step_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = stepping(tmp_path, monkeypatch, requested=STEPS, every=3)
@@ -367,12 +368,12 @@ def test_the_loggers_are_finished_when_the_training_fails(
 # --- requests -------------------------------------------------------------------------------------
 
 
-class Asked(Exception):
-    """Carries what the servers would be asked."""
+class Requested(Exception):
+    """Carries the requests to the servers."""
 
 
 def names_of(rows: Iterable[dict[str, Any]], step: int) -> set[str]:
-    """What the requests of one step are called, which makes a CPU server's random numbers."""
+    """Names of the requests of one step, which seed a CPU server's random numbers."""
     names: set[str] = set()
 
     class Client:
@@ -393,31 +394,31 @@ def test_validation_and_training_draw_different_random_numbers(
     dataset = with_loader(prepared).train_dataset
 
     class Agents:
-        def generate_sequences(self, asked: Any) -> None:
-            raise Asked(asked)
+        def generate_sequences(self, requests: Any) -> None:
+            raise Requested(requests)
 
-    monkeypatch.setattr(validation.transfer_queue, "kv_batch_put", lambda **_: None)
-    with pytest.raises(Asked) as caught:
-        validation.held_out_responses(Agents(), None, dataset.prompts.of([0, 1, 2]), N, step=1)
-    asked = caught.value.args[0]
-    held_out = [
+    monkeypatch.setattr(held_out.transfer_queue, "kv_batch_put", lambda **_: None)
+    with pytest.raises(Requested) as caught:
+        held_out.held_out_responses(Agents(), None, dataset.prompts.of([0, 1, 2]), N, step=1)
+    requests = caught.value.args[0]
+    held_out_rows = [
         {"raw_prompt": tokens, "name": name}
-        for tokens, name in zip(asked["raw_prompt"], asked["name"], strict=True)
+        for tokens, name in zip(requests["raw_prompt"], requests["name"], strict=True)
     ]
-    training = names_of((dataset[place] for place in range(len(dataset))), step=1)
-    validated = names_of(held_out, step=1)
+    training = names_of((dataset[index] for index in range(len(dataset))), step=1)
+    validated = names_of(held_out_rows, step=1)
     assert (len(training), len(validated)) == (N * len(dataset), N * 3)
     assert not training & validated
 
 
-def test_a_request_without_an_answer_is_a_loss() -> None:
-    """The same command goes on from the last checkpoint; nothing is wrong with the config."""
+def test_a_request_without_a_response_is_a_lost_process() -> None:
+    """The config is correct, and the same command resumes from the last checkpoint."""
     with pytest.raises(LostProcess, match="step 3 has 11 responses instead of 12"):
-        put_in_order(batch_of(11), 12, "step 3")
+        sort_by_prompt(batch_of(11), 12, "step 3")
 
 
-def test_what_verl_no_longer_reads_is_one_clear_error() -> None:
+def test_an_attribute_that_verl_does_not_read_is_one_clear_error() -> None:
     with pytest.raises(
         InputError, match=r"_wait_for_next_poll of the installed verl has no self\.p"
     ):
-        require_words(ReplayBuffer._wait_for_next_poll, "self.pause")
+        require_source(ReplayBuffer._wait_for_next_poll, "self.pause")

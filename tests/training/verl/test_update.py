@@ -1,4 +1,4 @@
-"""One update of verl against one of the local engine, and what is dropped before it."""
+"""Updates of verl compared with those of the local engine, and dropping before them."""
 
 import json
 import os
@@ -22,7 +22,7 @@ SUM = "seq-mean-token-sum"
 
 
 def run_ranks(folder: Path, ranks: int) -> dict[str, float]:
-    """What rank 0 of tests/support/verl_update.py found."""
+    """The output of rank 0 of tests/support/verl_update.py."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -52,44 +52,48 @@ def run_ranks(folder: Path, ranks: int) -> dict[str, float]:
             process.kill()
     results = [line for line in outputs[0].splitlines() if line.startswith("RESULT ")]
     assert results, outputs[0][-3000:]
-    found: dict[str, float] = json.loads(results[0].removeprefix("RESULT "))
-    return found
+    distances: dict[str, float] = json.loads(results[0].removeprefix("RESULT "))
+    return distances
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["1 rank", "2 ranks"])
 def updated(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, float], Path]:
-    """What the ranks found, and the checkpoint that they left."""
+    """Distances between the engines' parameters, and verl's checkpoint."""
     folder = tmp_path_factory.mktemp("ranks")
     return run_ranks(folder, request.param), folder / "checkpoint"
 
 
-def test_verl_makes_the_local_engines_updates(updated: tuple[dict[str, float], Path]) -> None:
-    """Every objective, two mini-batches, with and without dropping; also with nothing left in the
-    second mini-batch, which then moves by momentum, and with nothing left at all; also with the
-    loss divided by tokens."""
-    found, _ = updated
-    assert len(found) == 2 * len(OBJECTIVES) + 3
-    assert {name: share for name, share in found.items() if share > TOLERANCE} == {}
-
-
-def test_a_checkpoint_takes_the_disk_that_is_stated(
+def test_verl_and_the_local_engine_make_the_same_updates(
     updated: tuple[dict[str, float], Path],
 ) -> None:
-    """Up to names, shapes and the tokenizer, which are little even beside a tiny model."""
+    """For every objective, with and without dropping.
+
+    Also with no response left in the second mini-batch, which then updates by momentum; with no
+    response left at all; and with the loss divided by the number of tokens.
+    """
+    distances, _ = updated
+    assert len(distances) == 2 * len(OBJECTIVES) + 3
+    assert {name: value for name, value in distances.items() if value > TOLERANCE} == {}
+
+
+def test_disk_usage_of_a_checkpoint(
+    updated: tuple[dict[str, float], Path],
+) -> None:
+    """Apart from metadata and the tokenizer, which are small even for a tiny model."""
     _, checkpoint = updated
     parameters = sum(parameter.numel() for parameter in make_model().parameters())
     measured = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
     assert 1 <= measured / checkpoint_bytes(parameters) < 1.1
 
 
-def test_responses_without_weight_are_dropped() -> None:
+def test_responses_of_weight_0_are_dropped() -> None:
     advantages = torch.tensor([0.0, 2.0, 0.0, -1.0])
     assert kept_rows(advantages, torch.tensor([5, 5, 5, 5]), ranks=1, aggregation=SUM) == [1, 3]
 
 
-def test_the_shortest_fill_up_what_ranks_cannot_share() -> None:
+def test_the_shortest_responses_fill_up_to_a_multiple_of_the_ranks() -> None:
     advantages = torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0, 1.0])
     assert kept_rows(advantages, torch.tensor([5, 9, 2, 4, 5, 5]), ranks=2, aggregation=SUM) == [
         0,
@@ -99,21 +103,21 @@ def test_the_shortest_fill_up_what_ranks_cannot_share() -> None:
     ]
 
 
-def test_every_rank_gets_a_row_when_nothing_is_left() -> None:
+def test_every_rank_gets_a_row_when_all_weights_are_0() -> None:
     assert kept_rows(
         torch.zeros(6), torch.tensor([3, 1, 2, 9, 9, 9]), ranks=2, aggregation=SUM
     ) == [1, 2]
 
 
-def test_a_full_mini_batch_is_kept_whole() -> None:
+def test_nothing_is_dropped_when_all_have_a_weight() -> None:
     assert kept_rows(torch.ones(6), torch.ones(6), ranks=3, aggregation=SUM) == list(range(6))
 
 
-def test_nothing_is_dropped_where_the_loss_is_divided_by_tokens() -> None:
+def test_nothing_is_dropped_when_the_loss_is_divided_by_tokens() -> None:
     kept = kept_rows(torch.zeros(6), torch.ones(6), ranks=2, aggregation="token-mean")
     assert kept == list(range(6))
 
 
-def test_ranks_that_cannot_share_a_mini_batch_are_named() -> None:
-    with pytest.raises(InputError, match="6 responses cannot be shared by 4 ranks"):
+def test_a_mini_batch_that_ranks_cannot_split_equally_is_an_error() -> None:
+    with pytest.raises(InputError, match="6 responses cannot be split equally among 4 ranks"):
         kept_rows(torch.ones(6), torch.ones(6), ranks=4, aggregation=SUM)

@@ -1,4 +1,4 @@
-"""The whole config that verl gets for a cell, checked by verl, without a GPU and without Ray."""
+"""verl's config of a cell, checked by verl, without GPU and Ray."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ EPOCHS = f"{ACTOR}.ppo_epochs"
 
 
 def nested(key: str, value: object) -> dict[str, Any]:
-    """A key of verl as a scale's config has it."""
+    """A dotted key of verl as nested sections."""
     for part in reversed(key.split(".")):
         value = {part: value}
     assert isinstance(value, dict)
@@ -58,7 +58,7 @@ def test_the_papers_settings_reach_verl(tmp_path: Path) -> None:
     assert actor.loss_agg_mode == "seq-mean-token-sum"
 
 
-def test_a_models_own_settings_reach_only_its_cells(tmp_path: Path) -> None:
+def test_settings_of_a_model_reach_only_its_cells(tmp_path: Path) -> None:
     experiment = paper_scale.load(tmp_path)
     budgets = [
         verl_config(experiment, cell).actor_rollout_ref.actor.ppo_max_token_len_per_gpu
@@ -79,20 +79,23 @@ def test_any_key_of_verl_can_be_overridden(tmp_path: Path) -> None:
     [
         (
             {"overrides": {"actor_rollout_ref": {"rollout": {"gpu_memory": 0.4}}}},
-            r"verl\.overrides: actor_rollout_ref\.rollout\.gpu_memory: verl's config refuses it",
+            r"verl\.overrides: actor_rollout_ref\.rollout\.gpu_memory: verl's config rejects it",
         ),
         (
             {"overrides": {"actor_rollout_ref": {"actor": {"use_dynamic_bsz": False}}}},
-            "verl refuses the config of .*micro_batch_size",
+            "verl rejects the config of .*micro_batch_size",
         ),
         (
             {"loggers": ["trackio"]},
-            r"verl\.loggers: trackio is not installed; `pip install trackio`",
+            r"verl\.loggers: trackio is not installed; run `pip install trackio`",
         ),
-        ({"ranks_per_node": 3}, "cannot be shared by 3 ranks; allowed: ranks that divide 80"),
+        (
+            {"ranks_per_node": 3},
+            "cannot be split equally among 3 ranks; allowed: numbers of ranks that divide 80",
+        ),
     ],
 )
-def test_what_verl_would_not_run_is_one_clear_error(
+def test_settings_that_verl_rejects_are_one_clear_error(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     experiment = tiny_world.load(tmp_path, engine="verl", verl=changes)
@@ -101,8 +104,8 @@ def test_what_verl_would_not_run_is_one_clear_error(
     assert "\n" not in str(error.value)
 
 
-def test_every_operational_key_is_one_of_verls(tmp_path: Path) -> None:
-    """Or a name that verl has changed would make cells stale again."""
+def test_verl_has_every_operational_key(tmp_path: Path) -> None:
+    """Otherwise a key that verl renames would make cells stale."""
     config = verl_config(paper_scale.load(tmp_path), CELL_7B)
 
     def keys(section: Any) -> set[str]:
@@ -116,12 +119,12 @@ def test_every_operational_key_is_one_of_verls(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "instead"),
     [
-        ("algorithm.adv_estimator", "grpo", "the cell's objective decides"),
-        ("algorithm.rspo_k", 2, "the cell's objective decides"),
+        ("algorithm.adv_estimator", "grpo", "the cell's objective sets it"),
+        ("algorithm.rspo_k", 2, "the cell's objective sets it"),
         ("algorithm.use_kl_in_reward", True, "there is no reference policy"),
-        ("algorithm.rollout_correction.rollout_is", "token", "only bypass_mode is used"),
+        ("algorithm.rollout_correction.rollout_is", "token", "through bypass_mode only"),
         (f"{ACTOR}.ppo_epochs", 2, "each mini-batch is one update"),
-        (f"{ACTOR}.shuffle", True, "in their order"),
+        (f"{ACTOR}.shuffle", True, "keep the order"),
         (f"{ACTOR}.ppo_mini_batch_size", 1, "set training.mini_batch_prompts"),
         (f"{ACTOR}.loss_agg_mode", "token-mean", "set verl.loss_aggregation"),
         (f"{ACTOR}.use_kl_loss", True, "there is no reference policy"),
@@ -132,7 +135,7 @@ def test_every_operational_key_is_one_of_verls(tmp_path: Path) -> None:
         (f"{ACTOR}.optim.total_training_steps", 10, "set training.steps"),
     ],
 )
-def test_a_key_without_effect_is_refused_with_what_to_set_instead(
+def test_the_error_for_a_key_without_effect_says_what_to_set(
     tmp_path: Path, key: str, value: object, instead: str
 ) -> None:
     overrides = nested(key, value)
@@ -143,34 +146,34 @@ def test_a_key_without_effect_is_refused_with_what_to_set_instead(
     assert instead in str(error.value)
 
 
-def test_a_models_key_without_effect_is_refused_too(tmp_path: Path) -> None:
+def test_a_key_of_a_model_without_effect_is_an_error_too(tmp_path: Path) -> None:
     models = {"small": tiny_world.OVERRIDES["models"]["small"] | {"verl": nested(EPOCHS, 2)}}
     experiment = tiny_world.load(tmp_path, engine="verl", models=models)
     with pytest.raises(InputError, match=rf"^models\.small\.verl: {EPOCHS} would have no effect"):
         verl_config(experiment, TINY_CELL)
 
 
-def test_the_one_key_of_its_section_with_an_effect_is_taken(tmp_path: Path) -> None:
+def test_the_one_key_of_a_section_with_an_effect_is_accepted(tmp_path: Path) -> None:
     overrides = nested("algorithm.rollout_correction.bypass_mode", True)
     experiment = tiny_world.load(tmp_path, engine="verl", verl={"overrides": overrides})
     assert verl_config(experiment, TINY_CELL).algorithm.rollout_correction.bypass_mode
 
 
-def test_the_way_to_sum_the_loss_reaches_verl(tmp_path: Path) -> None:
+def test_the_loss_aggregation_reaches_verl(tmp_path: Path) -> None:
     verl = {"loss_aggregation": "token-mean"}
     config = verl_config(tiny_world.load(tmp_path, engine="verl", verl=verl), TINY_CELL)
     assert config.actor_rollout_ref.actor.loss_agg_mode == "token-mean"
 
 
 def test_the_config_survives_a_file(tmp_path: Path) -> None:
-    """What stands next to the cell is what verl runs with."""
+    """verl.yaml equals the config that verl runs with."""
     config = verl_config(tiny_world.load(tmp_path, engine="verl"), TINY_CELL)
     file = tmp_path / "verl.yaml"
     file.write_text(OmegaConf.to_yaml(config))
     assert OmegaConf.load(file) == config
 
 
-def test_the_command_shows_the_config_and_starts_nothing(
+def test_print_config_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without problems, base policy, GPU or Ray."""
@@ -185,7 +188,7 @@ def test_the_command_shows_the_config_and_starts_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
-def test_a_judge_on_the_policys_own_gpus_is_refused(
+def test_a_judge_on_the_gpus_of_the_policy_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment = paper_scale.load(tmp_path)
@@ -204,7 +207,7 @@ def test_the_local_engine_has_no_verl_config(
     assert "found engine = 'local'" in capsys.readouterr().err
 
 
-def test_what_is_refused_in_another_process_is_seen_behind_rays_error() -> None:
+def test_the_reason_is_the_input_error_of_another_process() -> None:
     error = RayTaskError("run", "a traceback", InputError("no")).as_instanceof_cause()
     reason = _reason(error)
     assert type(reason) is InputError
