@@ -236,7 +236,7 @@ def test_no_rows(experiment: Experiment) -> None:
 def test_a_truncated_file_and_a_missing_one(experiment: Experiment) -> None:
     path = experiment.scores(POLICY, "divide", 0)
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(InputError, match=r"divide/0\.parquet: not a whole parquet file"):
+    with pytest.raises(InputError, match=r"divide/0\.parquet: not a complete Parquet file"):
         curves(experiment, POLICY, "standard")
     path.unlink()
     with pytest.raises(InputError, match=r"divide/0\.parquet: no such file"):

@@ -120,7 +120,7 @@ def test_a_truncated_table_is_named(experiment: Experiment) -> None:
     write_samples(experiment, SAMPLES_OF_BOTH)
     path = experiment.samples(POLICY, "linear", 0)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match=r"linear/0\.parquet: not a whole parquet file"):
+    with pytest.raises(InputError, match=r"linear/0\.parquet: not a complete Parquet file"):
         score(experiment, POLICY, "linear")
 
 

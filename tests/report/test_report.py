@@ -22,7 +22,7 @@ from PIL import Image
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, Table, read_table, write_table
+from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, TableFormat, read_table, write_table
 from rspo.core.trace import history
 from rspo.figures import FIGURES, available
 from rspo.figures.captions import full_caption
@@ -321,7 +321,9 @@ HOSTILE = (
 )
 
 
-def rewrite(path: Path, table: Table, change: Callable[[int, dict[str, object]], None]) -> None:
+def rewrite(
+    path: Path, table: TableFormat, change: Callable[[int, dict[str, object]], None]
+) -> None:
     rows = read_table(path, table)
     for place, row in enumerate(rows):
         change(place, row)
