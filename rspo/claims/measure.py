@@ -26,7 +26,7 @@ from rspo.evaluation.estimators import (
     pass_at_k,
     pass_at_k_covariance,
 )
-from rspo.evaluation.scores import Scores, policy_scores
+from rspo.evaluation.score_arrays import ScoreArrays, policy_scores
 from rspo.evaluation.statistics import (
     Estimate,
     Floats,
@@ -201,7 +201,7 @@ class Measures:
         """The folder of a policy's scores, for messages."""
         return self.experiment.scores(policy, benchmark, 0).parent
 
-    def _scores(self, policy: str, benchmark: str) -> Scores:
+    def _scores(self, policy: str, benchmark: str) -> ScoreArrays:
         return policy_scores(self.experiment, policy, benchmark)
 
     def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:

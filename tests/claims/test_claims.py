@@ -22,7 +22,7 @@ from rspo.evaluation.estimators import (
     pass_at_k_covariance,
     pass_at_k_variance,
 )
-from rspo.evaluation.scores import policy_scores
+from rspo.evaluation.score_arrays import policy_scores
 from rspo.evaluation.statistics import Estimate
 from tests.support import planted
 

@@ -12,7 +12,7 @@ import pytest
 
 from rspo.core.errors import InputError
 from rspo.evaluation.journal import in_chunks
-from rspo.evaluation.score import ROWS_OF_A_CHUNK
+from rspo.evaluation.verification import ROWS_OF_A_CHUNK
 from tests.support import ROOT
 
 ROWS = 10_000

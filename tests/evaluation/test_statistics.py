@@ -8,7 +8,7 @@ from scipy import stats
 
 from rspo.evaluation.curves import curve
 from rspo.evaluation.estimators import pass_at_k, pass_at_k_covariance
-from rspo.evaluation.scores import Scores
+from rspo.evaluation.score_arrays import ScoreArrays
 from rspo.evaluation.statistics import (
     Estimate,
     Floats,
@@ -107,7 +107,7 @@ def test_95_percent_intervals_of_pooled_curves_cover_95_percent() -> None:
     covered, repeats = 0, 800
     for number, chance in enumerate(chances(rng, repeats, 1, 0.0)[0, :, 0]):
         right = rng.random((chance.size, SAMPLES)) < chance[:, None]
-        (row, _) = curve(Scores(right, right.astype(float), sizes=SIZES), [K], 200, number)
+        (row, _) = curve(ScoreArrays(right, right.astype(float), sizes=SIZES), [K], 200, number)
         covered += row["low"] <= truth <= row["high"]
     assert 0.93 <= covered / repeats <= 0.97
 
@@ -119,7 +119,7 @@ def test_bands_of_a_small_hard_benchmark_are_too_narrow_and_the_docs_say_by_how_
     covered = 0
     for number, row in enumerate(chance):
         right = rng.random((30, SAMPLES)) < row[:, None]
-        (found,) = curve(Scores(right, right.astype(float)), [1], 400, number)[:1]
+        (found,) = curve(ScoreArrays(right, right.astype(float)), [1], 400, number)[:1]
         covered += found["low"] <= 0.15 / 1.65 <= found["high"]
     assert 0.87 <= covered / len(chance) <= 0.93
 
