@@ -14,8 +14,7 @@ import yaml
 from rspo.config.experiment import Experiment
 from rspo.core.provenance import write_provenance
 from rspo.datasets.prepare import prepare
-from rspo.evaluation.curves import curves
-from rspo.evaluation.curves import write_curves_table
+from rspo.evaluation.curves import curves, write_curves_table
 from rspo.evaluation.sample import sample_benchmark
 from rspo.evaluation.score import score
 from rspo.figures import available, draw
