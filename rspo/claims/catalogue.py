@@ -217,7 +217,7 @@ def _trained_and_evaluated(grid: GridMethods) -> tuple[dict[int, Method], list[i
 def _own_k_and_another(
     methods: Mapping[int, Method], ks: Sequence[int]
 ) -> dict[tuple[int, int], tuple[str, list[Term]]]:
-    """At each k, the method trained for it minus each other method: (k, other k) -> label, terms."""
+    """(k, other k) -> label and terms: the method trained for k minus another, at k."""
     return {
         (k, other): (f"{methods[k].label} - {method.label}", difference(methods[k], method, (k,)))
         for k in ks

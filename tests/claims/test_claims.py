@@ -10,8 +10,8 @@ from scipy import stats
 
 from rspo.claims.catalogue import CLAIMS, inputs
 from rspo.claims.comparisons import EntropyComparison, Method
-from rspo.claims.measure import Measured, growth_with_share
-from rspo.claims.verdicts import judge
+from rspo.claims.measure import Measurement, growth_with_fraction
+from rspo.claims.verdicts import results_of
 from rspo.claims.write import CLAIM_COLUMNS, COMPARISON_COLUMNS, outputs, write_claims
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -228,14 +228,16 @@ def test_equivalence_is_two_tests_one_at_either_end_of_the_margin(tmp_path: Path
 def test_p_values_are_adjusted_within_what_decides_and_within_what_does_not() -> None:
     """Of three that decide, .02, .03 and .9, none is significant; alone .02 would be."""
 
-    def found(p: float, decides: bool) -> Measured:
+    def found(p: float, decides: bool) -> Measurement:
         alone = Method("x", ("x",))
         comparison = EntropyComparison("x", alone, alone, decides=decides)
         value = float(stats.norm.isf(p / 2))
         estimate = Estimate(value, 0.0, 1.0, 1.0, np.inf)
-        return Measured(comparison, estimate, np.nan, 3, 0, 0)
+        return Measurement(comparison, estimate, np.nan, 3, 0, 0)
 
-    judged = judge([found(0.02, True), found(0.03, True), found(0.02, False), found(0.9, True)])
+    judged = results_of(
+        [found(0.02, True), found(0.03, True), found(0.02, False), found(0.9, True)]
+    )
     assert [one.p_adjusted for one in judged] == pytest.approx([0.06, 0.06, 0.02, 0.9])
     assert [one.outcome for one in judged] == ["open", "open", "for", "open"]
 
@@ -276,7 +278,7 @@ def test_growth_is_found_below_a_drift_beside_longer_responses_and_stalls() -> N
     drift = np.linspace(0, -5, 200)  # strong, and the other way round
     seconds = 0.1 + 0.6 * kept + 0.05 * tokens + drift + 0.001 * rng.standard_normal(200)
     seconds[[40, 140]] += 30
-    assert growth_with_share(seconds, kept, tokens) == pytest.approx(0.6, abs=0.01)
+    assert growth_with_fraction(seconds, kept, tokens) == pytest.approx(0.6, abs=0.01)
 
 
 @pytest.mark.parametrize("seconds_of_all", [0.5, 0.1, -0.3])
@@ -301,7 +303,7 @@ def test_dropping_is_worth_the_time_that_keeping_all_would_add(
 @pytest.mark.parametrize("steps", [1, 2, 3])
 def test_too_few_steps_tell_no_growth(steps: int) -> None:
     rng = np.random.default_rng(0)
-    assert growth_with_share(*rng.random((3, steps))) == 0.0
+    assert growth_with_fraction(*rng.random((3, steps))) == 0.0
 
 
 # --- files ----------------------------------------------------------------------------------------
