@@ -107,7 +107,8 @@ def test_95_percent_intervals_of_pooled_curves_cover_95_percent() -> None:
     covered, repeats = 0, 800
     for number, chance in enumerate(chances(rng, repeats, 1, 0.0)[0, :, 0]):
         right = rng.random((chance.size, SAMPLES)) < chance[:, None]
-        (row, _) = curve(ScoreArrays(right, right.astype(float), sizes=SIZES), [K], 200, number)
+        scores = ScoreArrays(right, right.astype(float), sizes=SIZES)
+        row = curve(scores, [K], 200, number).iloc[0]
         covered += row["low"] <= truth <= row["high"]
     assert 0.93 <= covered / repeats <= 0.97
 
@@ -119,8 +120,8 @@ def test_bands_of_a_small_hard_benchmark_are_too_narrow_and_the_docs_say_by_how_
     covered = 0
     for number, row in enumerate(chance):
         right = rng.random((30, SAMPLES)) < row[:, None]
-        (found,) = curve(ScoreArrays(right, right.astype(float)), [1], 400, number)[:1]
-        covered += found["low"] <= 0.15 / 1.65 <= found["high"]
+        point = curve(ScoreArrays(right, right.astype(float)), [1], 400, number).iloc[0]
+        covered += point["low"] <= 0.15 / 1.65 <= point["high"]
     assert 0.87 <= covered / len(chance) <= 0.93
 
 

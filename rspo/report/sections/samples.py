@@ -7,7 +7,7 @@ from typing import Any
 from rspo.config.experiment import Experiment
 from rspo.evaluation.scored_samples import scored_samples
 from rspo.report import readable
-from rspo.report.text import visible
+from rspo.report.visible_text import visible
 
 
 @dataclass(frozen=True)
