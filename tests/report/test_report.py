@@ -419,7 +419,7 @@ def test_training_seconds_are_not_on_the_page(experiment: Experiment) -> None:
     assert without_hosts_and_times(page_of(experiment)) == without_hosts_and_times(before)
 
 
-# --- missing and bad inputs ------------------------------------------------------------------------
+# --- missing and bad inputs -----------------------------------------------------------------------
 
 
 def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
