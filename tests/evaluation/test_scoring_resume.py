@@ -1,4 +1,4 @@
-"""A scoring run that is killed goes on where it was, and ends in the same file."""
+"""A killed scoring run resumes and writes the same file."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def command(responses: Path, output: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten thousand responses; every fifth needs the workers."""
+    """Ten thousand responses; every fifth needs a worker process."""
     path = tmp_path_factory.mktemp("responses") / "responses.jsonl"
     rows = (
         {
@@ -47,7 +47,7 @@ def uninterrupted(responses: Path) -> bytes:
 
 
 @pytest.mark.parametrize("chunks", [1, 7])
-def test_a_killed_run_ends_in_the_same_file_and_repeats_one_chunk_at_most(
+def test_a_killed_run_writes_the_same_file_and_repeats_at_most_one_chunk(
     responses: Path, uninterrupted: bytes, tmp_path: Path, chunks: int
 ) -> None:
     output, kept = tmp_path / "scores.parquet", tmp_path / ".scores.journal"
