@@ -116,7 +116,7 @@ def test_a_cut_line_is_made_again(tmp_path: Path) -> None:
     assert run(path, "a") == CHUNKS[1:]
 
 
-def test_a_journal_of_other_rows_is_not_gone_on_from(tmp_path: Path) -> None:
+def test_a_journal_of_other_rows_is_not_resumed_from(tmp_path: Path) -> None:
     run(tmp_path / "journal", "a", fail_at=2)
     assert len(run(tmp_path / "journal", "b")) == 3
 
