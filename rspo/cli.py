@@ -19,7 +19,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -98,20 +97,20 @@ def sample(arguments: argparse.Namespace) -> None:
     experiment = _experiment(arguments)
     if experiment.config.sampler == "torch":
         _use_one_thread()
-    _skip_pandas()
     sample_benchmark(experiment, arguments.policy, arguments.benchmark, arguments.block)
 
 
 def score(arguments: argparse.Namespace) -> None:
-    from rspo.evaluation import score
-
-    _skip_pandas()
     if arguments.responses is None:
+        from rspo.evaluation.score import score as score_policy
+
         _need(arguments, "score", "policy", "benchmark", instead="--responses")
-        score.score(_experiment(arguments), arguments.policy, arguments.benchmark, arguments.block)
+        score_policy(_experiment(arguments), arguments.policy, arguments.benchmark, arguments.block)
         return
+    from rspo.evaluation.score_file import score_file
+
     _need(arguments, "score --responses", "output")
-    score.score_responses(
+    score_file(
         arguments.responses,
         arguments.output,
         arguments.verifier,
@@ -145,27 +144,27 @@ def agreement(arguments: argparse.Namespace) -> None:
 
 
 def curves(arguments: argparse.Namespace) -> None:
-    from rspo.evaluation import curves
-
-    _skip_pandas()
     if arguments.scores is None:
+        from rspo.evaluation.curves import curves as policy_curves
+
         _need(arguments, "curves", "policy", "suite", instead="--scores")
-        curves.curves(_experiment(arguments), arguments.policy, arguments.suite)
+        policy_curves(_experiment(arguments), arguments.policy, arguments.suite)
         return
+    from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
+
     _need(arguments, "curves --scores", "output")
-    curves.curves_of_scores(arguments.scores, arguments.output, arguments.k)
+    pass_at_k_of_file(arguments.scores, arguments.output, arguments.k)
 
 
 def gradients(arguments: argparse.Namespace) -> None:
     from rspo.evaluation.gradients import write_gradients
 
     _use_one_thread()
-    _skip_pandas()
     write_gradients(_experiment(arguments), arguments.policy)
 
 
 def tables(arguments: argparse.Namespace) -> None:
-    from rspo.evaluation.curves_table import write_curves_table
+    from rspo.evaluation.curves import write_curves_table
 
     write_curves_table(_experiment(arguments))
 
@@ -173,7 +172,6 @@ def tables(arguments: argparse.Namespace) -> None:
 def claims(arguments: argparse.Namespace) -> None:
     from rspo.claims.write import write_claims
 
-    _skip_pandas()
     write_claims(_experiment(arguments))
 
 
@@ -245,25 +243,6 @@ def _use_one_thread() -> None:
     import torch
 
     torch.set_num_threads(1)
-
-
-class _WithoutPandas(MetaPathFinder):
-    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-
-
-def _skip_pandas() -> None:
-    """pyarrow imports pandas for half a second, only to know its types, the first time it is asked
-    for an array. Not in the short commands that write tables, hundreds of times in a run."""
-    import pyarrow
-
-    finder = _WithoutPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        pyarrow.array([])
-    finally:
-        sys.meta_path.remove(finder)
 
 
 def _parser() -> argparse.ArgumentParser:

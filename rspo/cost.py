@@ -1,34 +1,27 @@
-"""What every policy really used, from the provenance notes beside its files."""
+"""`rspo cost`: the time that every policy used, from the provenance beside its files."""
 
-import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+
+import pandas as pd
 
 from rspo.config.experiment import Experiment
-from rspo.core.files import atomic_write
 from rspo.core.provenance import write_provenance
+from rspo.core.tables import write_csv
 
-COLUMNS = ("policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds", "host", "jobs")
-_SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")
+SECONDS = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
+COLUMNS = ["policy", "step", *SECONDS, "host", "jobs"]
 
 
 def cost_table(experiment: Experiment) -> Path:
-    """Where `write_cost_table` writes."""
+    """The file that `write_cost_table` writes."""
     return experiment.results / "tables" / "cost.csv"
 
 
 def write_cost_table(experiment: Experiment) -> None:
-    """Write one row for each policy and step: seconds of all processes that worked at it.
-
-    What is not there yet has no row.
-    """
+    """Write a row for each policy and finished step: seconds of all its processes."""
     path = cost_table(experiment)
-    with atomic_write(path) as partial, partial.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(costs(experiment))
+    write_csv(path, costs(experiment))
     curves = [experiment.curves(*pair) for pair in experiment.evaluations]
     write_provenance(
         path,
@@ -37,43 +30,61 @@ def write_cost_table(experiment: Experiment) -> None:
     )
 
 
-def costs(experiment: Experiment) -> Iterator[dict[str, Any]]:
-    """The rows: policies in the experiment's order, steps in the order of the work."""
-    for policy in experiment.policies:
-        folder = experiment.folder(policy)
-        making = "train" if policy in experiment.cells else "pretrain"
-        # training.jsonl is the same processes' work as the policy.
-        steps = {making: [folder / "policy.provenance.json"]}
-        for step, place in (("sample", "samples"), ("score", "scores"), ("curves", "curves")):
-            steps[step] = sorted((folder / place).rglob("*.provenance.json"))
-        for step, notes in steps.items():
-            if found := [json.loads(note.read_text()) for note in notes if note.is_file()]:
-                yield {"policy": policy, "step": step, **_sum(found)}
+def costs(experiment: Experiment) -> pd.DataFrame:
+    """The table: policies in the experiment's order, steps in the order of the work."""
+    processes = pd.DataFrame(
+        [
+            {"policy": policy, "step": step, "job": ""} | process
+            for policy in experiment.policies
+            for step, paths in _provenance_files(experiment, policy).items()
+            for path in paths
+            for process in _processes(path)
+        ],
+        columns=["policy", "step", *SECONDS, "host", "job"],
+    )
+    steps = processes.groupby(["policy", "step"], sort=False)
+    table = steps[SECONDS].sum().round(2)
+    table["host"] = steps["host"].agg(lambda hosts: " ".join(sorted(set(hosts))))
+    table["jobs"] = steps["job"].agg(
+        lambda jobs: " ".join(sorted(set(filter(None, jobs)), key=lambda job: (len(job), job)))
+    )
+    return table.reset_index()
 
 
-def _sum(notes: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of the files of one step; a note of before processes were counted is one process."""
-    processes = [process for note in notes for process in note.get("processes", [note])]
-    return {
-        **{key: round(sum(process[key] for process in processes), 2) for key in _SECONDS},
-        "host": " ".join(sorted({process["host"] for process in processes})),
-        "jobs": " ".join(sorted({p["job"] for p in processes if p.get("job")}, key=_by_number)),
+def _provenance_files(experiment: Experiment, policy: str) -> dict[str, list[Path]]:
+    """The provenance files of each step."""
+    folder = experiment.folder(policy)
+    first = "train" if policy in experiment.cells else "pretrain"
+    # The processes of training.jsonl are those of the policy.
+    return {first: [folder / "policy.provenance.json"]} | {
+        step: sorted((folder / name).rglob("*.provenance.json"))
+        for step, name in (("sample", "samples"), ("score", "scores"), ("curves", "curves"))
     }
 
 
-def _by_number(job: str) -> tuple[int, str]:
-    return (len(job), job)
+def _processes(path: Path) -> list[dict[str, object]]:
+    """The processes that worked on a file; none if it does not exist."""
+    if not path.is_file():
+        return []
+    note = json.loads(path.read_text())
+    processes: list[dict[str, object]] = note.get("processes", [note])
+    return [
+        {name: process[name] for name in [*SECONDS, "host"]} | {"job": process.get("job") or ""}
+        for process in processes
+    ]
 
 
 def summary(experiment: Experiment) -> str:
-    """The table in few lines: each policy's wall clock and GPU hours, and their sum."""
-    rows = list(costs(experiment))
-    if not rows:
-        return f"nothing of scale {experiment.scale} is there yet"
-    width = max(len(row["policy"]) for row in rows)
-    lines = [f"{'':{width}}      wall h       cpu h       GPU h"]
-    for policy in [*dict.fromkeys(row["policy"] for row in rows), "all"]:
-        own = [row for row in rows if policy in (row["policy"], "all")]
-        hours = [sum(row[key] for row in own) / 3600 for key in _SECONDS]
-        lines.append(f"{policy:{width}}" + "".join(f"{value:12,.2f}" for value in hours))
+    """Wall-clock, CPU and GPU hours of each policy and of all, as text."""
+    hours = costs(experiment).groupby("policy", sort=False)[SECONDS].sum() / 3600
+    if hours.empty:
+        return f"scale {experiment.scale} has no results yet"
+    hours.loc["all"] = hours.sum()
+    hours.columns = pd.Index(["wall h", "cpu h", "GPU h"])
+    width = max(map(len, hours.index))
+    lines = [" " * width + "".join(f"{name:>12}" for name in hours.columns)]
+    lines += [
+        f"{policy:{width}}" + "".join(f"{value:12,.2f}" for value in row)
+        for policy, row in zip(hours.index, hours.to_numpy(), strict=True)
+    ]
     return "\n".join(lines)

@@ -1,10 +1,11 @@
-"""The paper's claims C1 to C11, checked on our own data: verdicts are computed, never typed.
+"""The paper's claims C1 to C11, tested on the data of an experiment; every verdict is computed.
 
 catalogue    each claim: its hypothesis and its planned comparisons, from the config's grid
-comparisons  what is compared, and measuring it from scores and training logs
-verdicts     from comparisons to a verdict; the only place with its words
+comparisons  descriptions of what is compared
+measure      a comparison's value and errors, from scores and training logs
+verdicts     from measured comparisons to a verdict
 write        `rspo claims`: claims.csv, claim_comparisons.csv and claims.md
 
-docs/statistics.md says which error means what. Importing `catalogue` imports no numpy: the
-Snakefile reads it to plan.
+docs/statistics.md explains the errors. `catalogue` does not import numpy, because the Snakefile
+imports it.
 """

@@ -1,12 +1,13 @@
 """The paper's claims: each with its hypothesis as a formula and its planned comparisons.
 
-A claim about a whole table, such as "on every benchmark, for every k", is decided on the table's
-margins: each benchmark with the ks averaged, each k over all problems, and so on. So every value
-that the claim names is tested on its own, with all the data there is on it. The table's cells are
-compared too, to be read, and decide nothing.
+A claim about a table, such as "on every benchmark, for every k", is decided on the table's margins:
+each benchmark averaged over k, each k averaged over problems, and so on. This tests every value
+that the claim names, with all of its data. The table's cells are compared too, for information;
+they do not decide.
 
-Nothing here looks at data. K, the planned k, are those that the methods of a comparison are trained
-for (1 for policy gradient) and that the config evaluates; other evaluated k are read alone.
+Plans depend on the config only, not on data. K, the planned k, are those that the methods are
+trained for (1 for policy gradient) and that the config evaluates; comparisons at other evaluated k
+are for information.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,17 +35,17 @@ Plan = Callable[[Experiment], list[Comparison]]
 
 
 class NotTested(Exception):
-    """The grid lacks what a claim is about; the message says what."""
+    """The grid lacks what a claim needs; the message names it."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What the paper claims.
+    """A claim of the paper.
 
     hypothesis: a formula. P_j(m) is Pass@j of method m (Max@j in C8), averaged over problems;
-        mean[...] averages over what the words behind it do not fix.
-    plan: the comparisons, every one of which must hold.
-    remark: what a reader of the verdict must know.
+        mean[...] averages over everything that the text after it does not fix.
+    plan: the comparisons; the claim holds if every deciding one does.
+    remark: a caveat that is shown with the verdict.
     """
 
     name: str
@@ -54,13 +55,13 @@ class Claim:
     remark: str = ""
 
 
-class Grid:
-    """The methods of one comparison of the config's grid.
+class GridMethods:
+    """The methods of one entry of the config's grid.
 
     Args:
-        k_of: the comparison whose methods' k are the planned ones, if it is another.
+        k_of: the entry whose methods' k are the planned ones; default: the same entry.
 
-    Raises: NotTested if the config has no such comparison, or one of several models.
+    Raises: NotTested if the grid has no such entry, or the entry has several models.
     """
 
     def __init__(self, experiment: Experiment, name: str, k_of: str | None = None) -> None:
@@ -85,15 +86,15 @@ class Grid:
 
     @cached_property
     def planned(self) -> tuple[int, ...]:
-        """K.
+        """K, the planned k.
 
         Raises: NotTested if none of them is evaluated.
         """
         trained = {cell.k for cell in self.experiment.cells_of(self.k_of)}
-        found = tuple(k for k in self.evaluated if k in trained)
-        if not found:
+        planned = tuple(k for k in self.evaluated if k in trained)
+        if not planned:
             raise NotTested(f"evaluation.k has no k that grid.{self.k_of} trains for")
-        return found
+        return planned
 
     @property
     def base(self) -> Method:
@@ -102,7 +103,7 @@ class Grid:
     def by_k(self, objective: str, label: str) -> dict[int, Method]:
         """The methods of an objective by the k they are trained for.
 
-        Raises: NotTested if there is none, or if a k stands for several.
+        Raises: NotTested if there is none, or several for one k.
         """
         cells = [cell for cell in self.cells if cell.objective == objective]
         if not cells:
@@ -112,7 +113,7 @@ class Grid:
         return _methods(cells, "k", lambda k: f"{label} k={k}")
 
     def by_n(self, label: str) -> dict[int, Method]:
-        """RSPO by the number of responses per prompt, all trained for one k.
+        """RSPO by the number of responses per prompt, trained for a single k.
 
         Raises: NotTested if there are several k.
         """
@@ -144,20 +145,20 @@ def _methods(cells: Sequence[Cell], key: str, label: Callable[[int], str]) -> di
     }
 
 
-def difference(better: Method, worse: Method, ks: tuple[int, ...], share: float = 1) -> list[Term]:
-    return [Term(better, share, ks), Term(worse, -share, ks)]
+def difference(better: Method, worse: Method, ks: tuple[int, ...], weight: float = 1) -> list[Term]:
+    return [Term(better, weight, ks), Term(worse, -weight, ks)]
 
 
 def _mean_of(pairs: Mapping[str, tuple[Method, Method]], ks: tuple[int, ...]) -> list[Term]:
     """The differences of several pairs, averaged."""
-    share = 1 / len(pairs)
-    return [term for pair in pairs.values() for term in difference(*pair, ks, share)]
+    weight = 1 / len(pairs)
+    return [term for pair in pairs.values() for term in difference(*pair, ks, weight)]
 
 
-# --- C1, C2, C3: what C6, C7 and C8 repeat --------------------------------------------------------
+# --- C1, C2, C3; C6, C7 and C8 test the same on other grid entries --------------------------------
 
 
-def above_baseline(grid: Grid) -> list[Comparison]:
+def above_baseline(grid: GridMethods) -> list[Comparison]:
     rspo, baseline = grid.by_k(grid.rspo, "RSPO"), grid.by_k(BASELINE, "Baseline")
     pairs = {
         f"{rspo[k].label} - {baseline[k].label}": (rspo[k], baseline[k])
@@ -169,7 +170,7 @@ def above_baseline(grid: Grid) -> list[Comparison]:
     return _table("RSPO - Baseline", grid, pairs, by_benchmark=True)
 
 
-def worse_as_k_grows(grid: Grid) -> list[Comparison]:
+def worse_as_k_grows(grid: GridMethods) -> list[Comparison]:
     baseline = grid.by_k(BASELINE, "Baseline")
     if len(baseline) < 2:
         raise NotTested(f"grid.{grid.name} has {BASELINE} with one k")
@@ -180,31 +181,31 @@ def worse_as_k_grows(grid: Grid) -> list[Comparison]:
     return _table("Baseline, smaller - next k", grid, pairs)
 
 
-def best_at_its_own_k(grid: Grid) -> list[Comparison]:
-    """Against the mean of the others, and at both ends; `above_every_other_k` has the rest."""
+def best_at_its_own_k(grid: GridMethods) -> list[Comparison]:
+    """Each k against the mean of the others, and the smallest k against the largest."""
     methods, ks = _trained_and_evaluated(grid)
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for k in ks:
         others = [method for other, method in methods.items() if other != k]
         terms = [Term(methods[k], 1, (k,)), *(Term(o, -1 / len(others), (k,)) for o in others)]
-        found.append(grid.compare(f"{methods[k].label} - mean of the other k", terms))
+        comparisons.append(grid.compare(f"{methods[k].label} - mean of the other k", terms))
     ends = {ks[0], ks[-1]}
-    return found + [
+    return comparisons + [
         grid.compare(*terms, decides={k, other} == ends)
         for (k, other), terms in _own_k_and_another(methods, ks).items()
     ]
 
 
-def above_every_other_k(grid: Grid) -> list[Comparison]:
+def above_every_other_k(grid: GridMethods) -> list[Comparison]:
     return [
         grid.compare(*terms) for terms in _own_k_and_another(*_trained_and_evaluated(grid)).values()
     ]
 
 
-def _trained_and_evaluated(grid: Grid) -> tuple[dict[int, Method], list[int]]:
-    """RSPO by the k it is trained for, and those of them that are evaluated.
+def _trained_and_evaluated(grid: GridMethods) -> tuple[dict[int, Method], list[int]]:
+    """RSPO by the k it is trained for, and the evaluated ones of these k.
 
-    Raises: NotTested if these are less than two.
+    Raises: NotTested if fewer than two are evaluated.
     """
     methods = grid.by_trained_k()
     ks = [k for k in grid.planned if k in methods]
@@ -216,7 +217,7 @@ def _trained_and_evaluated(grid: Grid) -> tuple[dict[int, Method], list[int]]:
 def _own_k_and_another(
     methods: Mapping[int, Method], ks: Sequence[int]
 ) -> dict[tuple[int, int], tuple[str, list[Term]]]:
-    """At each k, what was trained for it and what was trained for another."""
+    """(k, other k) -> label and terms: the method trained for k minus another, at k."""
     return {
         (k, other): (f"{methods[k].label} - {method.label}", difference(methods[k], method, (k,)))
         for k in ks
@@ -227,32 +228,35 @@ def _own_k_and_another(
 
 def _table(
     name: str,
-    grid: Grid,
+    grid: GridMethods,
     pairs: Mapping[str, tuple[Method, Method]],
     by_benchmark: bool = False,
 ) -> list[Comparison]:
     """Differences of pairs of methods: the margins of pairs x k (x benchmarks), and the cells."""
     planned = grid.planned
-    wheres = [POOLED, *grid.benchmarks]
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     if by_benchmark:
-        found += [grid.compare(name, _mean_of(pairs, planned), where) for where in grid.benchmarks]
+        comparisons += [
+            grid.compare(name, _mean_of(pairs, planned), where) for where in grid.benchmarks
+        ]
     if len(pairs) > 1:
-        found += [grid.compare(label, difference(*pair, planned)) for label, pair in pairs.items()]
-    found += [grid.compare(name, _mean_of(pairs, (k,))) for k in planned]
-    found += [
+        comparisons += [
+            grid.compare(label, difference(*pair, planned)) for label, pair in pairs.items()
+        ]
+    comparisons += [grid.compare(name, _mean_of(pairs, (k,))) for k in planned]
+    comparisons += [
         grid.compare(label, difference(*pair, (k,)), where, decides=False)
         for label, pair in pairs.items()
-        for where in wheres
+        for where in [POOLED, *grid.benchmarks]
         for k in grid.evaluated
         if not (where == POOLED and len(pairs) == 1 and k in planned)
     ]
-    return found
+    return comparisons
 
 
 def _main_findings(name: str) -> Plan:
     def plan(experiment: Experiment) -> list[Comparison]:
-        grid = Grid(experiment, name)
+        grid = GridMethods(experiment, name)
         return [*above_baseline(grid), *worse_as_k_grows(grid), *best_at_its_own_k(grid)]
 
     return plan
@@ -262,7 +266,7 @@ def _main_findings(name: str) -> Plan:
 
 
 def entropy_rises(experiment: Experiment) -> list[Comparison]:
-    methods = Grid(experiment, "main").by_trained_k()
+    methods = GridMethods(experiment, "main").by_trained_k()
     if len(methods) < 2:
         raise NotTested("grid.main has RSPO with less than two k")
     return [
@@ -272,10 +276,10 @@ def entropy_rises(experiment: Experiment) -> list[Comparison]:
 
 
 def _more_samples(beyond: bool) -> Plan:
-    """Neighbouring n up to the n of grid.main, or those beyond it."""
+    """Each n against the next, up to the n of grid.main or beyond it."""
 
     def plan(experiment: Experiment) -> list[Comparison]:
-        grid = Grid(experiment, "scalability", k_of="main")
+        grid = GridMethods(experiment, "scalability", k_of="main")
         usual = max(cell.n for cell in experiment.cells_of("main"))
         pairs = {
             f"{more.label} - {fewer.label}": (more, fewer)
@@ -291,9 +295,9 @@ def _more_samples(beyond: bool) -> Plan:
 
 
 def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
-    grid = Grid(experiment, "grpo", k_of="main")
+    grid = GridMethods(experiment, "grpo", k_of="main")
     (grpo,) = grid.by_k(GRPO, "GRPO").values()
-    terms = (Method("GRPO", grpo.policies), Grid(experiment, "main").risk_neutral())
+    terms = (Method("GRPO", grpo.policies), GridMethods(experiment, "main").risk_neutral())
     margin = experiment.config.evaluation.equivalence_margin
     return [
         grid.compare(
@@ -309,7 +313,7 @@ def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
 
 
 def above_base(experiment: Experiment) -> list[Comparison]:
-    grid = Grid(experiment, "main")
+    grid = GridMethods(experiment, "main")
     return [
         grid.compare(
             f"{method.label} - base",
@@ -344,21 +348,21 @@ CLAIMS: dict[str, Claim] = {
             "C1",
             "RSPO is above the baseline on every benchmark",
             _C1,
-            lambda experiment: above_baseline(Grid(experiment, "main")),
+            lambda experiment: above_baseline(GridMethods(experiment, "main")),
         ),
         Claim(
             "C2",
             "The baseline gets worse as its k grows",
             "mean[P_j(Baseline k) - P_j(Baseline k')] > 0 for each k < k' (neighbours), "
             "and at each j in K",
-            lambda experiment: worse_as_k_grows(Grid(experiment, "main")),
+            lambda experiment: worse_as_k_grows(GridMethods(experiment, "main")),
         ),
         Claim(
             "C3",
             "RSPO tends to be best at the k that it was trained for (policy gradient: k = 1)",
             "P_k(RSPO k) > mean over k' != k of P_k(RSPO k') at each k in K; and with a, b the "
             "least and the largest of K: P_a(RSPO a) > P_a(RSPO b), P_b(RSPO b) > P_b(RSPO a)",
-            lambda experiment: best_at_its_own_k(Grid(experiment, "main")),
+            lambda experiment: best_at_its_own_k(GridMethods(experiment, "main")),
             "the paper says 'tends': each k against the mean of the others; C3b has each of them "
             "alone",
         ),
@@ -366,7 +370,7 @@ CLAIMS: dict[str, Claim] = {
             "C3b",
             "RSPO is best at the k that it was trained for, against every other k",
             "P_k(RSPO k) - P_k(RSPO k') > 0 for each k in K, k' != k (PG is k = 1)",
-            lambda experiment: above_every_other_k(Grid(experiment, "main")),
+            lambda experiment: above_every_other_k(GridMethods(experiment, "main")),
             "stricter than the paper's 'tends'",
         ),
         Claim(
@@ -441,21 +445,21 @@ CLAIMS: dict[str, Claim] = {
 
 
 def planned(experiment: Experiment) -> dict[str, list[Comparison] | NotTested]:
-    """The comparisons of every claim by its name, or what the grid lacks for it."""
-    found: dict[str, list[Comparison] | NotTested] = {}
+    """The comparisons of every claim by its name, or why it is not tested."""
+    plans: dict[str, list[Comparison] | NotTested] = {}
     for name, claim in CLAIMS.items():
         try:
             plan = claim.plan(experiment)
             if not any(comparison.decides for comparison in plan):
                 raise NotTested("evaluation.k has no k at which it would be decided")
-            found[name] = plan
+            plans[name] = plan
         except NotTested as reason:
-            found[name] = reason
-    return found
+            plans[name] = reason
+    return plans
 
 
 def inputs(experiment: Experiment) -> list[Path]:
-    """The files that the claims are checked on, each once."""
+    """The files that the claims are tested on, each once."""
     comparisons = [
         comparison
         for plan in planned(experiment).values()

@@ -1,4 +1,4 @@
-"""What a claim compares: plain descriptions, made from the config before anything is measured."""
+"""The comparisons of a claim: descriptions, made from the config before anything is measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ Metric = Literal["pass_at_k", "max_at_k"]
 
 @dataclass(frozen=True)
 class Method:
-    """Policies that differ in nothing but the training seed, or a base policy.
+    """Policies that differ only in the training seed, or a base policy.
 
     policies: in order of their seeds.
     """
@@ -35,11 +35,11 @@ class Term:
 
 @dataclass(frozen=True)
 class ScoreComparison:
-    """A sum of terms, averaged over problems, that a claim says is above 0.
+    """A sum of terms, averaged over problems; the claim says that it is above 0.
 
-    label: what it is, such as "RSPO k=4 - Baseline k=4".
-    where: "pooled", or the one benchmark.
-    decides: whether the claim's verdict rests on it; if not, it is there to be read.
+    label: such as "RSPO k=4 - Baseline k=4".
+    where: "pooled", or a benchmark.
+    decides: whether the claim's verdict depends on it; if not, it is for information.
     margin: if given, the claim says instead that the value is between -margin and margin.
     """
 
@@ -53,8 +53,7 @@ class ScoreComparison:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        found = (policy for term in self.terms for policy in term.method.policies)
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(name for term in self.terms for name in term.method.policies))
 
     @property
     def ks(self) -> tuple[int, ...]:
@@ -63,7 +62,7 @@ class ScoreComparison:
 
 @dataclass(frozen=True)
 class EntropyComparison:
-    """Entropy late in training of the second method minus that of the first: above 0."""
+    """Entropy late in training: the second method minus the first; the claim says above 0."""
 
     label: str
     lower: Method
@@ -78,7 +77,7 @@ class EntropyComparison:
 
 @dataclass(frozen=True)
 class DroppingComparison:
-    """Time that keeping all would add to a training, over what it took, mean of cells: above 0."""
+    """Relative time that keeping all responses would add to training; the claim says above 0."""
 
     label: str
     cells: tuple[str, ...]
@@ -108,7 +107,7 @@ def inputs_of(experiment: "Experiment", comparisons: Sequence[Comparison]) -> li
         if not isinstance(comparison, ScoreComparison)
         for cell in comparison.policies
     )
-    found = [
+    files = [
         *(
             file
             for method, benchmark in scores
@@ -117,4 +116,4 @@ def inputs_of(experiment: "Experiment", comparisons: Sequence[Comparison]) -> li
         ),
         *(experiment.training_log(cell) for cell in trained),
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(files))

@@ -1,4 +1,4 @@
-"""From a comparison to its value and errors, read from scores and training logs."""
+"""Measure a comparison: its value and errors, from scores and training logs."""
 
 import math
 from collections import defaultdict
@@ -26,7 +26,7 @@ from rspo.evaluation.estimators import (
     pass_at_k,
     pass_at_k_covariance,
 )
-from rspo.evaluation.scores import Scores, policy_scores
+from rspo.evaluation.score_arrays import ScoreArrays, policy_scores
 from rspo.evaluation.statistics import (
     Estimate,
     Floats,
@@ -38,16 +38,16 @@ from rspo.evaluation.statistics import (
 from rspo.training.logs import column, read_log
 
 LATE = 3  # the last third of training is late
-ROUNDING = 1e-9  # of shares and tokens
+ROUNDING = 1e-9  # of fractions and tokens
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A comparison with what was found.
+class Measurement:
+    """A comparison with its estimate.
 
-    error_within: of new samples alone, of one Pass@k; NaN where several k are averaged, for
-        Max@k, and if 2k > N.
-    problems, samples: 0 where none are involved.
+    error_within: standard error of sampling, of a single Pass@k; NaN where several k are averaged,
+        for Max@k, and if 2k > N.
+    problems, samples: 0 for comparisons of training logs.
     """
 
     comparison: Comparison
@@ -59,12 +59,12 @@ class Measured:
 
     @property
     def one_seed(self) -> bool:
-        """Whether another training could say otherwise, and nothing tells how far."""
+        """Whether the variance over training seeds matters and is unknown."""
         return self.seeds == 1 and not isinstance(self.comparison, DroppingComparison)
 
     @property
     def p_for(self) -> float:
-        """One-sided p-value of what the claim says of this comparison."""
+        """One-sided p-value of the claim about this comparison."""
         margin = self.comparison.margin
         if margin is None:
             return self.estimate.p_above(0.0)
@@ -80,12 +80,12 @@ class Measured:
 
     @property
     def p(self) -> float:
-        """Two-sided: either direction could be found."""
+        """Two-sided p-value."""
         return min(1.0, 2 * min(self.p_for, self.p_against))
 
 
-class Measures:
-    """Measures comparisons of one experiment; every file is read once."""
+class Measurer:
+    """Measures comparisons of one experiment; reads every file once."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -94,7 +94,7 @@ class Measures:
         self.covariance = cache(self._covariance)
         self.log = cache(self._log)
 
-    def of(self, comparison: Comparison) -> Measured:
+    def of(self, comparison: Comparison) -> Measurement:
         """Raises: InputError for scores or training logs that are missing, incomplete or bad."""
         if isinstance(comparison, ScoreComparison):
             return self._of_scores(comparison)
@@ -104,7 +104,7 @@ class Measures:
 
     # --- scores ------------------------------------------------------------------------------
 
-    def _of_scores(self, comparison: ScoreComparison) -> Measured:
+    def _of_scores(self, comparison: ScoreComparison) -> Measurement:
         weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         for term in comparison.terms:
             for k in term.ks:
@@ -116,7 +116,7 @@ class Measures:
         sizes = self._sizes(comparison)
         first = self.scores(comparison.policies[0], comparison.benchmarks[0])
         trained = [len(method.policies) for method in weights if method.trained]
-        return Measured(
+        return Measurement(
             comparison,
             combine(parts, sizes),
             self._error_within(comparison, weights) / sum(sizes),
@@ -128,7 +128,7 @@ class Measures:
     def _method(
         self, method: Method, comparison: ScoreComparison, weights: Mapping[int, float]
     ) -> Floats:
-        """A method's share of the comparison's sum of terms, [seeds, problems]."""
+        """A method's part of the comparison's sum of terms, [seeds, problems]."""
         return np.array(
             [
                 np.concatenate(
@@ -147,61 +147,61 @@ class Measures:
     def _error_within(
         self, comparison: ScoreComparison, weights: Mapping[Method, Mapping[int, float]]
     ) -> float:
-        """Standard error over new samples of the sum over problems; NaN where none is known.
+        """Standard error of sampling of the sum over problems; NaN where it is unknown.
 
-        Policies are sampled under the same random draws, so their errors are not independent.
+        Policies are sampled with the same random numbers, so their errors are not independent.
         """
         if len(comparison.ks) > 1 or comparison.metric != "pass_at_k":
             return math.nan
         (k,) = comparison.ks
-        shares = [
+        weighted = [
             (policy, by_k[k] / len(method.policies))
             for method, by_k in weights.items()
             for policy in method.policies
         ]
         variance = sum(
-            share * other_share * self.covariance(policy, other, benchmark, k)
-            for policy, share in shares
-            for other, other_share in shares
+            weight * other_weight * self.covariance(policy, other, benchmark, k)
+            for policy, weight in weighted
+            for other, other_weight in weighted
             for benchmark in comparison.benchmarks
         )
         return math.sqrt(max(variance, 0.0)) if not math.isnan(variance) else math.nan
 
     def _covariance(self, policy: str, other: str, benchmark: str, k: int) -> float:
-        """Of two policies' Pass@k, summed over problems."""
+        """Covariance of two policies' Pass@k, summed over problems."""
         if policy > other:
             return float(self.covariance(other, policy, benchmark, k))
         first, second = (self.scores(one, benchmark).correct for one in (policy, other))
         return float(pass_at_k_covariance(first, second, k).sum())
 
     def _sizes(self, comparison: ScoreComparison) -> list[int]:
-        """Problems of each benchmark.
+        """Number of problems of each benchmark.
 
-        Raises: InputError if the policies were not asked the same problems equally often.
+        Raises: InputError if the policies have other problems or numbers of samples.
         """
         for benchmark in comparison.benchmarks:
             tables = {policy: self.scores(policy, benchmark) for policy in comparison.policies}
             (first, reference), *others = tables.items()
             for policy, table in others:
-                place = self._place(policy, benchmark)
+                folder = self._scores_folder(policy, benchmark)
                 if table.ids != reference.ids:
                     raise InputError(
-                        f"{place}: has other problems than the scores of {first}; "
-                        "differences are of the same problems, so sample and score one of them anew"
+                        f"{folder}: has other problems than the scores of {first}; "
+                        "differences need the same problems, so sample and score one of them again"
                     )
                 if table.correct.shape != reference.correct.shape:
                     raise InputError(
-                        f"{place}: has {table.correct.shape[1]} samples of each problem, the "
+                        f"{folder}: has {table.correct.shape[1]} samples of each problem, the "
                         f"scores of {first} have {reference.correct.shape[1]}"
                     )
         policy = comparison.policies[0]
         return [len(self.scores(policy, name).correct) for name in comparison.benchmarks]
 
-    def _place(self, policy: str, benchmark: str) -> Path:
+    def _scores_folder(self, policy: str, benchmark: str) -> Path:
         """The folder of a policy's scores, for messages."""
         return self.experiment.scores(policy, benchmark, 0).parent
 
-    def _scores(self, policy: str, benchmark: str) -> Scores:
+    def _scores(self, policy: str, benchmark: str) -> ScoreArrays:
         return policy_scores(self.experiment, policy, benchmark)
 
     def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
@@ -211,37 +211,39 @@ class Measures:
                 return max_at_k(table.rewards, k)
             return pass_at_k(table.correct.shape[1], table.correct.sum(axis=1), k)
         except InputError as error:
-            raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
+            raise InputError(f"{self._scores_folder(policy, benchmark)}: {error}") from None
 
     # --- training logs -----------------------------------------------------------------------
 
-    def _of_entropy(self, comparison: EntropyComparison) -> Measured:
-        """A run is one value: with one seed nothing tells how far another run would be."""
+    def _of_entropy(self, comparison: EntropyComparison) -> Measurement:
+        """Each run gives one value, so one seed gives no error."""
         higher, lower = (
             [self._late_entropy(cell) for cell in method.policies]
             for method in (comparison.higher, comparison.lower)
         )
         estimate, seeds = difference_of_runs(higher, lower), min(len(higher), len(lower))
-        return Measured(comparison, estimate, math.nan, seeds, problems=0, samples=0)
+        return Measurement(comparison, estimate, math.nan, seeds, problems=0, samples=0)
 
     def _late_entropy(self, cell: str) -> float:
         entropy = self._column(cell, "entropy")
         return float(entropy[-max(1, len(entropy) // LATE) :].mean())
 
-    def _of_dropping(self, comparison: DroppingComparison) -> Measured:
+    def _of_dropping(self, comparison: DroppingComparison) -> Measurement:
         estimate = mean_of_cells([self._added(cell) for cell in comparison.cells])
         seeds = self.experiment.config.seeds
-        return Measured(comparison, estimate, math.nan, seeds, problems=0, samples=0)
+        return Measurement(comparison, estimate, math.nan, seeds, problems=0, samples=0)
 
     def _added(self, cell: str) -> float:
-        """Time that keeping every response would add to a cell's training, over what it took."""
+        """Time that keeping every response would add to a cell's training, relative to its time."""
         log = self.log(cell)
         seconds = {
             phase: np.array([float(row["seconds"][phase]) for row in log])
             for phase in log[0]["seconds"]
         }
         kept = 1 - self._column(cell, "zero_weight")
-        growth = growth_with_share(seconds["update"], kept, self._column(cell, "response_tokens"))
+        growth = growth_with_fraction(
+            seconds["update"], kept, self._column(cell, "response_tokens")
+        )
         return growth * float((1 - kept).sum()) / float(np.sum(list(seconds.values())))
 
     def _column(self, cell: str, key: str) -> Floats:
@@ -252,20 +254,20 @@ class Measures:
         return read_log(path, steps, f"`{self.experiment.command('train', cell)}` finishes it")
 
 
-def growth_with_share(
+def growth_with_fraction(
     seconds: NDArray[np.float64], kept: NDArray[np.float64], tokens: NDArray[np.float64]
 ) -> float:
-    """Seconds that a step's update takes longer for each further share of responses kept.
+    """Slope of a step's update seconds on the fraction of responses kept.
 
-    On the changes from one step to the next: what drifts slowly, such as a machine that gets
-    busier, is not in a change. Which prompts a step has is chance, and so is most of the change of
-    the share that it keeps. The length of responses is partialled out of both (Frisch and Waugh
-    1933). Slopes are those of Theil (1950) and Sen (1968): a few steps in which the machine stalled
-    would decide a least-squares slope, and do not move a median.
+    Uses the changes from one step to the next, which slow drifts, such as a busier machine, hardly
+    affect. The prompts of a step are random, and so is most of the change of the fraction kept. The
+    response length is partialled out of both (Frisch and Waugh 1933). Slopes are by Theil (1950)
+    and Sen (1968): the median is robust to the few steps in which the machine stalled.
 
     Args:
-        seconds, kept, tokens: of each step: of the update, share of responses with a weight, mean
-            tokens of a response.
+        seconds: of the update, for each step.
+        kept: fraction of responses with a nonzero weight, for each step.
+        tokens: mean tokens of a response, for each step.
     """
     longer, more, lengthier = np.diff(seconds), np.diff(kept), np.diff(tokens)
     return _slope(
@@ -274,8 +276,8 @@ def growth_with_share(
 
 
 def _slope(y: NDArray[np.float64], x: NDArray[np.float64]) -> float:
-    """Median slope over all pairs (Theil-Sen); 0 where x is constant but for rounding."""
-    from scipy.stats import theilslopes  # here: the short commands do without scipy
+    """Median slope over all pairs (Theil-Sen); 0 if x is constant up to rounding."""
+    from scipy.stats import theilslopes  # here, because it is slow to import
 
     changes = len(x) > 0 and np.ptp(x) > ROUNDING
     return float(theilslopes(y, x).slope) if changes else 0.0

@@ -1,15 +1,15 @@
-"""From comparisons to a verdict. The only place with its words.
+"""From measured comparisons to a verdict.
 
 A claim is supported if every deciding comparison is significantly as it says, contradicted if at
-least one is significantly the opposite, and not resolved otherwise. Significant: two-sided,
-adjusted by Holm over the claim's deciding comparisons, below `LEVEL`. docs/statistics.md says which
-errors that controls.
+least one is significantly the opposite, and not resolved otherwise. Significant: the two-sided
+p-value, adjusted by Holm over the claim's deciding comparisons, is below `LEVEL`.
+docs/statistics.md says which errors this controls.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rspo.claims.measure import Measured
+from rspo.claims.measure import Measurement
 from rspo.evaluation.statistics import holm
 
 LEVEL = 0.05
@@ -21,44 +21,42 @@ FOR, AGAINST, OPEN = "for", "against", "open"
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A comparison, its p-value adjusted for its family, and what it says of the claim."""
+class Result:
+    """A comparison with its p-value, adjusted for its family, and its outcome."""
 
-    measured: Measured
+    measurement: Measurement
     p_adjusted: float
     outcome: str
 
 
-def judge(measured: Sequence[Measured]) -> list[Judged]:
-    """Outcomes; those that decide are one family of tests, those to be read another."""
-    adjusted = [1.0] * len(measured)
+def results_of(measurements: Sequence[Measurement]) -> list[Result]:
+    """Results of a claim; deciding comparisons are one family of tests, the others another."""
+    adjusted = [1.0] * len(measurements)
     for decides in (True, False):
-        family = [i for i, found in enumerate(measured) if found.comparison.decides == decides]
-        for i, p in zip(family, holm([measured[i].p for i in family]), strict=True):
+        family = [i for i, one in enumerate(measurements) if one.comparison.decides == decides]
+        for i, p in zip(family, holm([measurements[i].p for i in family]), strict=True):
             adjusted[i] = float(p)
-    return [
-        Judged(found, p, _outcome(found, p)) for found, p in zip(measured, adjusted, strict=True)
-    ]
+    return [Result(one, p, _outcome(one, p)) for one, p in zip(measurements, adjusted, strict=True)]
 
 
-def _outcome(measured: Measured, p_adjusted: float) -> str:
+def _outcome(measurement: Measurement, p_adjusted: float) -> str:
     if not p_adjusted < LEVEL:
         return OPEN
-    return FOR if measured.p_for < measured.p_against else AGAINST
+    return FOR if measurement.p_for < measurement.p_against else AGAINST
 
 
-def verdict(judged: Sequence[Judged]) -> str:
-    """Of a claim, from all of its comparisons."""
-    outcomes = {found.outcome for found in deciding(judged)}
+def verdict(results: Sequence[Result]) -> str:
+    """The verdict on a claim, from all of its results."""
+    outcomes = {result.outcome for result in deciding(results)}
     if AGAINST in outcomes:
         return CONTRADICTED
     return SUPPORTED if outcomes == {FOR} else NOT_RESOLVED
 
 
-def weakest(judged: Sequence[Judged]) -> Judged:
-    """The deciding comparison that speaks least for the claim."""
-    return max(deciding(judged), key=lambda found: found.measured.p_for)
+def weakest(results: Sequence[Result]) -> Result:
+    """The deciding result with the weakest evidence for the claim."""
+    return max(deciding(results), key=lambda result: result.measurement.p_for)
 
 
-def deciding(judged: Sequence[Judged]) -> list[Judged]:
-    return [found for found in judged if found.measured.comparison.decides]
+def deciding(results: Sequence[Result]) -> list[Result]:
+    return [result for result in results if result.measurement.comparison.decides]

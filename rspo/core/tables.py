@@ -1,23 +1,34 @@
-"""The parquet tables between the boxes of the DAG: their columns, versions, and how to read them.
+"""Read and write tables: the Parquet files between the steps, and CSV files.
 
-docs/files.md describes every file of the project; this module is what holds for the tables.
+Commands that sample, score or train use rows (`read_table`, `write_table`): these functions do not
+import pandas, which takes half a second, and such commands run hundreds of times in an experiment.
+Commands that group and join use pandas frames (`read_frame`, `write_frame`). docs/files.md
+describes every file of the project.
 """
 
+import io
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+LARGEST_BLOCK = 2**31 - 1  # bytes; pyarrow's limit
+
 
 @dataclass(frozen=True)
-class Table:
-    """A kind of table: name, version of its layout, and columns in order."""
+class TableFormat:
+    """Name, version and columns of a kind of Parquet table."""
 
     name: str
     version: int
@@ -26,14 +37,14 @@ class Table:
 
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 
-PROBLEMS = Table(
+PROBLEMS = TableFormat(
     "problems",
     1,
     pa.schema(
         [
             ("id", pa.string()),  # unique in the file, such as "math500/12"
-            ("benchmark", pa.string()),  # the set (or, of a mixture, the family) it belongs to
-            ("prompt", pa.list_(MESSAGE)),  # chat messages, before any chat template
+            ("benchmark", pa.string()),  # data set, or the family within a mixture
+            ("prompt", pa.list_(MESSAGE)),  # chat messages, without a chat template
             ("answers", pa.list_(pa.string())),  # accepted forms; at least one
             ("source", pa.string()),  # hub id[/config]/split, or the generator
             ("revision", pa.string()),  # hub revision or content hash of the source
@@ -42,7 +53,7 @@ PROBLEMS = Table(
     ),
 )
 
-SAMPLES = Table(
+SAMPLES = TableFormat(
     "samples",
     1,
     pa.schema(
@@ -57,7 +68,7 @@ SAMPLES = Table(
     ),
 )
 
-SCORES = Table(
+SCORES = TableFormat(
     "scores",
     1,
     pa.schema(
@@ -65,25 +76,25 @@ SCORES = Table(
             ("problem_id", pa.string()),
             ("sample_index", pa.int32()),
             ("correct", pa.bool_()),
-            ("verifier", pa.string()),  # which verifier decided
-            ("verdict", pa.string()),  # why: "correct", "incorrect", "no answer", "timeout", ...
-            ("reward", pa.float64()),  # what training would have paid
+            ("verifier", pa.string()),  # the verifier that decided
+            ("verdict", pa.string()),  # reason: "correct", "incorrect", "no answer", "timeout", ...
+            ("reward", pa.float64()),  # length-discounted, as in Max@k
         ]
     ),
 )
 
-CURVES = Table(
+CURVES = TableFormat(
     "curves",
     1,
     pa.schema(
         [
             ("cell", pa.string()),
-            ("benchmark", pa.string()),  # a benchmark, or "pooled": every problem of all of them
+            ("benchmark", pa.string()),  # a benchmark, or "pooled": the problems of all of them
             ("metric", pa.string()),  # "pass_at_k" or "max_at_k"
             ("k", pa.int32()),
             ("estimate", pa.float64()),  # unbiased, averaged over problems
             ("error_within", pa.float64()),  # standard error for these problems; NaN if 2k > N
-            ("error_total", pa.float64()),  # standard error for the population of problems
+            ("error_total", pa.float64()),  # standard error over the population of problems
             ("low", pa.float64()),  # 95 % interval from resampled problems
             ("high", pa.float64()),
             ("problems", pa.int32()),
@@ -92,7 +103,7 @@ CURVES = Table(
     ),
 )
 
-GRADIENTS = Table(
+GRADIENTS = TableFormat(
     "gradients",
     1,
     pa.schema(
@@ -101,8 +112,8 @@ GRADIENTS = Table(
             ("objective", pa.string()),
             ("k", pa.int32()),  # of the objective; 1 where it has none
             ("n", pa.int32()),  # responses of a group
-            ("responses", pa.int32()),  # drawn to the prompt
-            ("correct", pa.float64()),  # share of them
+            ("responses", pa.int32()),  # drawn for the prompt
+            ("correct", pa.float64()),  # fraction of them
             ("variance", pa.float64()),  # tr Cov[g] of a group's gradient, unbiased
             ("signal", pa.float64()),  # |E[g]|^2, unbiased, so it may be below 0
         ]
@@ -110,55 +121,138 @@ GRADIENTS = Table(
 )
 
 
-def write_table(path: Path, kind: Table, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows in the layout of `kind`, whole or not at all.
+def write_table(path: Path, table_format: TableFormat, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as a Parquet table, atomically; columns outside the format are left out.
 
     Raises: InputError if a row lacks a column or has a value of another type.
     """
-    rows = list(rows)
+    names = table_format.schema.names
     try:
-        columns = {name: [row[name] for row in rows] for name in kind.schema.names}
-        table = pa.table(columns, schema=kind.schema)
+        lines = [json.dumps({name: row[name] for name in names}) for row in rows]
     except KeyError as error:
-        raise InputError(f"{path}: a row of {kind.name} lacks the column {error}") from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InputError(f"{path}: not a row of {kind.name}: {error}") from None
-    label = {"rspo": f"{kind.name}/{kind.version}"}
+        raise InputError(f"{path}: a row of {table_format.name} lacks the column {error}") from None
+    text = "\n".join(lines).encode()
+    try:
+        # Through JSON, because `pa.array` of Python objects imports pandas. A single block gives a
+        # single row group layout, whatever the number of threads.
+        table = (
+            pa_json.read_json(
+                io.BytesIO(text),
+                pa_json.ReadOptions(
+                    use_threads=False, block_size=min(len(text) + 1, LARGEST_BLOCK)
+                ),
+                pa_json.ParseOptions(explicit_schema=table_format.schema),
+            )
+            if lines
+            else table_format.schema.empty_table()
+        )
+    except pa.ArrowException as error:
+        raise InputError(f"{path}: not a row of {table_format.name}: {error}") from None
+    _write(path, table_format, table)
+
+
+def write_frame(path: Path, table_format: TableFormat, frame: "pd.DataFrame") -> None:
+    """Write a frame as a Parquet table, atomically; columns outside the format are left out.
+
+    Raises: InputError if a column is missing or has values of another type.
+    """
+    try:  # numpy arrays, because pandas' own conversion replaces NaN by null
+        arrays = [
+            pa.array(frame[field.name].to_numpy(), type=field.type) for field in table_format.schema
+        ]
+    except KeyError as error:
+        raise InputError(f"{path}: {table_format.name} lacks the column {error}") from None
+    except pa.ArrowException as error:
+        raise InputError(f"{path}: not a table of {table_format.name}: {error}") from None
+    _write(path, table_format, pa.Table.from_arrays(arrays, schema=table_format.schema))
+
+
+def _write(path: Path, table_format: TableFormat, table: pa.Table) -> None:
+    label = {"rspo": f"{table_format.name}/{table_format.version}"}
     with atomic_write(path) as partial:
         pq.write_table(table.replace_schema_metadata(label), partial)
 
 
-def read_table(path: Path, kind: Table) -> list[dict[str, Any]]:
-    """Rows of a table, checked against the layout of `kind`.
+def read_table(path: Path, table_format: TableFormat) -> list[dict[str, Any]]:
+    """Rows of a Parquet table.
 
-    Raises: InputError, naming the file, for one that is missing, truncated, empty, of another
-    version, or without a column or with one of another type.
+    Raises: InputError for a file that is missing, truncated, empty or of another version, and for
+        a column that is missing or has another type.
     """
+    rows: list[dict[str, Any]] = _read(path, table_format).to_pylist()
+    return rows
+
+
+def read_frame(path: Path, table_format: TableFormat) -> "pd.DataFrame":
+    """A Parquet table as a pandas frame.
+
+    Raises: InputError as `read_table` does.
+    """
+    return _read(path, table_format).to_pandas()
+
+
+def _read(path: Path, table_format: TableFormat) -> pa.Table:
+    expected = f"{table_format.name}/{table_format.version}"
     if not path.is_file():
-        raise InputError(f"{path}: no such file (expected a table of {kind.name})")
+        raise InputError(f"{path}: no such file (expected a table of {table_format.name})")
     try:
-        table = pq.ParquetFile(path).read()  # pq.read_table imports pandas, for a second
+        table = pq.ParquetFile(path).read()  # `pq.read_table` imports pandas
     except (pa.ArrowException, OSError) as error:
         first_line = str(error).splitlines()[0]
-        raise InputError(f"{path}: not a whole parquet file; remove it ({first_line})") from None
+        raise InputError(f"{path}: not a complete Parquet file; remove it ({first_line})") from None
     label = (table.schema.metadata or {}).get(b"rspo", b"").decode()
-    if label and label != f"{kind.name}/{kind.version}":
-        raise InputError(f"{path}: is {label}, expected {kind.name}/{kind.version}; remake it")
-    missing = [name for name in kind.schema.names if name not in table.schema.names]
+    if label and label != expected:
+        raise InputError(f"{path}: is {label}, expected {expected}; make it again")
+    missing = [name for name in table_format.schema.names if name not in table.schema.names]
     if missing:
         raise InputError(
             f"{path}: the column {missing[0]!r} is missing; has {table.schema.names}, "
-            f"{kind.name} needs {kind.schema.names}"
+            f"{table_format.name} needs {table_format.schema.names}"
         )
-    table = table.select(kind.schema.names)
-    for field in kind.schema:
-        try:  # other writers' integers and texts of other widths are the same values
+    table = table.select(table_format.schema.names)
+    for field in table_format.schema:
+        try:  # other writers use wider integers and strings for the same values
             table.column(field.name).cast(field.type)
         except pa.ArrowException as error:
             raise InputError(
                 f"{path}: column {field.name!r} is not {field.type}: {error}"
             ) from None
     if table.num_rows == 0:
-        raise InputError(f"{path}: has no rows; at least one of {kind.name} is needed")
-    rows: list[dict[str, Any]] = table.cast(kind.schema).to_pylist()
-    return rows
+        raise InputError(f"{path}: has no rows; expected at least one of {table_format.name}")
+    return table.cast(table_format.schema)
+
+
+def write_csv(path: Path, frame: "pd.DataFrame", missing: str = "") -> None:
+    """Write a frame as CSV, atomically; floats have every digit.
+
+    Args:
+        missing: the text of NaN.
+    """
+    with atomic_write(path) as partial:
+        frame.to_csv(partial, index=False, lineterminator="\n", na_rep=missing)
+
+
+def read_csv(path: Path, *columns: str, empty: bool = False) -> "pd.DataFrame":
+    """A CSV file as a frame of strings, exactly as written.
+
+    Args:
+        columns: those it must have.
+        empty: whether it may have no rows.
+
+    Raises: InputError for a file that is missing or not CSV, lacks a column, or has no rows.
+    """
+    import pandas as pd  # here, because it takes half a second
+
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a CSV table ({error})") from None
+    missing = [name for name in columns if name not in frame.columns]
+    if missing:
+        has = ", ".join(frame.columns)
+        raise InputError(f"{path}: the column {missing[0]!r} is missing; has {has}")
+    if frame.empty and not empty:
+        raise InputError(f"{path}: has no rows")
+    return frame

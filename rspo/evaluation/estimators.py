@@ -1,7 +1,7 @@
-"""Unbiased estimates of Pass@k and Max@k from N samples of a problem, and of their variances.
+"""Unbiased estimates of Pass@k and Max@k from n samples of a problem, and of their variances.
 
-Chen et al. (arXiv 2107.03374) for Pass@k. A binomial is never formed, so n = 1024 with any k
-is finite and accurate to n rounding errors.
+Pass@k is from Chen et al. (arXiv 2107.03374). No function computes a binomial, so results for
+n = 1024 and any k are finite and accurate to n rounding errors.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ Floats = NDArray[np.float64]
 
 
 def pass_at_k(n: int, c: ArrayLike, k: int) -> Floats:
-    """Probability that a random k-subset of n samples has a correct one.
+    """Probability that a random k-subset of n samples contains a correct one.
 
         Pass@k = 1 - C(n-c, k) / C(n, k)
 
@@ -36,9 +36,9 @@ def pass_at_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
 
         (C(n-c, k) / C(n, k))^2 - C(n-c, 2k) / C(n, 2k),    2k <= n
 
-    The second term is unbiased for (1-p)^(2k), the square of what the first one's root estimates.
-    Their ratio is the product over i < k of 1 - ck / ((n-k-i)(n-c-i)); summing its logarithms
-    avoids the cancellation of two numbers near 1.
+    With success probability p, the second term is an unbiased estimate of (1-p)^(2k). The ratio of
+    the terms is the product over i < k of 1 - ck / ((n-k-i)(n-c-i)); summing its logarithms avoids
+    the cancellation of two numbers near 1.
 
     Returns: float64 of the shape of c; NaN where 2k > n, when no unbiased estimate exists.
 
@@ -51,7 +51,7 @@ def pass_at_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
     failed = fraction_of_subsets_below(n + 1, k + 1)[n - counts]
     i = np.arange(k, dtype=np.float64)
     right = counts[..., None].astype(np.float64)
-    # Past n-c-i = 0 there is no second term: clipping makes the ratio 0 there.
+    # For n-c-i <= 0 the second term is 0: clipping sets the ratio to 0.
     removed = right * k / ((n - k - i) * np.maximum(n - right - i, 1.0))
     with np.errstate(divide="ignore"):  # log 0 = -inf is that ratio
         logarithm = np.log1p(-np.minimum(removed, 1.0)).sum(axis=-1)
@@ -61,16 +61,16 @@ def pass_at_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
 def pass_at_k_covariance(first: ArrayLike, second: ArrayLike, k: int) -> Floats:
     """Unbiased estimate of the covariance of two policies' `pass_at_k` on the same problem.
 
-    Sample i of one policy and sample i of the other may depend on each other, as they do under the
-    same random draws; different i are independent. With d samples that both got wrong, and e and
-    f that only the first, only the second did:
+    Sample i of one policy may depend on sample i of the other, as under the same random draws;
+    different i are independent. Of the n samples, both policies fail d, only the first fails e, and
+    only the second fails f:
 
         C(d+e, k) C(d+f, k) / C(n, k)^2
             - sum_j C(d, j) C(e, k-j) C(d-j+f, k) / (C(n, k) C(n-k, k)),    2k <= n
 
-    The second term is the share of ordered pairs of disjoint k-subsets of which the first policy
-    fails the one and the second policy the other, which are independent events. For a policy with
-    itself it is `pass_at_k_variance`.
+    The second term is the fraction of ordered pairs (S, T) of disjoint k-subsets such that the
+    first policy fails all of S and the second all of T, which are independent events. The
+    covariance of a policy with itself is `pass_at_k_variance`.
 
     Args:
         first, second: bool, of shape [..., n], which samples are correct.
@@ -98,12 +98,12 @@ def pass_at_k_covariance(first: ArrayLike, second: ArrayLike, k: int) -> Floats:
 
 
 def _log_choose(n: ArrayLike, k: ArrayLike) -> Floats:
-    """log C(n, k), -inf where there is no such subset."""
+    """log C(n, k); -inf where there is no such subset."""
     top, size = np.broadcast_arrays(np.asarray(n), np.asarray(k))
     none = (size > top) | (size < 0)
     top, size = np.where(none, 0, top), np.where(none, 0, size)
-    found = gammaln(top + 1) - gammaln(size + 1) - gammaln(top - size + 1)
-    return np.asarray(np.where(none, -np.inf, found))
+    logarithm = gammaln(top + 1) - gammaln(size + 1) - gammaln(top - size + 1)
+    return np.asarray(np.where(none, -np.inf, logarithm))
 
 
 def max_at_k(rewards: ArrayLike, k: int) -> Floats:
@@ -121,7 +121,7 @@ def max_at_k(rewards: ArrayLike, k: int) -> Floats:
     ascending = _ascending(rewards)
     n = ascending.shape[-1]
     _check(n, k)
-    # einsum and not @: BLAS may round differently from one machine or thread count to another.
+    # einsum, not @: BLAS may round differently with another machine or number of threads.
     return np.asarray(np.einsum("...i,i->...", ascending, _best_of(n, k)))
 
 
@@ -130,12 +130,12 @@ def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
 
         (Max@k)^2 - sum_{j<i} 2 R_(i) R_(j) C(j-1, k-1) C(i-1-k, k-1) / (C(n, k) C(n-k, k))
 
-    The second term averages max(S) max(T) over the ordered pairs of disjoint k-subsets, which are
-    independent, and so is unbiased for the square of what Max@k estimates: with the larger
-    maximum at i and the smaller at j, the other k-1 of its subset lie below j, and the other k-1
-    of the larger one's lie below i outside of the smaller one's subset. On binary rewards it
-    equals `pass_at_k_variance`. Rewards are taken relative to Max@k, which changes neither side
-    and leaves only the second term.
+    The second term averages max(S) max(T) over the ordered pairs of disjoint k-subsets. S and T are
+    independent, so it is an unbiased estimate of E[Max@k]^2. If the smaller maximum has rank j and
+    the larger has rank i, the first subset has its other k-1 ranks below j, and the second has its
+    other k-1 ranks below i and outside the first. On binary rewards the result equals
+    `pass_at_k_variance`. The code subtracts Max@k from all rewards, which changes neither side and
+    makes the first term 0.
 
     Args:
         rewards: finite, of shape [..., n].
@@ -150,21 +150,21 @@ def max_at_k_variance(rewards: ArrayLike, k: int) -> Floats:
     if 2 * k > n:
         return np.full(ascending.shape[:-1], np.nan)
     centred = ascending - max_at_k(ascending, k)[..., None]
-    smaller = np.cumsum(centred * _best_of(n, k), axis=-1)  # [..., j]: maxima up to j
+    smaller = np.cumsum(centred * _best_of(n, k), axis=-1)  # [..., j]: maxima of rank <= j
     larger = centred[..., k:] * _best_of(n - k, k)
     disjoint = 2.0 * np.einsum("...i,...i->...", larger, smaller[..., k - 1 : -1])
     return np.maximum(-disjoint, 0.0)
 
 
 def _best_of(n: int, k: int) -> Floats:
-    """Probability, for each rank, to be the best of a random k-subset: C(i-1, k-1) / C(n, k)."""
+    """Probability of each rank i to be the best of a random k-subset: C(i-1, k-1) / C(n, k)."""
     return fraction_of_subsets_below(n, k) * (k / n)
 
 
 def _ascending(rewards: ArrayLike) -> Floats:
     values = np.sort(np.asarray(rewards, dtype=np.float64), axis=-1)
     if not np.isfinite(values).all():
-        raise InputError("rewards must be finite; found NaN or infinity")
+        raise InputError("rewards must be finite; got NaN or infinity")
     return values
 
 

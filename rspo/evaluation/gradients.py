@@ -1,16 +1,16 @@
-"""`rspo gradients`: signal and variance of every objective's gradient, measured on a policy itself.
+"""`rspo gradients`: signal and variance of every objective's gradient, measured on a policy.
 
-Of a prompt x, N responses are drawn and their gradients s_i = grad log pi(y_i|x) taken. They are
-cut at random into B = N/n groups of n, and each group gives what a trainer would add up for the
-prompt, g_b = sum_i w_i s_i. Groups are independent, so for g of one prompt
+For a prompt x, draw N responses and take their gradients s_i = grad log pi(y_i|x). Split them at
+random into B = N/n groups of n; group b gives the gradient that a trainer would use for the prompt,
+g_b = sum_i w_i s_i. Groups are independent, which gives unbiased estimates for one prompt:
 
-    |E[g]|^2    is estimated without bias by the mean of g_b . g_b' over pairs of different groups
-    E[|g|^2]    by the mean of |g_b|^2
-    tr Cov[g]   by the difference of the two
+    |E[g]|^2    the mean of g_b . g_b' over pairs of different groups
+    E[|g|^2]    the mean of |g_b|^2
+    tr Cov[g]   the difference of the two
 
-and averaging over several ways to cut changes no expectation. All three need only the products
-s_i . s_j. That the pairs are of different groups matters: |mean of g_b|^2 would hold the very noise
-that is to be measured.
+Averaging over several random splits leaves the expectations unchanged. All three need only the
+products s_i . s_j. The pairs must be of different groups: |mean of g_b|^2 contains the noise of
+g_b itself.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Moments:
-    """Of one prompt's gradient by one objective.
+    """Moments of one prompt's gradient under one objective.
 
     variance: tr Cov[g].
     signal: |E[g]|^2.
@@ -55,17 +55,17 @@ class Moments:
 def write_gradients(experiment: Experiment, policy: str) -> None:
     """Write cells/<policy>/gradients.parquet: a row for each training prompt, objective and k.
 
-    Raises: InputError for missing or bad inputs, for a model of the hub, and for a config without
-        the section gradients.
+    Raises: InputError for missing or bad inputs, a model from the hub, or a config without the
+        section gradients.
     """
-    model = experiment.model_of(policy)  # an error for a name that the config does not have
+    model = experiment.model_of(policy)  # raises for an unknown policy
     settings = experiment.config.gradients
     if settings is None:
         raise InputError(f"config/{experiment.scale}.yaml has no section gradients")
     if experiment.config.models[model].scratch is None:
         raise InputError(
             f"config/{experiment.scale}.yaml: models.{model}: gradients are measured on one CPU, "
-            "for models that it can train; allowed: scratch"
+            "for the tiny models; allowed: scratch"
         )
     folder, data = experiment.existing_policy(policy), experiment.problems("train")
     problems = read_table(data, PROBLEMS)[: settings.prompts]
@@ -83,7 +83,7 @@ def write_gradients(experiment: Experiment, policy: str) -> None:
 
 
 class _Meter:
-    """A policy and how its gradients are measured."""
+    """Measures the gradients of one policy."""
 
     def __init__(
         self, experiment: Experiment, policy: str, settings: Gradients, verify: Verify
@@ -101,10 +101,10 @@ class _Meter:
             rewards, gradients, row_of = self._responses(problem)
             products = (gradients @ gradients.T).double()[row_of][:, row_of]
             draw = np.random.default_rng(seed_of(self.settings.seed, "groups", problem["id"]))
-            cuts = np.array(
+            splits = np.array(
                 [draw.permutation(len(rewards)) for _ in range(self.settings.groupings)]
             ).reshape(self.settings.groupings, -1, self.settings.n)
-            found = [moments(products, rewards, cuts, *pair) for pair in pairs]
+            results = [moments(products, rewards, splits, *pair) for pair in pairs]
             rows += [
                 {
                     "problem_id": problem["id"],
@@ -113,16 +113,19 @@ class _Meter:
                     "n": self.settings.n,
                     "responses": len(rewards),
                     "correct": float(rewards.mean()),
-                    "variance": one.variance,
-                    "signal": one.signal,
+                    "variance": result.variance,
+                    "signal": result.signal,
                 }
-                for (objective, k), one in zip(pairs, found, strict=True)
+                for (objective, k), result in zip(pairs, results, strict=True)
             ]
         return rows
 
     def _responses(self, problem: dict[str, Any]) -> tuple[Floats, Tensor, Tensor]:
-        """Rewards of the N responses to a prompt, the gradient of each response that differs from
-        the others (U, parameters), and which of them is that of each response (N,)."""
+        """Sample N responses to a prompt.
+
+        Returns: rewards (N,), gradients of the U distinct responses (U, parameters), and the row
+            of each response's gradient (N,).
+        """
         count, tokenizer = self.settings.responses, self.tokenizer
         (prompt,) = tokenizer.prompts([problem["prompt"]])
         drawn = sample(
@@ -135,7 +138,7 @@ class _Meter:
             generator=generator_of(self.settings.seed, "gradients", problem["id"]),
             temperature=self.sampling.temperature,
         )
-        # A small policy says the same again and again, and equal responses have equal gradients.
+        # A small policy repeats itself, and equal responses have equal gradients.
         tokens, first, row_of = np.unique(
             drawn.tokens.numpy(), axis=0, return_index=True, return_inverse=True
         )
@@ -160,29 +163,29 @@ class _Meter:
 
 
 def measured(settings: Gradients) -> Iterator[tuple[str, int]]:
-    """Every objective with every k; those without one have k = 1."""
+    """Every objective with every k; k = 1 for objectives without a k."""
     for name, objective in OBJECTIVES.items():
         for k in (1,) if objective.k_rule is KRule.NONE else settings.k:
             yield name, k
 
 
 def moments(
-    products: Tensor, rewards: Floats, cuts: NDArray[np.int64], objective: str, k: int
+    products: Tensor, rewards: Floats, splits: NDArray[np.int64], objective: str, k: int
 ) -> Moments:
     """Unbiased estimates for one prompt.
 
     Args:
-        products: (N, N) s_i . s_j, in float64.
+        products: (N, N), s_i . s_j, float64.
         rewards: (N,).
-        cuts: (cuts, B, n) which responses are in each of the B >= 2 groups of each cut; every
-            response once.
+        splits: (splits, B, n), indices of the responses in each of the B >= 2 groups of a split;
+            each response once.
     """
-    count, groups, _ = cuts.shape
+    count, groups, _ = splits.shape
     rows = np.zeros((count, groups, len(rewards)))
-    np.put_along_axis(rows, cuts, response_weights(rewards[cuts], objective, k), axis=-1)
-    of_groups = torch.from_numpy(rows)
-    square = float((of_groups @ products * of_groups).sum()) / (count * groups)  # mean |g_b|^2
-    of_cuts = of_groups.sum(dim=1)
-    together = float((of_cuts @ products * of_cuts).sum()) / count  # mean |sum_b g_b|^2
-    signal = (together - groups * square) / (groups * (groups - 1))
+    np.put_along_axis(rows, splits, response_weights(rewards[splits], objective, k), axis=-1)
+    by_group = torch.from_numpy(rows)
+    square = float((by_group @ products * by_group).sum()) / (count * groups)  # mean |g_b|^2
+    by_split = by_group.sum(dim=1)
+    total = float((by_split @ products * by_split).sum()) / count  # mean |sum_b g_b|^2
+    signal = (total - groups * square) / (groups * (groups - 1))
     return Moments(square - signal, signal)

@@ -1,4 +1,4 @@
-"""A policy's N responses to every problem of a benchmark, one row each, block by block."""
+"""`rspo sample`: a policy's N responses to every problem of a benchmark, block by block."""
 
 import time
 from collections.abc import Sequence
@@ -22,34 +22,34 @@ def sample_benchmark(
 ) -> None:
     """Write the samples tables of a policy (a cell or a base) on a benchmark.
 
-    A run that is killed goes on where it was, to the same file.
+    A killed run resumes after the last complete batch and writes the same file.
 
     Args:
-        block: only this one of the blocks that N samples come in; default: all.
+        block: sample only this block; default: every block.
 
     Raises: InputError for missing or bad inputs.
     """
-    experiment.model_of(policy)  # an error for a name that the config does not have
-    experiment.data_set(benchmark)  # likewise
+    experiment.model_of(policy)  # raises for an unknown policy
+    experiment.data_set(benchmark)  # raises for an unknown benchmark
     if block is not None:
         experiment.check_block(block)
     folder, data = experiment.existing_policy(policy), experiment.problems(benchmark)
     problems = read_table(data, PROBLEMS)
     tokenizer, sampling = ChatTokenizer(folder), experiment.config.sampling
     prompts = tokenizer.prompts([problem["prompt"] for problem in problems])
-    long = [problems[place]["id"] for place in too_long(prompts, sampling)]
+    long = [problems[index]["id"] for index in too_long(prompts, sampling)]
     notes = report_too_long(long, sampling, "kept whole, with shorter responses")
     questions = [
         Question(problem["id"], prompt, response_tokens(len(prompt), sampling))
         for problem, prompt in zip(problems, prompts, strict=True)
     ]
     sampler = _load(experiment, folder, tokenizer)
-    already: Usage | None = None  # loading counts with the first block
+    already: Usage | None = None  # the first block includes the time to load the policy
     for number in experiment.blocks if block is None else [block]:
         started = time.monotonic()
         path = experiment.samples(policy, benchmark, number)
         settings = fingerprints.settings(experiment, "sample")
-        origin = [settings, code_version(), _files(folder), prompts, number]
+        origin = [settings, code_version(), _policy_files(folder), prompts, number]
         chosen = Block(
             number,
             experiment.config.evaluation.block,
@@ -64,22 +64,8 @@ def sample_benchmark(
         already = usage_so_far()
 
 
-def policy_samples(
-    experiment: Experiment, policy: str, benchmark: str, first: int | None = None
-) -> list[dict[str, Any]]:
-    """Rows of a policy's samples on a benchmark, block after block.
-
-    Args:
-        first: only the blocks with the first so many samples of each problem.
-
-    Raises: InputError for missing or bad tables.
-    """
-    files = experiment.sample_files(policy, benchmark, first)
-    return [row for file in files for row in read_table(file, SAMPLES)]
-
-
 def _load(experiment: Experiment, folder: Path, tokenizer: ChatTokenizer) -> Sampler:
-    """The policy in the config's sampler."""
+    """Load the policy into the sampler that the config names."""
     if experiment.config.sampler == "vllm":
         from rspo.policies.vllm_sampler import VllmSampler
 
@@ -98,8 +84,8 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """Rows of the samples table for a batch of questions."""
     responses = sampler.draw(questions, batch, block)
-    texts = tokenizer.decode([_said(response) for response in responses])
-    places = [(questions[place].problem, index) for place in batch for index in block.indices]
+    texts = tokenizer.decode([_without_end_token(response) for response in responses])
+    samples = [(questions[row].problem, index) for row in batch for index in block.indices]
     return [
         {
             "problem_id": problem,
@@ -109,16 +95,15 @@ def _rows(
             "finish_reason": "stop" if response.ended else "length",
             "seed": response.seed,
         }
-        for (problem, index), response, text in zip(places, responses, texts, strict=True)
+        for (problem, index), response, text in zip(samples, responses, texts, strict=True)
     ]
 
 
-def _said(response: Response) -> list[int]:
-    """The tokens without the end token."""
+def _without_end_token(response: Response) -> list[int]:
     return response.tokens[:-1] if response.ended else response.tokens
 
 
-def _files(folder: Path) -> list[tuple[str, int, int]]:
-    """What tells a policy from another one in its place, without reading gigabytes."""
+def _policy_files(folder: Path) -> list[tuple[str, int, int]]:
+    """Name, size and time of each file: tells policies apart without reading gigabytes."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]

@@ -1,13 +1,13 @@
-"""How sure a mean over problems is: errors on three levels, differences, and several tests at once.
+"""Standard errors of means over problems, differences of methods, and multiple tests.
 
-Three questions, each with an error of its own (docs/statistics.md):
+Three sources of error, each estimated separately (docs/statistics.md):
 
-within    these problems and these policies, sampled again
-problems  other problems of the same benchmarks, which includes the first
-seeds     policies trained again with other seeds
+within    sampling again, with the same problems and policies
+problems  other problems of the same benchmarks; includes the error within
+seeds     training again with other seeds
 
-Pure functions. Estimates of problems come from `rspo.evaluation.estimators`; benchmarks are strata:
-their problems stand one after the other, `sizes` of them in each.
+Pure functions. `rspo.evaluation.estimators` estimates each problem. Benchmarks are strata: arrays
+hold the problems of one benchmark after another, and `sizes` is the number of problems of each.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Part:
-    """One method's share in a combination of methods: its estimates times its weight.
+    """One method's part of a combination of methods: its estimates times its weight.
 
-    trained: whether other training seeds would give other values; not so for a base policy.
+    trained: whether training seeds contribute error; False for a base policy.
     """
 
     values: Floats  # [seeds, problems]
@@ -33,12 +33,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its standard errors; an error that cannot be estimated is NaN.
+    """A value with its standard errors; NaN where an error cannot be estimated.
 
-    error_problems: of drawing other problems, every benchmark from itself.
-    error_seeds: of training again; 0 where nothing was trained, NaN with one seed.
-    error: of both, or of the problems alone where the seeds' is NaN.
-    degrees: of freedom of Student's t that value/error is compared with.
+    error_problems: error over problems, each benchmark's drawn from its own population.
+    error_seeds: error over training seeds; 0 if nothing was trained, NaN with one seed.
+    error: error over both, or over problems only where error_seeds is NaN.
+    degrees: degrees of freedom of Student's t for value/error.
     """
 
     value: float
@@ -48,8 +48,8 @@ class Estimate:
     degrees: float
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """value -+ t * error; NaN where the error is."""
-        from scipy.special import stdtrit  # here: the short commands do without scipy
+        """value -+ t * error; NaN without an error."""
+        from scipy.special import stdtrit  # here, because short commands start faster without
 
         half = self.error * float(stdtrit(self.degrees, (1 + confidence) / 2))
         return self.value - half, self.value + half
@@ -62,7 +62,7 @@ class Estimate:
             return 1.0
         if self.value == threshold:
             return 0.5
-        with np.errstate(divide="ignore"):  # no error: infinitely far
+        with np.errstate(divide="ignore"):  # error 0: t is infinite
             return float(stdtr(self.degrees, np.divide(threshold - self.value, self.error)))
 
     def p_below(self, threshold: float) -> float:
@@ -72,21 +72,22 @@ class Estimate:
 
 
 def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
-    """Sum over methods of their means over seeds and problems, such as the difference of two.
+    """Sum over methods of their means over seeds and problems, such as a difference of two methods.
 
-    All methods answer the same problems, so the problems' error is that of each problem's own sum
-    (for two methods: of the paired differences). Seeds of different methods are taken as
-    independent, although seed s trains every method on the same prompts with the same random
-    numbers: a few pairs would leave a paired t too few degrees of freedom. With x[s, j] = seed s on
-    problem j, the variance of a method's mean has the unbiased estimate
+    All methods answer the same problems, so the error over problems is that of each problem's sum
+    over methods (for two methods, of the paired differences). Seeds of different methods are
+    treated as independent, although seed s trains every method on the same prompts with the same
+    random numbers: with few seeds, a paired t-test has too few degrees of freedom. With x[s, j] the
+    estimate of seed s on problem j, the variance of a method's mean has the unbiased estimate
 
         var_j(mean_s x) / P  +  var_s(mean_j x) / S  -  MS / (S P)
 
-    of the two-way layout without replicates (MS: mean square of the interaction), whose last term
-    stands in both others; here P problems in strata, and the first term of the sum of all methods.
-    Never less than one of the two alone. Degrees of freedom by Satterthwaite (1946).
+    of the two-way layout without replicates. MS, the mean square of the interaction, is part of
+    both other terms, so it is subtracted once. Here the P problems are stratified, and the first
+    term is that of the sum over all methods. The result is at least each of the first two terms.
+    Degrees of freedom by Satterthwaite (1946).
     """
-    total = sum(size for size in sizes)
+    total = sum(sizes)
     strata = list(zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True))
     by_problem = np.sum([part.values.mean(axis=0) for part in parts], axis=0)
     of_problems = stratified_variance(by_problem, sizes)
@@ -121,10 +122,10 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
 
 
 def difference_of_runs(higher: ArrayLike, lower: ArrayLike) -> Estimate:
-    """Mean of one method's training runs minus another's, by Welch's t: a run is one value.
+    """Mean of one method's training runs minus another's, by Welch's t-test; one value per run.
 
-    The runs of one seed share prompts and random numbers, which Welch's t ignores (see `combine`).
-    Its error is NaN where a method has a single run.
+    Runs with the same seed share prompts and random numbers, which Welch's t ignores (`combine`
+    says why). The error is NaN where a method has a single run.
     """
     first, second = np.asarray(higher, dtype=float), np.asarray(lower, dtype=float)
     value = float(first.mean() - second.mean())
@@ -137,23 +138,24 @@ def difference_of_runs(higher: ArrayLike, lower: ArrayLike) -> Estimate:
 
 
 def mean_of_cells(values: ArrayLike) -> Estimate:
-    """Mean of independent values, one a cell, by Student's t; no error of a single one."""
-    found = np.asarray(values, dtype=float)
-    if len(found) < 2:
-        return Estimate(float(found.mean()), np.nan, np.nan, np.nan, np.nan)
-    error = float(found.std(ddof=1) / np.sqrt(len(found)))
-    return Estimate(float(found.mean()), np.nan, np.nan, error, len(found) - 1.0)
+    """Mean of independent values, one per cell, by Student's t; the error is NaN for one value."""
+    cells = np.asarray(values, dtype=float)
+    mean = float(cells.mean())
+    if len(cells) < 2:
+        return Estimate(mean, np.nan, np.nan, np.nan, np.nan)
+    error = float(cells.std(ddof=1) / np.sqrt(len(cells)))
+    return Estimate(mean, np.nan, np.nan, error, len(cells) - 1.0)
 
 
 def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
-    """Of the mean over all problems, each benchmark's drawn anew from its own population.
+    """Variance of the mean over all problems, each benchmark's drawn from its own population.
 
         sum_b (P_b / P)^2 * var_b / P_b
 
-    NaN if a benchmark has a single problem, which says nothing about others.
+    NaN if a benchmark has a single problem.
 
     Args:
-        values: one a problem, benchmarks one after the other.
+        values: [problems].
     """
     if min(sizes) < 2:
         return float("nan")
@@ -162,15 +164,15 @@ def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
 
 
 def resampled_problems(sizes: int | Sequence[int], resamples: int, seed: int) -> NDArray[np.int64]:
-    """Indices of problems drawn with replacement, each benchmark's from itself.
+    """Indices of problems drawn with replacement within each benchmark.
 
-    They depend on nothing else, so any two policies are resampled alike and the differences
-    between them are paired.
+    They depend on the arguments only, so every policy is resampled alike and differences between
+    policies are paired.
 
     Args:
-        sizes: number of problems, or of each benchmark, one after the other.
+        sizes: number of problems, in total or of each benchmark.
 
-    Returns: of shape [resamples, problems].
+    Returns: [resamples, problems].
     """
     rng = np.random.default_rng(seed)
     sizes = [sizes] if isinstance(sizes, int) else list(sizes)
@@ -183,9 +185,9 @@ def resampled_problems(sizes: int | Sequence[int], resamples: int, seed: int) ->
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Holm's adjusted p-values (1979): false rejections are controlled whatever depends on what.
+    """Holm's adjusted p-values (1979), valid under any dependence between the tests.
 
-    In ascending order the i-th of m is the largest of (m-j+1) p_(j) over j <= i, at most 1.
+    In ascending order, the i-th of m is max over j <= i of (m-j+1) p_(j), at most 1.
     """
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
@@ -196,13 +198,13 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def _interaction(values: Floats) -> float:
-    """Mean square of what neither seeds nor problems explain, of one benchmark."""
+    """Mean square of the interaction of seeds and problems on one benchmark; values [seeds, P]."""
     seeds, problems = values.shape
-    left = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
-    return float((left**2).sum() / ((seeds - 1) * (problems - 1)))
+    residual = values - values.mean(axis=0) - values.mean(axis=1, keepdims=True) + values.mean()
+    return float((residual**2).sum() / ((seeds - 1) * (problems - 1)))
 
 
 def _satterthwaite(variance: float, pieces: Sequence[tuple[float, float]]) -> float:
-    """Degrees of freedom of a variance that is estimated as a sum of pieces (variance, degrees)."""
+    """Degrees of freedom of a variance estimated as a sum of pieces (variance, degrees)."""
     spread = sum(piece**2 / degrees for piece, degrees in pieces if degrees > 0)
     return variance**2 / spread if spread > 0 else max(degrees for _, degrees in pieces)

@@ -1,10 +1,10 @@
-"""`rspo report`: the whole experiment on one page that opens offline.
+"""`rspo report`: the whole experiment on one HTML page that opens offline.
 
-Everything on it is read from files that other steps made; nothing is computed twice. The same
-files give the same page but for its sections "Cost" and "Provenance", which tell of hosts and times
+Every number on the page is from a file that another command wrote. The same files give the same
+page, except for its sections "Cost" and "Provenance", which contain hosts and times
 (docs/report.md).
 
-Importing this package imports no template engine and no matplotlib: the Snakefile reads `inputs`.
+This module does not import jinja2, pandas or matplotlib, because the Snakefile imports it.
 """
 
 from pathlib import Path
@@ -19,12 +19,12 @@ TABLES = ("curves", "claims", "claim_comparisons", "cost")
 
 
 def report_path(experiment: "Experiment") -> Path:
-    """Where `write_report` writes."""
+    """The file that `write_report` writes."""
     return experiment.results / "report.html"
 
 
 def inputs(experiment: "Experiment") -> list[Path]:
-    """Every file that the report reads: nothing of it is optional."""
+    """Every file that the report reads; all are required."""
     return [
         *(path for figure in figures(experiment) for path in figure_files(experiment, figure)),
         *(table_path(experiment, name) for name in TABLES),
@@ -43,10 +43,11 @@ def inputs(experiment: "Experiment") -> list[Path]:
 
 
 def figures(experiment: "Experiment") -> list[Figure]:
-    """Those of the scale, results before formulas."""
+    """The figures of the scale, results before formulas."""
     every = figures_of(experiment)
-    found = [every[name] for name in available(experiment)]
-    return sorted(found, key=lambda figure: not figure.of_results)
+    return sorted(
+        (every[name] for name in available(experiment)), key=lambda figure: not figure.of_results
+    )
 
 
 def figure_files(experiment: "Experiment", figure: Figure) -> list[Path]:
@@ -60,16 +61,15 @@ def table_path(experiment: "Experiment", name: str) -> Path:
 
 
 def readable(experiment: "Experiment") -> list[tuple[str, str]]:
-    """Each benchmark with the policy whose responses are shown.
+    """Each benchmark with the policy whose responses are shown: (policy, benchmark).
 
-    It is the first RSPO cell, or else the first cell, of the first comparison on the suite.
+    The policy is the first RSPO cell, or else the first cell, of the first grid entry on the suite.
     """
     pairs = []
     for suite in experiment.config.data.suites:
-        grids = (grid for grid, found in experiment.config.grid.items() if found.suite == suite)
-        grid = next(grids, None)
-        if grid is not None:
-            cells = experiment.cells_of(grid)
+        entries = [name for name, entry in experiment.config.grid.items() if entry.suite == suite]
+        if entries:
+            cells = experiment.cells_of(entries[0])
             cell = next((cell for cell in cells if cell.objective.startswith("rspo")), cells[0])
             pairs += [(cell.name, benchmark) for benchmark in experiment.benchmarks_of(suite)]
     return pairs
@@ -78,8 +78,8 @@ def readable(experiment: "Experiment") -> list[tuple[str, str]]:
 def write_report(experiment: "Experiment") -> None:
     """Write the report as one HTML file.
 
-    Raises: InputError if a file that it needs is missing or is not what it should be.
+    Raises: InputError for missing or bad inputs.
     """
-    from rspo.report.page import write_page  # here, because it imports matplotlib and jinja2
+    from rspo.report.page import write_page  # here, because it imports matplotlib
 
     write_page(experiment)

@@ -1,6 +1,5 @@
-"""Verdicts on data whose truth is known: planted, reversed, absent, missing."""
+"""Verdicts on planted data: as claimed, the opposite, no effect, and missing inputs."""
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,20 @@ from scipy import stats
 
 from rspo.claims.catalogue import CLAIMS, inputs
 from rspo.claims.comparisons import EntropyComparison, Method
-from rspo.claims.measure import Measured, growth_with_share
-from rspo.claims.verdicts import judge
+from rspo.claims.measure import Measurement, growth_with_fraction
+from rspo.claims.verdicts import results_of
 from rspo.claims.write import CLAIM_COLUMNS, COMPARISON_COLUMNS, outputs, write_claims
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
+from rspo.core.tables import read_csv
 from rspo.evaluation.estimators import (
     max_at_k,
     pass_at_k,
     pass_at_k_covariance,
     pass_at_k_variance,
 )
-from rspo.evaluation.scores import policy_scores
+from rspo.evaluation.score_arrays import policy_scores
 from rspo.evaluation.statistics import Estimate
 from tests.support import planted
 
@@ -31,8 +31,7 @@ UNRESOLVED = "not resolved at this size"
 
 
 def read(path: Path) -> Rows:
-    with path.open() as stream:
-        return list(csv.DictReader(stream))
+    return read_csv(path).to_dict("records")
 
 
 def verdicts(experiment: Experiment) -> dict[str, str]:
@@ -42,10 +41,8 @@ def verdicts(experiment: Experiment) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def as_claimed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    """Two seeds of every cell, all as the paper says, and the claims on them."""
-    experiment = planted.load(tmp_path_factory.mktemp("claimed"))
-    planted.plant_scores(experiment, planted.as_claimed)
-    planted.plant_logs(experiment)
+    """Two seeds of every cell, all as the paper claims, and the tested claims."""
+    experiment = planted.plant_all(tmp_path_factory.mktemp("claimed"), planted.as_claimed)
     write_claims(experiment)
     return experiment
 
@@ -60,26 +57,24 @@ def comparisons(experiment: Experiment, **wanted: str) -> Rows:
 
 def test_what_was_planted_is_supported(as_claimed: Experiment) -> None:
     found = {row["claim"]: row["verdict"] for row in read(outputs(as_claimed)[0])}
-    # At Pass@4 RSPO k=8 was planted as good as k=4: each k tends to be best, and that one is not.
+    # RSPO k=8 is planted to equal k=4 at Pass@4, so k=4 is not best against every other k.
     assert found == dict.fromkeys(CLAIMS, "supported") | {"C3b": UNRESOLVED}
 
 
-def test_a_k_that_beats_every_other_at_its_own_is_best(tmp_path: Path) -> None:
+def test_a_k_that_beats_every_other_k_at_itself_is_best(tmp_path: Path) -> None:
     cells = [("policy_gradient", 1, 16), ("rspo_pass_at_k", 8, 16)]
-    experiment = planted.load(tmp_path, grid_of={"main": cells})
-    planted.plant_scores(experiment, planted.as_claimed)
-    planted.plant_logs(experiment)
+    experiment = planted.plant_all(tmp_path, planted.as_claimed, grid_of={"main": cells})
     assert verdicts(experiment)["C3b"] == "supported"
 
 
-def test_the_opposite_of_it_is_contradicted(tmp_path: Path) -> None:
+def test_the_opposite_is_contradicted(tmp_path: Path) -> None:
     experiment = planted.load(tmp_path)
     planted.plant_scores(experiment, planted.the_opposite, base=(1.0, 0.95))
     planted.plant_logs(experiment, rise=-0.05, seconds_of_all=-0.2)
     assert verdicts(experiment) == dict.fromkeys(CLAIMS, "contradicted")
 
 
-def test_no_effect_is_not_resolved_and_only_then_are_methods_alike(tmp_path: Path) -> None:
+def test_no_effect_is_not_resolved_and_supports_only_the_equivalence(tmp_path: Path) -> None:
     experiment = planted.load(tmp_path)
     planted.plant_scores(experiment, planted.all_alike, base=(0.6, 0.4))
     planted.plant_logs(experiment, rise=0.0, seconds_of_all=0.0)
@@ -87,10 +82,8 @@ def test_no_effect_is_not_resolved_and_only_then_are_methods_alike(tmp_path: Pat
     assert verdicts(experiment) == expected
 
 
-def test_one_benchmark_the_other_way_contradicts_what_is_said_of_all(tmp_path: Path) -> None:
-    experiment = planted.load(tmp_path, grid_only="main")
-    planted.plant_scores(experiment, planted.as_claimed)
-    planted.plant_logs(experiment)
+def test_one_opposite_benchmark_contradicts_a_claim_about_all(tmp_path: Path) -> None:
+    experiment = planted.plant_all(tmp_path, planted.as_claimed, grid_only="main")
     for number, cell in enumerate(experiment.cells.values()):
         if cell.objective == "hitchhiking":
             rng = np.random.default_rng(number)
@@ -136,25 +129,21 @@ def test_one_benchmark_the_other_way_contradicts_what_is_said_of_all(tmp_path: P
     ],
     ids=["nothing of the paper", "no baseline", "odd k"],
 )
-def test_what_the_grid_lacks_is_not_tested(
+def test_a_claim_that_the_grid_lacks_is_not_tested(
     tmp_path: Path, grid: dict[str, Any], lost: dict[str, str]
 ) -> None:
     cells = grid or {"mine": [("grpo", 1, 16)]}
-    experiment = planted.load(tmp_path, grid_of=cells)
-    planted.plant_scores(experiment, planted.all_alike)
-    planted.plant_logs(experiment)
+    experiment = planted.plant_all(tmp_path, planted.all_alike, grid_of=cells)
     found = verdicts(experiment)
     for claim, reason in lost.items():
         assert found[claim] == f"not tested: {reason}"
     assert set(found) == set(CLAIMS)
 
 
-def test_what_is_evaluated_at_no_k_that_would_decide_is_not_tested(tmp_path: Path) -> None:
-    """Above the base at k = 1 and 4, of which neither is evaluated; the baseline's 2 is."""
+def test_a_claim_without_an_evaluated_deciding_k_is_not_tested(tmp_path: Path) -> None:
+    """C10 needs k = 1 or 4, but only k = 2 is evaluated."""
     cells = [("policy_gradient", 1, 16), ("rspo_pass_at_k", 4, 16), ("hitchhiking", 2, 16)]
-    experiment = planted.load(tmp_path, grid_of={"main": cells}, ks=[2])
-    planted.plant_scores(experiment, planted.all_alike)
-    planted.plant_logs(experiment)
+    experiment = planted.plant_all(tmp_path, planted.all_alike, grid_of={"main": cells}, ks=[2])
     expected = "not tested: evaluation.k has no k at which it would be decided"
     assert verdicts(experiment)["C10"] == expected
 
@@ -164,9 +153,7 @@ def test_what_is_evaluated_at_no_k_that_would_decide_is_not_tested(tmp_path: Pat
 
 def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> None:
     """One seed, one benchmark, one k: Student's paired test on the problems' estimates."""
-    experiment = planted.load(tmp_path, seeds=1, grid_only="main")
-    planted.plant_scores(experiment, planted.as_claimed)
-    planted.plant_logs(experiment)
+    experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1, grid_only="main")
     write_claims(experiment)
     label = {"comparison": "RSPO k=4 - Baseline k=4", "k": "2", "benchmark": "linear"}
     (row,) = comparisons(experiment, claim="C1", **label)
@@ -200,7 +187,7 @@ def test_max_at_k_is_of_the_rewards(as_claimed: Experiment) -> None:
     assert float(row["estimate"]) == pytest.approx(first - second)
 
 
-def test_equivalence_is_two_tests_one_at_either_end_of_the_margin(tmp_path: Path) -> None:
+def test_equivalence_is_a_test_at_each_end_of_the_margin(tmp_path: Path) -> None:
     cells = {"main": [("policy_gradient", 1, 16), ("rspo_pass_at_k", 2, 16)]}
     experiment = planted.load(
         tmp_path, seeds=1, grid_of=cells | {"grpo": [("grpo", 1, 16), ("policy_gradient", 1, 16)]}
@@ -225,23 +212,24 @@ def test_equivalence_is_two_tests_one_at_either_end_of_the_margin(tmp_path: Path
     assert "equivalence_margin = 0.05" in read(outputs(experiment)[0])[-3]["note"]
 
 
-def test_p_values_are_adjusted_within_what_decides_and_within_what_does_not() -> None:
-    """Of three that decide, .02, .03 and .9, none is significant; alone .02 would be."""
+def test_p_values_are_adjusted_within_deciding_and_within_other_comparisons() -> None:
+    """Of three deciding p-values, .02, .03 and .9, none is significant after adjustment."""
 
-    def found(p: float, decides: bool) -> Measured:
+    def found(p: float, decides: bool) -> Measurement:
         alone = Method("x", ("x",))
         comparison = EntropyComparison("x", alone, alone, decides=decides)
         value = float(stats.norm.isf(p / 2))
         estimate = Estimate(value, 0.0, 1.0, 1.0, np.inf)
-        return Measured(comparison, estimate, np.nan, 3, 0, 0)
+        return Measurement(comparison, estimate, np.nan, 3, 0, 0)
 
-    judged = judge([found(0.02, True), found(0.03, True), found(0.02, False), found(0.9, True)])
+    judged = results_of(
+        [found(0.02, True), found(0.03, True), found(0.02, False), found(0.9, True)]
+    )
     assert [one.p_adjusted for one in judged] == pytest.approx([0.06, 0.06, 0.02, 0.9])
     assert [one.outcome for one in judged] == ["open", "open", "for", "open"]
 
 
-def test_averages_are_averages_of_what_can_be_read_beside_them(as_claimed: Experiment) -> None:
-    """A margin of the table against the cells of the table."""
+def test_a_margin_of_the_table_is_the_mean_of_its_cells(as_claimed: Experiment) -> None:
     for benchmark in ("linear", "multiply"):
         (margin,) = comparisons(as_claimed, claim="C1", decides="yes", benchmark=benchmark)
         cells = comparisons(as_claimed, claim="C1", decides="no", benchmark=benchmark)
@@ -250,7 +238,7 @@ def test_averages_are_averages_of_what_can_be_read_beside_them(as_claimed: Exper
         assert float(margin["estimate"]) == pytest.approx(np.mean(values))
 
 
-def test_the_base_policy_has_one_run_and_no_seeds(as_claimed: Experiment) -> None:
+def test_the_base_policy_has_a_single_run(as_claimed: Experiment) -> None:
     (row,) = comparisons(as_claimed, claim="C10", comparison="PG - base", benchmark="linear")
     assert row["cells"].split() == [
         "small--policy-gradient--k1--n16--s0",
@@ -260,7 +248,7 @@ def test_the_base_policy_has_one_run_and_no_seeds(as_claimed: Experiment) -> Non
     assert row["seeds"] == "2"
 
 
-def test_a_claims_row_is_its_comparison_that_speaks_least_for_it(as_claimed: Experiment) -> None:
+def test_a_claims_row_is_its_comparison_with_the_weakest_evidence(as_claimed: Experiment) -> None:
     for claim in read(outputs(as_claimed)[0]):
         rows = comparisons(as_claimed, claim=claim["claim"], decides="yes")
         assert claim["comparisons"] == str(len(rows))
@@ -270,17 +258,17 @@ def test_a_claims_row_is_its_comparison_that_speaks_least_for_it(as_claimed: Exp
         assert set(claim["cells"].split()) == cells
 
 
-def test_growth_is_found_below_a_drift_beside_longer_responses_and_stalls() -> None:
+def test_growth_is_robust_to_drift_response_length_and_stalls() -> None:
     rng = np.random.default_rng(0)
     kept, tokens = 0.2 + 0.2 * rng.random(200), 9 + rng.random(200)
-    drift = np.linspace(0, -5, 200)  # strong, and the other way round
+    drift = np.linspace(0, -5, 200)  # strong, in the opposite direction
     seconds = 0.1 + 0.6 * kept + 0.05 * tokens + drift + 0.001 * rng.standard_normal(200)
     seconds[[40, 140]] += 30
-    assert growth_with_share(seconds, kept, tokens) == pytest.approx(0.6, abs=0.01)
+    assert growth_with_fraction(seconds, kept, tokens) == pytest.approx(0.6, abs=0.01)
 
 
 @pytest.mark.parametrize("seconds_of_all", [0.5, 0.1, -0.3])
-def test_dropping_is_worth_the_time_that_keeping_all_would_add(
+def test_dropping_saves_the_time_that_keeping_all_would_add(
     tmp_path: Path, seconds_of_all: float
 ) -> None:
     experiment = planted.load(tmp_path, grid_of={"mine": [("grpo", 1, 16), ("grpo", 1, 8)]})
@@ -299,15 +287,15 @@ def test_dropping_is_worth_the_time_that_keeping_all_would_add(
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3])
-def test_too_few_steps_tell_no_growth(steps: int) -> None:
+def test_too_few_steps_give_no_growth(steps: int) -> None:
     rng = np.random.default_rng(0)
-    assert growth_with_share(*rng.random((3, steps))) == 0.0
+    assert growth_with_fraction(*rng.random((3, steps))) == 0.0
 
 
 # --- files ----------------------------------------------------------------------------------------
 
 
-def test_the_page_says_what_the_table_says(as_claimed: Experiment) -> None:
+def test_the_page_has_the_content_of_the_table(as_claimed: Experiment) -> None:
     table, _, page = outputs(as_claimed)
     text = page.read_text()
     for row in read(table):
@@ -330,9 +318,7 @@ def test_the_same_data_give_the_same_files(as_claimed: Experiment) -> None:
 
 @pytest.mark.parametrize("kind", ["scores", "log"])
 def test_a_missing_input_is_named_and_nothing_written(tmp_path: Path, kind: str) -> None:
-    experiment = planted.load(tmp_path, seeds=1)
-    planted.plant_scores(experiment, planted.as_claimed)
-    planted.plant_logs(experiment)
+    experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1)
     cell = "small--rspo-pass--k4--n16--s0"
     scores, log = experiment.scores(cell, "linear", 0), experiment.training_log(cell)
     path = scores if kind == "scores" else log
@@ -343,20 +329,16 @@ def test_a_missing_input_is_named_and_nothing_written(tmp_path: Path, kind: str)
     assert not any(path.exists() for path in outputs(experiment))
 
 
-def test_a_training_that_is_not_finished_is_named(tmp_path: Path) -> None:
-    experiment = planted.load(tmp_path, seeds=1, grid_only="main")
-    planted.plant_scores(experiment, planted.as_claimed)
-    planted.plant_logs(experiment)
+def test_an_unfinished_training_is_named(tmp_path: Path) -> None:
+    experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1, grid_only="main")
     path = experiment.training_log("small--rspo-pass--k2--n16--s0")
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(InputError, match=r"training\.jsonl: has 59 rows, .* step 1 to 60"):
         write_claims(experiment)
 
 
-def test_policies_that_were_asked_other_problems_are_not_compared(tmp_path: Path) -> None:
-    experiment = planted.load(tmp_path, seeds=1, grid_only="main")
-    planted.plant_scores(experiment, planted.as_claimed)
-    planted.plant_logs(experiment)
+def test_policies_with_other_problems_are_not_compared(tmp_path: Path) -> None:
+    experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1, grid_only="main")
     other = experiment.scores("small--base", "linear", 0)
     other.write_bytes(experiment.scores("small--base", "multiply", 0).read_bytes())
     with pytest.raises(InputError, match="scores/linear: has other problems than the scores of"):

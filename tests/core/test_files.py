@@ -109,7 +109,7 @@ def test_a_row_without_a_column_or_of_another_type_is_an_error(tmp_path: Path) -
     ("damage", "message"),
     [
         ("missing", "no such file"),
-        ("truncated", "not a whole parquet file"),
+        ("truncated", "not a complete Parquet file"),
         ("empty", "has no rows"),
         ("column", "the column 'reward' is missing; has"),
         ("type", "column 'reward'"),

@@ -1,39 +1,40 @@
-"""The table that compares two verifiers."""
+"""The tables that compare two verifiers."""
 
-import csv
 import itertools
-from collections import Counter
 from fractions import Fraction
+from math import isnan
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from rspo.core.errors import InputError
-from rspo.core.tables import PROBLEMS, SAMPLES, write_table
+from rspo.core.tables import PROBLEMS, SAMPLES, read_csv, write_table
 from rspo.evaluation.agreement import agreement_of, compared, write_agreement
 from rspo.evaluation.score import score
-from tests.evaluation.test_score import problem, sample
 from tests.support import tiny_world
+from tests.support.table_rows import problem, sample
 
 
 @pytest.mark.parametrize("counts", [(5, 2, 1, 7), (3, 0, 0, 4), (0, 4, 4, 0), (1, 2, 3, 0)])
 def test_kappa_is_agreement_beyond_that_of_shuffled_verdicts(
     counts: tuple[int, int, int, int],
 ) -> None:
-    """Chance by enumeration: every verdict of a against every verdict of b."""
+    """Chance by enumeration: every verdict of a with every verdict of b."""
     kinds = [(True, True), (True, False), (False, True), (False, False)]
     verdicts = [pair for pair, count in zip(kinds, counts, strict=True) for _ in range(count)]
     shuffled = [a == b for (a, _), (_, b) in itertools.product(verdicts, verdicts)]
     chance = Fraction(sum(shuffled), len(shuffled))
     observed = Fraction(sum(a == b for a, b in verdicts), len(verdicts))
-    found = agreement_of(Counter(verdicts))
+    found = agreement_of(*(pd.Series(one) for one in zip(*verdicts, strict=True)))
     assert found["agreement"] == pytest.approx(float(observed), rel=1e-12)
     assert found["kappa"] == pytest.approx(float((observed - chance) / (1 - chance)), rel=1e-9)
     assert found["responses"] == len(verdicts)
 
 
-def test_kappa_is_empty_where_chance_explains_all() -> None:
-    assert agreement_of({(True, True): 9})["kappa"] == ""
+def test_kappa_is_undefined_if_both_accept_everything() -> None:
+    accepted = pd.Series([True] * 9)
+    assert isnan(agreement_of(accepted, accepted)["kappa"])
 
 
 def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:
@@ -46,18 +47,15 @@ def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:
         score(experiment, policy, benchmark)
     write_agreement(experiment)
 
-    def table(name: str) -> list[dict[str, str]]:
-        with (experiment.results / "tables" / f"{name}.csv").open() as lines:
-            return list(csv.DictReader(lines))
-
-    found = table("agreement")
+    tables = experiment.results / "tables"
+    found = read_csv(tables / "agreement.csv").to_dict("records")
     assert [(row["policy"], row["benchmark"]) for row in found] == compared(experiment)
     for row in found:
         assert (row["verifier_a"], row["verifier_b"]) == ("exact", "math_verify")
         counts = [row[name] for name in ("responses", "both_correct", "only_b_correct")]
         assert counts == ["2", "1", "1"]
         assert row["agreement"] == "0.5"
-    differing = table("disagreements")
+    differing = read_csv(tables / "disagreements.csv").to_dict("records")
     assert len(differing) == len(found)
     assert differing[0]["response"] == r"\boxed{05}"
     assert (differing[0]["verdict_a"], differing[0]["verdict_b"]) == ("incorrect", "correct")

@@ -18,7 +18,7 @@ from rspo.evaluation.estimators import (
 from tests.support.exact import max_at_k_estimate
 
 SIZES = [1, 2, 3, 7, 16, 64, 255, 1024]
-ROUNDING = 1e-11  # relative: a thousand roundings of 1.1e-16, and some
+ROUNDING = 1e-11  # relative: more than a thousand rounding errors of 1.1e-16
 
 
 def ks_of(n: int) -> list[int]:
@@ -42,7 +42,7 @@ def test_pass_at_k_is_exact(n: int) -> None:
 
 @pytest.mark.parametrize("n", SIZES)
 def test_pass_at_k_variance_is_exact(n: int) -> None:
-    """Relative error too: at n = 1024 and c = 1 it is 1e-6 of two numbers near 1."""
+    """Also in relative error: for n = 1024, c = 1 it is a difference of 1e-6 of numbers near 1."""
     counts = np.arange(n + 1)
     for k in ks_of(n):
         found = pass_at_k_variance(n, counts, k)
@@ -54,11 +54,11 @@ def test_pass_at_k_variance_is_exact(n: int) -> None:
         assert (found >= 0).all()
 
 
-def test_pass_at_k_is_the_share_of_subsets_with_a_correct_one() -> None:
+def test_pass_at_k_is_the_fraction_of_subsets_with_a_correct_sample() -> None:
     for n, c, k in [(6, 2, 3), (7, 1, 2), (5, 5, 1), (5, 0, 5)]:
         samples = [True] * c + [False] * (n - c)
-        share = np.mean([any(subset) for subset in combinations(samples, k)])
-        assert pass_at_k(n, c, k) == pytest.approx(share)
+        fraction = np.mean([any(subset) for subset in combinations(samples, k)])
+        assert pass_at_k(n, c, k) == pytest.approx(fraction)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -74,7 +74,7 @@ def test_max_at_k_is_exact(n: int) -> None:
 
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (5, 1), (5, 2), (7, 3), (8, 4)])
 def test_pass_at_k_covariance_is_its_definition(n: int, k: int) -> None:
-    """Product of the failures, minus that of the failures on disjoint subsets, all enumerated."""
+    """The product of the failure rates minus that on disjoint subsets, by enumeration."""
     draw = np.random.default_rng(n)
     subsets = list(combinations(range(n), k))
     for _ in range(20):
@@ -102,7 +102,7 @@ def test_pass_at_k_covariance_with_itself_is_its_variance(n: int) -> None:
 
 
 def max_variance(rewards: list[Fraction], k: int) -> Fraction:
-    """The definition: squared mean of maxima, minus their products over disjoint pairs."""
+    """The definition: squared mean of the maxima minus the mean product over disjoint pairs."""
     indices = range(len(rewards))
     pairs = [
         max(rewards[i] for i in first) * max(rewards[i] for i in second)
@@ -123,7 +123,7 @@ def test_max_at_k_variance_is_its_definition(n: int, k: int) -> None:
 
 
 def max_variance_by_ranks(ascending: list[Fraction], k: int) -> Fraction:
-    """The same, pairs of disjoint subsets counted by the ranks of their two maxima."""
+    """The same, with pairs of disjoint subsets counted by the ranks of their maxima."""
     n, smaller, products = len(ascending), Fraction(0), Fraction(0)
     for rank, reward in enumerate(ascending):
         if rank >= k:
@@ -162,8 +162,8 @@ CHANCES = (Fraction(1, 6), Fraction(1, 2), Fraction(1, 3))
 
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (4, 1), (4, 2), (6, 2), (6, 3)])
 def test_estimates_and_variances_are_unbiased(n: int, k: int) -> None:
-    """Over every outcome of n draws from a distribution: the estimate has the mean of the best
-    of k draws, and the estimated variance has the mean of its actual variance."""
+    """By enumeration of all outcomes of n draws: the mean of the estimate is the expected best of
+    k draws, and the mean of the estimated variance is the variance of the estimate."""
     outcomes = list(product(range(3), repeat=n))
     chances = np.array([float(prod(CHANCES[i] for i in drawn)) for drawn in outcomes])
     rewards = np.array([[float(VALUES[i]) for i in drawn] for drawn in outcomes])

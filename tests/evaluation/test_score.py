@@ -1,4 +1,4 @@
-"""Scores: a verdict and a reward for each sample, and nothing for samples that do not fit."""
+"""Scores: a verdict and a reward for each sample of a policy; bad samples are refused."""
 
 import json
 from pathlib import Path
@@ -13,30 +13,20 @@ from rspo.core.files import write_text
 from rspo.core.provenance import provenance_path
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.core.usage import usage_so_far
-from rspo.evaluation.score import score, score_responses
+from rspo.evaluation.score import score
 from tests.support import judge_server, paper_scale, tiny_world
+from tests.support.table_rows import problem, sample
 
 POLICY = "small--base"
-
-
-def problem(name: str, answers: list[str]) -> dict[str, Any]:
-    prompt = [{"role": "user", "content": f"problem {name}"}]
-    place = {"benchmark": "linear", "source": "test", "revision": "1", "row": 0}
-    return {"id": name, "prompt": prompt, "answers": answers} | place
-
-
-def sample(name: str, index: int, text: str, tokens: int = 9) -> dict[str, Any]:
-    rest = {"tokens": tokens, "finish_reason": "stop", "seed": 0}
-    return {"problem_id": name, "sample_index": index, "text": text} | rest
 
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
     """Two problems of `linear` and no samples yet."""
-    found = tiny_world.load(tmp_path)
+    experiment = tiny_world.load(tmp_path)
     problems = [problem("p0", ["5"]), problem("p1", ["7", "seven"])]
-    write_table(found.problems("linear"), PROBLEMS, problems)
-    return found
+    write_table(experiment.problems("linear"), PROBLEMS, problems)
+    return experiment
 
 
 SAMPLES_OF_BOTH = [
@@ -52,7 +42,7 @@ def write_samples(experiment: Experiment, rows: list[dict[str, Any]]) -> None:
 
 
 def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
-    """Every policy's reward is 1 - 0.5 * tokens / 18: what Max@k is evaluated on."""
+    """Every policy's reward is 1 - 0.5 * tokens / 18, which Max@k is evaluated on."""
     write_samples(experiment, SAMPLES_OF_BOTH)
     score(experiment, POLICY, "linear")
     path = experiment.scores(POLICY, "linear", 0)
@@ -69,7 +59,7 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
 
 
 def test_blocks_that_one_process_scored_share_its_seconds(tmp_path: Path) -> None:
-    """The seconds of the test's own process are many by now: a sum of two would show."""
+    """The test's process has used many seconds already: counting them twice would show."""
     experiment = tiny_world.load(tmp_path, evaluation={"samples": 4, "block": 2, "k": [1, 2]})
     problems = [problem("p0", ["5"]), problem("p1", ["7", "seven"])]
     write_table(experiment.problems("linear"), PROBLEMS, problems)
@@ -93,9 +83,9 @@ def test_blocks_that_one_process_scored_share_its_seconds(tmp_path: Path) -> Non
     [
         (
             [*SAMPLES_OF_BOTH, sample("p2", 0, "")],
-            r"linear/0\.parquet: the samples of 1 problems are of no problem .*'p2'",
+            r"linear/0\.parquet: 1 problems are not in the benchmark, the first 'p2'",
         ),
-        (SAMPLES_OF_BOTH[:2], r"linear/0\.parquet: the samples of 1 problems are missing.*'p1'"),
+        (SAMPLES_OF_BOTH[:2], r"linear/0\.parquet: 1 problems have no samples, the first 'p1'"),
         (
             [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "") | {"text": None}],
             r"linear/0\.parquet, row 3: column 'text' is empty",
@@ -107,7 +97,7 @@ def test_blocks_that_one_process_scored_share_its_seconds(tmp_path: Path) -> Non
         ([], r"linear/0\.parquet: has no rows"),
     ],
 )
-def test_samples_that_do_not_fit_are_refused(
+def test_bad_samples_are_refused(
     experiment: Experiment, rows: list[dict[str, Any]], message: str
 ) -> None:
     write_samples(experiment, rows)
@@ -120,7 +110,7 @@ def test_a_truncated_table_is_named(experiment: Experiment) -> None:
     write_samples(experiment, SAMPLES_OF_BOTH)
     path = experiment.samples(POLICY, "linear", 0)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match=r"linear/0\.parquet: not a whole parquet file"):
+    with pytest.raises(InputError, match=r"linear/0\.parquet: not a complete Parquet file"):
         score(experiment, POLICY, "linear")
 
 
@@ -137,7 +127,7 @@ TEMPLATE = "Q {question} | O {output} | A {answer}"
 
 
 def judged_experiment(tmp_path: Path, url: str, verifier: str = "xverify") -> Experiment:
-    """The paper's scale with three samples of one problem, and a judge that runs at a URL."""
+    """The paper scale with four samples of one problem, and a judge at a URL."""
     experiment = paper_scale.load(
         tmp_path, verifier=verifier, xverify={"url": url, "retry_seconds": 0.2}
     )
@@ -161,7 +151,7 @@ def scored(experiment: Experiment) -> list[tuple[bool, str, str]]:
     return [(row["correct"], row["verifier"], row["verdict"]) for row in rows]
 
 
-def test_xverify_is_asked_about_every_response(
+def test_xverify_verifies_every_response_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with judge_server.running(five) as judge:
@@ -173,7 +163,7 @@ def test_xverify_is_asked_about_every_response(
             (True, "xverify", "correct"),
         ]
         assert "Q problem amc/0 | O I say five | A 5" in judge.prompts
-        assert "2 of 4 responses that were judged count as wrong" in caplog.text
+        assert "2 of 4 responses that the judge model verified count as wrong" in caplog.text
         path = experiment.scores(experiment.policies[0], "amc", 0)
         note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
         assert note["notes"]["verdicts"] == {"xverify: correct": 2, "xverify: invalid reply": 2}
@@ -183,7 +173,7 @@ def test_xverify_is_asked_about_every_response(
         assert len(judge.requests) == 4
 
 
-def test_the_cascade_names_who_decided(tmp_path: Path) -> None:
+def test_the_cascade_records_which_verifier_decided(tmp_path: Path) -> None:
     with judge_server.running(five) as judge:
         assert scored(judged_experiment(tmp_path, judge.url, "cascade")) == [
             (True, "math_verify", "correct"),
@@ -194,7 +184,9 @@ def test_the_cascade_names_who_decided(tmp_path: Path) -> None:
         assert len(judge.requests) == 2
 
 
-def test_a_judge_that_fails_names_the_cell_and_what_is_safe(tmp_path: Path) -> None:
+def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(
+    tmp_path: Path,
+) -> None:
     with judge_server.running(lambda prompt: (500, "")) as judge:
         experiment = judged_experiment(tmp_path, judge.url)
         message = (
@@ -205,13 +197,13 @@ def test_a_judge_that_fails_names_the_cell_and_what_is_safe(tmp_path: Path) -> N
     assert not experiment.scores(experiment.policies[0], "amc", 0).exists()
 
 
-def test_a_run_killed_before_its_provenance_judges_nothing_again(
+def test_a_run_killed_before_its_provenance_verifies_nothing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with judge_server.running(five) as judge:
         experiment = judged_experiment(tmp_path, judge.url, "cascade")
         with monkeypatch.context() as broken:
-            broken.setattr("rspo.evaluation.score.write_provenance", interrupt)
+            broken.setattr("rspo.evaluation.verification.write_provenance", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 scored(experiment)
         monkeypatch.setattr("rspo.rewards.configured.verify", interrupt)
@@ -224,90 +216,10 @@ def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_judge_without_its_prompt_says_how_to_get_it(tmp_path: Path) -> None:
+def test_a_missing_judge_prompt_is_reported_with_its_command(
+    tmp_path: Path,
+) -> None:
     experiment = judged_experiment(tmp_path, "http://127.0.0.1:1")
     experiment.judge_prompt.unlink()
     with pytest.raises(InputError, match="`rspo fetch-prompt --scale paper`"):
         scored(experiment)
-
-
-# --- any file of responses ------------------------------------------------------------------------
-
-
-def write_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def line(question: str, gold: Any, output: Any) -> dict[str, Any]:
-    return {"question": question, "gold": gold, "output": output}
-
-
-COLUMNS = ("question", "gold", "output")
-
-
-def test_lines_of_one_problem_are_its_samples(tmp_path: Path) -> None:
-    lines = [
-        line("a", "5", r"\boxed{5}"),
-        line("b", ["1", "one"], r"\boxed{one}"),
-        line("a", "5", "no"),
-        line("b", ["1", "one"], r"\boxed{2}"),
-        line("c", 42, r"\boxed{42}"),
-    ]
-    source = write_lines(tmp_path / "responses.jsonl", lines)
-    output = tmp_path / "scores" / "mine.parquet"
-    score_responses(source, output, "exact", *COLUMNS)
-    rows = read_table(output, SCORES)
-    a, b = rows[0]["problem_id"], rows[1]["problem_id"]
-    assert a != b
-    found = [(r["problem_id"], r["sample_index"], r["verdict"], r["reward"]) for r in rows]
-    assert found == [
-        (a, 0, "correct", 1.0),
-        (b, 0, "correct", 1.0),
-        (a, 1, "no answer", 0.0),
-        (b, 1, "incorrect", 0.0),
-        (rows[4]["problem_id"], 0, "correct", 1.0),
-    ]
-    score_responses(write_lines(source, lines[2:3]), output, "exact", *COLUMNS)
-    assert read_table(output, SCORES)[0]["problem_id"] == a  # the same text, the same id
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ([], r"responses\.jsonl: has no lines"),
-        (
-            [line("a", "5", "x"), {"question": "a", "response": "x"}],
-            r"responses\.jsonl, line 2: the column 'gold' is missing; has question, response",
-        ),
-        ([line("a", "5", None)], r"line 1: column 'output' is None; expected text"),
-        (
-            [line("a", True, "x")],
-            r"line 1: column 'gold' is True; expected text, number or list of them",
-        ),
-        ([line("a", float("nan"), "x")], r"line 1: column 'gold' is nan; expected text"),
-        ([line("a", [], "x")], r"line 1: column 'gold' is \[\]; expected text"),
-        (
-            [line("a", "5", "x"), line("a", "6", "x")],
-            r"line 2: the answer '6' differs from '5', given before for the same problem",
-        ),
-    ],
-)
-def test_bad_responses_are_refused(
-    tmp_path: Path, lines: list[dict[str, Any]], message: str
-) -> None:
-    source = write_lines(tmp_path / "responses.jsonl", lines)
-    output = tmp_path / "scores.parquet"
-    with pytest.raises(InputError, match=message):
-        score_responses(source, output, "exact", *COLUMNS)
-    assert not output.exists()
-
-
-def test_files_that_are_no_responses_are_refused(tmp_path: Path) -> None:
-    output = tmp_path / "scores.parquet"
-    with pytest.raises(InputError, match=r"nothing\.jsonl: no such file"):
-        score_responses(tmp_path / "nothing.jsonl", output)
-    cut = tmp_path / "cut.jsonl"
-    cut.write_text('{"problem": "a"')
-    with pytest.raises(InputError, match=r"cut\.jsonl, line 1: not JSON"):
-        score_responses(cut, output)

@@ -1,4 +1,4 @@
-"""A scoring run that is killed goes on where it was, and ends in the same file."""
+"""A killed scoring run resumes and writes the same file."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from rspo.core.errors import InputError
 from rspo.evaluation.journal import in_chunks
-from rspo.evaluation.score import ROWS_OF_A_CHUNK
+from rspo.evaluation.verification import ROWS_OF_A_CHUNK
 from tests.support import ROOT
 
 ROWS = 10_000
@@ -25,7 +25,7 @@ def command(responses: Path, output: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten thousand responses; every fifth needs the workers."""
+    """Ten thousand responses; every fifth needs a worker process."""
     path = tmp_path_factory.mktemp("responses") / "responses.jsonl"
     rows = (
         {
@@ -47,7 +47,7 @@ def uninterrupted(responses: Path) -> bytes:
 
 
 @pytest.mark.parametrize("chunks", [1, 7])
-def test_a_killed_run_ends_in_the_same_file_and_repeats_one_chunk_at_most(
+def test_a_killed_run_writes_the_same_file_and_repeats_at_most_one_chunk(
     responses: Path, uninterrupted: bytes, tmp_path: Path, chunks: int
 ) -> None:
     output, kept = tmp_path / "scores.parquet", tmp_path / ".scores.journal"
@@ -116,7 +116,7 @@ def test_a_cut_line_is_made_again(tmp_path: Path) -> None:
     assert run(path, "a") == CHUNKS[1:]
 
 
-def test_a_journal_of_other_rows_is_not_gone_on_from(tmp_path: Path) -> None:
+def test_a_journal_of_other_rows_is_not_resumed_from(tmp_path: Path) -> None:
     run(tmp_path / "journal", "a", fail_at=2)
     assert len(run(tmp_path / "journal", "b")) == 3
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 from rspo.evaluation.curves import curve
 from rspo.evaluation.estimators import pass_at_k, pass_at_k_covariance
-from rspo.evaluation.scores import Scores
+from rspo.evaluation.score_arrays import ScoreArrays
 from rspo.evaluation.statistics import (
     Estimate,
     Floats,
@@ -21,7 +21,7 @@ from rspo.evaluation.statistics import (
     stratified_variance,
 )
 
-# A world of problems: four benchmarks, each with its own distribution of success probabilities.
+# Four benchmarks, each with its own distribution of success probabilities.
 SIZES = (30, 60, 40, 70)
 SHAPES = ((0.4, 2.0), (1.0, 1.0), (2.0, 2.0), (0.5, 0.6))
 SAMPLES, K = 16, 4
@@ -30,10 +30,10 @@ SAMPLES, K = 16, 4
 def chances(
     rng: np.random.Generator, repeats: int, seeds: int, spread: float, better: float = 0.4
 ) -> Floats:
-    """Success probabilities of two methods, [2, repeats, seeds, problems], problems drawn anew.
+    """Success probabilities of two methods on new problems, [2, repeats, seeds, problems].
 
-    In logits: the problem, how it suits each method, the method (the first is better), the training
-    seed (with the given spread) and how it suits the problem.
+    Sums of logits: problem, problem x method, method (the first is better), training seed (with the
+    given spread) and seed x problem.
     """
     easy = [rng.beta(a, b, (repeats, 1, size)) for (a, b), size in zip(SHAPES, SIZES, strict=True)]
     problems = np.concatenate(easy, axis=2)
@@ -58,9 +58,9 @@ def passed(chance: Floats) -> Floats:
 def test_95_percent_intervals_of_paired_differences_cover_95_percent(
     seeds: int, spread: float
 ) -> None:
-    """Over other problems of every benchmark, and with three seeds over other trainings too.
+    """Over new problems of every benchmark and, with three seeds, new trainings.
 
-    With one seed the policies are what they are, and the truth is theirs.
+    With one seed the truth is that of the given policies.
     """
     rng = np.random.default_rng(1)
     truth = np.mean(
@@ -79,8 +79,8 @@ def test_95_percent_intervals_of_paired_differences_cover_95_percent(
 
 
 @pytest.mark.parametrize("draws", ["shared", "independent"])
-def test_95_percent_intervals_for_these_very_problems_cover_95_percent(draws: str) -> None:
-    """The error within problems, of a difference of two policies that are sampled anew."""
+def test_95_percent_intervals_within_problems_cover_95_percent(draws: str) -> None:
+    """The error within problems, of a difference of two policies that are sampled again."""
     rng = np.random.default_rng(2)
     chance = chances(rng, 1, 1, 0.0)[:, 0, 0]
     truth = (passed(chance[0]) - passed(chance[1])).mean()
@@ -96,31 +96,32 @@ def test_95_percent_intervals_for_these_very_problems_cover_95_percent(draws: st
         errors.append(variance**0.5 / chance.shape[1])
         covered += abs((first - second).mean() - truth) <= stats.norm.ppf(0.975) * errors[-1]
     assert 0.93 <= covered / repeats <= 0.97
-    # Under the same draws a difference is surer.
+    # The same random numbers reduce the error of a difference.
     assert (np.mean(errors) < 0.008) == (draws == "shared")
 
 
 def test_95_percent_intervals_of_pooled_curves_cover_95_percent() -> None:
-    """Problems resampled, every benchmark within itself."""
+    """Problems are resampled within each benchmark."""
     rng = np.random.default_rng(3)
     truth = np.mean([passed(p[0]).mean() for p in [chances(rng, 400, 1, 0.0) for _ in range(10)]])
     covered, repeats = 0, 800
     for number, chance in enumerate(chances(rng, repeats, 1, 0.0)[0, :, 0]):
         right = rng.random((chance.size, SAMPLES)) < chance[:, None]
-        (row, _) = curve(Scores(right, right.astype(float), sizes=SIZES), [K], 200, number)
+        scores = ScoreArrays(right, right.astype(float), sizes=SIZES)
+        row = curve(scores, [K], 200, number).iloc[0]
         covered += row["low"] <= truth <= row["high"]
     assert 0.93 <= covered / repeats <= 0.97
 
 
 def test_bands_of_a_small_hard_benchmark_are_too_narrow_and_the_docs_say_by_how_much() -> None:
-    """30 problems, few of them ever solved: docs/statistics.md says about 90 %."""
+    """30 problems, few of them ever solved; docs/statistics.md says about 90 %."""
     rng = np.random.default_rng(6)
     chance = rng.beta(0.15, 1.5, (800, 30))
     covered = 0
     for number, row in enumerate(chance):
         right = rng.random((30, SAMPLES)) < row[:, None]
-        (found,) = curve(Scores(right, right.astype(float)), [1], 400, number)[:1]
-        covered += found["low"] <= 0.15 / 1.65 <= found["high"]
+        point = curve(ScoreArrays(right, right.astype(float)), [1], 400, number).iloc[0]
+        covered += point["low"] <= 0.15 / 1.65 <= point["high"]
     assert 0.87 <= covered / len(chance) <= 0.93
 
 
@@ -133,13 +134,13 @@ def test_the_paired_error_is_the_spread_of_differences_over_new_problems() -> No
     found = [combine([Part(a), Part(-b)], SIZES) for a, b in zip(*estimates, strict=True)]
     spread = np.std([one.value for one in found])
     assert np.mean([one.error**2 for one in found]) == pytest.approx(spread**2, rel=0.1)
-    # As if each method had problems of its own: far too wide, since problems differ so much.
-    alone = [combine([Part(a)], SIZES).error ** 2 for a in chain(*estimates)]
-    assert 2 * np.mean(alone) > 2 * spread**2
+    # With unpaired problems the error is far too wide, because problems differ so much.
+    unpaired = [combine([Part(a)], SIZES).error ** 2 for a in chain(*estimates)]
+    assert 2 * np.mean(unpaired) > 2 * spread**2
 
 
-def test_benchmarks_are_strata_so_their_own_levels_are_no_error() -> None:
-    """Two benchmarks, 0.1 and 0.9 on average: the pooled mean moves only as much as each moves."""
+def test_benchmarks_are_strata_so_their_levels_add_no_error() -> None:
+    """Two benchmarks with means 0.1 and 0.9: only the variance within each one counts."""
     rng = np.random.default_rng(5)
     sizes, levels = (20, 50), (0.1, 0.9)
     values = [
@@ -155,7 +156,7 @@ def test_benchmarks_are_strata_so_their_own_levels_are_no_error() -> None:
     assert stratified_variance(values[0], (70,)) > 10 * variance
 
 
-def test_resampling_keeps_each_benchmarks_share_and_has_the_stratified_variance() -> None:
+def test_resampling_keeps_each_benchmarks_size_and_has_the_stratified_variance() -> None:
     rng = np.random.default_rng(6)
     values = np.concatenate([rng.random(30), 5 + rng.random(60)])
     chosen = resampled_problems((30, 60), 4000, 0)
@@ -186,7 +187,7 @@ def test_two_way_variance_is_that_of_the_analysis_of_variance() -> None:
     assert found.error_problems == pytest.approx(np.std(columns, ddof=1) / 3)
 
 
-def test_seeds_that_differ_widen_the_error_and_one_seed_cannot_tell() -> None:
+def test_seeds_that_differ_widen_the_error_and_one_seed_gives_none() -> None:
     rng = np.random.default_rng(8)
     problems = rng.random(50)
     runs = problems + np.array([[-0.1], [0.0], [0.1]])
@@ -225,18 +226,18 @@ def test_runs_are_compared_by_welchs_test_and_cells_by_students() -> None:
     assert np.isnan(mean_of_cells([0.3]).error)
 
 
-# --- what is missing or exact ---------------------------------------------------------------------
+# --- degenerate cases ---------------------------------------------------------------------
 
 
-def test_no_difference_at_all_is_no_evidence() -> None:
+def test_a_difference_of_exactly_zero_is_no_evidence() -> None:
     same = Part(np.full((1, 20), 0.5))
     found = combine([same, Part(-same.values)], (20,))
     assert (found.value, found.error) == (0.0, 0.0)
     assert found.p_above(0) == found.p_below(0) == 0.5
-    assert found.p_below(0.02) == 0.0  # but alike it is
+    assert found.p_below(0.02) == 0.0  # but equivalence is certain
 
 
-def test_a_benchmark_of_one_problem_says_nothing_of_others() -> None:
+def test_a_benchmark_of_one_problem_has_no_error_over_problems() -> None:
     found = combine([Part(np.random.default_rng(0).random((3, 5)))], (4, 1))
     assert np.isnan(found.error)
     assert found.p_above(0) == found.p_below(0) == 1.0
@@ -249,18 +250,18 @@ def test_p_values_of_both_sides_add_up() -> None:
     assert found.p_above(0.1) == pytest.approx(stats.t.sf(2.0, 7))
 
 
-# --- several tests at once ------------------------------------------------------------------------
+# --- multiple tests ------------------------------------------------------------------------
 
 
 def closed_testing(p: Floats) -> list[float]:
-    """Holm's procedure by its definition as a closed test.
+    """Holm's procedure as a closed test.
 
-    A hypothesis is rejected if every set of hypotheses with it in is, by Bonferroni's test.
+    A hypothesis is rejected if Bonferroni's test rejects every set that contains it.
     """
     indices = range(len(p))
     sets = list(chain(*(combinations(indices, size) for size in range(1, len(p) + 1))))
     return [
-        max(min(1.0, len(found) * min(p[j] for j in found)) for found in sets if i in found)
+        max(min(1.0, len(one) * min(p[j] for j in one)) for one in sets if i in one)
         for i in indices
     ]
 
@@ -275,11 +276,11 @@ def test_holm_is_the_closed_test_of_bonferroni(tests: int) -> None:
     assert holm([]).tolist() == []
 
 
-def test_holm_keeps_the_family_wise_error() -> None:
-    """Twelve comparisons that depend on each other, none of them real."""
+def test_holm_controls_the_family_wise_error() -> None:
+    """Twelve dependent comparisons without an effect."""
     rng = np.random.default_rng(11)
     draws = rng.standard_normal((4000, 12)) + 2 * rng.standard_normal((4000, 1))
     p = 2 * stats.norm.sf(np.abs(draws) / np.sqrt(5))
     wrong = np.mean([(holm(row) < 0.05).any() for row in p])
     assert wrong <= 0.055
-    assert np.mean((p < 0.05).any(axis=1)) > 0.1  # which they would have, unadjusted
+    assert np.mean((p < 0.05).any(axis=1)) > 0.1  # without adjustment

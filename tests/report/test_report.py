@@ -1,11 +1,10 @@
-"""The report: everything behind it is on it, it is safe and sound, and the same for the same files.
+"""The report: complete, safe to open, and the same page for the same files.
 
-`test_report_browser.py` looks at it as a reader does.
+`test_report_browser.py` opens it in a browser.
 """
 
 import base64
 import contextlib
-import csv
 import io
 import json
 import re
@@ -15,6 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from PIL import Image
@@ -22,22 +22,31 @@ from PIL import Image
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, Table, read_table, write_table
+from rspo.core.tables import (
+    PROBLEMS,
+    SAMPLES,
+    SCORES,
+    TableFormat,
+    read_csv,
+    read_table,
+    write_csv,
+    write_table,
+)
 from rspo.core.trace import history
 from rspo.figures import FIGURES, available
 from rspo.figures.captions import full_caption
 from rspo.report import inputs, report_path, table_path, write_report
-from rspo.report.errata import ERRATA, errata
-from rspo.report.headlines import headlines
-from rspo.report.main_table import number
-from rspo.report.text import visible
+from rspo.report.page_table import number
+from rspo.report.sections.errata import ERRATA, errata
+from rspo.report.sections.summary import summary
+from rspo.report.visible_text import visible
 from tests.support import planted, small_paper
 
 ERRATA_TESTS = Path(__file__).parents[1] / "objectives" / "test_errata.py"
 
 
 class Tree(HTMLParser):
-    """What the tests ask about a page: its sections' texts, its tables, its elements."""
+    """The sections' texts, the tables and the elements of a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -118,15 +127,14 @@ def page_of(experiment: Experiment) -> str:
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(stream))
+    return read_csv(path).to_dict("records")
 
 
 def without_hosts_and_times(page: str) -> str:
-    """The page but its sections "cost" and "provenance"."""
+    """The page without its sections "cost" and "provenance"."""
     for section in ("cost", "provenance"):
-        page, found = re.subn(rf'<section id="{section}">.*?</section>', "", page, flags=re.DOTALL)
-        assert found == 1
+        page, count = re.subn(rf'<section id="{section}">.*?</section>', "", page, flags=re.DOTALL)
+        assert count == 1
     return page
 
 
@@ -168,8 +176,8 @@ def test_training_curves_are_the_logs_numbers(made: Experiment, tree: Tree) -> N
     assert len(rows) == len(made.cells) * made.config.training.steps
 
 
-def test_training_curves_say_where_the_prompts_come_again(experiment: Experiment) -> None:
-    """60 prompts, 10 a step, 6 steps: one pass; with 45 of them the fifth step is the second."""
+def test_training_curves_mark_the_second_pass_over_the_prompts(experiment: Experiment) -> None:
+    """60 prompts, 10 per step, 6 steps: one pass; with 45 prompts the second begins at step 5."""
     again = "A pass over the training prompts is 4 steps: a jump at step 5 is the second pass"
     assert "A pass over" not in Tree(page_of(experiment)).sections["training"]
     prompts = experiment.problems("train")
@@ -187,10 +195,10 @@ def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     assert f"{judged:,}, of {len(made.policies)} policies" in text
     said = " ".join(text.split())
     assert "Of 4 claims 1 is supported, 1 is contradicted, 1 is not resolved" in said
-    assert "With one training seed a verdict is about the policies that were trained" in said
+    assert "With one training seed, a verdict is about the trained policies" in said
 
 
-def test_the_headlines_name_the_best_method_at_each_k(made: Experiment, tree: Tree) -> None:
+def test_the_summary_names_the_best_method_at_each_k(made: Experiment, tree: Tree) -> None:
     text = tree.sections["summary"]
     curves = [
         row
@@ -204,14 +212,10 @@ def test_the_headlines_name_the_best_method_at_each_k(made: Experiment, tree: Tr
 
 
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write_csv(path, pd.DataFrame(rows))
 
 
-def test_the_lead_is_resolved_only_where_a_claim_says_so(experiment: Experiment) -> None:
+def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment) -> None:
     figure = rows_of(FIGURES["fig_main"].outputs(experiment)[2])
     path = table_path(experiment, "claim_comparisons")
     row = rows_of(path)[0] | {"claim": "C3b"}
@@ -225,14 +229,14 @@ def test_the_lead_is_resolved_only_where_a_claim_says_so(experiment: Experiment)
     elsewhere = {"cells": "medium--base"}, {"margin": "0.02"}, {"benchmark": "linear"}
     others = [tests[1] | change | {"outcome": "for"} for change in elsewhere]
     write_rows(path, [*others, *tests])
-    best = headlines(experiment).best
+    best = summary(experiment).best
     for sentence, k, said in zip(best, "12", ("significant", "not resolved"), strict=False):
         lead, second_method = leads[k]
         assert sentence.endswith(f" %, {lead:.1f} points above {second_method}: {said} (C3b).")
-    assert best[2].endswith(": no claim rests on this difference.")
+    assert best[2].endswith(": no claim tests this difference.")
 
 
-def test_the_headlines_write_rewards_as_rewards(tmp_path: Path) -> None:
+def test_the_summary_has_rewards_in_their_own_unit(tmp_path: Path) -> None:
     experiment = planted.load(tmp_path, grid_only="max_at_k")
     row = {"benchmark": "pooled", "k": 2, "low": 0.25, "high": 0.5, "problems": 9}
     estimates = {"PG": 0.3125, "RSPO k=2": 0.375}
@@ -244,16 +248,16 @@ def test_the_headlines_write_rewards_as_rewards(tmp_path: Path) -> None:
     write_rows(
         table_path(experiment, "claim_comparisons"), [dict.fromkeys((*columns, "cells"), "")]
     )
-    found = headlines(experiment)
+    found = summary(experiment)
     said = "Max@2: RSPO k=2 is highest, with 0.375, 0.062 above PG"
-    assert found.best == [f"{said}: no claim rests on this difference."]
+    assert found.best == [f"{said}: no claim tests this difference."]
     assert found.table.rows[0] == ["PG", "0.312 (0.250 to 0.500)"]
     assert "in units of reward" in found.table.caption
 
 
-def test_the_summarys_intervals_say_that_they_leave_training_out(tree: Tree) -> None:
+def test_the_summary_says_that_its_intervals_exclude_training_variance(tree: Tree) -> None:
     (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
-    assert "over resampled problems alone" in caption
+    assert "over resampled problems only" in caption
 
 
 def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:
@@ -273,7 +277,7 @@ def test_cost_is_summed_over_steps(tree: Tree) -> None:
     assert tree.tables[caption][-1] == ["all", "10:10:15", "0:09:54", "0:00:00"]
 
 
-def test_the_config_is_there_as_it_was_run(made: Experiment, tree: Tree) -> None:
+def test_the_config_is_that_of_the_run(made: Experiment, tree: Tree) -> None:
     config = yaml.safe_load(tree.sections["config"].partition("key.")[2])
     assert config == made.config.model_dump(mode="json", exclude_none=True)
     assert config["training"]["steps"] == 6
@@ -290,7 +294,7 @@ def test_provenance_lists_every_file_behind_the_page(made: Experiment, tree: Tre
     assert "broken" not in tree.sections["provenance"]
 
 
-def test_a_broken_history_is_said(experiment: Experiment) -> None:
+def test_a_broken_history_is_reported(experiment: Experiment) -> None:
     small_paper.make_scores(
         small_paper.load({"length_discount": 0.25}), "small--rspo-pass--k2--n8--s0"
     )
@@ -321,7 +325,9 @@ HOSTILE = (
 )
 
 
-def rewrite(path: Path, table: Table, change: Callable[[int, dict[str, object]], None]) -> None:
+def rewrite(
+    path: Path, table: TableFormat, change: Callable[[int, dict[str, object]], None]
+) -> None:
     rows = read_table(path, table)
     for place, row in enumerate(rows):
         change(place, row)
@@ -348,13 +354,13 @@ def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
     assert "17 tokens" in linear
 
 
-def test_a_kind_of_response_that_there_is_none_of_is_said(experiment: Experiment) -> None:
+def test_a_missing_kind_of_response_is_reported(experiment: Experiment) -> None:
     rewrite(experiment.scores(CELL, "linear", 0), SCORES, lambda _, row: row.update(correct=False))
     text = Tree(page_of(experiment)).sections["samples"]
     assert "No response is right." in text[: text.index("multiply, by")]
 
 
-def test_what_a_model_wrote_stays_text(experiment: Experiment) -> None:
+def test_model_output_stays_text(experiment: Experiment) -> None:
     rewrite(experiment.samples(CELL, "linear", 0), SAMPLES, lambda _, row: row.update(text=HOSTILE))
     page = page_of(experiment)
     tree = Tree(page)
@@ -380,7 +386,7 @@ def test_what_a_model_wrote_stays_text(experiment: Experiment) -> None:
         ("x\u00b2 \u2264 \u4e2d \U0001f600", "x\u00b2 \u2264 \u4e2d \U0001f600"),
     ],
 )
-def test_what_shows_nothing_is_spelled_out(written: str, shown: str) -> None:
+def test_invisible_characters_are_named(written: str, shown: str) -> None:
     assert visible(written) == shown
 
 
@@ -391,7 +397,7 @@ def test_the_same_files_give_the_same_page(experiment: Experiment) -> None:
     assert page_of(experiment) == page_of(experiment)
 
 
-def test_hosts_and_times_stand_in_two_sections_alone(experiment: Experiment) -> None:
+def test_hosts_and_times_are_in_two_sections_only(experiment: Experiment) -> None:
     before = page_of(experiment)
     for place in Path("results").rglob("*.provenance.json"):
         note = json.loads(place.read_text())
@@ -413,10 +419,10 @@ def test_training_seconds_are_not_on_the_page(experiment: Experiment) -> None:
     assert without_hosts_and_times(page_of(experiment)) == without_hosts_and_times(before)
 
 
-# --- what can be missing --------------------------------------------------------------------------
+# --- missing and bad inputs -----------------------------------------------------------------------
 
 
-def test_a_half_finished_run_names_all_that_is_missing_and_writes_nothing(
+def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lost = [experiment.scores(CELL, "linear", 0), table_path(experiment, "claims")]
@@ -425,19 +431,19 @@ def test_a_half_finished_run_names_all_that_is_missing_and_writes_nothing(
     with pytest.raises(InputError) as caught:
         write_report(experiment)
     message = str(caught.value)
-    assert "needs 2 files that are not there" in message
+    assert "needs 2 missing files" in message
     assert "snakemake reports/report.html" in message
     assert all(str(path) in message for path in lost)
     assert not report_path(experiment).exists()
     assert main(["report"]) == 2
-    assert "files that are not there" in capsys.readouterr().err
+    assert "missing files" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("claims", "claim,title\nC1,t\n", "the column 'hypothesis' is missing"),
-        ("claims", "", "the column 'claim' is missing"),
+        ("claims", "", "not a CSV table"),
         ("cost", "policy,step,wall_seconds,cpu_seconds,gpu_seconds,host\n", "has no rows"),
         ("curves", b"\xff\xfe", "not a CSV table"),
     ],
@@ -463,18 +469,18 @@ def test_a_training_log_that_ends_early_is_named(experiment: Experiment) -> None
 def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
     scores = experiment.scores(CELL, "linear", 0)
     write_table(scores, SCORES, read_table(scores, SCORES)[:-1])
-    with pytest.raises(InputError, match="not the scores of the samples beside it"):
+    with pytest.raises(InputError, match="samples, scores and problems do not belong together"):
         write_report(experiment)
 
 
-def test_its_inputs_are_files_of_the_dag(made: Experiment) -> None:
+def test_the_inputs_are_result_files(made: Experiment) -> None:
     for path in inputs(made):
         assert path.is_file(), path
         assert path.is_relative_to(made.results)
 
 
-def test_pictures_are_as_wide_as_on_paper_at_least(tree: Tree) -> None:
-    """So that 7 pt print stays readable: on a phone they scroll in a box of their own."""
+def test_pictures_are_at_least_as_wide_as_on_paper(tree: Tree) -> None:
+    """Then 7 pt print stays readable; on a phone the pictures scroll."""
     for tag, attributes in tree.elements:
         if tag == "img":
             content = base64.b64decode((attributes["src"] or "").partition(",")[2])

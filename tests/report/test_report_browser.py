@@ -1,6 +1,6 @@
-"""The report as a reader sees it: in headless Chromium, at a desk and on a phone.
+"""The report in headless Chromium, in a desktop window and on a phone.
 
-Without Chromium these tests are skipped on a user's machine and fail in CI (.ci/run installs it).
+Without Chromium these tests are skipped, and fail in CI (.ci/run installs it).
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from tests.support import browser, small_paper
 
 WIDTHS = {"desk": 1400, "phone": 390}
 
-# Text whose contrast to what lies behind it is below 4.5 : 1 (WCAG 2, level AA), or 3 : 1 if large.
+# Text whose contrast to its background is below 4.5 : 1 (WCAG 2, level AA), or 3 : 1 if large.
 FAINT_TEXT = """
 (() => {
   const channel = value => value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
@@ -44,8 +44,8 @@ FAINT_TEXT = """
 })()
 """
 
-# What sticks out of the window although no box around it scrolls.
-STICKING_OUT = """
+# Elements wider than the window without a scrolling box around them.
+OVERFLOWING = """
 [...document.body.querySelectorAll("*")].filter(element => {
   if (element.getBoundingClientRect().right <= window.innerWidth + 1) return false;
   for (let e = element.parentElement; e !== document.body; e = e.parentElement)
@@ -62,15 +62,15 @@ def report(small_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     with contextlib.chdir(root):
         experiment = small_paper.load()
         write_report(experiment)
-        # Alone in a folder: what it needs is in it.
-        alone = tmp_path_factory.mktemp("alone") / "report.html"
-        return Path(shutil.copy(report_path(experiment), alone))
+        # In an empty folder, because the page needs no other file.
+        copy = tmp_path_factory.mktemp("copy") / "report.html"
+        return Path(shutil.copy(report_path(experiment), copy))
 
 
 @pytest.fixture(scope="module")
 def browser_page() -> Iterator[browser.Page]:
     if not browser.CHROMIUM:
-        message = "chromium is not here: nobody looked at the report"
+        message = "chromium is not installed: the report was not opened"
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
@@ -85,12 +85,12 @@ def page(request: pytest.FixtureRequest, browser_page: browser.Page, report: Pat
     return browser_page
 
 
-def test_the_console_is_silent_and_nobody_is_asked_for_anything(page: browser.Page) -> None:
+def test_the_console_is_silent_and_nothing_is_requested(page: browser.Page) -> None:
     assert page.complaints == []
     assert page.evaluate("document.scripts.length") == 0
 
 
-def test_every_picture_is_there(page: browser.Page) -> None:
+def test_every_picture_loads(page: browser.Page) -> None:
     assert page.evaluate("document.images.length") > 5
     missing = "[...document.images].filter(i => !(i.complete && i.naturalWidth)).map(i => i.alt)"
     assert page.evaluate(missing) == []
@@ -101,11 +101,11 @@ def test_the_page_is_no_wider_than_the_window(page: browser.Page) -> None:
         value = str(opened).lower()
         page.evaluate(f"document.querySelectorAll('details').forEach(d => d.open = {value})")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        assert page.evaluate(STICKING_OUT) == []
+        assert page.evaluate(OVERFLOWING) == []
 
 
 def test_the_window_is_as_wide_as_the_device(browser_page: browser.Page, report: Path) -> None:
-    """A browser on a phone widens the window to what sticks out, and shrinks all."""
+    """A phone's browser widens the window to overflowing elements and shrinks the page."""
     browser_page.open(report, 390)
     assert browser_page.evaluate("window.innerWidth") == 390
 
@@ -117,7 +117,7 @@ def test_text_is_dark_on_light_and_not_small(page: browser.Page) -> None:
     assert min(sizes) >= 12
 
 
-def test_a_screen_reader_finds_its_way(page: browser.Page) -> None:
+def test_a_screen_reader_can_read_the_page(page: browser.Page) -> None:
     assert page.evaluate("document.documentElement.lang") == "en"
     assert page.evaluate("document.title")
     assert page.evaluate("[...document.images].filter(i => !i.alt.trim()).length") == 0
@@ -132,7 +132,7 @@ def test_a_screen_reader_finds_its_way(page: browser.Page) -> None:
     assert len(names) == len(set(names))
     links = page.evaluate("[...document.links].map(a => a.getAttribute('href'))")
     assert all(link.startswith("#") and link[1:] in names for link in links)
-    # What scrolls can be reached without a mouse.
+    # Scrolling boxes can be reached with the keyboard.
     boxes = (
         "[...document.querySelectorAll('.scroll')].filter(e => e.tabIndex !== 0 || !e.ariaLabel)"
     )
@@ -140,7 +140,7 @@ def test_a_screen_reader_finds_its_way(page: browser.Page) -> None:
 
 
 def test_every_number_opens(page: browser.Page) -> None:
-    """Tables that are folded away show when they are opened."""
+    """Folded tables show when they are opened."""
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     hidden = "[...document.querySelectorAll('details table')].filter(t => !t.offsetHeight).length"
     assert page.evaluate(hidden) == 0

@@ -1,4 +1,4 @@
-"""What is lost is made again with what depends on it, nothing else, and the report is the same."""
+"""A lost file is made again with everything that depends on it, and the report is the same."""
 
 import json
 import os
@@ -32,28 +32,28 @@ def snakemake(folder: Path, *arguments: str) -> str:
 def planned(folder: Path) -> dict[str, int]:
     """Number of jobs of each rule that `snakemake all` would run."""
     text = snakemake(folder, "-n", "all")
-    found = re.findall(r"^(\w+) +(\d+)$", text, flags=re.MULTILINE)
-    return {rule: int(count) for rule, count in found}
+    jobs = re.findall(r"^(\w+) +(\d+)$", text, flags=re.MULTILINE)
+    return {rule: int(count) for rule, count in jobs}
 
 
 def page(folder: Path) -> str:
     """The published report without its sections of hosts and times."""
     text = (folder / "reports" / "report.html").read_text()
     for section in ("cost", "provenance"):
-        text, found = re.subn(rf'<section id="{section}">.*?</section>', "", text, flags=re.DOTALL)
-        assert found == 1
+        text, count = re.subn(rf'<section id="{section}">.*?</section>', "", text, flags=re.DOTALL)
+        assert count == 1
     return text
 
 
 @pytest.fixture(scope="module")
 def project(small_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small paper's results, from which Snakemake made tables and report."""
+    """The results of a small experiment; Snakemake made the tables and the report."""
     root = tmp_path_factory.mktemp("report") / "project"
     shutil.copytree(small_results, root)
     for name in ("workflow", "profiles", "envs"):
         shutil.copytree(ROOT / name, root / name)
     shutil.copy(ROOT / "Snakefile", root)
-    # So that Snakemake makes what is not a cell's with its own rules.
+    # Snakemake makes these again with its rules.
     shutil.rmtree(root / "results" / "tiny" / "tables")
     shutil.rmtree(root / "results" / "tiny" / "figures")
     snakemake(root, "all")
@@ -70,7 +70,7 @@ def test_a_lost_file_is_made_again_with_what_depends_on_it_and_gives_the_same_re
     (project / CELL / lost).unlink()
     plan = planned(project)
     assert plan.pop("sample", 0) == ("samples" in lost)
-    # Of five policies' scores and curves, one; fig_main alone reads curves.
+    # One of five policies; only fig_main reads curves.
     assert [plan.pop(rule) for rule in ("score", "curves", "figure")] == [1, 1, 1]
     made_from_them = {"tables", "claims", "cost", "report"}
     published = {"publish_figure", "publish_table", "publish_claims", "publish_report"}
@@ -81,8 +81,8 @@ def test_a_lost_file_is_made_again_with_what_depends_on_it_and_gives_the_same_re
 
 
 @pytest.mark.long
-def test_whatever_is_lost_is_missed(project: Path) -> None:
-    """One file or folder of each kind that the steps declare."""
+def test_every_lost_file_is_planned_again(project: Path) -> None:
+    """One file or folder of each kind that the rules declare."""
     policy = project / CELL
     tiny = policy.parent.parent
     kinds = [
@@ -104,7 +104,7 @@ def test_whatever_is_lost_is_missed(project: Path) -> None:
 
 
 @pytest.mark.long
-def test_every_published_file_is_traced_to_the_data(project: Path) -> None:
+def test_the_report_is_traced_to_the_data(project: Path) -> None:
     done = subprocess.run(
         [PROGRAMS / "rspo", "trace", "reports/report.html"],
         cwd=project,

@@ -1,4 +1,4 @@
-"""Headless Chromium, asked through the pipe of its DevTools protocol: no driver, no package."""
+"""Headless Chromium, controlled through the pipe of its DevTools protocol, without a driver."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ _OPTIONS = (
 class Page:
     """One open page.
 
-    complaints: what the console said, and every request that went beyond the page itself.
+    complaints: console messages, and every request outside the page.
     """
 
     def __init__(self, commands: int, answers: int) -> None:
@@ -38,7 +38,7 @@ class Page:
             self.ask(f"{domain}.enable")
 
     def open(self, path: Path, width: int, height: int = 900) -> None:
-        """Load a file in a window of this width, and wait until its pictures are there."""
+        """Load a file in a window of this width, and wait for its pictures."""
         phone = width < 600
         self.ask(
             "Emulation.setDeviceMetricsOverride",
@@ -51,7 +51,7 @@ class Page:
         self.ask("Page.navigate", url=path.resolve().as_uri())
         while not any(event["method"] == "Page.loadEventFired" for event in self._events):
             self._read()
-        # Every picture is decoded now, also those out of sight.
+        # Decode every picture, including those outside the window.
         self.evaluate("Promise.all([...document.images].map(image => image.decode()))")
 
     def evaluate(self, expression: str) -> Any:
@@ -63,7 +63,7 @@ class Page:
         return answer["result"].get("value")
 
     def screenshot(self, path: Path, top: int = 0, height: int = 900) -> None:
-        """A picture of the page from `top` on, in CSS pixels."""
+        """Write a picture of the page, `height` CSS pixels from `top`."""
         width = self.evaluate("document.documentElement.clientWidth")
         clip = {"x": 0, "y": top, "width": width, "height": height, "scale": 1}
         answer = self.ask(
@@ -78,23 +78,23 @@ class Page:
             message["sessionId"] = self._session
         os.write(self._commands, json.dumps(message).encode() + b"\0")
         while True:
-            found = self._read()
-            if found.get("id") == self._number:
-                assert "error" not in found, found
-                result: dict[str, Any] = found["result"]
+            message = self._read()
+            if message.get("id") == self._number:
+                assert "error" not in message, message
+                result: dict[str, Any] = message["result"]
                 return result
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:
             part = self._answers.read1(1 << 20)
-            assert part, "the browser has gone"
+            assert part, "the browser has exited"
             self._buffer += part
         text, _, self._buffer = self._buffer.partition(b"\0")
-        found: dict[str, Any] = json.loads(text)
-        if "method" in found:
-            self._events.append(found)
-            self._listen(found["method"], found["params"])
-        return found
+        message: dict[str, Any] = json.loads(text)
+        if "method" in message:
+            self._events.append(message)
+            self._listen(message["method"], message["params"])
+        return message
 
     def _listen(self, method: str, event: dict[str, Any]) -> None:
         if method == "Log.entryAdded":
@@ -104,17 +104,17 @@ class Page:
         elif method == "Network.requestWillBeSent":
             url = event["request"]["url"]
             if not url.startswith(("file:", "data:", "about:")):
-                self.complaints.append(f"asked for {url}")
+                self.complaints.append(f"requested {url}")
 
 
 @contextmanager
 def open_page() -> Iterator[Page]:
-    """A browser with an empty page; gone afterwards, with all of its processes."""
-    assert CHROMIUM, "no chromium here"
+    """A browser with an empty page; all of its processes end afterwards."""
+    assert CHROMIUM, "chromium is not installed"
     commands_out, commands_in = os.pipe()
     answers_out, answers_in = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        # The browser reads at file descriptor 3 and writes at 4, whatever numbers the pipes have.
+        # The browser reads from file descriptor 3 and writes to 4.
         script = f'exec "$@" 3<&{commands_out} 4>&{answers_in}'
         browser = subprocess.Popen(
             ["bash", "-c", script, "bash", CHROMIUM, *_OPTIONS, f"--user-data-dir={folder}"],

@@ -1,22 +1,22 @@
-"""Scores and training logs of policies whose skill is known, for the whole grid at once."""
+"""Scores and training logs of policies with known skill, for the whole grid."""
 
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 import yaml
 
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.files import write_json_lines
-from rspo.core.tables import SCORES
+from rspo.core.tables import SCORES, write_frame
 from tests.support import ROOT
 
 PROBLEMS, SAMPLES, STEPS = 160, 16, 60
 STALL = 30
-Skill = tuple[float, float]  # share of the problems that it can solve, and how often it does
+Skill = tuple[float, float]  # fraction of problems it can solve, and success probability on them
 BASE_SKILL: Skill = (0.5, 0.08)
 
 
@@ -27,12 +27,12 @@ def load(
     grid_of: dict[str, list[tuple[str, int, int]]] | None = None,
     ks: Sequence[int] = (1, 2, 4, 8),
 ) -> Experiment:
-    """The tiny scale on two benchmarks, and one that is newer than the models.
+    """The tiny scale with two benchmarks, and a newer one for contamination_free.
 
     Args:
-        grid_only: the one comparison to keep of the grid.
-        grid_of: instead of the grid: objective, k and n of each cell, by comparison.
-        ks: that are evaluated.
+        grid_only: the only grid entry to keep.
+        grid_of: replaces the grid: objective, k and n of each cell, by entry.
+        ks: the evaluated k.
     """
     shutil.copytree(ROOT / "config", root / "config")
     path = root / "config" / "tiny.yaml"
@@ -70,7 +70,7 @@ def load(
 
 
 def as_claimed(cell: Cell) -> Skill:
-    """All that the paper claims: wide and seldom for large k, narrow and often for k = 1."""
+    """As the paper claims: larger k solve more problems, with lower probability."""
     if cell.objective == "hitchhiking":
         return {2: (0.45, 0.35), 4: (0.35, 0.2), 8: (0.25, 0.1)}[cell.k]
     if cell.n != 16:
@@ -79,7 +79,7 @@ def as_claimed(cell: Cell) -> Skill:
 
 
 def the_opposite(cell: Cell) -> Skill:
-    """The baseline above RSPO and better with k, each k best elsewhere, fewer samples better."""
+    """The opposite: baseline above RSPO and better with k, no k best at itself, small n best."""
     if cell.objective == "grpo":
         return (0.9, 0.9)
     if cell.objective == "hitchhiking":
@@ -93,10 +93,18 @@ def all_alike(cell: Cell) -> Skill:
     return (0.6, 0.4)
 
 
+def plant_all(root: Path, skill: Callable[[Cell], Skill], **options: Any) -> Experiment:
+    """An experiment with scores and training logs; options as of `load`."""
+    experiment = load(root, **options)
+    plant_scores(experiment, skill)
+    plant_logs(experiment)
+    return experiment
+
+
 def plant_scores(
     experiment: Experiment, skill: Callable[[Cell], Skill], base: Skill = BASE_SKILL
 ) -> None:
-    """Scores of every policy on every benchmark; problems are easy or hard for all alike."""
+    """Scores of every policy on every benchmark; a problem is equally hard for all policies."""
     for number, (policy, suite) in enumerate(experiment.evaluations):
         cell = experiment.cells.get(policy)
         able = skill(cell) if cell else base
@@ -112,30 +120,30 @@ def plant(
     can = (np.arange(PROBLEMS) + 0.5) / PROBLEMS < reach
     right = (rng.random((PROBLEMS, SAMPLES)) < often) & can[:, None]
     solved = right.flatten()
-    columns = {
-        "problem_id": [f"{benchmark}/{i:03}" for i in range(PROBLEMS) for _ in range(SAMPLES)],
-        "sample_index": list(range(SAMPLES)) * PROBLEMS,
-        "correct": solved,
-        "verifier": ["exact"] * solved.size,
-        "verdict": [""] * solved.size,
-        # Of its own, so that Max@k is not a multiple of Pass@k.
-        "reward": solved * rng.uniform(0.4, 1.0, solved.size),
-    }
-    path = experiment.scores(policy, benchmark, 0)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table(columns, schema=SCORES.schema), path)
+    frame = pd.DataFrame(
+        {
+            "problem_id": [f"{benchmark}/{i:03}" for i in range(PROBLEMS) for _ in range(SAMPLES)],
+            "sample_index": list(range(SAMPLES)) * PROBLEMS,
+            "correct": solved,
+            "verifier": "exact",
+            "verdict": "",
+            # Random, so that Max@k is not a multiple of Pass@k.
+            "reward": solved * rng.uniform(0.4, 1.0, solved.size),
+        }
+    )
+    write_frame(experiment.scores(policy, benchmark, 0), SCORES, frame)
 
 
 def plant_logs(
     experiment: Experiment, rise: float = 0.05, seconds_of_all: float = 0.5, noise: float = 0.01
 ) -> None:
-    """Training logs: entropy `rise` higher for each doubling of k, an update of all responses
-    `seconds_of_all` longer than one of none, and in each cell two updates that stalled."""
+    """Training logs: entropy rises by `rise` with each doubling of k, an update of all responses
+    takes `seconds_of_all` longer than one of none, and two updates of each cell stall."""
     for number, (name, cell) in enumerate(experiment.cells.items()):
         rng = np.random.default_rng([7, number])
         entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(STEPS)
         kept = 0.3 + 0.1 * rng.random(STEPS)
-        # A machine that gets busier all the time is no effect of the share kept.
+        # The drift of a machine that gets busier is not an effect of the fraction kept.
         update = 0.4 + seconds_of_all * kept + 0.02 * np.arange(STEPS) / STEPS
         update[rng.choice(STEPS, size=2, replace=False)] *= STALL
         rows = [

@@ -1,21 +1,18 @@
-"""A whole paper in seconds: few cells, made by the project's own steps in this process.
+"""A small experiment with all results, made in this process in the current folder."""
 
-Everything lies in the current folder, as it does for a user; `rspo` commands work there.
-"""
-
-import csv
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.core.provenance import write_provenance
+from rspo.core.tables import write_csv
 from rspo.datasets.prepare import prepare
-from rspo.evaluation.curves import curves
-from rspo.evaluation.curves_table import write_curves_table
+from rspo.evaluation.curves import curves, write_curves_table
 from rspo.evaluation.sample import sample_benchmark
 from rspo.evaluation.score import score
 from rspo.figures import available, draw
@@ -32,10 +29,10 @@ _CELLS = [
 
 
 def load(rewards: Mapping[str, Any] | None = None) -> Experiment:
-    """The tiny scale with one comparison of four cells, and tests' sizes.
+    """The tiny scale with one grid entry of four cells, and sizes for tests.
 
     Args:
-        rewards: another section `rewards` of the config.
+        rewards: replaces the section `rewards` of the config.
     """
     if not Path("config").exists():
         shutil.copytree(ROOT / "config", "config")
@@ -66,7 +63,7 @@ def make() -> Experiment:
 
 
 def write_claims_and_cost(experiment: Experiment) -> None:
-    """Tables as other steps write them, with a claim of every verdict, and one that is hostile."""
+    """The tables of claims and cost: a claim of every verdict, with HTML in its title."""
     claims = [
         {
             "claim": f"C{number}",
@@ -118,10 +115,7 @@ def write_claims_and_cost(experiment: Experiment) -> None:
     tables = {"claims": claims, "claim_comparisons": comparisons, "cost": cost}
     for name, rows in tables.items():
         path = experiment.results / "tables" / f"{name}.csv"
-        with path.open("w", newline="") as stream:
-            writer = csv.DictWriter(stream, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(rows)
+        write_csv(path, pd.DataFrame(rows))
         write_provenance(path, {}, [experiment.results / "tables" / "curves.csv"])
 
 

@@ -236,7 +236,7 @@ def test_a_failed_job_shows_its_one_line_and_leaves_nothing_half_written(built: 
     done = snakemake(built, target, "--forcerun", target, "--config", *SMALL_WORLD)
     problems.write_bytes(whole)
     assert done.returncode != 0
-    assert "linear.parquet: not a whole parquet file" in done.stdout + done.stderr
+    assert "linear.parquet: not a complete Parquet file" in done.stdout + done.stderr
     assert not (built / target).exists()
     assert not list((built / target).parent.glob(".*"))
 

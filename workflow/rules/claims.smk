@@ -1,4 +1,4 @@
-# What the paper claims, against what was measured.
+# Test the paper's claims on the scores and training logs.
 rule claims:
     input:
         claim_inputs(experiment),

@@ -1,3 +1,4 @@
+# The report: one HTML page.
 rule report:
     input:
         [str(path) for path in report_inputs(experiment)],

@@ -1,4 +1,4 @@
-"""The paper's errata, as `rspo/objectives/errata.md` lists them."""
+"""The section Errata: the paper's errata, from `rspo/objectives/errata.md`."""
 
 import re
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _ITEM = re.compile(r"^\d+\. \*\*(.+?)\*\* (.+?) Shown by (.+)\.$")
 
 @dataclass(frozen=True)
 class Erratum:
-    """title: what of the paper; text: what is wrong with it; tests: names that show it."""
+    """title: the part of the paper; text: the error; tests: names of the tests that show it."""
 
     title: str
     text: str
@@ -21,16 +21,16 @@ class Erratum:
 
 
 def errata() -> list[Erratum]:
-    """All of them, in the file's order.
+    """Every erratum, in file order.
 
-    Raises: ValueError for an item that has not the form of the others.
+    Raises: ValueError for an item in another format.
     """
     items = re.split(r"^(?=\d+\. )", ERRATA.read_text(), flags=re.MULTILINE)[1:]
-    found = []
+    listed = []
     for item in items:
         match = _ITEM.match(" ".join(item.split()))
         if match is None:
             raise ValueError(f"{ERRATA}: expected `1. **title** text Shown by tests.`: {item!r}")
         title, text, tests = match.groups()
-        found.append(Erratum(title.rstrip("."), text, re.findall(r"`(\w+)`", tests)))
-    return found
+        listed.append(Erratum(title.rstrip("."), text, re.findall(r"`(\w+)`", tests)))
+    return listed

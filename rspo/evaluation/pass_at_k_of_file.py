@@ -1,0 +1,43 @@
+"""`rspo pass-at-k`: Pass@k and Max@k of any scores table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rspo.core.errors import InputError
+from rspo.core.provenance import write_provenance
+from rspo.core.tables import CURVES, write_csv, write_frame
+from rspo.evaluation.curves import curve
+from rspo.evaluation.score_arrays import check_suffix, read_scores
+
+RESAMPLES, SEED = 1000, 0
+
+
+def pass_at_k_of_file(
+    scores: Path,
+    output: Path,
+    k: Sequence[int] | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> None:
+    """Write the curves of a scores table; both files are .parquet or .csv.
+
+    Args:
+        k: default 1, 2, 4, ... up to half of N, so that every error can be estimated.
+
+    Raises: InputError for bad scores, another suffix, or a k above N.
+    """
+    check_suffix(output)
+    arrays = read_scores(scores)
+    if k is None:
+        half = arrays.correct.shape[1] // 2
+        k = [2**power for power in range(max(half, 1).bit_length())]
+    try:
+        frame = curve(arrays, k, resamples, seed).assign(cell=scores.stem, benchmark=scores.stem)
+    except InputError as error:
+        raise InputError(f"{scores}: {error}") from None
+    if output.suffix == ".csv":
+        write_csv(output, frame[CURVES.schema.names], missing="nan")
+    else:
+        write_frame(output, CURVES, frame)
+    settings = {"k": list(k), "resamples": resamples, "seed": seed}
+    write_provenance(output, settings, inputs=[scores])

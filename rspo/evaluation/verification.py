@@ -1,0 +1,107 @@
+"""Verify responses and write their scores table; a killed run resumes from its journal."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+from rspo.config.experiment import Experiment
+from rspo.config.fingerprints import verifier_settings
+from rspo.core.files import fingerprint
+from rspo.core.provenance import code_version, write_provenance
+from rspo.core.tables import SCORES, write_table
+from rspo.core.usage import Usage
+from rspo.evaluation.journal import in_chunks, journal_of
+from rspo.rewards import Verdict
+from rspo.rewards.configured import verifier_inputs, verifier_of
+from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
+
+ROWS_OF_A_CHUNK = 500
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Responses:
+    """Responses to verify, one a row.
+
+    samples: problem id and sample index.
+    answers: accepted forms.
+    rewards: of each response if it is correct; a wrong one has reward 0.
+    """
+
+    samples: list[tuple[str, int]]
+    texts: list[str]
+    answers: list[list[str]]
+    questions: list[str]
+    rewards: list[float]
+
+
+def write_scores(
+    path: Path,
+    responses: Responses,
+    verifier: str,
+    experiment: Experiment | None,
+    judge_cache: Path,
+    settings: Any,
+    inputs: Sequence[Path],
+    already: Usage | None = None,
+) -> None:
+    """Verify responses and write their scores table with its provenance.
+
+    Args:
+        experiment: configures the judge model, for the verifiers that use one.
+        judge_cache: file of the judge model's verdicts.
+        settings, inputs, already: as in `write_provenance`; the verifier's inputs are added.
+
+    Raises: InputError if the verifier cannot run.
+    """
+    origin = [
+        verifier_settings(experiment, verifier),
+        code_version(),
+        fingerprint(astuple(responses)),
+    ]
+    starts = range(0, len(responses.texts), ROWS_OF_A_CHUNK)
+    chunks = [slice(start, start + ROWS_OF_A_CHUNK) for start in starts]
+    with verifier_of(experiment, verifier, judge_cache) as verify:
+
+        def verify_chunk(rows: slice) -> list[Any]:
+            texts, answers = responses.texts[rows], responses.answers[rows]
+            verdicts = verify(texts, answers, questions=responses.questions[rows])
+            return [astuple(verdict) for verdict in verdicts]
+
+        with in_chunks(journal_of(path), origin, chunks, verify_chunk) as rows:
+            verdicts = [Verdict(*row) for row in rows]
+            write_table(path, SCORES, _rows(responses, verdicts))
+            files = [*inputs, *verifier_inputs(experiment, verifier)]
+            write_provenance(path, settings, files, notes=_notes(verdicts), already=already)
+
+
+def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Rows of the scores table."""
+    return [
+        {
+            "problem_id": problem,
+            "sample_index": index,
+            "correct": verdict.correct,
+            "verifier": verdict.verifier,
+            "verdict": verdict.reason,
+            "reward": reward if verdict.correct else 0.0,
+        }
+        for (problem, index), reward, verdict in zip(
+            responses.samples, responses.rewards, verdicts, strict=True
+        )
+    ]
+
+
+def _notes(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Counts of the verdicts by verifier; warns about a judge's replies that are no verdict."""
+    counts = Counter(f"{verdict.verifier}: {verdict.reason}" for verdict in verdicts)
+    judged = [verdict for verdict in verdicts if verdict.verifier == "xverify"]
+    for reason in (INVALID_REPLY, REFUSED, NO_REPLY):
+        if count := sum(verdict.reason == reason for verdict in judged):
+            message = "%d of %d responses that the judge model verified count as wrong: %s"
+            _log.warning(message, count, len(judged), reason)
+    return {"verdicts": dict(counts.most_common())}

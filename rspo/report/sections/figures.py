@@ -1,0 +1,55 @@
+"""The section Figures: each picture with its caption and numbers."""
+
+import base64
+import struct
+from dataclasses import dataclass
+
+from rspo.config.experiment import Experiment
+from rspo.core.tables import read_csv
+from rspo.core.trace import read_provenance
+from rspo.figures import Figure, style
+from rspo.figures.captions import full_caption
+from rspo.report import figure_files
+from rspo.report.page_table import PageTable, page_table
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture of the page.
+
+    source: data URL.
+    inches: width on paper, where its small print is 7 pt.
+    """
+
+    name: str
+    caption: str
+    alternative: str
+    source: str
+    inches: float
+    numbers: PageTable
+
+
+def figure_picture(experiment: Experiment, figure: Figure) -> Picture:
+    """Raises: InputError if the figure's numbers are not a CSV file."""
+    image, numbers = figure_files(experiment, figure)
+    note = read_provenance(numbers) or {"settings": {}}
+    meanings = note["settings"].get("columns", {})
+    content = image.read_bytes()
+    return Picture(
+        figure.name,
+        full_caption(experiment, figure),
+        figure.caption.partition(";")[0],
+        data_url(content),
+        inches(content, style.DOTS_PER_INCH),
+        page_table(f"Every number of {figure.name}", read_csv(numbers), meanings),
+    )
+
+
+def data_url(png: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(png).decode()}"
+
+
+def inches(png: bytes, dots_per_inch: int) -> float:
+    """Width on paper; bytes 16 to 20 of a PNG are its width in dots."""
+    (width,) = struct.unpack(">I", png[16:20])
+    return round(float(width) / dots_per_inch, 2)

@@ -1,0 +1,150 @@
+"""The section Summary: what was run, and the best method at each k."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from rspo.claims.verdicts import OPEN
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.tables import read_csv
+from rspo.figures import Figure
+from rspo.report import figure_files, figures, table_path
+from rspo.report.page_table import PageTable
+
+
+@dataclass(frozen=True)
+class Summary:
+    """facts: what was run, as (name, value); best: sentences; table: the numbers behind them."""
+
+    facts: list[tuple[str, str]]
+    best: list[str]
+    table: PageTable
+
+
+@dataclass(frozen=True)
+class _Format:
+    """Text around a metric: its name before k, units of values and differences, decimals."""
+
+    name: str
+    measured_in: str
+    unit: str
+    points: str
+    decimals: int
+
+    def text(self, value: float) -> str:
+        return f"{value:.{self.decimals}f}"
+
+
+_FORMATS = {
+    "pass_at_k": _Format("Pass@", "in %", " %", " points", 1),
+    "max_at_k": _Format("Max@", "in units of reward", "", "", 3),
+}
+
+
+def summary(experiment: Experiment) -> Summary:
+    """Read the numbers of the first figure with curves, and the tables.
+
+    Raises: InputError for tables that are missing or lack a column, or without such a figure.
+    """
+    figure = next((figure for figure in figures(experiment) if figure.curves), None)
+    if figure is None:
+        raise InputError(f"config/{experiment.scale}.yaml: no entry of grid has a figure")
+    numbers = ["estimate", "low", "high"]
+    frame = read_csv(
+        figure_files(experiment, figure)[1], "benchmark", "method", "k", *numbers, "problems"
+    )
+    pooled = frame[frame["benchmark"] == "pooled"].astype(dict.fromkeys(numbers, float))
+    metric, tests = _FORMATS[figure.metric], _tests(experiment, figure)
+    best = [_best(metric, str(k), rows, tests) for k, rows in pooled.groupby("k", sort=False)]
+    return Summary(_facts(experiment), best, _table(metric, figure.name, pooled))
+
+
+def _facts(experiment: Experiment) -> list[tuple[str, str]]:
+    config = experiment.config
+    columns = ("cell", "benchmark", "problems", "samples")
+    curves = read_csv(table_path(experiment, "curves"), *columns)
+    sizes = curves[curves["benchmark"] != "pooled"].drop_duplicates(["cell", "benchmark"])
+    responses = (sizes["problems"].astype(int) * sizes["samples"].astype(int)).sum()
+    problems = curves.drop_duplicates("benchmark", keep="last").set_index("benchmark")["problems"]
+    labels = {
+        name: benchmark.label
+        for suite in config.data.suites.values()
+        for name, benchmark in suite.items()
+    }
+    seeds = f"{config.seeds} training seed{'s' if config.seeds > 1 else ''}"
+    return [
+        ("Scale", experiment.scale),
+        ("Trained cells", f"{len(experiment.cells)}, {seeds}"),
+        ("Models", ", ".join(model.label for model in config.models.values())),
+        ("Comparisons", ", ".join(config.grid)),
+        (
+            "Training",
+            f"{config.training.steps} steps of {config.training.prompts_per_step} prompts, "
+            f"engine {config.engine}",
+        ),
+        (
+            "Benchmarks",
+            ", ".join(f"{labels[name]} ({problems[name]})" for name in labels if name in problems),
+        ),
+        (
+            "Responses verified",
+            f"{responses:,}, of {sizes['cell'].nunique()} policies, "
+            f"N = {config.evaluation.samples} per problem, verifier {config.verifier}",
+        ),
+    ]
+
+
+def _tests(experiment: Experiment, figure: Figure) -> pd.DataFrame:
+    """The deciding comparisons "this is above 0" of a figure's policies, all problems pooled."""
+    columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
+    path = table_path(experiment, "claim_comparisons")
+    tests = read_csv(path, *columns, "cells", empty=True)
+    policies = set(figure.policies(experiment))
+    return tests[
+        (tests["decides"] == "yes")
+        & (tests["metric"] == figure.metric)
+        & (tests["benchmark"] == "pooled")
+        & (tests["margin"] == "")
+        & tests["cells"].map(lambda cells: policies.issuperset(cells.split()))
+    ]
+
+
+def _best(metric: _Format, k: str, rows: pd.DataFrame, tests: pd.DataFrame) -> str:
+    """The highest method at k, its lead, and whether a claim resolves the lead."""
+    ordered = rows.sort_values("estimate", ascending=False, kind="stable")
+    methods, estimates = ordered["method"].tolist(), ordered["estimate"].tolist()
+    value = f"{metric.text(estimates[0])}{metric.unit}"
+    highest = f"{metric.name}{k}: {methods[0]} is highest, with {value}"
+    if len(methods) == 1:
+        return f"{highest}."
+    lead = f"{metric.text(estimates[0] - estimates[1])}{metric.points}"
+    resolved = _resolved(k, methods[0], methods[1], tests)
+    return f"{highest}, {lead} above {methods[1]}: {resolved}."
+
+
+def _resolved(k: str, first: str, second: str, tests: pd.DataFrame) -> str:
+    pair = {f"{first} - {second}".casefold(), f"{second} - {first}".casefold()}
+    tested = tests[(tests["k"] == k) & tests["comparison"].str.casefold().isin(pair)]
+    if tested.empty:
+        return "no claim tests this difference"
+    test = tested.iloc[0]
+    return f"{'not resolved' if test['outcome'] == OPEN else 'significant'} ({test['claim']})"
+
+
+def _table(metric: _Format, figure: str, pooled: pd.DataFrame) -> PageTable:
+    cells = pooled.apply(
+        lambda row: (
+            f"{metric.text(row['estimate'])} "
+            f"({metric.text(row['low'])} to {metric.text(row['high'])})"
+        ),
+        axis="columns",
+    )
+    table = pooled.assign(cell=cells).pivot(index="method", columns="k", values="cell")
+    ks, methods = pooled["k"].unique(), pooled["method"].unique()
+    return PageTable(
+        f"{metric.name}k {metric.measured_in}, all problems pooled: the last panel of {figure}; in "
+        "brackets 95 % intervals over resampled problems only, without the variance of training",
+        ["method", *(f"{metric.name}{k}" for k in ks)],
+        table.loc[methods, ks].reset_index().to_numpy().tolist(),
+    )

@@ -1,0 +1,105 @@
+"""The section Training: reward, entropy and Pass@k of each training step."""
+
+import io
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from rspo.config.experiment import Cell, Experiment
+from rspo.figures import style
+from rspo.figures.captions import cells_sentence
+from rspo.figures.entropy import half_window
+from rspo.figures.methods import Method, trained_methods
+from rspo.figures.training_logs import first_pass, smoothed
+from rspo.report.page_table import page_table
+from rspo.report.sections.figures import Picture, data_url, inches
+from rspo.training.logs import read_log
+
+_PASS = "pass_at_"
+_LABELS = {"reward": "mean reward", "entropy": "entropy (nats per token)"}
+
+
+def training_pictures(experiment: Experiment) -> Iterator[Picture]:
+    """One for each grid entry and model, unless earlier pictures show all of its cells.
+
+    Raises: InputError for training logs that are missing or incomplete.
+    """
+    seen: set[str] = set()
+    for entry in experiment.config.grid:
+        cells = experiment.cells_of(entry)
+        for model in dict.fromkeys(cell.model for cell in cells):
+            chosen = [cell for cell in cells if cell.model == model]
+            if not seen.issuperset(cell.name for cell in chosen):
+                seen.update(cell.name for cell in chosen)
+                label = experiment.config.models[model].label
+                yield _picture(experiment, f"{entry}, {label}", chosen)
+
+
+def _picture(experiment: Experiment, title: str, cells: list[Cell]) -> Picture:
+    logs = {cell.name: _log(experiment, cell.name) for cell in cells}
+    # The k that all logs have: the largest k of a log grows with n.
+    shared = set.intersection(*(set(log.columns) for log in logs.values()))
+    ks = sorted(int(key.removeprefix(_PASS)) for key in shared if key.startswith(_PASS))
+    drawn = max((k for k in ks if k <= max(cell.k for cell in cells)), default=ks[-1])
+    keys = ["reward", "entropy", *(f"{_PASS}{k}" for k in ks)]
+    methods = trained_methods(cells, {cells[0].model: title.partition(", ")[2]})
+    means = {
+        method.label: pd.concat(logs[name] for name in method.policies).groupby("step")[keys].mean()
+        for method in methods
+    }
+    frame = pd.concat(means, names=["method"]).reset_index()
+    png = _draw(methods, frame, ("reward", "entropy", f"{_PASS}{drawn}"))
+    return Picture(
+        title,
+        _caption(experiment, list(logs)),
+        f"Training curves of {title}: reward, entropy and Pass@k at each step",
+        data_url(png),
+        inches(png, style.DOTS_PER_INCH // 2),
+        page_table(f"Training of {title}, step by step", frame),
+    )
+
+
+def _log(experiment: Experiment, cell: str) -> pd.DataFrame:
+    path, steps = experiment.training_log(cell), experiment.config.training.steps
+    command = experiment.command("train", cell)
+    return pd.DataFrame(read_log(path, steps, f"`{command}` finishes it"))
+
+
+def _caption(experiment: Experiment, cells: list[str]) -> str:
+    average = ", averaged over seeds" if experiment.config.seeds > 1 else ""
+    steps, repeated = first_pass(experiment), ""
+    if steps < experiment.config.training.steps:
+        repeated = (
+            f"A pass over the training prompts is {steps} steps: a jump at step {steps + 1} is the "
+            "second pass, over prompts that the policy was already trained on. "
+        )
+    return (
+        "Reward, entropy and Pass@k of the responses of each training step"
+        f"{average}; thin: each step; thick: centred moving average; errors are not drawn. "
+        f"{repeated}{cells_sentence(experiment, cells)}"
+    )
+
+
+def _draw(methods: Sequence[Method], frame: pd.DataFrame, panels: Sequence[str]) -> bytes:
+    """Thin lines: each step; thick lines: the centred moving average."""
+    with style.applied():
+        picture = style.new_picture(style.TEXT_WIDTH, 2.6)
+        for axes, key in zip(picture.subplots(1, len(panels)), panels, strict=True):
+            for method in methods:
+                values = frame.loc[frame["method"] == method.label, key].tolist()
+                steps, look = range(1, len(values) + 1), style.line(method)
+                axes.plot(steps, values, color=look["color"], linewidth=0.5, alpha=0.3)
+                # Markers tell the lines apart in grey.
+                axes.plot(
+                    steps,
+                    smoothed(values, half_window(len(values))),
+                    **look,
+                    markevery=max(1, len(values) // 6),
+                )
+            axes.set_title(_LABELS.get(key, f"Pass@{key.removeprefix(_PASS)} of the prompts"))
+            axes.set_xlabel("training step")
+        style.legend(picture, methods)
+        stream = io.BytesIO()
+        dots = style.DOTS_PER_INCH // 2
+        picture.savefig(stream, format="png", dpi=dots, metadata={"Software": None})
+    return stream.getvalue()

@@ -1,0 +1,114 @@
+"""Tables as rows and as pandas frames: the same bytes, and no pandas for the short commands."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rspo.core.errors import InputError
+from rspo.core.tables import (
+    CURVES,
+    PROBLEMS,
+    read_csv,
+    read_frame,
+    read_table,
+    write_csv,
+    write_frame,
+    write_table,
+)
+
+POINT = {"cell": "a", "benchmark": 'b,"c"', "metric": "pass_at_k", "k": 2, "estimate": 1 / 3}
+POINT |= {"error_within": float("nan"), "error_total": 1e-17, "low": -0.0, "high": float("inf")}
+POINT |= {"problems": 3, "samples": 2**31 - 1}
+
+
+def test_rows_and_frames_give_the_file_that_pyarrow_gives(tmp_path: Path) -> None:
+    """Compared with `pa.table`, which imports pandas: NaN stays NaN, and is not null."""
+    rows, direct = tmp_path / "rows.parquet", tmp_path / "direct.parquet"
+    write_table(rows, CURVES, [POINT | {"more": 1}, POINT])
+    columns = {name: [POINT[name]] * 2 for name in CURVES.schema.names}
+    table = pa.table(columns, schema=CURVES.schema)
+    pq.write_table(table.replace_schema_metadata({"rspo": "curves/1"}), direct)
+    assert rows.read_bytes() == direct.read_bytes()
+    write_frame(tmp_path / "frame.parquet", CURVES, read_frame(rows, CURVES))
+    assert (tmp_path / "frame.parquet").read_bytes() == direct.read_bytes()
+
+
+def test_texts_and_lists_of_any_size_come_back(tmp_path: Path) -> None:
+    """Two megabytes: more than one block of pyarrow's JSON reader by default."""
+    texts = ["\u2028 \x00 \\boxed{5}\r\n", "", "x" * 2**20, "\U0001f600" * 2**18]
+    row = {"id": "a", "benchmark": "b", "answers": texts, "source": "s", "revision": "1", "row": 0}
+    rows = [row | {"prompt": [{"role": "user", "content": text}]} for text in texts]
+    write_table(tmp_path / "a.parquet", PROBLEMS, rows)
+    assert read_table(tmp_path / "a.parquet", PROBLEMS) == [
+        {name: row[name] for name in PROBLEMS.schema.names} for row in rows
+    ]
+    assert pq.ParquetFile(tmp_path / "a.parquet").num_row_groups == 1
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame([POINT]).drop(columns="low"), "curves lacks the column 'low'"),
+        (pd.DataFrame([POINT | {"k": "two"}]), "not a table of curves"),
+    ],
+)
+def test_a_frame_that_does_not_fit_the_format_is_refused(
+    tmp_path: Path, frame: pd.DataFrame, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        write_frame(tmp_path / "a.parquet", CURVES, frame)
+    assert not list(tmp_path.iterdir())
+
+
+def test_csv_has_every_digit_and_reads_as_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    write_csv(path, pd.DataFrame([POINT | {"note": ""}]), missing="nan")
+    assert path.read_text() == (
+        "cell,benchmark,metric,k,estimate,error_within,error_total,low,high,problems,samples,note\n"
+        'a,"b,""c""",pass_at_k,2,0.3333333333333333,nan,1e-17,-0.0,inf,3,2147483647,\n'
+    )
+    (row,) = read_csv(path, "cell").to_dict("records")
+    assert (row["benchmark"], row["error_within"], row["note"]) == ('b,"c"', "nan", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no such file"),
+        ("", "not a CSV table"),
+        ("a,b\n1,2,3\n4,5,6,7\n", "not a CSV table"),
+        ("a\n1\n", "the column 'b' is missing; has a"),
+        ("a,b\n", "has no rows"),
+    ],
+)
+def test_a_bad_csv_file_is_named_with_the_reason(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
+    path = tmp_path / "a.csv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=rf"a\.csv: {message}"):
+        read_csv(path, "a", "b")
+
+
+def test_rows_are_read_and_written_without_pandas(tmp_path: Path) -> None:
+    write_table(tmp_path / "a.parquet", CURVES, [POINT])
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from rspo.core.tables import CURVES, read_table, write_table\n"
+        "path = Path(sys.argv[1])\n"
+        "write_table(path, CURVES, read_table(path, CURVES))\n"
+        "print('pandas' in sys.modules)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a.parquet")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout == "False\n"

@@ -1,0 +1,61 @@
+"""The commands that run hundreds of times start without pandas and seaborn."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rspo.core.tables import SAMPLES, read_table
+from rspo.datasets.prepare import prepare
+from rspo.training.pretraining import make_base_policy
+from tests.support import tiny_world
+
+RSPO = Path(sys.executable).with_name("rspo")
+OPTIONS = [
+    option
+    for key, value in tiny_world.OVERRIDES.items()
+    for option in ("--set", f"{key}={json.dumps(value)}")
+]
+
+
+def imported(folder: Path, *arguments: str) -> set[str]:
+    """The top-level packages that a command imports."""
+    result = subprocess.run(
+        [RSPO, *arguments, *OPTIONS],
+        cwd=folder,
+        env=os.environ | {"PYTHONPROFILEIMPORTTIME": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    return set(re.findall(r"^import time: .*\| +(\w+)$", result.stderr, flags=re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base policy and the problems of a benchmark."""
+    folder = tmp_path_factory.mktemp("imports")
+    experiment = tiny_world.load(folder)
+    for name in ("train", "linear"):
+        prepare(experiment, name)
+    make_base_policy(experiment, "small")
+    return folder
+
+
+def test_sample_score_and_train_import_neither_pandas_nor_seaborn(project: Path) -> None:
+    cell = "small--policy-gradient--k1--n16--s0"
+    for command in (
+        ("sample", "small--base", "linear"),
+        ("score", "small--base", "linear"),
+        ("train", cell),
+    ):
+        packages = imported(project, *command)
+        assert "pyarrow" in packages or command[0] == "train"
+        assert not packages & {"pandas", "seaborn", "matplotlib"}, command
+    experiment = tiny_world.load(project)
+    assert read_table(experiment.samples("small--base", "linear", 0), SAMPLES)
+    assert experiment.policy(cell).is_dir()

@@ -1,0 +1,90 @@
+"""Pass@k of any scores table: the same estimates from Parquet and CSV."""
+
+import json
+from fractions import Fraction
+from math import comb
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rspo.core.errors import InputError
+from rspo.core.tables import CURVES, SCORES, read_csv, read_frame, write_csv, write_table
+from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
+from rspo.evaluation.score_file import score_file
+from rspo.rewards import is_correct
+from tests.support.exact import max_at_k_estimate
+from tests.support.table_rows import random_scores
+
+HEADER = ",".join(SCORES.schema.names) + "\n"
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+def test_either_format_gives_the_same_curve(tmp_path: Path, suffix: str) -> None:
+    rows = random_scores(3)
+    source, output = tmp_path / f"mine{suffix}", tmp_path / "curve.parquet"
+    if suffix == ".csv":
+        write_csv(source, pd.DataFrame(rows).assign(note="further columns are ignored"))
+    else:
+        write_table(source, SCORES, rows)
+    pass_at_k_of_file(source, output)
+    frame = read_frame(output, CURVES)
+    assert set(frame["k"]) == {1, 2, 4}  # powers of two up to half of 8
+    assert set(frame["cell"]) == {"mine"}
+    rewards = np.array([row["reward"] for row in rows]).reshape(6, 8)
+    estimates = frame[frame["metric"] == "max_at_k"].set_index("k")["estimate"]
+    for k in (1, 2, 4):
+        exact = [float(max_at_k_estimate(values, k)) for values in rewards.tolist()]
+        assert estimates[k] == pytest.approx(np.mean(exact))
+
+
+def test_a_csv_curve_has_the_same_numbers(tmp_path: Path) -> None:
+    source = tmp_path / "mine.parquet"
+    write_table(source, SCORES, random_scores(3))
+    pass_at_k_of_file(source, tmp_path / "curve.parquet", [3, 8])
+    pass_at_k_of_file(source, tmp_path / "curve.csv", [3, 8])
+    expected = read_frame(tmp_path / "curve.parquet", CURVES)
+    frame = read_csv(tmp_path / "curve.csv").astype(expected.dtypes)
+    pd.testing.assert_frame_equal(frame, expected, check_exact=True)
+
+
+def test_bad_scores_are_refused(tmp_path: Path) -> None:
+    source, output = tmp_path / "mine.csv", tmp_path / "curve.csv"
+    with pytest.raises(InputError, match=r"mine\.csv: no such file"):
+        pass_at_k_of_file(source, output)
+    for text, message in (
+        ("", r"mine\.csv: not a table of scores"),
+        ("problem_id,sample_index\np,0\n", r"mine\.csv: not a table of scores.*correct"),
+        (HEADER, r"mine\.csv: has no rows"),
+        (HEADER + "p,0,maybe,x,y,1\n", r"mine\.csv: not a table of scores"),
+        (HEADER + "p,0,true,x,y,nan\n", r"mine\.csv, row 0: .*reward"),
+    ):
+        source.write_text(text)
+        with pytest.raises(InputError, match=message):
+            pass_at_k_of_file(source, output)
+    with pytest.raises(InputError, match=r"curve\.xlsx: is \.xlsx; allowed: \.parquet, \.csv"):
+        pass_at_k_of_file(source, tmp_path / "curve.xlsx")
+    write_table(tmp_path / "mine.parquet", SCORES, random_scores(3))
+    with pytest.raises(InputError, match=r"mine\.parquet: k = 9 with n = 8 samples"):
+        pass_at_k_of_file(tmp_path / "mine.parquet", output, [9])
+    assert not output.exists()
+
+
+def test_labelled_responses_from_file_to_curve(tmp_path: Path, shared: Path) -> None:
+    """400 responses, 8 to a problem: the curve equals the exact one of their verdicts."""
+    source = shared / "verification" / "qwen_math_cot_100.jsonl"
+    scores, output = tmp_path / "scores.parquet", tmp_path / "curve.csv"
+    score_file(source, scores, "math_verify", "question", "gold", "output")
+    pass_at_k_of_file(scores, output)
+    frame = read_csv(output)
+    points = frame[frame["metric"] == "pass_at_k"].set_index("k")
+    rows = pd.DataFrame(map(json.loads, source.read_text().splitlines()))
+    rows["correct"] = is_correct(list(rows["output"]), list(rows["gold"]))
+    counts = rows.groupby("question")["correct"].sum()
+    assert len(counts) == 50
+    assert list(points.index) == ["1", "2", "4"]
+    for k, point in points.iterrows():
+        passed = [1 - Fraction(comb(8 - c, int(k)), comb(8, int(k))) for c in counts]
+        assert float(point["estimate"]) == pytest.approx(float(sum(passed) / 50), rel=1e-12)
+        assert (point["problems"], point["samples"]) == ("50", "8")

@@ -1,0 +1,42 @@
+"""Rows of the problems, samples and scores tables."""
+
+from typing import Any
+
+import numpy as np
+
+Row = dict[str, Any]
+
+
+def problem(name: str, answers: list[str]) -> Row:
+    prompt = [{"role": "user", "content": f"problem {name}"}]
+    source = {"benchmark": "linear", "source": "test", "revision": "1", "row": 0}
+    return {"id": name, "prompt": prompt, "answers": answers} | source
+
+
+def sample(name: str, index: int, text: str, tokens: int = 9) -> Row:
+    rest = {"tokens": tokens, "finish_reason": "stop", "seed": 0}
+    return {"problem_id": name, "sample_index": index, "text": text} | rest
+
+
+def score(name: str, index: int, correct: bool, reward: float) -> Row:
+    verdict = {"verifier": "exact", "verdict": "correct" if correct else "incorrect"}
+    return {
+        "problem_id": name,
+        "sample_index": index,
+        "correct": correct,
+        "reward": reward,
+    } | verdict
+
+
+def random_scores(seed: int, problems: int = 6, samples: int = 8) -> list[Row]:
+    """Scores with a success probability and length-discounted rewards of each problem's own."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for number in range(problems):
+        correct = rng.random(samples) < rng.random()
+        rewards = np.where(correct, 1 - 0.5 * rng.integers(1, 19, samples) / 18, 0.0)
+        rows += [
+            score(f"p{number}", index, bool(correct[index]), float(rewards[index]))
+            for index in range(samples)
+        ]
+    return rows
