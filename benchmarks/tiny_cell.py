@@ -1,8 +1,8 @@
-"""What a cell of the tiny paper costs: training and evaluation, with the start of their processes.
+"""Processor time of one tiny cell: training and evaluation, including the start of each process.
 
-By the same commands as `snakemake all`, in a folder of its own. The yardstick is a training step of
-transformers' own Qwen2 of the same shape, timed between the commands: how fast a machine is can
-change by two within an hour, and changes both.
+It runs the same commands as `snakemake all`, in a temporary folder. The result is in units of a
+training step of transformers' Qwen2 of the same size, timed between the commands, because the speed
+of a shared machine can change by a factor of two within an hour.
 """
 
 import resource
@@ -22,16 +22,15 @@ from rspo.config.experiment import Experiment
 ROOT = Path(__file__).resolve().parent.parent
 CELL = "small--rspo-pass--k4--n16--s0"
 SUITE = "standard"
-# Where the tiny scale was found by trial, 2600 such steps took 110 s of processor time, and a cell
-# was to take at most 80 s.
-BAR = 80 / 110 * 2600
+# The budget of a cell is 80 s on a machine where 2600 such steps take 110 s of processor time.
+LIMIT = 80 / 110 * 2600
 
 
 def run() -> list[Row]:
     experiment = Experiment.load("tiny", root=ROOT)
     benchmarks = experiment.benchmarks_of(SUITE)
     evaluation = [(step, CELL, name) for name in benchmarks for step in ("sample", "score")]
-    step = Yardstick(experiment)
+    step = ReferenceStep(experiment)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shutil.copytree(ROOT / "config", folder / "config")
@@ -41,7 +40,7 @@ def run() -> list[Row]:
         step.measure()
         training = _cpu_seconds(folder, "train", CELL)
         step.measure()
-        evaluating = sum(_cpu_seconds(folder, *words) for words in evaluation)
+        evaluating = sum(_cpu_seconds(folder, *command) for command in evaluation)
         evaluating += _cpu_seconds(folder, "curves", CELL, SUITE)
         step.measure()
     steps = (training + evaluating) / step.seconds
@@ -51,18 +50,21 @@ def run() -> list[Row]:
         Row(f"its evaluation on {len(benchmarks)} benchmarks", readable(evaluating)),
         Row("a training step of transformers' Qwen2 of its size", readable(step.seconds)),
         Row(
-            "training and evaluation, in such steps", f"{steps:.0f}", f"<= {BAR:.0f}", steps <= BAR
+            "training and evaluation, in such steps",
+            f"{steps:.0f}",
+            f"<= {LIMIT:.0f}",
+            steps <= LIMIT,
         ),
     ]
 
 
-class Yardstick:
-    """A training step of transformers' Qwen2 on a batch of the base policy's pretraining."""
+class ReferenceStep:
+    """A training step of transformers' Qwen2, with the batch size of our pretraining."""
 
     def __init__(self, experiment: Experiment) -> None:
         scratch, sampling = experiment.config.models["small"].scratch, experiment.config.sampling
         assert scratch is not None
-        vocabulary = 64  # about that of the tiny tokenizer
+        vocabulary = 64  # about the size of the tiny tokenizer's
         self._seconds: list[float] = []
         self._model = AutoModelForCausalLM.from_config(
             Qwen2Config(
@@ -92,9 +94,9 @@ class Yardstick:
         self._optimizer.step()
 
 
-def _cpu_seconds(folder: Path, *words: str) -> float:
+def _cpu_seconds(folder: Path, *arguments: str) -> float:
     """Processor seconds of one `rspo` command and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([Path(sys.executable).with_name("rspo"), *words], cwd=folder, check=True)
+    subprocess.run([Path(sys.executable).with_name("rspo"), *arguments], cwd=folder, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

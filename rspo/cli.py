@@ -18,6 +18,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any, NoReturn
@@ -74,20 +75,21 @@ def train(arguments: argparse.Namespace) -> None:
                 remove_checkpoints(experiment.checkpoint(arguments.cell))
         print(f"{arguments.cell} is finished; --anew trains it once more, to replace it at the end")
         return
-    if experiment.config.engine == "verl":
-        from rspo.training.verl import run
-
-        if arguments.print_config:
-            print(run.config_text(experiment, arguments.cell), end="")
-        else:
-            run.train(experiment, arguments.cell)
-        return
+    verl = experiment.config.engine == "verl"
     if arguments.print_config:
-        raise InputError("--print-config shows the config of verl; found engine = 'local'")
-    from rspo.training.local import train as train_cell
+        if not verl:
+            raise InputError("--print-config shows the config of verl; found engine = 'local'")
+        from rspo.training.verl.run import config_text
 
-    _use_one_thread()
-    train_cell(experiment, arguments.cell)
+        print(config_text(experiment, arguments.cell), end="")
+        return
+    from rspo.slurm.orphans import renew_records
+    from rspo.training.train import train as train_cell
+
+    if not verl:
+        _use_one_thread()
+    renew = partial(renew_records, experiment, arguments.cell)
+    train_cell(experiment, arguments.cell, before_cleanup=renew)
 
 
 def sample(arguments: argparse.Namespace) -> None:

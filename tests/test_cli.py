@@ -216,8 +216,8 @@ def test_a_finished_cell_is_trained_again_only_where_that_is_asked_for(
 @pytest.mark.parametrize(
     ("killed_in", "state", "left"),
     [
-        ("rspo.training.local.write_provenance", "stopped", {"state.pt", "progress.json"}),
-        ("rspo.training.local.remove_checkpoints", "stopped", {"state.pt", "progress.json"}),
+        ("rspo.training.cell.write_provenance", "stopped", {"state.pt", "progress.json"}),
+        ("rspo.training.cell.remove_checkpoints", "stopped", {"state.pt", "progress.json"}),
         ("shutil.rmtree", "trained", {"state.pt"}),
     ],
 )

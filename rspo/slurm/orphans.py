@@ -1,7 +1,7 @@
-"""Cells that a job finished after its Snakemake had gone.
+"""Update Snakemake's metadata of a cell that finished after its Snakemake process had ended.
 
-Such a cell has Snakemake's record of an earlier version, if any; with other settings in it,
-Snakemake would train the cell again. So whoever trains a cell writes them there.
+Snakemake's metadata of such a cell, if any, has the settings of an earlier version, so Snakemake
+would train the cell again. `rspo train` therefore writes the current settings there.
 """
 
 import json
@@ -17,14 +17,14 @@ RECORDS = Path(".snakemake") / "metadata"
 
 
 def renew_records(experiment: Experiment, cell: str, records: Path = RECORDS) -> None:
-    """Put the settings of now into Snakemake's records, if any, of a cell just trained with them.
+    """Write the settings that a cell was just trained with into its Snakemake metadata, if any.
 
-    Depends on snakemake/persistence/file.py (`_record_path`, and the key `params`, which has the
-    one parameter of rule train); a name too long for it to be one file is left alone.
+    Depends on snakemake/persistence/file.py: `_record_path`, and the key `params`, which has the
+    one parameter of rule train. Skips a path too long for a single file of metadata.
     """
     for path in (experiment.policy(cell), experiment.training_log(cell)):
         record = records / urlsafe_b64encode(str(path).encode()).decode()
         if os.path.isfile(record):  # `Path.is_file` raises for a long name
-            found = json.loads(record.read_text())
-            found["params"] = [repr(fingerprints.settings_hash(experiment, "train", cell))]
-            write_text(record, json.dumps(found))
+            content = json.loads(record.read_text())
+            content["params"] = [repr(fingerprints.settings_hash(experiment, "train", cell))]
+            write_text(record, json.dumps(content))

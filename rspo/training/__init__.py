@@ -1,4 +1,8 @@
-"""Training engines: the same cell in, the same files out.
+"""Training of policies. Start reading at `local`, the algorithm of the paper.
 
-`local` is one process; it is also the readable statement of the algorithm.
+train           trains a cell with the engine of the config
+cell            the life of a training cell, the same for every engine
+local_engine    the engine in one process, which runs `local`
+verl            the engine on GPUs
+pretraining     base policies
 """

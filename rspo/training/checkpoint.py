@@ -1,4 +1,4 @@
-"""Checkpoints of the local engine: what a killed run needs to end as if never killed."""
+"""Checkpoints of training in one process: a killed run resumes and trains the same policy."""
 
 import io
 from pathlib import Path
@@ -10,15 +10,15 @@ from rspo.core.files import atomic_write
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
-    """Write `state` (tensors and plain data), replacing the checkpoint before it."""
-    buffer = io.BytesIO()  # torch hides a full disk behind an error of its own
+    """Write `state` (tensors and plain data); it replaces the previous checkpoint atomically."""
+    buffer = io.BytesIO()  # torch.save to a file reports a full disk as another error
     torch.save(state, buffer)
     with atomic_write(_state_file(folder)) as partial:
         partial.write_bytes(buffer.getbuffer())
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any] | None:
-    """The state that was saved last; None if there is none."""
+    """Read the last saved state; None if there is none."""
     if not has_state(folder):
         return None
     state: dict[str, Any] = torch.load(_state_file(folder), weights_only=True)

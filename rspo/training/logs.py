@@ -1,4 +1,4 @@
-"""Readers of training.jsonl, for whoever measures or draws a finished training."""
+"""Read the training.jsonl of a finished training."""
 
 import math
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from rspo.core.files import read_json_lines
 
 
 def read_log(path: Path, steps: int, remedy: str) -> list[dict[str, Any]]:
-    """The records of a finished training, one for each step.
+    """Read the records of a finished training, one for each step.
 
     Args:
-        remedy: what the error advises.
+        remedy: advice that ends the error message.
 
     Raises: InputError for a log that is missing, or lacks a step.
     """
@@ -27,10 +27,10 @@ def read_log(path: Path, steps: int, remedy: str) -> list[dict[str, Any]]:
 
 
 def column(path: Path, log: Sequence[dict[str, Any]], key: str) -> list[float]:
-    """What a log says of `key`, step by step.
+    """The values of `key` in a log, step by step.
 
     Args:
-        path: of the log, for the error.
+        path: of the log, for the error message.
 
     Raises: InputError if a number is missing or not finite.
     """

@@ -1,12 +1,12 @@
-"""Which checkpoint a run goes on from: the one that was made with the same settings and inputs.
+"""Choose the checkpoint that a run resumes from: the one with the same settings and inputs.
 
 In a cell's folder:
 
-    checkpoint/                      of the training that is not finished yet
-    checkpoint-of-other-settings/    the last one that had to make room, until the cell is finished
+    checkpoint/                      of the current training, until it finishes
+    checkpoint-of-other-settings/    the previous one after a change of settings, until then too
 
-Each has a note of its origin. It is written first and removed first: a folder without it is what
-a kill has left of a checkpoint, and nothing is gone on from there.
+Each has a file with its origin, written first and removed first. A folder without that file is the
+rest of a removal that was killed; no run resumes from it.
 """
 
 import json
@@ -21,12 +21,13 @@ _NOTE_FILE = "origin.json"
 
 
 def is_begun(folder: Path) -> bool:
-    """Whether a training with this checkpoint folder has begun and not ended."""
+    """Whether a training with this checkpoint folder has started and not finished."""
     return (folder / _NOTE_FILE).is_file()
 
 
 def is_made_with(folder: Path, origin: Any) -> bool:
-    """
+    """Whether the checkpoint in a folder has this origin.
+
     Args:
         origin: settings and inputs, as plain data.
     """
@@ -35,39 +36,40 @@ def is_made_with(folder: Path, origin: Any) -> bool:
 
 
 def use_checkpoint_of(folder: Path, origin: Any, has_steps: Callable[[Path], bool]) -> None:
-    """Leave in `folder` a checkpoint of this origin: the one there, the one set aside, or none yet.
+    """Put the checkpoint of this origin into `folder`: the one there, the one set aside, or none.
 
-    Whoever changes a setting by mistake and changes it back loses nothing.
+    A checkpoint of another origin is set aside, so you can change a setting and change it back
+    without losing steps.
 
     Args:
-        has_steps: whether a checkpoint is worth keeping.
+        has_steps: whether a folder has finished steps; one without is not kept.
     """
     aside, between = _aside_of(folder), folder.with_name(f"{folder.name}-coming-back")
-    if between.exists():  # a kill came between the renames below
+    if between.exists():  # killed between the renames below
         between.rename(folder if aside.exists() else aside)
     if is_made_with(folder, origin):
         return
-    comes_back = is_made_with(aside, origin)
-    if comes_back:
+    restores = is_made_with(aside, origin)
+    if restores:
         aside.rename(between)
-    said = []
+    messages = []
     if is_begun(folder) and has_steps(folder):
         _remove(aside)
         folder.rename(aside)
-        said.append(f"{folder} was made with other settings: kept as {aside.name}")
+        messages.append(f"{folder} has other settings: kept as {aside.name}")
     _remove(folder)
-    if comes_back:
+    if restores:
         between.rename(folder)
-        said.append(f"the checkpoint of these settings is back from {aside.name}")
+        messages.append(f"restored the checkpoint of these settings from {aside.name}")
     else:
         write_text(folder / _NOTE_FILE, json.dumps(fingerprint(origin)))
-        said += ["starting anew"] if said else []
-    if said:
-        print(", ".join(said), flush=True)
+        messages += ["starting from step 0"] if messages else []
+    if messages:
+        print(", ".join(messages), flush=True)
 
 
 def remove_checkpoints(folder: Path) -> None:
-    """Of a finished policy, with what was set aside on the way."""
+    """Remove the checkpoint of a finished policy, and the one set aside."""
     _remove(_aside_of(folder))
     _remove(folder)
 

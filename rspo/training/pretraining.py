@@ -1,4 +1,4 @@
-"""The base policies: trained from scratch at tiny scale, fetched from the hub at the paper's."""
+"""Base policies: trained from scratch at the tiny scale, downloaded at the paper scale."""
 
 import itertools
 import math
@@ -21,23 +21,23 @@ from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
+from rspo.training.cell import resumed
 from rspo.training.checkpoint import has_state, load_checkpoint, save_checkpoint
-from rspo.training.origin import remove_checkpoints, use_checkpoint_of
-from rspo.training.progress import Progress, usage_before
+from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
-FINAL_RATE = 0.05  # of the peak learning rate, at the end of the cosine
+FINAL_RATE = 0.05  # learning rate at the end of the cosine, divided by its peak
 CHECKPOINT_EVERY = 500
-IGNORED = -100  # as target: not part of the loss
+IGNORED = -100  # target of positions that are not part of the loss
 
 
 def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = None) -> None:
     """Write the base policy of a model as a Hugging Face folder.
 
     Args:
-        mirror: a folder that may have the hub's files (`rspo.policies.published`).
+        mirror: a folder with files of the hub (`rspo.policies.published`).
 
-    Raises: InputError for a model that the config does not have, or that cannot be had.
+    Raises: InputError for a model that the config does not have, or that could not be downloaded.
     """
     if model not in experiment.config.models:
         raise InputError(
@@ -47,9 +47,11 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
     name, settings = base_name(model), fingerprints.settings(experiment, "pretrain", model)
     folder = experiment.policy(name)
     source = experiment.config.models[model]
-    with exclusive_lock(experiment.folder(name)):
-        use_checkpoint_of(experiment.checkpoint(name), settings, has_state)
-        earlier = usage_before(experiment.checkpoint(name))
+    checkpoint = experiment.checkpoint(name)
+    with (
+        exclusive_lock(experiment.folder(name)),
+        resumed(checkpoint, settings, has_state) as earlier,
+    ):
         with atomic_write(folder) as partial:
             if source.scratch is not None:
                 _train(experiment, name, source.scratch, partial)
@@ -57,9 +59,7 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
             else:
                 assert source.hub is not None  # one of the two, by the config's check
                 origin = fetch_model(source.hub, partial, mirror)
-        notes = {"sources": [origin]}
-        write_provenance(folder, settings, notes=notes, earlier=earlier)
-        remove_checkpoints(experiment.checkpoint(name))
+        write_provenance(folder, settings, notes={"sources": [origin]}, earlier=earlier)
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConfig:
@@ -76,7 +76,7 @@ def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConf
 
 
 def _train(experiment: Experiment, name: str, scratch: Scratch, folder: Path) -> None:
-    """Teach a random Qwen2 the worked examples and write it to `folder`."""
+    """Train a randomly initialized Qwen2 on the worked examples and write it to `folder`."""
     sampling = experiment.config.sampling
     context = sampling.max_prompt_tokens + sampling.max_response_tokens
     save_tokenizer(folder, sampling.max_prompt_tokens, context)
@@ -111,8 +111,8 @@ def _train(experiment: Experiment, name: str, scratch: Scratch, folder: Path) ->
 
 
 def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[Tensor, Tensor]:
-    """Prompts (E, L) and responses (E, T) with their end token, IGNORED behind it."""
-    # Of the 60,000 examples, most repeat a prompt or a response.
+    """Token ids of prompts (E, L) and of responses (E, T), which end token and IGNORED follow."""
+    # Most of the 60,000 examples repeat a prompt or a response; each is encoded once.
     asked = list(dict.fromkeys(prompt for prompt, _ in examples))
     said = list(dict.fromkeys(response for _, response in examples))
     chats = tokenizer.prompts([[{"role": "user", "content": prompt}] for prompt in asked])
@@ -126,14 +126,14 @@ def _encode(tokenizer: ChatTokenizer, examples: list[tuple[str, str]]) -> tuple[
 
 
 def _batches(scratch: Scratch) -> Iterator[Tensor]:
-    """Rows of each batch, a new order each time through the examples."""
+    """Rows of each batch; every epoch has a new order."""
     order = torch.Generator().manual_seed(scratch.seed)
     while True:
         yield from torch.randperm(scratch.examples, generator=order).split(scratch.batch)
 
 
 def _rate(step: int, steps: int) -> float:
-    """Learning rate as a share of its peak: linear warm-up, then a cosine down to FINAL_RATE."""
+    """Learning rate divided by its peak: linear warm-up, then a cosine down to FINAL_RATE."""
     if step < WARMUP_STEPS:
         return (step + 1) / WARMUP_STEPS
     done = (step - WARMUP_STEPS) / max(1, steps - WARMUP_STEPS)
@@ -141,7 +141,7 @@ def _rate(step: int, steps: int) -> float:
 
 
 def _response_loss(model: Qwen2, prompts: Tensor, responses: Tensor) -> Tensor:
-    """Mean cross-entropy of the response tokens; the prompt is given, not learnt."""
+    """Mean cross-entropy of the response tokens; prompt tokens are not part of it."""
     longest = int((responses != IGNORED).sum(dim=1).max())
     responses = responses[:, :longest]
     logits = response_logits(model, prompts, torch.arange(len(prompts)), responses.clamp(min=0))

@@ -1,4 +1,4 @@
-"""What a running job tells the rest of the world: one small file beside its checkpoint."""
+"""The progress file of a running job, beside its checkpoint, for `rspo status`."""
 
 import json
 import os
@@ -16,11 +16,11 @@ SECONDS_BETWEEN_WRITES = 1.0
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Where a running job stands.
+    """Progress of a running job.
 
-    step, steps: done and in total.  seconds_per_step: since this process started.
-    metrics: the last step's, such as reward and entropy.  written: seconds since the epoch.
-    used: what this process and those before it at the same cell used, this one's last.
+    step, steps: done and in total.  seconds_per_step: mean since this process started.
+    metrics: of the last step, such as reward and entropy.  written: seconds since the epoch.
+    used: usage of the cell's earlier processes and, last, of this one.
     """
 
     step: int
@@ -44,6 +44,7 @@ class Progress:
         self.started = self.written = time.monotonic()
 
     def report(self, step: int, metrics: Mapping[str, float]) -> None:
+        """Write that `step` steps are done."""
         now = time.monotonic()
         if now - self.written < SECONDS_BETWEEN_WRITES and step < self.steps:
             return
@@ -53,29 +54,23 @@ class Progress:
         snapshot = Snapshot(
             step, self.steps, per_step, dict(metrics), host_name(), os.getpid(), time.time(), used
         )
-        # Not `files.whole`: this is news, not a result, and flushing to disk costs milliseconds.
+        # Not `atomic_write`: flushing to disk costs milliseconds, and losing this file is harmless.
         partial = self.path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(snapshot)))
         partial.replace(self.path)
 
 
-def say_where_it_goes_on(cell: str, step: int, steps: int) -> None:
-    """A line for the log, if something was done before."""
-    if step:
-        print(f"{cell} goes on from step {step} of {steps}", flush=True)
-
-
 def usage_before(folder: Path) -> list[Usage]:
-    """What processes used that worked on the job with this checkpoint folder and did not end it.
+    """Usage of earlier processes that trained with this checkpoint folder and did not finish.
 
-    Known up to their last report, which came at most a second or a step before their end.
+    It is as of their last report, at most a second or a step before they ended.
     """
     snapshot = read_progress(folder)
     return [Usage(**used) for used in snapshot.used] if snapshot else []
 
 
 def read_progress(folder: Path) -> Snapshot | None:
-    """The last snapshot of the job with this checkpoint folder; None if there is none."""
+    """Read the last snapshot of the job with this checkpoint folder; None if there is none."""
     try:
         return Snapshot(**json.loads((folder / "progress.json").read_text()))
     except (OSError, ValueError, TypeError):

@@ -1,10 +1,11 @@
-"""The prompts that a policy trains on, and which of them each step uses."""
+"""The prompts that a policy trains on, and the batch of each step."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from rspo.config.experiment import Experiment
 from rspo.config.schema import Sampling, Training
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
@@ -15,7 +16,7 @@ from rspo.policies.tokenizer import ChatTokenizer
 
 @dataclass(frozen=True)
 class Prompts:
-    """A set of problems: tokens, question, accepted answers and family of each prompt."""
+    """A set of problems: token ids, question, accepted answers and family of each prompt."""
 
     tokens: list[list[int]]
     questions: list[str]
@@ -23,7 +24,7 @@ class Prompts:
     families: list[str]
 
     def of(self, rows: list[int]) -> "Prompts":
-        """Some of them, in the order of `rows`."""
+        """Select prompts, in the order of `rows`."""
         return Prompts(
             [self.tokens[row] for row in rows],
             [self.questions[row] for row in rows],
@@ -32,30 +33,42 @@ class Prompts:
         )
 
 
+def existing_problems(experiment: Experiment, data_set: str) -> Path:
+    """The file with a data set's problems.
+
+    Raises: InputError if it is missing, with the command that makes it.
+    """
+    path = experiment.problems(data_set)
+    if not path.is_file():
+        command = experiment.command("prepare", data_set)
+        raise InputError(f"{path}: no such file; `{command}` makes it")
+    return path
+
+
 def read_prompts(
     data: Path, tokenizer: ChatTokenizer, sampling: Sampling
 ) -> tuple[Prompts, list[str]]:
-    """A set of problems as the policy reads it, and the ids of those too long to be in it."""
+    """Read and tokenize a set of problems; returns it and the ids of problems that are too long."""
     problems = read_table(data, PROBLEMS)
     tokens = tokenizer.prompts([problem["prompt"] for problem in problems])
     left_out = set(too_long(tokens, sampling))
-    kept = [place for place in range(len(problems)) if place not in left_out]
+    kept = [index for index in range(len(problems)) if index not in left_out]
     prompts = Prompts(
-        [tokens[place] for place in kept],
-        [problems[place]["prompt"][-1]["content"] for place in kept],
-        [problems[place]["answers"] for place in kept],
-        [problems[place]["benchmark"] for place in kept],
+        [tokens[index] for index in kept],
+        [problems[index]["prompt"][-1]["content"] for index in kept],
+        [problems[index]["answers"] for index in kept],
+        [problems[index]["benchmark"] for index in kept],
     )
-    return prompts, [problems[place]["id"] for place in sorted(left_out)]
+    return prompts, [problems[index]["id"] for index in sorted(left_out)]
 
 
 def prompts_of_step(families: list[str], training: Training, seed: int, step: int) -> list[int]:
-    """Rows of the training set that one step uses, families in turn.
+    """Rows of the training set in the batch of one step, families in turn.
 
-    Every epoch goes once through the set in a new order, less what does not fill a last step.
-    The order depends on the seed alone, so all methods see the same prompts at the same step.
+    Every epoch uses each prompt at most once, in a new order; prompts that do not fill a last batch
+    are left out. The order depends only on the seed, so every method gets the same batches.
 
-    Raises: InputError if the set is smaller than one step.
+    Raises: InputError if the set is smaller than one batch.
     """
     steps_per_epoch = len(families) // training.prompts_per_step
     if steps_per_epoch == 0:

@@ -1,31 +1,77 @@
-"""What a step's responses were worth, and the line of training.jsonl that says so."""
+"""Per-step metrics: rewards of a step's responses, and the step's line of training.jsonl."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rspo.config.experiment import Cell
 from rspo.config.schema import Config
 from rspo.evaluation.estimators import pass_at_k
+from rspo.policies.sampler import Responses
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import length_discounted
 from rspo.rewards.configured import Verify
 from rspo.training.prompts import Prompts
 
+Record = dict[str, Any]  # one line of training.jsonl
+
 
 @dataclass(frozen=True)
 class Scored:
-    """What one step's responses were worth, and how they ended; (prompts, n) each."""
+    """One step's responses: lengths, rewards and weights; (prompts, n) each.
+
+    lengths: in tokens, the end token included.
+    finished: whether the response ended with the end token.
+    """
 
     lengths: Tensor
     finished: Tensor
     correct: Tensor
     rewards: Tensor
     weights: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        responses: Responses,
+        correct: NDArray[np.bool_],
+        rewards: NDArray[np.float64],
+        weights: NDArray[np.float64],
+    ) -> "Scored":
+        """Collect what is known of a step's responses; the arrays have any shape that fits."""
+        shape = weights.shape
+        return cls(
+            responses.lengths.view(shape),
+            responses.finished.view(shape),
+            torch.from_numpy(correct).view(shape),
+            torch.from_numpy(rewards).view(shape),
+            torch.from_numpy(weights).float(),
+        )
+
+
+class Stopwatch:
+    """Seconds of each phase of a step, one after the other."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._started = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Note the time since the end of the previous phase as this phase's."""
+        now = time.perf_counter()
+        self.seconds[phase], self._started = now - self._started, now
+
+
+def tokens_of(responses: Responses) -> list[list[int]]:
+    """The tokens of each response, without padding."""
+    lengths = responses.lengths.tolist()
+    return [ids[:length] for ids, length in zip(responses.tokens.tolist(), lengths, strict=True)]
 
 
 def judge(
@@ -35,11 +81,13 @@ def judge(
     tokenizer: ChatTokenizer,
     verify: Verify,
 ) -> NDArray[np.bool_]:
-    """Which responses are correct.
+    """Verify responses.
 
     Args:
-        responses: tokens, the end token included where there is one.
-        rows: the prompt that each answers, a row of `prompts`.
+        responses: token ids, the end token included where there is one.
+        rows: of each response, the row of its prompt in `prompts`.
+
+    Returns: (len(responses),) whether each response is correct.
     """
     texts = [text.removesuffix(tokenizer.end_text) for text in tokenizer.decode(responses)]
     answers = [prompts.answers[row] for row in rows]
@@ -50,7 +98,12 @@ def judge(
 def rewards_of(
     correct: NDArray[np.bool_], lengths: list[int], cell: Cell, config: Config
 ) -> NDArray[np.float64]:
-    """Rewards of a cell's responses, given which are correct and their lengths in tokens."""
+    """Rewards of a cell's responses: 1 or 0 by default, discounted by length for reward "length".
+
+    Args:
+        correct: (responses,).
+        lengths: of the same responses, in tokens.
+    """
     if cell.reward == "length":
         limit, discount = config.sampling.max_response_tokens, config.rewards.length_discount
         return length_discounted(correct, lengths, limit, discount)
@@ -63,13 +116,14 @@ def record_of(
     entropy: float,
     updates: list[dict[str, float]],
     seconds: dict[str, float],
-) -> dict[str, Any]:
-    """The line of training.jsonl for a step, counted from 0; everything is counted before dropping.
+) -> Record:
+    """The line of training.jsonl for one step. It counts all responses, dropped ones included.
 
     Args:
-        entropy: mean over the step's tokens, nats.
-        updates: what is logged of each update; the line has their means.
-        seconds: by phase, "sample" among them.
+        step: counted from 0; the line counts from 1.
+        entropy: mean over the step's tokens, in nats.
+        updates: metrics of each update; the line has their means.
+        seconds: by phase; "sample" is required.
     """
     n, tokens = scored.weights.shape[1], int(scored.lengths.sum())
     counts = scored.correct.sum(dim=1).numpy()

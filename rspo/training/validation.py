@@ -1,7 +1,7 @@
 """Pass@k and Max@k of a policy on held-out problems, while it trains.
 
-Nothing is learnt from them, and their random numbers are their own: the local engine's policy is
-the same, bit for bit, with them and without.
+The policy does not train on these problems, and sampling their responses has its own seeds: the
+local engine trains bit for bit the same policy with and without validation.
 """
 
 from collections.abc import Sequence
@@ -21,27 +21,28 @@ from rspo.evaluation.estimators import max_at_k, pass_at_k
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import length_discounted
-from rspo.training.prompts import Prompts, read_prompts
+from rspo.training.local import Trainer
+from rspo.training.prompts import Prompts, existing_problems, read_prompts
+from rspo.training.records import judge, tokens_of
+
+CHUNK = 32  # problems sampled together
 
 
 def is_due(step: int, training: Training) -> bool:
-    """Whether a policy is validated after a step, counted from 1: every so many, and the last."""
+    """Whether to validate after `step`, counted from 1: every `validation.every` and the last."""
     every = training.validation.every
     return every is not None and (step % every == 0 or step == training.steps)
 
 
 def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompts | None:
-    """The problems that every cell is validated on, drawn once; None if none is validated.
+    """Draw the problems that every cell is validated on; None if the config turns validation off.
 
     Raises: InputError if the validation set is missing or too small.
     """
     training, sampling = experiment.config.training, experiment.config.sampling
     if training.validation.every is None:
         return None
-    data, wanted = experiment.problems("validation"), training.validation.problems
-    if not data.is_file():
-        command = experiment.command("prepare", "validation")
-        raise InputError(f"{data}: no such file; `{command}` makes it")
+    data, wanted = existing_problems(experiment, "validation"), training.validation.problems
     prompts, left_out = read_prompts(data, tokenizer, sampling)
     report_too_long(left_out, sampling, "left out of validation")
     if wanted > len(prompts.tokens):
@@ -53,17 +54,33 @@ def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompt
     return prompts.of(sorted(drawn[:wanted].tolist()))
 
 
+def validate(trainer: Trainer, step: int, held_out: Prompts) -> dict[str, dict[str, float]]:
+    """Sample and verify responses to the held-out problems; returns the entry of training.jsonl.
+
+    Args:
+        step: after which the policy is validated, counted from 0.
+    """
+    samples, count = trainer.config.training.validation.samples, len(held_out.tokens)
+    tokens: list[list[int]] = []
+    for first in range(0, count, CHUNK):
+        prompts = held_out.tokens[first : first + CHUNK]
+        tokens += tokens_of(trainer.sample(prompts, samples, "validation", step, first))
+    rows = [row for row in range(count) for _ in range(samples)]
+    correct = judge(tokens, rows, held_out, trainer.tokenizer, trainer.verify)
+    return validation_record(correct, [len(ids) for ids in tokens], trainer.config)
+
+
 def validation_record(
     correct: NDArray[np.bool_], lengths: Sequence[int], config: Config
 ) -> dict[str, dict[str, float]]:
-    """What training.jsonl says of one validation: means over the problems, as in the curves.
+    """The entry of training.jsonl for one validation: means over the problems, as in the curves.
 
-    Pass@k, and Max@k of the length-discounted reward whatever the cell's own is, for every power
-    of two up to the samples of a problem.
+    It has Pass@k, and Max@k of the length-discounted reward whatever the cell's own reward is, for
+    every power of two up to the number of samples per problem.
 
     Args:
-        correct: responses in the order of their problems, (problems * samples,).
-        lengths: of the same, in tokens.
+        correct: (problems * samples,), in the order of the problems.
+        lengths: of the same responses, in tokens.
     """
     samples, limit = config.training.validation.samples, config.sampling.max_response_tokens
     rewards = length_discounted(correct, lengths, limit, config.rewards.length_discount)
@@ -75,7 +92,7 @@ def validation_record(
 
 
 def log_origin(experiment: Experiment, origin: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
-    """What training.jsonl was made from besides what the policy was: settings, and inputs."""
+    """Settings and inputs of training.jsonl: the policy's origin, and those of the validation."""
     validation = experiment.config.training.validation
     if validation.every is None:
         return origin, []

@@ -12,8 +12,8 @@ from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.evaluation.sample import sample_benchmark
 from rspo.policies.prompt_limit import response_tokens, too_long
-from rspo.training.local import train
 from rspo.training.pretraining import make_base_policy
+from rspo.training.train import train
 from tests.support import tiny_world
 from tests.support.problem_rows import problem
 

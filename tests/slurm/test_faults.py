@@ -27,8 +27,8 @@ from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_benchmark
 from rspo.evaluation.score import score
 from rspo.slurm.queue import jobs_in, require_no_jobs_in
-from rspo.training.local import train
 from rspo.training.pretraining import make_base_policy
+from rspo.training.train import train
 from tests.support import ROOT, slurm_world
 from tests.support.slurm_cluster import Cluster
 

@@ -19,8 +19,8 @@ from rspo.evaluation.curves_table import write_curves_table
 from rspo.evaluation.sample import sample_benchmark
 from rspo.evaluation.score import score
 from rspo.figures import available, draw
-from rspo.training.local import train
 from rspo.training.pretraining import make_base_policy
+from rspo.training.train import train
 from tests.support import ROOT
 from tests.support.tiny_world import OVERRIDES
 

@@ -25,15 +25,16 @@ from rspo.config.experiment import Experiment, base_name
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
+from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import verify
-from rspo.training.local import Learner, Rollout
+from rspo.training.local import Trainer
 from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.verl_config import verl_config
 from rspo.training.verl.worker import PolicyWorker
 from tests.support import tiny_world
 from tests.support.random_policy import save_policy
-from tests.support.rollouts import PROMPTS, N, make_model, make_rollout
+from tests.support.rollouts import PROMPTS, N, RewardedRollout, make_model, make_rollout
 
 CELL = "small--rspo-pass--k4--n8--s0"
 MINI_BATCH = PROMPTS // 2
@@ -89,7 +90,7 @@ def load_experiment(folder: Path, ranks: int, aggregation: str) -> Experiment:
     )
 
 
-def rollout_of(case: Case, model: Qwen2) -> Rollout:
+def rollout_of(case: Case, model: Qwen2) -> RewardedRollout:
     """Samples of the initial policy, without padding tokens.
 
     transformers has no gradient for the embedding of the padding token.
@@ -101,10 +102,10 @@ def rollout_of(case: Case, model: Qwen2) -> Rollout:
     rewards = rollout.rewards.clone()
     rewards[list(case.hopeless)] = 0.0
     weights = response_weights(rewards, case.objective, K).float()
-    return Rollout(rollout.prompts, responses, rewards > 0, rewards, weights)
+    return RewardedRollout(rollout.prompts, responses, weights, rewards)
 
 
-def divided_by_tokens(rollout: Rollout) -> Rollout:
+def divided_by_tokens(rollout: RewardedRollout) -> RewardedRollout:
     """Scale the weights so that the local engine's loss is divided by the number of tokens."""
     weights, lengths = rollout.weights.clone(), rollout.responses.lengths.view(-1, N)
     for part in torch.arange(PROMPTS).split(MINI_BATCH):
@@ -113,19 +114,21 @@ def divided_by_tokens(rollout: Rollout) -> Rollout:
 
 
 def local_updates(
-    experiment: Experiment, model: Qwen2, rollout: Rollout, case: Case
+    experiment: Experiment, model: Qwen2, rollout: RewardedRollout, case: Case
 ) -> dict[str, Tensor]:
     """Weights after the local engine's two updates, under transformers' names."""
     if case.aggregation == "token-mean":
         rollout = divided_by_tokens(rollout)
-    learner = Learner(experiment, experiment.cell(CELL), copy.deepcopy(model), verify)
-    learner.optimizer.param_groups[0]["eps"] = EPSILON
-    for part in learner.mini_batches():
-        learner.update(0, rollout, part)
-    return qwen2.to_hub(learner.model)
+    tokenizer = ChatTokenizer(experiment.policy(base_name("small")))
+    cell, policy = experiment.cell(CELL), copy.deepcopy(model)
+    trainer = Trainer(experiment.config, cell, policy, tokenizer, verify)
+    trainer.optimizer.param_groups[0]["eps"] = EPSILON
+    for part in torch.arange(PROMPTS).split(MINI_BATCH):
+        trainer.update(0, rollout, part)
+    return qwen2.to_hub(policy)
 
 
-def as_verl_batch(rollout: Rollout, advantages: Tensor, rows: list[int]) -> TensorDict:
+def as_verl_batch(rollout: RewardedRollout, advantages: Tensor, rows: list[int]) -> TensorDict:
     """Some responses as input of verl's actor: nested tensors."""
     lengths = rollout.responses.lengths[rows].tolist()
     prompts = [rollout.prompts[row // N] for row in rows]
@@ -157,7 +160,7 @@ def as_verl_batch(rollout: Rollout, advantages: Tensor, rows: list[int]) -> Tens
 
 
 def verl_updates(
-    worker: PolicyWorker, config: DictConfig, rollout: Rollout, case: Case
+    worker: PolicyWorker, config: DictConfig, rollout: RewardedRollout, case: Case
 ) -> dict[str, Tensor]:
     """Weights after verl's two updates, from the worker's initial weights."""
     worker.actor.reset()

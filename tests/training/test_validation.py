@@ -1,4 +1,4 @@
-"""Pass@k and Max@k on held-out problems during training: measured right, and nothing learnt."""
+"""Pass@k and Max@k on held-out problems during training."""
 
 import itertools
 import json
@@ -15,8 +15,9 @@ from rspo.core.files import read_json_lines
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.training.local import train
+from rspo.training import local_engine
 from rspo.training.pretraining import make_base_policy
+from rspo.training.train import train
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from tests.support import tiny_world
 
@@ -49,7 +50,9 @@ def without_seconds(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: record[key] for key in record if key not in left_out} for record in records]
 
 
-def test_the_policy_is_the_same_with_and_without(validated: Experiment, tmp_path: Path) -> None:
+def test_the_policy_is_the_same_with_and_without_validation(
+    validated: Experiment, tmp_path: Path
+) -> None:
     never = make(tmp_path, EVERY_TWO | {"every": None}, steps=5)
     train(never, CELL)
     with_, without = (e.policy(CELL) / "model.safetensors" for e in (validated, never))
@@ -59,32 +62,30 @@ def test_the_policy_is_the_same_with_and_without(validated: Experiment, tmp_path
     assert not any("validation" in record for record in plain)
 
 
-def test_it_happens_every_so_many_steps_and_after_the_last(validated: Experiment) -> None:
+def test_validation_runs_every_so_many_steps_and_after_the_last(validated: Experiment) -> None:
     records = read_json_lines(validated.training_log(CELL))
     assert [record["step"] for record in records if "validation" in record] == [2, 4, 5]
     for record in records:
-        found = record.get("validation")
-        assert found is None or 0 < found["pass_at_1"] <= found["pass_at_2"] <= found["pass_at_4"]
+        entry = record.get("validation")
+        assert entry is None or 0 < entry["pass_at_1"] <= entry["pass_at_2"] <= entry["pass_at_4"]
 
 
-def test_a_run_that_goes_on_from_a_checkpoint_logs_the_same(
+def test_a_run_that_resumes_from_a_checkpoint_logs_the_same(
     validated: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped right behind the checkpoint of a step that was validated."""
+    """Killed right after the checkpoint of a validated step."""
 
     class Killed(BaseException):
         pass
-
-    from rspo.training import local
 
     def save_and_die(*arguments: Any) -> None:
         save(*arguments)
         raise Killed
 
-    save = local.save_checkpoint
+    save = local_engine.save_checkpoint
     experiment = make(tmp_path, EVERY_TWO, steps=5)
     with monkeypatch.context() as patch:
-        patch.setattr(local, "save_checkpoint", save_and_die)
+        patch.setattr(local_engine, "save_checkpoint", save_and_die)
         with pytest.raises(Killed):
             train(experiment, CELL)
     train(experiment, CELL)
@@ -127,8 +128,8 @@ def test_every_cell_is_validated_on_the_same_problems_of_all_families(
     assert set(drawn.questions) <= held_out - trained_on
 
 
-def test_it_decides_nothing_about_the_policy(tmp_path: Path) -> None:
-    """So a cell is not trained again because of it; the log's provenance says what it has."""
+def test_validation_settings_do_not_change_the_fingerprint_of_a_cell(tmp_path: Path) -> None:
+    """A change of them does not train the cell again; the log's provenance has them."""
     hashes = {
         fingerprints.settings_hash(load(tmp_path, validation), "train", CELL)
         for validation in (EVERY_TWO, EVERY_TWO | {"every": None}, EVERY_TWO | {"samples": 2})
@@ -136,7 +137,7 @@ def test_it_decides_nothing_about_the_policy(tmp_path: Path) -> None:
     assert len(hashes) == 1
 
 
-def test_the_logs_provenance_says_how_it_was_validated(validated: Experiment) -> None:
+def test_the_provenance_of_the_log_has_the_validation_settings(validated: Experiment) -> None:
     notes = {
         path.name: json.loads((path.parent / f"{path.name}.provenance.json").read_text())
         for path in (validated.policy(CELL), validated.training_log(CELL))
@@ -146,7 +147,7 @@ def test_the_logs_provenance_says_how_it_was_validated(validated: Experiment) ->
     assert "validation" not in notes["policy"]["settings"]
 
 
-def test_never_means_never(tmp_path: Path) -> None:
+def test_validation_can_be_turned_off(tmp_path: Path) -> None:
     training = load(tmp_path, EVERY_TWO | {"every": None}).config.training
     assert not any(is_due(step, training) for step in range(1, training.steps + 1))
 

@@ -35,9 +35,9 @@ from rspo.core.errors import InputError
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
+from rspo.training.adam import learning_rate_factor
 from rspo.training.progress import Progress
 from rspo.training.records import Scored, judge, record_of
-from rspo.training.schedule import learning_rate_share
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.batches import as_metrics, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE, keep_the_last
@@ -243,7 +243,9 @@ class Trainer(PPOTrainerSync):
                 "gradient_norm": update["grad_norm"],
                 "clipped": update["actor/pg_clipfrac"],
                 "learning_rate": optim.lr
-                * learning_rate_share(number / optim.total_training_steps, self.training.optimizer),
+                * learning_rate_factor(
+                    number / optim.total_training_steps, self.training.optimizer
+                ),
             }
             for number, update in enumerate(updates, first)
         ]

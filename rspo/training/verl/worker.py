@@ -13,7 +13,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from rspo.config.schema import Optimizer
-from rspo.training.schedule import learning_rate_share
+from rspo.training.adam import learning_rate_factor
 from rspo.training.verl.cpu_rollout import register_rollout
 from rspo.training.verl.interface import require_parameters, require_source, require_version
 from rspo.training.verl.optimizer import ScheduledOptimizerConfig
@@ -41,7 +41,7 @@ class ScheduledEngine(FSDPEngineWithLMHead):
             weight_decay=config.weight_decay,
         )
         updates = config.total_training_steps
-        return LambdaLR(optimizer, lambda done: learning_rate_share(done / updates, settings))
+        return LambdaLR(optimizer, lambda done: learning_rate_factor(done / updates, settings))
 
 
 class Actor(TrainingWorker):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
-from rspo.training.local import train as train_locally
+from rspo.training.train import train as train_locally
 from tests.support import ROOT, tiny_world
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]

@@ -139,6 +139,6 @@ def test_a_failed_training_leaves_no_incomplete_checkpoint(
         yield subprocess.Popen(["false"])
 
     monkeypatch.setattr(run, "supervised", fails)
-    with pytest.raises(LostProcess, match="no room; the same command goes on from step 2"):
+    with pytest.raises(LostProcess, match="no room; the same command resumes from step 2"):
         run._run(tmp_path, checkpoint)
     assert [path.name for path in checkpoint.glob("global_step_*")] == ["global_step_2"]

@@ -21,7 +21,7 @@ from rspo.core.files import read_json_lines
 from rspo.datasets.prepare import prepare
 from rspo.policies import qwen2
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.training.local import train as train_locally
+from rspo.training.train import train as train_locally
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
 from tests.support import ROOT, tiny_world
 

@@ -146,7 +146,7 @@ def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None
             assert status == 1, (victim, line)
             assert line.startswith(f"rspo: error: {CELL}: "), (victim, line)
             assert words in line
-            assert line.endswith(f"goes on from {behind(checkpoint)}"), (victim, line)
+            assert line.endswith(f"resumes from step {last_step(checkpoint)}"), (victim, line)
             assert_nothing_is_left(experiment, port)
         done = last_step(checkpoint)
         assert not experiment.policy(CELL).exists()
@@ -175,8 +175,3 @@ def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None
     assert records[: done + 1] == first
     assert not checkpoint.exists()
     assert (experiment.policy(CELL) / "model.safetensors").exists()
-
-
-def behind(checkpoint: Path) -> str:
-    step = last_step(checkpoint)
-    return f"step {step}" if step else "its start"

@@ -172,7 +172,7 @@ def test_two_nodes_and_one_give_the_same_policy(
     lines = [line for line in log.read_text().splitlines() if "rspo: error:" in line]
     assert len(lines) == 1, lines
     assert "has left Ray" in lines[0] or "has died" in lines[0]
-    assert "; the same command goes on from step " in lines[0]
+    assert "; the same command resumes from step " in lines[0]
     wait_until_nothing_is_left(slurm, world, ranks=1)  # the second node's stay
 
     process = start_on_two_nodes(slurm, root, log)

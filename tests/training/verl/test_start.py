@@ -10,6 +10,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.status import standings
 from rspo.training.progress import Progress
+from rspo.training.train import train
 from rspo.training.verl import run
 from tests.support import tiny_world
 
@@ -42,7 +43,7 @@ def load(root: Path, **overrides: Any) -> Experiment:
 
 def start(experiment: Experiment) -> None:
     with pytest.raises(Started):
-        run.train(experiment, CELL)
+        train(experiment, CELL)
 
 
 def leave_checkpoint(experiment: Experiment, step: int, ranks: int = 1) -> Path:
@@ -76,8 +77,7 @@ def test_a_checkpoint_of_other_settings_is_set_aside(
     start(second)
     aside = first.folder(CELL) / "checkpoint-of-other-settings"
     assert capsys.readouterr().out == (
-        f"{first.checkpoint(CELL)} was made with other settings: kept as {aside.name}, "
-        "starting anew\n"
+        f"{first.checkpoint(CELL)} has other settings: kept as {aside.name}, starting from step 0\n"
     )
     assert (aside / "global_step_2").is_dir()
     assert names(second) == ["checkpoint", aside.name]
@@ -89,7 +89,7 @@ def test_a_checkpoint_of_other_settings_is_set_aside(
     assert [path.name for path in aside.glob("global_step_*")] == ["global_step_4"]
 
 
-def test_a_setting_that_is_changed_back_goes_on_from_its_checkpoint(
+def test_a_setting_that_is_changed_back_resumes_from_its_checkpoint(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     training = tiny_world.OVERRIDES["training"]
@@ -103,8 +103,8 @@ def test_a_setting_that_is_changed_back_goes_on_from_its_checkpoint(
     capsys.readouterr()
     start(first)
     assert capsys.readouterr().out == (
-        f"the checkpoint of these settings is back from {aside.name}\n"
-        f"{CELL} goes on from step 2 of {STEPS}\n"
+        f"restored the checkpoint of these settings from {aside.name}\n"
+        f"{CELL} resumes from step 2 of {STEPS}\n"
     )
     assert names(first) == ["checkpoint"]  # tensorboard's curves would have a gap
     start(second)
@@ -112,9 +112,9 @@ def test_a_setting_that_is_changed_back_goes_on_from_its_checkpoint(
     capsys.readouterr()
     start(first)
     assert capsys.readouterr().out == (
-        f"{checkpoint} was made with other settings: kept as {aside.name}, "
-        f"the checkpoint of these settings is back from {aside.name}\n"
-        f"{CELL} goes on from step 2 of {STEPS}\n"
+        f"{checkpoint} has other settings: kept as {aside.name}, "
+        f"restored the checkpoint of these settings from {aside.name}\n"
+        f"{CELL} resumes from step 2 of {STEPS}\n"
     )
     assert (aside / "global_step_4").is_dir()
     assert names(first) == ["checkpoint", aside.name]
@@ -144,7 +144,7 @@ def test_a_kill_while_two_checkpoints_are_exchanged_loses_neither(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", rename)
         with pytest.raises(Killed):
-            run.train(first, CELL)
+            train(first, CELL)
     for experiment, step in ((second, 4), (first, 2)):
         start(experiment)
         assert (experiment.checkpoint(CELL) / f"global_step_{step}").is_dir()
@@ -166,7 +166,7 @@ def test_a_checkpoint_of_other_ranks_is_an_error_and_is_kept(root: Path) -> None
     policy = leave_checkpoint(load(root), step=2, ranks=4)
     words = "written by 4 ranks; 2 ranks cannot read it. Set verl.nodes x verl.ranks_per_node = 4"
     with pytest.raises(InputError, match=words):
-        run.train(load(root, verl={"ranks_per_node": 2}), CELL)
+        train(load(root, verl={"ranks_per_node": 2}), CELL)
     assert policy.is_dir()
     start(load(root, verl={"ranks_per_node": 4}))
 
@@ -176,6 +176,6 @@ def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) 
     start(experiment)
     (experiment.folder(CELL) / "checkpoint-of-other-settings").mkdir()
     (leave_checkpoint(experiment, STEPS) / "model.safetensors").write_text("trained")
-    run.train(experiment, CELL)
+    train(experiment, CELL)
     assert (experiment.policy(CELL) / "model.safetensors").read_text() == "trained"
     assert names(experiment) == ["policy", "tensorboard"]

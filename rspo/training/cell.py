@@ -1,0 +1,143 @@
+"""The life of a cell: everything around its training, the same for every engine.
+
+lock the cell's folder      one process at a time trains a cell
+verify the inputs           base policy, problems, and what else the engine needs
+choose the checkpoint       the one with the same settings and inputs, or none
+train                       the engine; it writes checkpoints
+publish                     policy folder and training.jsonl, each with its provenance
+before_cleanup              a hook of the caller
+remove the checkpoint       from here on, the cell counts as finished
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from rspo.config import fingerprints
+from rspo.config.experiment import Experiment, base_name
+from rspo.core.files import atomic_write, sha256, write_json_lines
+from rspo.core.locks import exclusive_lock
+from rspo.core.provenance import write_provenance
+from rspo.core.usage import Usage
+from rspo.rewards.configured import verifier_inputs
+from rspo.training.origin import is_made_with, remove_checkpoints, use_checkpoint_of
+from rspo.training.progress import usage_before
+from rspo.training.prompts import existing_problems
+from rspo.training.records import Record
+from rspo.training.validation import log_origin
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The result of an engine.
+
+    records: the lines of training.jsonl, one per step.
+    save: writes the trained weights into a folder with the base policy's other files.
+    files: further files of the cell, to get the policy's provenance.
+    gpu_seconds: used by this process; ignored in a SLURM job, which knows its GPUs.
+    notes: for the provenance, such as which problems were left out.
+    """
+
+    records: Sequence[Record]
+    save: Callable[[Path], None]
+    files: Sequence[Path] = ()
+    gpu_seconds: float = 0.0
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Engine(Protocol):
+    """Trains one cell: `rspo.training.local_engine` or `rspo.training.verl.run`."""
+
+    def base_digest(self, base: Path) -> Any:
+        """Digest of a policy's weights, as plain data. Other weights make another checkpoint."""
+
+    def last_step(self, checkpoint: Path) -> int:
+        """Finished steps in a folder of checkpoints; 0 without a usable one."""
+
+    def prepare(self) -> AbstractContextManager[Callable[[], Trained]]:
+        """Read and verify all inputs; enter to get the function that trains the remaining steps.
+
+        That function raises Stopped after a checkpoint, when a stop is requested.
+
+        Raises: InputError for missing or invalid inputs.
+        """
+
+    def discard_logs(self) -> None:
+        """Remove logs that training appends to; called before it starts from another checkpoint."""
+
+
+def train_cell(
+    experiment: Experiment, name: str, engine: Engine, before_cleanup: Callable[[], None]
+) -> None:
+    """Train one cell with an engine: see `rspo.training.train`."""
+    base = experiment.existing_policy(base_name(experiment.cell(name).model))
+    inputs = [base, existing_problems(experiment, "train")]
+    checkpoint, steps = experiment.checkpoint(name), experiment.config.training.steps
+    with exclusive_lock(experiment.folder(name)), engine.prepare() as train_remaining_steps:
+        origin = _origin(experiment, name, engine, *inputs)
+        if not is_made_with(checkpoint, origin):
+            engine.discard_logs()
+        with resumed(checkpoint, origin, lambda folder: engine.last_step(folder) > 0) as earlier:
+            if step := engine.last_step(checkpoint):
+                print(f"{name} resumes from step {step} of {steps}", flush=True)
+            trained = train_remaining_steps()
+            _publish(experiment, name, trained, base)
+            _write_provenance(experiment, name, trained, origin, inputs, earlier)
+            before_cleanup()
+
+
+def _origin(
+    experiment: Experiment, name: str, engine: Engine, base: Path, problems: Path
+) -> dict[str, Any]:
+    """Settings and inputs that a checkpoint must share with a run that resumes from it."""
+    return {
+        "settings": fingerprints.settings(experiment, "train", name),
+        "base": engine.base_digest(base),
+        "problems": sha256(problems),
+    }
+
+
+@contextmanager
+def resumed(
+    checkpoint: Path, origin: Any, has_steps: Callable[[Path], bool]
+) -> Iterator[list[Usage]]:
+    """Put the checkpoint of this origin in place; remove it when the block succeeds.
+
+    Args:
+        has_steps: whether a folder has finished steps; a checkpoint without is not kept.
+
+    Yields: usage of the earlier processes that trained with it, for the provenance.
+    """
+    use_checkpoint_of(checkpoint, origin, has_steps)
+    yield usage_before(checkpoint)
+    remove_checkpoints(checkpoint)
+
+
+def _publish(experiment: Experiment, name: str, trained: Trained, base: Path) -> None:
+    """Write the policy folder and training.jsonl."""
+    with atomic_write(experiment.policy(name)) as partial:
+        # Not Snakemake's timestamp of the base policy: the new folder would look as old.
+        old = shutil.ignore_patterns(".snakemake*", "*.safetensors*")
+        shutil.copytree(base, partial, ignore=old)
+        trained.save(partial)
+    write_json_lines(experiment.training_log(name), trained.records)
+
+
+def _write_provenance(
+    experiment: Experiment,
+    name: str,
+    trained: Trained,
+    origin: dict[str, Any],
+    inputs: Sequence[Path],
+    earlier: Sequence[Usage],
+) -> None:
+    inputs = [*inputs, *verifier_inputs(experiment, experiment.config.verifier)]
+    log_settings, log_inputs = log_origin(experiment, origin)
+    for path, settings, used in (
+        *((path, origin, inputs) for path in (experiment.policy(name), *trained.files)),
+        (experiment.training_log(name), log_settings, [*inputs, *log_inputs]),
+    ):
+        write_provenance(path, settings, used, trained.gpu_seconds, trained.notes, earlier)

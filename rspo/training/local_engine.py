@@ -1,0 +1,122 @@
+"""The local engine: trains a cell in this process by `rspo.training.local`.
+
+Between the steps it validates, reports progress, writes checkpoints, and stops on request.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rspo.config.experiment import Experiment, base_name
+from rspo.core.errors import InputError
+from rspo.core.files import sha256
+from rspo.core.signals import Stopped, is_requested
+from rspo.policies import qwen2
+from rspo.policies.prompt_limit import report_too_long
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.rewards.configured import verifier_of
+from rspo.training.cell import Trained
+from rspo.training.checkpoint import load_checkpoint, save_checkpoint
+from rspo.training.local import Trainer
+from rspo.training.progress import Progress
+from rspo.training.prompts import Prompts, existing_problems, read_prompts
+from rspo.training.records import Record
+from rspo.training.validation import held_out_prompts, is_due, validate
+
+
+class LocalEngine:
+    """An engine of `rspo.training.cell`."""
+
+    def __init__(self, experiment: Experiment, name: str) -> None:
+        self.experiment, self.config = experiment, experiment.config
+        self.cell, self.checkpoint = experiment.cell(name), experiment.checkpoint(name)
+
+    def base_digest(self, base: Path) -> str:
+        """SHA-256 of the weights."""
+        return sha256(base / "model.safetensors")
+
+    def last_step(self, checkpoint: Path) -> int:
+        """Finished steps in a checkpoint; 0 if there is none."""
+        state = load_checkpoint(checkpoint)
+        return len(json.loads(state["records"])) if state else 0
+
+    def discard_logs(self) -> None:
+        """Nothing: training.jsonl is written once, at the end."""
+
+    @contextmanager
+    def prepare(self) -> Iterator[Callable[[], Trained]]:
+        """Read the problems and the base policy, and start the verifier.
+
+        Raises: InputError for missing or invalid inputs.
+        """
+        experiment, sampling = self.experiment, self.config.sampling
+        base = experiment.existing_policy(base_name(self.cell.model))
+        tokenizer = ChatTokenizer(base)
+        prompts, too_long = read_prompts(
+            existing_problems(experiment, "train"), tokenizer, sampling
+        )
+        notes = report_too_long(too_long, sampling, "left out of training")
+        held_out = held_out_prompts(experiment, tokenizer)
+        verdicts = experiment.verdicts(self.cell.name, "train")
+        with verifier_of(experiment, self.config.verifier, verdicts) as verify:
+            trainer = Trainer(self.config, self.cell, qwen2.load(base), tokenizer, verify)
+            yield partial(self._train, trainer, prompts, held_out, notes)
+
+    def _train(
+        self, trainer: Trainer, prompts: Prompts, held_out: Prompts | None, notes: dict[str, Any]
+    ) -> Trained:
+        """Train from the last checkpoint to the last step.
+
+        Raises: Stopped after a checkpoint, when a stop is requested; InputError when the gradient
+            is not finite.
+        """
+        training, steps = self.config.training, self.config.training.steps
+        records = self._resume(trainer)
+        progress = Progress(self.checkpoint, len(records), steps)
+        for record in trainer.train(prompts, first=len(records)):
+            step = record["step"]
+            self._require_finite(record)
+            if held_out is not None and is_due(step, training):
+                record |= validate(trainer, step - 1, held_out)
+            records.append(record)
+            progress.report(step, {key: record[key] for key in ("reward", "entropy")})
+            stop = is_requested() and step < steps
+            if stop or step % training.checkpoint_every == 0:
+                self._save(trainer, records)
+            if stop:
+                raise Stopped(step)
+        tokens = {"eos_token_id": trainer.tokenizer.end, "pad_token_id": trainer.tokenizer.pad}
+        return Trained(
+            records, lambda folder: qwen2.save(trainer.model, folder, tokens), notes=notes
+        )
+
+    def _resume(self, trainer: Trainer) -> list[Record]:
+        """Load the last checkpoint, if any; returns the records of its steps."""
+        state = load_checkpoint(self.checkpoint)
+        if state is None:
+            return []
+        trainer.model.load_state_dict(state["model"])
+        trainer.optimizer.load_state_dict(state["optimizer"])
+        records: list[Record] = json.loads(state["records"])
+        return records
+
+    def _save(self, trainer: Trainer, records: list[Record]) -> None:
+        state = {
+            "model": trainer.model.state_dict(),
+            "optimizer": trainer.optimizer.state_dict(),
+            "records": json.dumps(records),
+        }
+        save_checkpoint(self.checkpoint, state)
+
+    def _require_finite(self, record: Record) -> None:
+        """Raises: InputError if the gradient of a step is infinite or not a number."""
+        if not math.isfinite(record["gradient_norm"]):
+            rate = self.config.models[self.cell.model].learning_rate
+            raise InputError(
+                f"{self.cell.name}: the gradient is not finite at step {record['step']} "
+                f"(learning_rate = {rate}); a lower learning_rate may help"
+            )

@@ -1,0 +1,40 @@
+"""Train a cell with the engine that the config names."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from rspo.config.experiment import Experiment
+from rspo.training.cell import Engine, train_cell
+
+
+def train(
+    experiment: Experiment, name: str, before_cleanup: Callable[[], None] = lambda: None
+) -> None:
+    """Train one cell: write its policy folder, and training.jsonl with one line per step.
+
+    A killed run resumes from its last checkpoint. With the local engine it ends in the same policy,
+    bit for bit. On several nodes (verl), the first node trains, and the others return afterwards.
+
+    Args:
+        before_cleanup: called when all files are published, before the checkpoint is removed. If
+            the process dies in it, the next run calls it again.
+
+    Raises: InputError for missing or invalid inputs, when another process trains the same cell, and
+        when the gradient is not finite; Stopped after a checkpoint, when a stop is requested;
+        LostProcess when a process or node of the verl engine died.
+    """
+    experiment.cell(name)
+    with _engine_of_node(experiment, name) as engine:
+        if engine is not None:
+            train_cell(experiment, name, engine, before_cleanup)
+
+
+def _engine_of_node(experiment: Experiment, name: str) -> AbstractContextManager[Engine | None]:
+    """The engine on the node that trains; None on the others."""
+    if experiment.config.engine == "verl":
+        from rspo.training.verl.run import engine_of_node
+
+        return engine_of_node(experiment, name)
+    from rspo.training.local_engine import LocalEngine
+
+    return nullcontext(LocalEngine(experiment, name))

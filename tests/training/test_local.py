@@ -1,0 +1,171 @@
+"""The algorithm of the local engine: its update against a plain statement of the loss."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from rspo.config.schema import Optimizer, Training
+from rspo.core.errors import InputError
+from rspo.policies.qwen2 import KVCache, Qwen2
+from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
+from rspo.rewards import verify
+from rspo.training.adam import learning_rate_factor
+from rspo.training.local import Rollout, Trainer, backward, clipped_objective
+from rspo.training.prompts import prompts_of_step
+from tests.support import tiny_world
+from tests.support.rollouts import PROMPTS, N, make_model, make_rollout
+
+CELL = "small--rspo-pass--k4--n16--s0"
+
+
+def make_tokenizer(folder: Path) -> ChatTokenizer:
+    save_tokenizer(folder, 10, 28)
+    return ChatTokenizer(folder)
+
+
+def gradient(model: Qwen2) -> Tensor:
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()]).clone()
+
+
+def plain_gradient(
+    model: Qwen2, rollout: Rollout, part: Tensor, ppo_clip: float, temperature: float
+) -> Tensor:
+    """The loss as the docstring of `rspo.training.local` states it, one response at a time."""
+    model.zero_grad()
+    loss = torch.zeros(())
+    for prompt in part.tolist():
+        for index in range(N):
+            row = prompt * N + index
+            length = int(rollout.responses.lengths[row])
+            tokens = rollout.responses.tokens[row, :length]
+            sequence = torch.cat((rollout.prompts[prompt], tokens))[None]
+            logits = model.logits(model(sequence, KVCache()))[0, 9:-1]
+            log_p = (logits / temperature).log_softmax(-1)
+            weight = float(rollout.weights[prompt, index])
+            for position in range(length):
+                old = rollout.responses.log_probs[row, position]
+                ratio = torch.exp(log_p[position, tokens[position]] - old)
+                clipped = torch.clamp(ratio, 1 - ppo_clip, 1 + ppo_clip)
+                loss = loss - torch.min(weight * ratio, weight * clipped) / len(part)
+    loss.backward()
+    return gradient(model)
+
+
+@pytest.mark.parametrize(
+    ("objective", "k"),
+    [("rspo_pass_at_k", 3), ("hitchhiking", 4), ("grpo", 1), ("rspo_max_at_k", 2)],
+)
+@pytest.mark.parametrize(("moved", "temperature"), [(False, 1.0), (True, 1.0), (False, 0.6)])
+def test_the_update_is_the_stated_loss(
+    objective: str, k: int, moved: bool, temperature: float
+) -> None:
+    """Also after updates have moved the policy away from the one that sampled, with clipping."""
+    model = make_model()
+    rollout = make_rollout(model, objective, k, temperature=temperature)
+    if moved:
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn(parameter.shape) * 0.02)
+    part = torch.tensor([1, 2, 4])
+    expected = plain_gradient(model, rollout, part, 0.2, temperature)
+    model.zero_grad()
+    clipped = backward(model, rollout, part, 0.2, temperature)
+    assert (clipped > 0) == moved
+    assert expected.norm() > 0
+    assert (gradient(model) - expected).norm() <= 2e-5 * expected.norm()
+
+
+def backward_without_dropping(model: Qwen2, rollout: Rollout) -> None:
+    objective, _ = clipped_objective(model, rollout, torch.arange(PROMPTS * N), 0.2, 1.0)
+    (-objective / PROMPTS).backward()
+
+
+@pytest.mark.parametrize("objective", ["rspo_pass_at_k", "hitchhiking", "rspo_max_at_k"])
+def test_dropping_zero_weight_responses_does_not_change_the_update(objective: str) -> None:
+    model = make_model()
+    rollout = make_rollout(model, objective, 4)
+    dropped = int((rollout.weights == 0).sum())
+    assert 0 < dropped < PROMPTS * N
+    model.zero_grad()
+    backward_without_dropping(model, rollout)
+    expected = gradient(model)
+    model.zero_grad()
+    backward(model, rollout, torch.arange(PROMPTS), 0.2)
+    assert (gradient(model) - expected).norm() <= 1e-6 * expected.norm()
+
+
+def test_a_mini_batch_without_weights_still_moves_by_momentum(tmp_path: Path) -> None:
+    """Also the first one after resuming, before any gradient was computed."""
+    world = tiny_world.load(tmp_path)
+    tokenizer = make_tokenizer(tmp_path)
+    moved = []
+    for drops in (True, False):
+        trainer = Trainer(world.config, world.cell(CELL), make_model(), tokenizer, verify)
+        for state in trainer.optimizer.param_groups[0]["params"]:
+            trainer.optimizer.state[state] = {
+                "step": torch.tensor(5.0),
+                "exp_avg": torch.full_like(state, 0.01),
+                "exp_avg_sq": torch.full_like(state, 1e-4),
+            }
+        rollout = make_rollout(trainer.model, "rspo_pass_at_k", 4, fraction_correct=0.0)
+        if drops:
+            trainer.update(0, rollout, torch.arange(PROMPTS))
+        else:
+            backward_without_dropping(trainer.model, rollout)
+            trainer.optimizer.param_groups[0]["lr"] = trainer.rate
+            trainer.optimizer.step()
+        moved.append(torch.cat([p.detach().flatten() for p in trainer.model.parameters()]))
+    start = torch.cat([p.detach().flatten() for p in make_model().parameters()])
+    assert (moved[0] - start).norm() > 0
+    torch.testing.assert_close(moved[0], moved[1])
+
+
+def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make_model()
+    rollout = make_rollout(model, "hitchhiking", 4, fraction_correct=0.9)
+    gradients = []
+    for chunk in (5, 1000):
+        monkeypatch.setattr("rspo.training.local.CHUNK", chunk)
+        model.zero_grad()
+        backward(model, rollout, torch.arange(PROMPTS), 0.2)
+        gradients.append(gradient(model))
+    assert (gradients[0] - gradients[1]).norm() <= 1e-6 * gradients[1].norm()
+
+
+def training(**changes: object) -> Training:
+    optimizer = Optimizer(schedule="linear", warmup_ratio=0.1, betas=(0.9, 0.99), weight_decay=0.0)
+    values: dict[str, object] = {
+        "steps": 10,
+        "prompts_per_step": 10,
+        "mini_batch_prompts": 5,
+        "optimizer": optimizer,
+        "ppo_clip": 0.2,
+        "checkpoint_every": 5,
+        "validation": {"every": None, "problems": 1, "samples": 1},
+    }
+    return Training.model_validate(values | changes)
+
+
+def test_learning_rate_warms_up_and_decays_to_zero() -> None:
+    factors = [
+        learning_rate_factor(done, training().optimizer) for done in (0.0, 0.05, 0.1, 0.55, 1.0)
+    ]
+    assert factors == pytest.approx([0.0, 0.5, 1.0, 0.5, 0.0])
+
+
+def test_an_epoch_uses_every_prompt_at_most_once_with_families_in_turn() -> None:
+    families = ["a", "b", "c", "d", "e"] * 20
+    steps = [prompts_of_step(families, training(), seed=0, step=step) for step in range(10)]
+    assert sorted(row for rows in steps for row in rows) == list(range(100))
+    for rows in steps:
+        assert sorted(families[row] for row in rows) == sorted(["a", "b", "c", "d", "e"] * 2)
+    later = prompts_of_step(families, training(), seed=0, step=10)
+    assert later != steps[0]  # a new order in the next epoch
+    assert later == prompts_of_step(families, training(), seed=0, step=10)
+
+
+def test_a_training_set_smaller_than_a_batch_is_an_error() -> None:
+    with pytest.raises(InputError, match=r"has 9 problems; training.prompts_per_step = 10"):
+        prompts_of_step(["a"] * 9, training(), seed=0, step=0)
