@@ -5,7 +5,7 @@
         draw(experiment, name)
 
 Each figure is one module with its caption, its inputs, its table and its picture (`Figure`). To add
-one, write a module and list it in `FIGURES`. Each comparison of the config's grid that no figure
+one, write a module and list it in `FIGURES`. Each entry of the config's grid that no figure
 draws gets a figure of its own, like fig_main.
 
 Importing this package imports neither pandas nor matplotlib: the Snakefile reads it to plan.
@@ -57,20 +57,20 @@ FIGURES: dict[str, Figure] = {
 
 
 def figures_of(experiment: "Experiment") -> dict[str, Figure]:
-    """Every figure by name: `FIGURES`, then fig_<comparison> for each remaining comparison.
+    """Every figure by name: `FIGURES`, then fig_<grid> for each remaining entry of the grid.
 
-    Raises: InputError for a comparison whose figure would take the name of another one.
+    Raises: InputError for a grid entry whose figure would take the name of another one.
     """
     drawn = {grid for figure in FIGURES.values() for grid in figure.grids}
     result = dict(FIGURES)
-    for grid, comparison in experiment.config.grid.items():
+    for grid, entry in experiment.config.grid.items():
         if grid in drawn:
             continue
-        figure = curves.of_comparison(grid, comparison)
+        figure = curves.of_grid_entry(grid, entry)
         if figure.name in FIGURES:
             raise InputError(
                 f"config/{experiment.scale}.yaml: grid.{grid} would be drawn as {figure.name}, "
-                "the name of another figure; choose another name for the comparison"
+                "the name of another figure; choose another name in the grid"
             )
         result[figure.name] = figure
     return result

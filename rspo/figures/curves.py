@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
     from rspo.config.experiment import Experiment
-    from rspo.config.schema import Comparison
+    from rspo.config.schema import GridEntry
 
 COLUMNS = {
     "benchmark": "panel; pooled: every problem of all benchmarks",
@@ -160,14 +160,12 @@ def _figure(name: str, shows: str, *grids: str, metric: str = "pass_at_k") -> Fi
     return Figure(name, caption, COLUMNS, table, draw, grids=grids, curves=True, metric=metric)
 
 
-def of_comparison(grid: str, comparison: "Comparison") -> Figure:
-    """The figure of a comparison that no other figure draws."""
-    binary = any(spec.reward == "binary" for spec in comparison.cells)
+def of_grid_entry(grid: str, entry: "GridEntry") -> Figure:
+    """The figure of a grid entry that no other figure draws."""
+    binary = any(spec.reward == "binary" for spec in entry.cells)
     metric = "pass_at_k" if binary else "max_at_k"
     value = "Accuracy (Pass@k)" if binary else "Max@k, the expected best reward of k responses,"
-    return _figure(
-        f"fig_{grid}", f"{value} of the policies of the comparison {grid}", grid, metric=metric
-    )
+    return _figure(f"fig_{grid}", f"{value} of the policies in grid.{grid}", grid, metric=metric)
 
 
 MAIN = _figure(

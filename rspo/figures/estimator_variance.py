@@ -122,10 +122,10 @@ _LABELS = {
 
 
 def _draw_panel(axes: "Axes", table: "pd.DataFrame", x: str, y: str, title: str) -> None:
-    # Against p the ratio gets too small to be of interest.
-    limits = (1e-4, 1e3) if (x, y) == ("p", "signal_to_noise") else (None, None)
-    shown = table[y] if None in limits else limits
-    plot = style.plot(table, axes, x=x, y=y).limit(y=limits).scale(y=style.log10(shown))
+    plot = style.plot(table, axes, x=x, y=y).scale(y=style.log10(table[y]))
+    if (x, y) == ("p", "signal_to_noise"):  # smaller ratios are of no interest
+        limits = (1e-4, 1e3)
+        plot = plot.limit(y=limits).scale(y=style.log10(limits))
     plot = plot.limit(x=(0, 1)) if x == "p" else plot.scale(x=style.log2(sorted(set(table[x]))))
     plot = style.add_lines(plot, table, lines(), by="objective", every=12 if x == "p" else 1)
     plot.label(x=_LABELS[x], y="", title=title).plot()

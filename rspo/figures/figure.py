@@ -89,7 +89,7 @@ class Figure:
         Raises: InputError if its grids are evaluated on different suites, or it has no grid.
         """
         self.require(experiment)
-        suites = {grid: experiment.comparison(grid).suite for grid in self.grids}
+        suites = {grid: experiment.grid_entry(grid).suite for grid in self.grids}
         if len(set(suites.values())) != 1:
             listed = ", ".join(f"grid.{grid}.suite = {suite}" for grid, suite in suites.items())
             raise InputError(

@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rspo.config.experiment import BASE
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import seaborn.objects as so
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
-    from matplotlib.lines import Line2D
 
 # Inches.
 COLUMN_WIDTH = 3.33
@@ -42,7 +42,7 @@ SKY = "#0072B2"
 ABOVE = "#7CC7A0"
 BELOW = "#F6CFC7"
 
-_THEME: dict[str, Any] = {
+_THEME: Any = {
     "font.family": "DejaVu Sans",  # shipped with matplotlib
     "mathtext.fontset": "dejavusans",
     "font.size": 7.5,
@@ -71,7 +71,6 @@ _THEME: dict[str, Any] = {
     "ytick.major.size": 2.5,
     "xtick.minor.size": 1.5,
     "ytick.minor.size": 1.5,
-    "lines.linewidth": 1.1,
     "hatch.linewidth": 0.6,
     "pdf.fonttype": 42,  # TrueType, embedded
 }
@@ -294,42 +293,31 @@ def _plain(value: float, _: Any = None) -> str:
 def legend(picture: "Picture", methods: Sequence[Method]) -> None:
     """One legend above the whole picture, with one row for each family of several lines.
 
-    Single lines come first in each row, so that lines with the same k are below each other.
+    Single lines come first, so that lines with the same k are below each other.
     """
-    rows = _family_rows(methods)
+    from matplotlib.lines import Line2D
+
+    objectives = dict.fromkeys(method.objective for method in methods if method.family > 1)
+    families = [[m for m in methods if m.objective == objective] for objective in objectives]
+    rows = max(1, len(families))
+    entries: list[Method | None] = [method for method in methods if method.family == 1]
+    entries += [None] * (-len(entries) % rows)
+    entries += [method for column in zip_longest(*families) for method in column]
     narrow = picture.get_figwidth() < TEXT_WIDTH
     picture.legend(
         # matplotlib fills a legend column by column.
-        handles=[_handle(entry) for column in zip(*rows, strict=True) for entry in column],
+        handles=[
+            Line2D([], [], label=entry.label, **line(entry))
+            if entry
+            else Line2D([], [], label=" ", linestyle="none")
+            for entry in entries
+        ],
         loc="outside upper center",
-        ncols=len(rows[0]),
+        ncols=len(entries) // rows,
         handlelength=1.8 if narrow else 3.0,
         columnspacing=0.7 if narrow else 1.4,
         handletextpad=0.4,
     )
-
-
-def _family_rows(methods: Sequence[Method]) -> list[list[Method | None]]:
-    """Rows of a legend, all of the same length; None is an empty entry."""
-    families = dict.fromkeys(m.objective for m in methods if m.family > 1)
-    rows = [[m for m in methods if m.objective == objective] for objective in families] or [[]]
-    singles = [m for m in methods if m.family == 1]
-    front = [singles[i :: len(rows)] for i in range(len(rows))]
-    filled = [[*_pad(start, len(front[0])), *row] for start, row in zip(front, rows, strict=True)]
-    width = max(len(row) for row in filled)
-    return [_pad(row, width) for row in filled]
-
-
-def _pad(items: Sequence[Method | None], length: int) -> list[Method | None]:
-    return [*items, *[None] * (length - len(items))]
-
-
-def _handle(method: Method | None) -> "Line2D":
-    from matplotlib.lines import Line2D
-
-    if method is None:
-        return Line2D([], [], linestyle="none", label=" ")
-    return Line2D([], [], label=method.label, **line(method))
 
 
 def note(picture: "Picture", *parts: str) -> None:
