@@ -70,7 +70,7 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     for method in methods:
         thin = so.Line(color=style.line(method)["color"], linewidth=0.5, alpha=0.45)
         plot = plot.add(thin, data=style.rows_of(table, method, "method"), y="entropy")
-    plot = style.add_lines(plot, table, methods, every=max(1, steps // 6))
+    plot = style.add_lines(plot, table, methods, every=max(1, steps // 6), clip_on=False)
     plot.label(x="training step", y="entropy (nats per token)").limit(x=(0, steps + 1)).plot()
     style.legend(picture, methods)
     style.note(

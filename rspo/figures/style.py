@@ -321,10 +321,15 @@ def legend(picture: "Picture", methods: Sequence[Method]) -> None:
 
 
 def note(picture: "Picture", *parts: str) -> None:
-    """Small print at the bottom: on one line if it fits, else each part on its own lines."""
+    """Small print at the bottom: as many parts on a line as fit, and long parts on several lines."""
     # 7 pt letters of this font are about 3.6 pt wide on average.
     letters = int(picture.get_figwidth() * 72 / 3.8)
-    text = "; ".join(parts)
-    if len(text) > letters:
-        text = "\n".join(textwrap.fill(part, letters) for part in parts)
-    picture.supxlabel(text, fontsize=SMALL, color=FAINT)
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 2 + len(part) <= letters:
+            lines[-1] += f"; {part}"
+        else:
+            # Lines of about the same length, rather than one word on the last line.
+            count = math.ceil(len(part) / letters)
+            lines += textwrap.wrap(part, min(letters, len(part) // count + 8))
+    picture.supxlabel("\n".join(lines), fontsize=SMALL, color=FAINT)
