@@ -94,7 +94,7 @@ _FAMILIES = {
     "policy_gradient": Family("#000000", "--", markers="x+12"),
     "grpo": Family(ORANGE, "-.", markers="*XP8", marker_size=6.0),
     "rspo_pass_at_k": Family("Reds"),
-    "rspo_max_at_k": Family("Reds", markers="Phv8d<>*"),
+    "rspo_max_at_k": Family("Reds", markers="Phd8v<>*"),
     "hitchhiking": Family("Blues", filled=False),
 }
 # For all other objectives, in the order of the registry.
@@ -321,7 +321,7 @@ def legend(picture: "Picture", methods: Sequence[Method]) -> None:
 
 
 def note(picture: "Picture", *parts: str) -> None:
-    """Small print at the bottom: as many parts on a line as fit, and long parts on several lines."""
+    """Small print at the bottom: parts share a line where they fit, and long parts are wrapped."""
     # 7 pt letters of this font are about 3.6 pt wide on average.
     letters = int(picture.get_figwidth() * 72 / 3.8)
     lines: list[str] = []
