@@ -2,14 +2,13 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rspo.config.experiment import BASE, Cell
 from rspo.objectives import OBJECTIVES, KRule
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
-    from rspo.figures.figure import Figure
 
 # Any other objective is labelled with its name.
 _LABELS = {
@@ -23,6 +22,12 @@ _LABELS = {
 }
 # Used where a figure shows both.
 _FULL_LABELS = {"rspo_pass_at_k": "RSPO Pass@k", "rspo_max_at_k": "RSPO Max@k"}
+
+
+class DrawsPolicies(Protocol):
+    """The part of a `Figure` that this module needs."""
+
+    def policies(self, experiment: "Experiment") -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Method:
     family: int = 1
 
 
-def methods_of(experiment: "Experiment", figure: "Figure") -> list[Method]:
+def methods_of(experiment: "Experiment", figure: DrawsPolicies) -> list[Method]:
     """The lines of a figure in the order of its grids, the base policies last."""
     policies = figure.policies(experiment)
     models = list(dict.fromkeys(experiment.model_of(policy) for policy in policies))
@@ -110,7 +115,7 @@ def label_of(objective: str, k: int | None = None, full: bool = False) -> str:
     return name if k is None or OBJECTIVES[objective].k_rule is KRule.NONE else f"{name} k={k}"
 
 
-def face(experiment: "Experiment", figure: "Figure", methods: list[Method]) -> str:
+def face(experiment: "Experiment", figure: DrawsPolicies, methods: list[Method]) -> str:
     """The first line of a figure's small print: scale, models, seeds, and a common n."""
     policies = [policy for method in methods for policy in method.policies]
     models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
