@@ -1,14 +1,14 @@
-"""A policy that must bet: six strategies of which one is right, and two actions that never are.
+"""A policy that must bet: six strategies, one of them right, and two actions that never are.
 
-A prompt's strategy j is drawn with the shares s_j of `rspo.datasets.generated` (the hidden rules of
-divide and sequence) and cannot be told from the prompt, so a policy is one distribution q over the
-eight actions, and
+The right strategy j of a prompt is drawn with the probabilities s_j of `rspo.datasets.generated`
+(the hidden rules of divide and sequence). The prompt does not reveal it, so a policy is one
+distribution q over the eight actions, and
 
     Pass@k(q) = sum_j s_j (1 - (1 - q_j)^k).
 
-It is concave in q; at its maximum k s_j (1 - q_j)^(k-1) has one value for all actions that are
-played at all, so q_j = max(0, 1 - (v / (k s_j))^(1/(k-1))) with v such that they sum to 1, found by
-bisection. For k = 1 all goes to the commonest strategy.
+It is concave in q. At its maximum k s_j (1 - q_j)^(k-1) is equal for all actions with q_j > 0, so
+q_j = max(0, 1 - (v / (k s_j))^(1/(k-1))), where bisection finds the v for which they sum to 1. For
+k = 1 the most common strategy has probability 1.
 
 The gradient's signal-to-noise ratio is |E[g]|^2 / tr Cov[g] over prompts and responses, for g =
 sum_i w_i grad log q with respect to the eight logits of the uniform policy: exact sums over the
@@ -16,24 +16,34 @@ numbers of correct responses, and the multinomial distribution of the wrong ones
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Picture
 
 from rspo.config.experiment import BASE
 from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.figures import style
 from rspo.figures.binary_groups import Floats, binomial, blocks_of
-from rspo.figures.drawing import Row
+from rspo.figures.figure import Figure
 from rspo.figures.methods import Method, label_of
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import seaborn.objects as so
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+CAPTION = (
+    "A policy that must bet on one of six hidden strategies: the best policy for each k and its "
+    "Pass@k (top), and the signal-to-noise ratio of one prompt's gradient at the uniform policy, "
+    "of RSPO and of the baseline, which have the same optima (bottom); all values are exact."
+)
 COLUMNS = {
     "panel": "policy, pass_at_k: top; signal_to_noise, per_response: bottom",
-    "line": "as the legend names it, with the k that it is best for or trained with",
+    "line": "as in the legend, with the k that it is best for or trained with",
     "k": "that the policy is the optimum for, or the objective's",
     "x": "action 1 .. 8 (7 and 8 are never right); k of Pass@k; n",
-    "y": "probability; Pass@k in %; |E[g]|^2 / tr Cov[g] of a prompt, or that by response",
+    "y": "probability; Pass@k in %; |E[g]|^2 / tr Cov[g] of a prompt, or that per response",
 }
 
 SHARES = np.array([*RULE_FRACTIONS, 0.0, 0.0])
@@ -43,10 +53,10 @@ NS = (4, 8, 16, 32, 64)
 
 
 def optimum(k: int) -> Floats:
-    """The distribution over actions with the largest Pass@k, to rounding."""
+    """The distribution over actions with the largest Pass@k, up to rounding."""
     if k == 1:
         return np.eye(len(SHARES))[int(SHARES.argmax())]
-    low, high = 0.0, k * float(SHARES.max())  # of v: all actions played in full, none at all
+    low, high = 0.0, k * float(SHARES.max())  # of v: sum of q above 1, and 0
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if _played(middle, k).sum() > 1 else (low, middle)
@@ -78,7 +88,7 @@ def signal_to_noise(objective: str, k: int, n: int, policy: Floats) -> float:
             given = blocks.total_wrong[c] * others - total * policy
             given[action] += blocks.total_correct[c]
             of_block += chance * given
-            # The wrong responses fall on the other actions in multinomial numbers.
+            # The numbers of the other actions are multinomial.
             scatter = blocks.wrong[c] ** 2 * wrong * (1 - others @ others)
             square_of_block += chance * (given @ given + scatter)
         m = blocks.copies
@@ -87,27 +97,26 @@ def signal_to_noise(objective: str, k: int, n: int, policy: Floats) -> float:
     return float(mean @ mean / (square - mean @ mean))
 
 
-def numbers() -> list[Row]:
-    rows: list[Row] = []
+def table() -> "pd.DataFrame":
+    """One row for each point."""
+    import pandas as pd
+
+    rows: list[tuple[str, str, int | None, int, float]] = []
     for method in _optima():
         k, policy = _k(method), optimum(_k(method))
-        rows += [_row("policy", method.label, k, i + 1, q) for i, q in enumerate(policy)]
+        rows += [("policy", method.label, k, i + 1, q) for i, q in enumerate(policy)]
         rows += [
-            _row("pass_at_k", method.label, k, evaluated, 100 * pass_at_k(policy, evaluated))
+            ("pass_at_k", method.label, k, evaluated, 100 * pass_at_k(policy, evaluated))
             for evaluated in EVALUATED
         ]
-    rows += [_row("policy", _SHARE.label, "", i + 1, share) for i, share in enumerate(SHARES)]
+    rows += [("policy", _SHARE.label, None, i + 1, share) for i, share in enumerate(SHARES)]
     uniform = np.full(len(SHARES), 1 / len(SHARES))
     for method in _objectives():
         for n in (n for n in NS if n >= _k(method)):
             ratio = signal_to_noise(method.objective, _k(method), n, uniform)
-            rows.append(_row("signal_to_noise", method.label, _k(method), n, ratio))
-            rows.append(_row("per_response", method.label, _k(method), n, ratio / n))
-    return rows
-
-
-def _row(panel: str, line: str, k: int | str, x: int, y: float) -> Row:
-    return {"panel": panel, "line": line, "k": k, "x": x, "y": float(y)}
+            rows.append(("signal_to_noise", method.label, _k(method), n, ratio))
+            rows.append(("per_response", method.label, _k(method), n, ratio / n))
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"k": "Int64"})
 
 
 _SHARE = Method("share of prompts", BASE, None, None, ())
@@ -123,54 +132,50 @@ def _objectives() -> list[Method]:
     return [
         Method(label_of("policy_gradient"), "policy_gradient", None, None, ()),
         *(
-            Method(label_of(objective, k), objective, k, None, (), place, len(larger))
+            Method(label_of(objective, k), objective, k, None, (), position, len(larger))
             for objective in ("rspo_pass_at_k", "hitchhiking")
-            for place, k in enumerate(larger)
+            for position, k in enumerate(larger)
         ),
     ]
 
 
 def _optima() -> list[Method]:
-    """One line for each k; the baseline, unbiased for the same objective, has RSPO's optimum."""
+    """One line for each k; the baseline estimates the same objective, so its optimum is RSPO's."""
     return [method for method in _objectives() if method.objective != "hitchhiking"]
 
 
-def picture(rows: Sequence[Row]) -> Picture:
-    result = style.new_picture(style.TEXT_WIDTH, 4.6)
-    (policy, metric), (by_prompt, by_response) = result.subplots(2, 2)
-    _draw(policy, rows, "policy", [*_optima(), _SHARE])
-    policy.set(xlabel="action (7 and 8 are never right)", ylabel="probability")
-    policy.set_title("optimum of each objective", loc="left")
+def draw(table: "pd.DataFrame") -> "Picture":
+    picture = style.new_picture(style.TEXT_WIDTH, 4.6)
+    (policy, metric), (by_prompt, by_response) = picture.subplots(2, 2)
+    lines = [*_optima(), _SHARE]
+    plot = _plot(policy, table, "policy", lines, "optimum of each objective")
+    plot.label(x="action (7 and 8 are never right)", y="probability").plot()
     policy.set_xticks(range(1, len(SHARES) + 1))
-    _draw(metric, rows, "pass_at_k", _optima())
-    metric.set(xlabel="k of Pass@k", ylabel="Pass@k (%)")
-    metric.set_title("Pass@k of these optima", loc="left")
-    style.log2_axis(metric, EVALUATED)
-    for axes, panel in ((by_prompt, "signal_to_noise"), (by_response, "per_response")):
-        _draw(axes, rows, panel, _objectives())
-        axes.set(xlabel="$n$, responses per prompt", ylabel="signal / noise")
-        style.log10_axis(axes, "y")
-        style.log2_axis(axes, NS)
-    by_prompt.set_title("gradient of one prompt, uniform policy", loc="left")
-    by_response.set_title("the same divided by n", loc="left")
-    style.legend(result, [*_objectives(), _SHARE])
+    plot = _plot(metric, table, "pass_at_k", _optima(), "Pass@k of these optima")
+    plot.scale(x=style.log2(EVALUATED)).label(x="k of Pass@k", y="Pass@k (%)").plot()
+    for axes, panel, title in (
+        (by_prompt, "signal_to_noise", "gradient of one prompt, uniform policy"),
+        (by_response, "per_response", "the same divided by $n$"),
+    ):
+        plot = _plot(axes, table, panel, _objectives(), title)
+        plot = plot.scale(x=style.log2(NS), y=style.log10(table["y"][table["panel"] == panel]))
+        plot.label(x="$n$, responses per prompt", y="signal / noise").plot()
+    style.legend(picture, [*_objectives(), _SHARE])
     style.note(
-        result,
+        picture,
         "exact; strategies 1 to 6 are right for these shares of prompts: "
         + " ".join(f"{share:g}" for share in RULE_FRACTIONS),
         "RSPO and the baseline have the same optima",
     )
-    return result
+    return picture
 
 
-def _draw(axes: Axes, rows: Sequence[Row], panel: str, methods: Sequence[Method]) -> None:
-    for height, method in enumerate(methods, start=2):
-        points = [row for row in rows if (row["panel"], row["line"]) == (panel, method.label)]
-        axes.plot(
-            [row["x"] for row in points],
-            [row["y"] for row in points],
-            **style.line(method),
-            zorder=height,
-            clip_on=False,
-            gid=method.label,
-        )
+def _plot(
+    axes: "Axes", table: "pd.DataFrame", panel: str, methods: Sequence[Method], title: str
+) -> "so.Plot":
+    plot = style.plot(table, axes, x="x", y="y").label(title=title)
+    rows = table[table["panel"] == panel]
+    return style.add_lines(plot, rows, methods, by="line", clip_on=False)
+
+
+FIGURE = Figure("fig_bandit", CAPTION, COLUMNS, table, draw)

@@ -1,10 +1,9 @@
-"""Every objective's weights on groups of 0/1 rewards: what exact expectations are sums over.
+"""Weights of every objective on groups of 0/1 rewards, for exact expectations over groups.
 
 The weights come from `rspo.objectives.response_weights`, the function that training calls.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,18 +14,19 @@ from rspo.objectives import OBJECTIVES, response_weights
 
 Floats = NDArray[np.float64]
 
-# Objectives that are the same on 0/1 rewards, by the one whose line shows them.
+# Objectives that are equal on 0/1 rewards, by the one whose line shows them.
 SAME = {"rspo_max_at_k": "rspo_pass_at_k", "rspo_max_at_k_ranked": "rspo_pass_at_k"}
+SAME_NOTE = f"on 0/1 rewards {' and '.join(SAME)} equal RSPO"
 
 
 @dataclass(frozen=True)
 class Blocks:
     """A group of n responses as `copies` independent blocks of `size`; their weights add up.
 
-    Within a block every correct response weighs the same, and so does every wrong one.
+    Within a block all correct responses have the same weight, and so do all wrong ones.
 
-    correct, wrong: (size + 1,) the weight of each such response when c = 0 .. size are correct; 0
-        where there is none.
+    correct, wrong: (size + 1,) the weight of each correct, or wrong, response when c = 0 .. size
+        responses are correct; 0 where there is no such response.
     """
 
     copies: int
@@ -36,18 +36,19 @@ class Blocks:
 
     @property
     def total_correct(self) -> Floats:
-        """Total weight of a block's correct responses, by their count."""
+        """(size + 1,) total weight of a block's correct responses, by their number."""
         return self.correct * np.arange(self.size + 1)
 
     @property
     def total_wrong(self) -> Floats:
+        """(size + 1,) total weight of a block's wrong responses, by the number of correct ones."""
         return self.wrong * np.arange(self.size, -1, -1)
 
 
 def blocks_of(objective: str, k: int, n: int) -> Blocks:
-    """The blocks of a group. Hitchhiking's groups of k are blocks; any other group is one."""
+    """The blocks of a group: hitchhiking's groups of k; the whole group otherwise."""
     size = k if objective == "hitchhiking" else n
-    rewards = np.tril(np.ones((size + 1, size)), -1)  # row c: c correct ones, then wrong ones
+    rewards = np.tril(np.ones((size + 1, size)), -1)  # row c: c correct responses, then wrong ones
     weights = response_weights(rewards, objective, k) * (size / n)
     correct, wrong = weights[:, 0], weights[:, -1]
     some_correct, some_wrong = np.arange(size + 1) > 0, np.arange(size + 1) < size
@@ -55,7 +56,7 @@ def blocks_of(objective: str, k: int, n: int) -> Blocks:
 
 
 def binomial(n: int, p: float) -> Floats:
-    """P(c of n are correct), c = 0 .. n, when each is with probability p."""
+    """(n + 1,) probability that c = 0 .. n of n responses are correct, each with probability p."""
     return np.array([math.comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)])
 
 
@@ -69,9 +70,5 @@ def lines() -> list[Method]:
 
 
 def shown_as(objective: str) -> str:
-    """The line of an objective, as the legend names it."""
+    """The label of the line that shows an objective."""
     return label_of(SAME.get(objective, objective))
-
-
-def same_note(names: Sequence[str] = tuple(SAME)) -> str:
-    return f"on 0/1 rewards {' and '.join(names)} are RSPO"

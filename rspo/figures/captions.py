@@ -1,26 +1,26 @@
-"""The whole caption of a figure: what it shows, of which cells, with how many samples and seeds."""
+"""Complete captions: what a figure shows, of which cells, with how many samples and seeds."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
-    from rspo.figures import Figure
+    from rspo.figures.figure import Figure
 
 
 def full_caption(experiment: "Experiment", figure: "Figure") -> str:
-    """The registry's caption, and after it what follows from the config: no name is typed twice.
+    """The caption of a figure, followed by the scale, cells, seeds and samples of the config.
 
     Raises: InputError for a figure whose grids the config lacks.
     """
-    if not figure.inputs(experiment):
-        return f"{figure.caption} From formulas alone: no cell, no sample, no error."
+    if not figure.of_results:
+        return f"{figure.caption} Computed from formulas, without samples: the values are exact."
     policies = figure.policies(experiment)
     models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
     labels = " and ".join(experiment.config.models[model].label for model in models)
     sentences = [
         figure.caption,
         f"{experiment.scale.capitalize()} scale, {labels}.",
-        # Gradients are measured on the policies that the config names, of one seed each.
+        # The config names these policies, each with its seed.
         f"Policies: {', '.join(policies)}."
         if figure.gradients
         else cells_sentence(experiment, policies),
@@ -31,7 +31,7 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
 
 
 def cells_sentence(experiment: "Experiment", policies: list[str]) -> str:
-    """Cells named without their seeds, each once, and how many seeds each has."""
+    """The names of the cells without their seeds, and the number of seeds."""
     bases = [policy for policy in policies if policy not in experiment.cells]
     cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p in experiment.cells)
     seeds = experiment.config.seeds
@@ -46,6 +46,6 @@ def _evaluation(experiment: "Experiment", figure: "Figure") -> str:
     suite = experiment.config.data.suites[figure.suite(experiment)]
     benchmarks = ", ".join(benchmark.label for benchmark in suite.values())
     return (
-        f"Evaluated on {benchmarks} with N = {evaluation.samples} samples a problem; "
-        f"{evaluation.resamples} resamplings of the problems behind each interval."
+        f"Evaluated on {benchmarks} with N = {evaluation.samples} samples per problem; "
+        f"each interval is computed from {evaluation.resamples} resamplings of the problems."
     )

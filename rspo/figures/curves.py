@@ -1,33 +1,32 @@
-"""Pass@k or Max@k against k, a panel for each benchmark (the paper's figures 6 and 8 to 12).
+"""Pass@k or Max@k against k, with one panel per benchmark (the paper's figures 6 and 8 to 12).
 
-One estimate of a seed is the unbiased one of `rspo.evaluation`, averaged over problems. Several
-seeds are averaged, and so are the ends of their intervals: seeds answer the same problems, so the
-errors that come from the choice of problems do not average out between seeds, and the mean of the
-intervals is at least as wide as the interval of the mean (the standard deviation of a mean is at
-most the mean of the standard deviations). The spread between seeds is not in the band; a whisker
-from the lowest to the highest seed shows it.
+The estimate of one seed is the unbiased estimate of `rspo.evaluation`, averaged over problems. With
+several seeds the figure shows the mean of their estimates and of the ends of their intervals. All
+seeds answer the same problems, so errors from the choice of problems do not average out over seeds;
+the mean of the intervals is at least as wide as the interval of the mean, because the standard
+deviation of a mean is at most the mean of the standard deviations. The band does not include the
+spread between seeds; a whisker from the lowest to the highest seed shows it.
 """
 
-import math
-from collections.abc import Sequence
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Picture
-
-from rspo.config.experiment import BASE, Experiment
 from rspo.config.schema import POOLED
 from rspo.core.errors import InputError
-from rspo.core.tables import CURVES, read_table
-from rspo.figures import Figure, style
-from rspo.figures.drawing import Row
-from rspo.figures.inputs import require_files
+from rspo.figures import style
+from rspo.figures.figure import Figure
 from rspo.figures.methods import Method, face, methods_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+    from rspo.config.experiment import Experiment
+    from rspo.config.schema import GridEntry
 
 COLUMNS = {
     "benchmark": "panel; pooled: every problem of all benchmarks",
-    "method": "line, as the legend names it",
+    "method": "line, as in the legend",
     "objective": "that the policy was trained with; base: not trained",
     "trained_k": "k of the objective; empty where it has none",
     "n": "responses per prompt in training; empty for the base policy",
@@ -42,132 +41,162 @@ COLUMNS = {
     "samples": "per problem",
 }
 
-PANELS_A_ROW = 3
-
-_Point = tuple[str, int]  # benchmark, k
+PANELS_PER_ROW = 3
 
 
-def numbers(experiment: Experiment, figure: Figure) -> list[Row]:
+def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     """One row for each point of each line.
 
-    Raises: InputError for curves that are missing or lack a point.
+    Raises: InputError for curves that lack a point, or in which a number is not finite.
     """
-    require_files(experiment, figure)
-    suite = figure.suite(experiment)
-    panels = [*experiment.benchmarks_of(suite), POOLED]
-    points = [(panel, k) for panel in panels for k in sorted(experiment.config.evaluation.k)]
-    rows = []
-    for method in methods_of(experiment, figure):
-        curves = [_curve(experiment, figure, policy, points) for policy in method.policies]
-        rows += [
-            _row(figure, method, point, [curve[point] for curve in curves]) for point in points
-        ]
-    return sorted(rows, key=lambda row: panels.index(str(row["benchmark"])))
+    import pandas as pd
+
+    panels = [*experiment.benchmarks_of(figure.suite(experiment)), POOLED]
+    methods = methods_of(experiment, figure)
+    unit = 100 if figure.metric == "pass_at_k" else 1
+    points = ["benchmark", "method", "k"]
+    curves = pd.concat(
+        _curve(experiment, figure, policy, panels).assign(**_of_method(method))
+        for method in methods
+        for policy in method.policies
+    ).assign(lowest=lambda rows: rows["estimate"], highest=lambda rows: rows["estimate"], seeds=1)
+    first = dict.fromkeys(("objective", "trained_k", "n", "problems", "samples"), "first")
+    means = dict.fromkeys(("estimate", "low", "high"), fmean)
+    result = curves.groupby(points, as_index=False).agg(
+        {**means, "lowest": "min", "highest": "max", "seeds": "sum", **first}
+    )
+    shown = [*means, "lowest", "highest"]
+    result[shown] *= unit
+    for column, order in (("method", [m.label for m in methods]), ("benchmark", panels)):
+        result[column] = pd.Categorical(result[column], order)
+    return result.sort_values(points, ignore_index=True)[list(COLUMNS)]
+
+
+def _of_method(method: Method) -> dict[str, object]:
+    """What all rows of a method have in common."""
+    import pandas as pd
+
+    numbers = {"trained_k": method.k, "n": method.n}
+    whole = {key: pd.NA if value is None else value for key, value in numbers.items()}
+    return {"method": method.label, "objective": method.objective, **whole}
 
 
 def _curve(
-    experiment: Experiment, figure: Figure, policy: str, points: list[_Point]
-) -> dict[_Point, dict[str, Any]]:
-    """The rows of one policy's table that the figure shows."""
+    experiment: "Experiment", figure: Figure, policy: str, panels: list[str]
+) -> "pd.DataFrame":
+    """The rows of one policy's curves that the figure shows, by panel and k."""
+    import numpy as np
+    import pandas as pd
+
+    from rspo.core.tables import CURVES, read_table
+
     path = experiment.curves(policy, figure.suite(experiment))
-    found = {
-        (row["benchmark"], row["k"]): row
-        for row in read_table(path, CURVES)
-        if row["metric"] == figure.metric and row["cell"] == policy
-    }
-    for benchmark, k in points:
-        if (benchmark, k) not in found:
+    rows = pd.DataFrame(read_table(path, CURVES))
+    chosen = rows[(rows["metric"] == figure.metric) & (rows["cell"] == policy)]
+    curve = chosen.set_index(["benchmark", "k"])
+    ks = sorted(experiment.config.evaluation.k)
+    for benchmark, k in (points := [(panel, k) for panel in panels for k in ks]):
+        if (benchmark, k) not in curve.index:
             raise InputError(
                 f"{path}: has no {figure.metric} of {policy} on {benchmark} at k = {k}; remake it"
             )
-        values = [found[benchmark, k][key] for key in ("estimate", "low", "high")]
-        if not all(value is not None and math.isfinite(value) for value in values):
+        values = curve.loc[(benchmark, k), ["estimate", "low", "high"]].to_list()
+        if not np.isfinite(np.array(values, dtype=float)).all():
             raise InputError(
                 f"{path}: {figure.metric} on {benchmark} at k = {k} has estimate, low, high = "
                 f"{values}; all must be finite"
             )
-    return found
+    return curve.loc[points].reset_index()
 
 
-def _row(figure: Figure, method: Method, point: _Point, seeds: list[dict[str, Any]]) -> Row:
-    benchmark, k = point
-    unit = 100 if figure.metric == "pass_at_k" else 1
-    return {
-        "benchmark": benchmark,
-        "method": method.label,
-        "objective": method.objective,
-        "trained_k": "" if method.k is None else method.k,
-        "n": "" if method.n is None else method.n,
-        "k": k,
-        **{key: unit * fmean(s[key] for s in seeds) for key in ("estimate", "low", "high")},
-        "lowest": unit * min(s["estimate"] for s in seeds),
-        "highest": unit * max(s["estimate"] for s in seeds),
-        "seeds": len(seeds),
-        "problems": seeds[0]["problems"],
-        "samples": seeds[0]["samples"],
-    }
-
-
-def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Picture:
+def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
     methods = methods_of(experiment, figure)
-    labels = _panel_labels(experiment, figure)
-    height = -(-len(labels) // PANELS_A_ROW)
-    result = style.new_picture(style.TEXT_WIDTH, 0.75 + 1.75 * height)
-    grid = result.subplots(height, PANELS_A_ROW, squeeze=False).flat
-    for axes, (benchmark, label) in zip(grid, labels.items(), strict=False):
-        panel = [row for row in rows if row["benchmark"] == benchmark]
-        axes.set_title(label, loc="left")
-        axes.set_title(f"{panel[0]['problems']} problems", loc="right", color=style.FAINT, size=7)
-        _draw_panel(axes, panel, methods)
-    for axes in list(grid):
-        axes.set_axis_off()  # those beyond the last panel
-    _label_axes(result, figure)
-    style.legend(result, methods)
-    samples = sorted({int(row["samples"]) for row in rows})
-    several = any(row["seeds"] != 1 for row in rows)
-    over_seeds = ", mean over seeds; whiskers: lowest to highest seed" if several else ""
-    style.note(
-        result,
-        f"{face(experiment, figure, methods)}, {' or '.join(map(str, samples))} samples a problem",
-        f"bands: 95 % over resampled problems{over_seeds}",
-    )
-    return result
-
-
-def _panel_labels(experiment: Experiment, figure: Figure) -> dict[str, str]:
+    several = table["seeds"].max() > 1
     suite = experiment.config.data.suites[figure.suite(experiment)]
-    return {name: benchmark.label for name, benchmark in suite.items()} | {POOLED: "pooled"}
-
-
-def _draw_panel(axes: Axes, rows: Sequence[Row], methods: Sequence[Method]) -> None:
-    for height, method in enumerate(sorted(methods, key=_layer), start=2):
-        points = [row for row in rows if row["method"] == method.label]
-        x, y, low, high = ([p[key] for p in points] for key in ("k", "estimate", "low", "high"))
-        look = style.line(method)
-        style.band(axes, method, x, low, high, alpha=0.07)
-        axes.plot(x, y, **look, zorder=height, gid=method.label)
-        if any(point["seeds"] != 1 for point in points):
-            lowest, highest = ([point[key] for point in points] for key in ("lowest", "highest"))
-            axes.vlines(x, lowest, highest, color=look["color"], linewidth=0.8, gid=method.label)
-    style.log2_axis(axes, sorted({int(row["k"]) for row in rows}))
-
-
-def _layer(method: Method) -> int:
-    """What lies on top: the references below the families, and a method of its own above both."""
-    if method.objective in (BASE, "policy_gradient"):
-        return 0
-    return 1 if method.family > 1 else 2
-
-
-def _label_axes(result: Picture, figure: Figure) -> None:
-    metric, unit = (
+    labels = {name: benchmark.label for name, benchmark in suite.items()} | {POOLED: "pooled"}
+    rows = -(-len(labels) // PANELS_PER_ROW)
+    picture = style.new_picture(style.TEXT_WIDTH, 0.75 + 1.75 * rows)
+    plot = (
+        style.plot(table, picture, x="k", y="estimate")
+        .facet("benchmark", order=list(labels), wrap=PANELS_PER_ROW)
+        .share(x=False, y=False)
+        .scale(x=style.log2(sorted(set(table["k"]))))
+    )
+    plot = style.add_intervals(plot, table, methods, "low", "high", alpha=0.08)
+    if several:
+        plot = style.add_intervals(plot, table, methods, "lowest", "highest", alpha=None)
+    plot = style.add_lines(plot, table, methods)
+    name, unit = (
         ("Pass@k", "accuracy (%)")
         if figure.metric == "pass_at_k"
         else ("Max@k", "mean best reward")
     )
-    shown = [axes for axes in result.axes if axes.axison]
-    for index, axes in enumerate(shown):
-        if index % PANELS_A_ROW == 0:
-            axes.set_ylabel(unit)
-        if index >= len(shown) - PANELS_A_ROW:
-            axes.set_xlabel(f"k of {metric}")
+    plot.label(x=f"k of {name}", y=unit, title=labels.get).plot()
+    panels = table.groupby("benchmark", sort=False, observed=True)
+    for axes, (_, panel) in zip(picture.axes, panels, strict=True):
+        axes.set_title(
+            f"{panel['problems'].iloc[0]} problems", loc="right", color=style.FAINT, size=7
+        )
+    style.legend(picture, methods)
+    samples = " or ".join(str(samples) for samples in sorted(set(table["samples"])))
+    style.note(
+        picture,
+        f"{face(experiment, figure, methods)}, {samples} samples per problem",
+        "bands: 95 % over resampled problems"
+        + (", mean over seeds; whiskers: lowest to highest seed" if several else ""),
+    )
+    return picture
+
+
+_BANDS = (
+    "bands are 95 % intervals over resampled problems, averaged over seeds. All methods answer the "
+    "same problems, so bands can overlap where the paired difference is clear. With several "
+    "training seeds, whiskers reach from the lowest to the highest seed."
+)
+
+
+def _figure(name: str, shows: str, *grids: str, metric: str = "pass_at_k") -> Figure:
+    caption = f"{shows}; {_BANDS}"
+    return Figure(name, caption, COLUMNS, table, draw, grids=grids, curves=True, metric=metric)
+
+
+def of_grid_entry(grid: str, entry: "GridEntry") -> Figure:
+    """The figure of a grid entry that no other figure draws."""
+    binary = any(spec.reward == "binary" for spec in entry.cells)
+    metric = "pass_at_k" if binary else "max_at_k"
+    value = "Accuracy (Pass@k)" if binary else "Max@k, the expected best reward of k responses,"
+    return _figure(f"fig_{grid}", f"{value} of the policies in grid.{grid}", grid, metric=metric)
+
+
+MAIN = _figure(
+    "fig_main",
+    "Accuracy (Pass@k) of policy gradient (PG), RSPO, the hitchhiking baseline and the base model "
+    "on each benchmark and on all problems pooled",
+    "main",
+)
+OTHERS = (
+    _figure(
+        "fig_scalability",
+        "Accuracy (Pass@k) of RSPO at fixed k trained with different numbers n of responses per "
+        "prompt",
+        "scalability",
+    ),
+    _figure(
+        "fig_model_size",
+        "The comparison of fig_main with the second, larger model",
+        "model_size",
+    ),
+    _figure(
+        "fig_contamination_free",
+        "The policies of fig_main on the suite contamination_free",
+        "contamination_free",
+    ),
+    _figure(
+        "fig_max_at_k",
+        "Max@k, the expected best reward of k responses, of policies trained with the "
+        "length-discounted reward",
+        "max_at_k",
+        metric="max_at_k",
+    ),
+    _figure("fig_grpo", "The comparison of fig_main with GRPO added", "main", "grpo"),
+)

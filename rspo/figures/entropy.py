@@ -1,27 +1,33 @@
-"""Entropy of the policy while it is trained (the paper's figure 7, section 5.2).
+"""Entropy of the policy during training (the paper's figure 7, section 5.2).
 
-The entropy of a step is the one the trainer logs: the mean over the tokens of the step's responses
-of -sum_t p(t) log p(t), in nats. Seeds are averaged step by step; the band reaches from the lowest
-to the highest seed's smoothed line.
+The trainer logs the entropy of each step: the mean over the tokens of the step's responses of
+-sum_t p(t) log p(t), in nats. Seeds are averaged step by step; the band reaches from the lowest to
+the highest seed's smoothed line.
 """
 
-from collections.abc import Sequence
-from statistics import fmean
+from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure as Picture
-
-from rspo.config.experiment import Experiment
-from rspo.figures import Figure, style
-from rspo.figures.drawing import Row
-from rspo.figures.inputs import require_files
+from rspo.figures import style
+from rspo.figures.figure import Figure
 from rspo.figures.methods import face, methods_of
-from rspo.figures.training_logs import logged, smoothed
+from rspo.figures.training_logs import averaged
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+    from rspo.config.experiment import Experiment
+
+CAPTION = (
+    "Entropy of the policy (mean over tokens, in nats) at each training step for policy gradient "
+    "(PG) and RSPO; thin: each step, averaged over seeds; thick: its centred moving average; "
+    "shaded, with several training seeds: from the lowest to the highest seed."
+)
 COLUMNS = {
-    "method": "line, as the legend names it",
+    "method": "line, as in the legend",
     "trained_k": "k of the objective; empty where it has none",
     "n": "responses per prompt in training",
-    "step": "x: of training, from 1",
+    "step": "x: training step, from 1",
     "entropy": "thin line: token mean in nats, mean over seeds",
     "smoothed": "thick line: mean of `entropy` over the steps within the window around this one",
     "lowest": "lower end of the band: the lowest of the seeds' own smoothed lines",
@@ -32,78 +38,58 @@ COLUMNS = {
 
 
 def half_window(steps: int) -> int:
-    """Steps on either side that are averaged: a fortieth of the training, so 5 of 200."""
+    """Steps on either side in the moving average: a fortieth of the training, so 5 of 200."""
     return max(1, steps // 40)
 
 
-def numbers(experiment: Experiment, figure: Figure) -> list[Row]:
+def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     """One row for each step of each line.
 
     Raises: InputError for training logs that are missing or incomplete.
     """
-    require_files(experiment, figure)
-    rows: list[Row] = []
-    for method in methods_of(experiment, figure):
-        seeds = [logged(experiment, policy, "entropy") for policy in method.policies]
-        entropy = [fmean(values) for values in zip(*seeds, strict=True)]
-        half = half_window(len(entropy))
-        lines = [smoothed(values, half) for values in seeds]
-        for index, value in enumerate(entropy):
-            rows.append(
-                {
-                    "method": method.label,
-                    "trained_k": "" if method.k is None else method.k,
-                    "n": "" if method.n is None else method.n,
-                    "step": index + 1,
-                    "entropy": value,
-                    "smoothed": fmean(line[index] for line in lines),
-                    "lowest": min(line[index] for line in lines),
-                    "highest": max(line[index] for line in lines),
-                    "window": 2 * half + 1,
-                    "seeds": len(seeds),
-                }
-            )
-    return rows
+    import pandas as pd
+
+    steps = experiment.config.training.steps
+    lines = [
+        averaged(experiment, method, "entropy", half_window(steps), steps)
+        for method in methods_of(experiment, figure)
+    ]
+    return pd.concat(lines, ignore_index=True).rename(columns={"value": "entropy"})
 
 
-def picture(rows: Sequence[Row], experiment: Experiment, figure: Figure) -> Picture:
+def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+    import seaborn.objects as so
+
     methods = methods_of(experiment, figure)
-    result = style.new_picture(style.COLUMN_WIDTH, 2.6)
-    axes = result.subplots()
+    several = table["seeds"].max() > 1
+    steps = int(table["step"].max())
+    picture = style.new_picture(style.COLUMN_WIDTH, 2.5)
+    plot = style.plot(table, picture, x="step", y="smoothed")
+    if several:
+        plot = style.add_intervals(plot, table, methods, "lowest", "highest")
     for method in methods:
-        points = [row for row in rows if row["method"] == method.label]
-        steps = [row["step"] for row in points]
-        look = style.line(method)
-        if any(row["seeds"] != 1 for row in points):
-            lowest, highest = ([r[key] for r in points] for key in ("lowest", "highest"))
-            style.band(axes, method, steps, lowest, highest)
-        axes.plot(
-            steps,
-            [row["entropy"] for row in points],
-            color=look["color"],
-            linewidth=0.5,
-            alpha=0.45,
-            gid=f"{method.label}/entropy",
-        )
-        # A marker at every sixth of the line tells the lines apart in grey.
-        axes.plot(
-            steps,
-            [row["smoothed"] for row in points],
-            **look,
-            markevery=max(1, len(points) // 6),
-            clip_on=False,  # markers at the edge are whole
-            gid=f"{method.label}/smoothed",
-        )
-    axes.set_xlabel("training step")
-    axes.set_ylabel("entropy (nats a token)")
-    axes.set_xlim(0, len({row["step"] for row in rows}))
-    style.legend(result, methods)
-    several = any(row["seeds"] != 1 for row in rows)
+        thin = so.Line(color=style.line(method)["color"], linewidth=0.5, alpha=0.45)
+        plot = plot.add(thin, data=style.rows_of(table, method, "method"), y="entropy")
+    plot = style.add_lines(plot, table, methods, every=max(1, steps // 6), clip_on=False)
+    plot.label(x="training step", y="entropy (nats per token)").limit(x=(0, steps + 1)).plot()
+    style.legend(picture, methods)
     style.note(
-        result,
+        picture,
         f"{face(experiment, figure, methods)}, "
-        f"{experiment.config.training.prompts_per_step} prompts a step",
-        f"thin: each step; thick: centred mean of {rows[0]['window']} steps (fewer at the ends)"
-        + ("; shaded: lowest to highest seed" if several else ""),
+        f"{experiment.config.training.prompts_per_step} prompts per step",
+        f"thin: each step; thick: centred mean of {table['window'].iloc[0]} steps",
+        *(["shaded: lowest to highest seed"] if several else []),
     )
-    return result
+    return picture
+
+
+FIGURE = Figure(
+    "fig_entropy",
+    CAPTION,
+    COLUMNS,
+    table,
+    draw,
+    grids=("main",),
+    objectives=("policy_gradient", "rspo_pass_at_k"),
+    training_logs=True,
+)

@@ -1,29 +1,39 @@
 """Variance and signal-to-noise ratio of every objective on a policy with a single logit.
 
 Each response is correct with probability p = sigmoid(theta), so grad log pi is 1-p for a correct
-response and -p for a wrong one, and a group of n gives g = (1-p) W+ - p W-. Its mean and variance
-are exact sums over the binomial distribution of the number of correct responses. The signal-to-
-noise ratio is E[g]^2 / Var[g]: of the mean over P prompts it is P times as much, and a factor
-before g does not change it. With a single logit a wrong response tells as much as a correct one; on
-a real policy it does not, and there fig_gradient_variance has the last word.
+response and -p for a wrong one, and a group of n gives g = (1-p) W+ - p W-, where W+ and W- are the
+total weights of correct and wrong responses. Mean and variance of g are exact sums over the
+binomial distribution of the number of correct responses. The signal-to-noise ratio is
+E[g]^2 / Var[g]. For the mean over P prompts it is P times as large, and a constant factor of g does
+not change it. With a single logit, wrong responses tell as much as correct ones; this does not hold
+for real policies, which fig_gradient_variance measures.
 """
 
-from collections.abc import Sequence
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Picture
+from typing import TYPE_CHECKING
 
 from rspo.figures import style
-from rspo.figures.binary_groups import binomial, blocks_of, lines, same_note, shown_as
-from rspo.figures.drawing import Row
+from rspo.figures.binary_groups import SAME_NOTE, binomial, blocks_of, lines, shown_as
+from rspo.figures.figure import Figure
 from rspo.objectives import OBJECTIVES
 from rspo.objectives.registry import KRule
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+CAPTION = (
+    "Exact variance of each objective's gradient for a policy with a single logit, and its "
+    "signal-to-noise ratio, the squared mean over the variance: against the probability p of a "
+    "correct response (first and second row), and against the objective's k and the number n of "
+    "responses (third and fourth row); the last column is per response: the variance times n, and "
+    "the ratio divided by n."
+)
 COLUMNS = {
     "panel": "p: first two rows of panels; k, n: the other two",
-    "objective": "as `rspo.objectives` names it",
-    "line": "that shows it, as the legend names it",
-    "k": "of the objective, ignored by those without one",
+    "objective": "name in `rspo.objectives`",
+    "line": "that shows it, as in the legend",
+    "k": "of the objective, ignored by objectives without k",
     "n": "responses to a prompt",
     "p": "probability of a correct response",
     "mean": "E[g] of the logit's gradient",
@@ -40,12 +50,14 @@ ALL_KS = (1, 2, 4, 8, 16)
 NS = (4, 8, 16, 32, 64)
 
 
-def numbers() -> list[Row]:
+def table() -> "pd.DataFrame":
     """One row for each point."""
+    import pandas as pd
+
     rows = [_row("p", name, k, N, p) for k in KS for name in OBJECTIVES for p in P]
     rows += [_row("k", name, k, N, HARD) for name in OBJECTIVES for k in _ks(name)]
     rows += [_row("n", name, K, n, HARD) for name in OBJECTIVES for n in NS]
-    return rows
+    return pd.DataFrame(rows)
 
 
 def _ks(objective: str) -> tuple[int, ...]:
@@ -62,7 +74,7 @@ def moments(objective: str, k: int, n: int, p: float) -> tuple[float, float]:
     return blocks.copies * mean, blocks.copies * variance
 
 
-def _row(panel: str, objective: str, k: int, n: int, p: float) -> Row:
+def _row(panel: str, objective: str, k: int, n: int, p: float) -> dict[str, object]:
     mean, variance = moments(objective, k, n, p)
     return {
         "panel": panel,
@@ -79,54 +91,44 @@ def _row(panel: str, objective: str, k: int, n: int, p: float) -> Row:
     }
 
 
-def picture(rows: Sequence[Row]) -> Picture:
-    result = style.new_picture(style.TEXT_WIDTH, 7.6)
-    grid = result.subplots(4, 3)
+def draw(table: "pd.DataFrame") -> "Picture":
+    picture = style.new_picture(style.TEXT_WIDTH, 7.6)
+    grid = picture.subplots(4, 3)
     for column, k in enumerate(KS):
-        of_k = [row for row in rows if row["panel"] == "p" and row["k"] == k]
-        for place, quantity in enumerate(("variance", "signal_to_noise")):
-            _draw_panel(grid[place][column], of_k, "p", quantity, 12)
-            style.log10_axis(grid[place][column], "y")
-            grid[place][column].set_xlim(0, 1)
-            grid[place][column].set_xlabel("$p$, probability of a correct response")
-        grid[0][column].set_title(f"$k={k}$, $n={N}$", loc="left")
-        grid[1][column].set_ylim(1e-4, 1e3)
-    grid[0][0].set_ylabel("variance")
-    grid[1][0].set_ylabel("signal / noise")
-    _draw_against_k_and_n(list(grid[2]), rows, "variance", "variance_times_n")
-    _draw_against_k_and_n(list(grid[3]), rows, "signal_to_noise", "per_response")
-    grid[2][0].set_ylabel("variance")
-    grid[3][0].set_ylabel("signal / noise")
-    grid[2][2].set_title("times $n$", loc="left")
-    grid[3][2].set_title("divided by $n$", loc="left")
-    style.legend(result, lines())
-    style.note(result, "exact; 0/1 rewards, gradient of a single logit", same_note())
-    return result
+        of_k = table[(table["panel"] == "p") & (table["k"] == k)]
+        for row, quantity in enumerate(("variance", "signal_to_noise")):
+            _draw_panel(grid[row][column], of_k, "p", quantity, f"$k={k}$, $n={N}$")
+        grid[0][column].set_xlabel("")
+    of_k, of_n = (table[table["panel"] == panel] for panel in ("k", "n"))
+    fixed_k, fixed_n = f"$p={HARD}$, $k={K}$", f"$p={HARD}$, $n={N}$"
+    _draw_panel(grid[2][0], of_k, "k", "variance", fixed_n)
+    _draw_panel(grid[2][1], of_n, "n", "variance", fixed_k)
+    _draw_panel(grid[2][2], of_n, "n", "variance_times_n", f"{fixed_k}, times $n$")
+    _draw_panel(grid[3][0], of_k, "k", "signal_to_noise", fixed_n)
+    _draw_panel(grid[3][1], of_n, "n", "signal_to_noise", fixed_k)
+    _draw_panel(grid[3][2], of_n, "n", "per_response", f"{fixed_k}, divided by $n$")
+    for row, label in enumerate(("variance", "signal / noise") * 2):
+        grid[row][0].set_ylabel(label)
+    style.legend(picture, lines())
+    style.note(picture, "exact; 0/1 rewards, gradient of a single logit", SAME_NOTE)
+    return picture
 
 
-def _draw_against_k_and_n(
-    panels: Sequence[Axes], rows: Sequence[Row], quantity: str, by_response: str
-) -> None:
-    of_k, of_n = ([row for row in rows if row["panel"] == name] for name in ("k", "n"))
-    _draw_panel(panels[0], of_k, "k", quantity, 1)
-    _draw_panel(panels[1], of_n, "n", quantity, 1)
-    _draw_panel(panels[2], of_n, "n", by_response, 1)
-    panels[0].set_title(f"$p={HARD}$, $n={N}$", loc="left")
-    panels[1].set_title(f"$p={HARD}$, $k={K}$", loc="left")
-    for axes, name, values in zip(panels, ("k", "n", "n"), (ALL_KS, NS, NS), strict=True):
-        style.log2_axis(axes, values)
-        style.log10_axis(axes, "y")
-        axes.set_xlabel(f"${name}$")
+_LABELS = {
+    "p": "$p$, probability of a correct response",
+    "k": "$k$ of the objective",
+    "n": "$n$, responses per prompt",
+}
 
 
-def _draw_panel(axes: Axes, rows: Sequence[Row], x: str, y: str, every: int) -> None:
-    for height, method in enumerate(lines(), start=2):
-        points = [row for row in rows if row["objective"] == method.objective]
-        axes.plot(
-            [row[x] for row in points],
-            [row[y] for row in points],
-            **style.line(method),
-            markevery=(2 * height % every, every),
-            zorder=height,
-            gid=method.label,
-        )
+def _draw_panel(axes: "Axes", table: "pd.DataFrame", x: str, y: str, title: str) -> None:
+    plot = style.plot(table, axes, x=x, y=y).scale(y=style.log10(table[y]))
+    if (x, y) == ("p", "signal_to_noise"):  # smaller ratios are of no interest
+        limits = (1e-4, 1e3)
+        plot = plot.limit(y=limits).scale(y=style.log10(limits))
+    plot = plot.limit(x=(0, 1)) if x == "p" else plot.scale(x=style.log2(sorted(set(table[x]))))
+    plot = style.add_lines(plot, table, lines(), by="objective", every=12 if x == "p" else 1)
+    plot.label(x=_LABELS[x], y="", title=title).plot()
+
+
+FIGURE = Figure("fig_estimator_variance", CAPTION, COLUMNS, table, draw)

@@ -1,20 +1,29 @@
-"""Weights from one sample of rewards: hitchhiking baseline against RSPO (the paper's figure 2).
+"""Weights of one sample of rewards: hitchhiking baseline against RSPO (the paper's figure 2).
 
-Both are `rspo.objectives.response_weights` of the same eight rewards at k = 4: the baseline gives
-all four responses of a group (k/n) * the group's best reward, RSPO for Max@k gives each response
-(k/n) * its mean marginal contribution to the best of k. Both are unbiased for the same gradient.
+Both are `rspo.objectives.response_weights` of the same eight rewards at k = 4. The baseline gives
+all four responses of a group (k/n) times the best reward of the group. RSPO for Max@k gives each
+response (k/n) times its mean marginal contribution to the best of k. Both are unbiased for the same
+gradient.
 """
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Picture
 
 from rspo.figures import style
-from rspo.figures.drawing import Row
+from rspo.figures.figure import Figure
 from rspo.objectives import response_weights
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+CAPTION = (
+    "Weights that the hitchhiking baseline and RSPO (Max@k, k = 4) give to one sample of eight "
+    "rewards: the baseline gives every response the weight of the best one in its group, RSPO "
+    "gives each response the weight of its own contribution."
+)
 COLUMNS = {
     "quantity": "panel: reward, baseline weight or RSPO weight",
     "response": "x: 1 .. n in the order of sampling",
@@ -25,97 +34,66 @@ COLUMNS = {
 REWARDS = (0.9, 0.1, 0.0, 0.3, 0.2, 0.7, 0.6, 0.4)
 K = 4
 
-_COLOURS = {
-    "reward": "#8C8C8C",
-    "baseline weight": style.shade("Blues", 1, 3),
-    "RSPO weight": style.shade("Reds", 1, 3),
-}
 
+def table() -> "pd.DataFrame":
+    """One row for each quantity and response."""
+    import pandas as pd
 
-def numbers() -> list[Row]:
     rewards = np.array(REWARDS)
     values = {
         "reward": rewards,
         "baseline weight": response_weights(rewards, "hitchhiking", K),
         "RSPO weight": response_weights(rewards, "rspo_max_at_k", K),
     }
-    return [
-        {"quantity": quantity, "response": i + 1, "group": i // K + 1, "value": float(value)}
-        for quantity, of_responses in values.items()
-        for i, value in enumerate(of_responses)
-    ]
-
-
-def picture(rows: Sequence[Row]) -> Picture:
-    result = style.new_picture(style.COLUMN_WIDTH, 3.5)
-    quantities = list(dict.fromkeys(str(row["quantity"]) for row in rows))
-    panels = result.subplots(len(quantities), 1, sharex=True)
-    riders = _riders(rows)
-    for axes, quantity in zip(panels, quantities, strict=True):
-        shown = [row for row in rows if row["quantity"] == quantity]
-        _bars(axes, shown, riders if quantity == "baseline weight" else set())
-        axes.set_title(quantity, loc="left")
-        # The two kinds of weight on one scale.
-        unit = [row for row in rows if ("weight" in str(row["quantity"])) == ("weight" in quantity)]
-        axes.set_ylim(0, 1.3 * max(float(row["value"]) for row in unit))
-        # Between the baseline's groups.
-        for first in range(K + 1, len(REWARDS) + 1, K):
-            axes.axvline(first - 0.5, color=style.FAINT, linewidth=0.6, linestyle=":", gid="guide")
-    _name_groups(panels[0], rows)
-    panels[-1].set_xlabel("response")
-    panels[-1].set_xticks(sorted({row["response"] for row in rows}))
-    style.note(
-        result, f"k = {K}, Max@k", "hatched: rides along with the best response of its group"
+    response = np.arange(len(rewards))
+    columns = {"response": response + 1, "group": response // K + 1}
+    return pd.concat(
+        [pd.DataFrame({"quantity": name, **columns, "value": v}) for name, v in values.items()],
+        ignore_index=True,
     )
-    return result
 
 
-def _riders(rows: Sequence[Row]) -> set[int]:
-    """Responses that are not the best of their group."""
-    rewards = [row for row in rows if row["quantity"] == "reward"]
-    best: dict[int, float] = {}
-    for row in rewards:
-        group = int(row["group"])
-        best[group] = max(best.get(group, float("-inf")), float(row["value"]))
-    return {int(r["response"]) for r in rewards if float(r["value"]) < best[int(r["group"])]}
+def draw(table: "pd.DataFrame") -> "Picture":
+    picture = style.new_picture(style.COLUMN_WIDTH, 3.5)
+    rewards = table[table["quantity"] == "reward"]
+    best = rewards.loc[rewards.groupby("group")["value"].idxmax(), "response"]
+    panels = picture.subplots(3, 1, sharex=True)
+    colours = ("#8C8C8C", style.shade("Blues", 1, 3), style.shade("Reds", 1, 3))
+    for axes, colour, (quantity, rows) in zip(
+        panels, colours, table.groupby("quantity", sort=False), strict=True
+    ):
+        own = (quantity != "baseline weight") | rows["response"].isin(best)
+        _draw_bars(axes, rows.assign(own=own), colour, str(quantity))
+        axes.label_outer()
+        # Both kinds of weight have the same scale.
+        unit = table["quantity"].str.endswith("weight") == str(quantity).endswith("weight")
+        axes.set_ylim(0, 1.3 * table["value"][unit].max())
+        for first in range(K + 1, len(REWARDS) + 1, K):
+            axes.axvline(first - 0.5, color=style.FAINT, linewidth=0.6, linestyle=":")
+    for group, middle in rewards.groupby("group")["response"].mean().items():
+        axes = panels[0]
+        position = axes.get_xaxis_transform()
+        axes.text(middle, 1.0, f"group {group}", ha="center", va="top", transform=position)
+    panels[-1].set(xlabel="response", xticks=range(1, len(REWARDS) + 1))
+    style.note(picture, f"k = {K}, Max@k", "hatched: not the best response of its group")
+    return picture
 
 
-def _bars(axes: Axes, rows: Sequence[Row], hatched: set[int]) -> None:
-    for row in rows:
-        colour = _COLOURS[str(row["quantity"])]
-        rides = row["response"] in hatched
-        (bar,) = axes.bar(
-            [row["response"]],
-            [row["value"]],
-            width=0.7,
-            facecolor="white" if rides else colour,
-            edgecolor=colour,
-            hatch="////" if rides else "",
-        )
-        bar.set_gid(str(row["quantity"]))
-        axes.annotate(
-            f"{round(float(row['value']), 3):g}",
-            (float(row["response"]), float(row["value"])),
-            xytext=(0, 1.5),
-            textcoords="offset points",
-            ha="center",
-            size=style.SMALL,
-        )
-    axes.grid(visible=False)  # the numbers above the bars serve better
+def _draw_bars(axes: "Axes", table: "pd.DataFrame", colour: str, title: str) -> None:
+    """A solid bar where `own` is true, and a hatched one elsewhere."""
+    import seaborn.objects as so
+
+    bar = so.Bar({"hatch": "////"}, color=colour, alpha=1, edgewidth=1.0, width=0.7)
+    labels = table["value"].map(lambda value: f"{round(value, 3):g}")
+    (
+        style.plot(table.assign(label=labels), axes, x="response", y="value", text="label")
+        .add(bar, fill="own", legend=False)
+        .scale(fill={True: True, False: False})
+        .add(so.Text(color=style.INK, fontsize=style.SMALL, valign="bottom", offset=1.5))
+        .label(x="", y="", title=title)
+        .plot()
+    )
+    axes.grid(visible=False)  # the numbers above the bars are easier to read
 
 
-def _name_groups(axes: Axes, rows: Sequence[Row]) -> None:
-    """Name the baseline's groups in the first panel."""
-    members: dict[int, list[int]] = {}
-    for row in rows:
-        members.setdefault(int(row["group"]), []).append(int(row["response"]))
-    for group, responses in members.items():
-        middle = (min(responses) + max(responses)) / 2
-        axes.text(
-            middle,
-            1.0,
-            f"group {group}",
-            ha="center",
-            va="top",
-            transform=axes.get_xaxis_transform(),
-        )
+FIGURE = Figure("fig_hitchhiking", CAPTION, COLUMNS, table, draw)

@@ -4,21 +4,29 @@
                  = k int_{-inf}^{R} (R - r) (k-1) Phi(r)^(k-2) phi(r) dr
                  = k int_{-inf}^{R} Phi(r)^(k-1) dr                 (by parts)
 
-For k = 2 that is twice the area under the cumulative distribution Phi up to R, which is
+For k = 2 this is twice the area under the cumulative distribution Phi up to R, which is
 R Phi(R) + phi(R).
 """
 
 import math
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Picture
 from numpy.typing import NDArray
 
 from rspo.figures import style
-from rspo.figures.drawing import Row
+from rspo.figures.figure import Figure
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+CAPTION = (
+    "Standard normal rewards; left: for k = 2 the area under the cumulative distribution up to a "
+    "reward R is that response's weight divided by k; right: the weight, k times the integral of "
+    "the distribution's (k-1)-th power up to R, against R."
+)
 COLUMNS = {
     "panel": "cdf, filled (the part up to R) and area (of all that is filled): left; weight: right",
     "k": "of Max@k",
@@ -27,10 +35,10 @@ COLUMNS = {
 }
 
 LINES = (2, 4, 8)
-R = 1.0  # where the filled area ends
+R = 1.0  # right end of the filled area
 LEFT, RIGHT = -3.0, 3.0
 STEP = 0.05
-# Phi(-10) is 1e-23: nothing that a float64 sum would notice is left of it.
+# Phi(-10) is 1e-23, too small to change a float64 sum.
 START = -10.0
 
 
@@ -54,57 +62,61 @@ def gradient_weight(k: int, rewards: NDArray[np.float64]) -> NDArray[np.float64]
     return k * np.concatenate([[0.0], np.cumsum(pieces)])[len(down) :]
 
 
-def numbers() -> list[Row]:
+def table() -> "pd.DataFrame":
+    """One row for each point, and one for the area."""
+    import pandas as pd
+
     grid = np.linspace(LEFT, RIGHT, round((RIGHT - LEFT) / STEP) + 1)
-    cdf = list(zip(grid, normal_cdf(grid), strict=True))
-    area = float(gradient_weight(2, np.array([R]))[0]) / 2
-    rows = [_row("cdf", 2, reward, value) for reward, value in cdf]
-    rows += [_row("filled", 2, reward, value) for reward, value in cdf if reward <= R + STEP / 2]
-    rows.append(_row("area", 2, R, area))
-    for k in LINES:
-        weights = gradient_weight(k, grid)
-        rows += [_row("weight", k, *pair) for pair in zip(grid, weights, strict=True)]
-    return rows
+    up_to_r = grid[grid <= R + STEP / 2]
+    area = gradient_weight(2, np.array([R])) / 2
+    parts = [
+        ("cdf", 2, grid, normal_cdf(grid)),
+        ("filled", 2, up_to_r, normal_cdf(up_to_r)),
+        ("area", 2, np.array([R]), area),
+        *(("weight", k, grid, gradient_weight(k, grid)) for k in LINES),
+    ]
+    # Rounding removes the rounding errors of the grid, such as 0.30000000000000027.
+    return pd.concat(
+        [
+            pd.DataFrame({"panel": panel, "k": k, "reward": reward.round(10), "value": value})
+            for panel, k, reward, value in parts
+        ],
+        ignore_index=True,
+    )
 
 
-def _row(panel: str, k: int, reward: float, value: float) -> Row:
-    # The grid's own rounding errors (0.30000000000000027) help nobody.
-    return {"panel": panel, "k": k, "reward": round(float(reward), 10), "value": float(value)}
-
-
-def picture(rows: Sequence[Row]) -> Picture:
-    result = style.new_picture(style.COLUMN_WIDTH, 2.2)
-    left, right = result.subplots(1, 2)
-    _draw_cdf(left, rows)
+def draw(table: "pd.DataFrame") -> "Picture":
+    picture = style.new_picture(style.COLUMN_WIDTH, 2.2)
+    left, right = picture.subplots(1, 2)
+    _draw_cdf(left, dict(iter(table.groupby("panel"))))
     lines = style.formula_lines(LINES)
-    for line in lines:
-        reward, value = _of(rows, "weight", line.k)
-        right.plot(
-            reward,
-            value,
-            **style.line(line),
-            markevery=(len(reward) // 12, len(reward) // 6),
-            gid=f"weight/{line.k}",
-        )
-    right.set(xlabel="reward $R$", ylabel="gradient weight", xlim=(LEFT, RIGHT))
-    right.set_title("several $k$", loc="left")
-    right.set_ylim(bottom=0)
-    style.legend(result, lines)
-    style.note(result, "standard normal rewards; \u03a6: their cumulative distribution")
-    return result
+    plot = style.plot(table, right, x="reward", y="value").limit(x=(LEFT, RIGHT), y=(0, 14))
+    rows = table[table["panel"] == "weight"]
+    style.add_lines(plot, rows, lines, by="k", every=20).label(
+        x="reward $R$", y="gradient weight", title="several $k$"
+    ).plot()
+    style.legend(picture, lines)
+    style.note(picture, "standard normal rewards; \u03a6: their cumulative distribution")
+    return picture
 
 
-def _of(rows: Sequence[Row], panel: str, k: int | None) -> tuple[list[float], list[float]]:
-    points = [row for row in rows if row["panel"] == panel and row["k"] == k]
-    return [float(row["reward"]) for row in points], [float(row["value"]) for row in points]
+def _draw_cdf(axes: "Axes", panels: "dict[str, pd.DataFrame]") -> None:
+    import seaborn.objects as so
 
-
-def _draw_cdf(axes: Axes, rows: Sequence[Row]) -> None:
-    colour = style.line(style.formula_lines(LINES)[0])["color"]
-    axes.fill_between(*_of(rows, "filled", 2), color=colour, alpha=0.35, linewidth=0, gid="filled")
-    axes.plot(*_of(rows, "cdf", 2), color=style.INK, linewidth=1.2, gid="cdf")
-    (end,), (area,) = _of(rows, "area", 2)
+    colour = style.shade("Reds", 0, len(LINES))
+    end, area = panels["area"][["reward", "value"]].iloc[0]
+    (
+        style.plot(panels["cdf"], axes, x="reward", y="value")
+        .add(so.Area(color=colour, alpha=0.35, edgewidth=0), data=panels["filled"])
+        .add(so.Line(color=style.INK, linewidth=1.2))
+        .limit(x=(LEFT, RIGHT), y=(0, 1.02))
+        .label(x="reward $r$", y="$\\Phi(r)$", title="$k=2$")
+        .plot()
+    )
     axes.set_xticks([LEFT, -1, end, RIGHT], [f"${LEFT:g}$", "$-1$", f"$R={end:g}$", f"${RIGHT:g}$"])
-    axes.set(xlabel="reward $r$", ylabel="$\\Phi(r)$", xlim=(LEFT, RIGHT), ylim=(0, 1.02))
-    axes.set_title("$k=2$", loc="left")
-    axes.text(-2.8, 0.85, f"area {area:.3f}\n= weight/2", va="center", gid="area")
+    axes.text(
+        -2.8, 0.85, f"area {area:.3f}\n= weight/2", va="center", bbox={"color": "white", "pad": 0}
+    )
+
+
+FIGURE = Figure("fig_maxk_weight", CAPTION, COLUMNS, table, draw)

@@ -1,17 +1,16 @@
-"""Which policies a line of a figure stands for, and what the legend calls it."""
+"""The lines of a figure: the policies behind each, and its label in the legend."""
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rspo.config.experiment import BASE, Cell
 from rspo.objectives import OBJECTIVES, KRule
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
-    from rspo.figures import Figure
 
-# Any other objective is called by its name.
+# Any other objective is labelled with its name.
 _LABELS = {
     "policy_gradient": "PG",
     "grpo": "GRPO",
@@ -21,18 +20,24 @@ _LABELS = {
     "rspo_pass_at_k_plug_in": "RSPO plug-in",
     "rspo_max_at_k_plug_in": "RSPO Max@k plug-in",
 }
-# Where both RSPO are drawn.
+# Used where a figure shows both.
 _FULL_LABELS = {"rspo_pass_at_k": "RSPO Pass@k", "rspo_max_at_k": "RSPO Max@k"}
+
+
+class DrawsPolicies(Protocol):
+    """The part of a `Figure` that this module needs."""
+
+    def policies(self, experiment: "Experiment") -> list[str]: ...
 
 
 @dataclass(frozen=True)
 class Method:
-    """One line: the cells that differ in nothing but the seed, or the base policy.
+    """One line: the cells that differ only in their seed, or a base policy.
 
     objective: of the cells; "base" for a base policy.
-    k, n: of the cells; None where it has none.
-    position, family: this is number `position` (from 0) of the `family` lines of its objective,
-        by k, n, reward and model: what shade, width and marker follow.
+    k, n: of the cells; None for objectives without k, and for base policies.
+    position, family: the index of this line, from 0, among the `family` lines of its objective,
+        sorted by k, n, reward and model. They decide shade, width and marker.
     """
 
     label: str
@@ -44,7 +49,7 @@ class Method:
     family: int = 1
 
 
-def methods_of(experiment: "Experiment", figure: "Figure") -> list[Method]:
+def methods_of(experiment: "Experiment", figure: DrawsPolicies) -> list[Method]:
     """The lines of a figure in the order of its grids, the base policies last."""
     policies = figure.policies(experiment)
     models = list(dict.fromkeys(experiment.model_of(policy) for policy in policies))
@@ -62,10 +67,10 @@ _Key = tuple[int, int, str, str]  # k, n, reward, model
 
 
 def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
-    """The lines of some cells; those that differ only in their seeds are one line.
+    """The lines of some cells; cells that differ only in their seed are one line.
 
     Args:
-        names: of each model, as a label says it.
+        names: the label of each model.
     """
     seeds: dict[tuple[str, _Key], list[str]] = defaultdict(list)
     for cell in cells:
@@ -73,7 +78,7 @@ def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
     families: dict[str, list[_Key]] = defaultdict(list)
     for objective, key in seeds:
         families[objective].append(key)
-    # What is the same for every line is said on the figure's face, not in each label.
+    # `face` tells what all lines have in common, so labels only tell what differs.
     n_differs = len({n for _, (_, n, _, _) in seeds}) > 1
     reward_differs = len({reward for _, (_, _, reward, _) in seeds}) > 1
     methods = []
@@ -100,18 +105,18 @@ def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
 
 
 def label_of(objective: str, k: int | None = None, full: bool = False) -> str:
-    """What a legend calls an objective, with its k if it has one and it is given.
+    """The label of an objective in legends, with k if the objective has one and it is given.
 
     Args:
-        full: tell the RSPO of Pass@k from that of Max@k.
+        full: distinguish RSPO for Pass@k from RSPO for Max@k.
     """
     name = _LABELS.get(objective, objective.replace("_", " "))
     name = _FULL_LABELS.get(objective, name) if full else name
     return name if k is None or OBJECTIVES[objective].k_rule is KRule.NONE else f"{name} k={k}"
 
 
-def face(experiment: "Experiment", figure: "Figure", methods: list[Method]) -> str:
-    """What the results on a figure are of: scale, model, seeds, and n if it is the same for all."""
+def face(experiment: "Experiment", figure: DrawsPolicies, methods: list[Method]) -> str:
+    """The first line of a figure's small print: scale, models, seeds, and a common n."""
     policies = [policy for method in methods for policy in method.policies]
     models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
     seeds = experiment.config.seeds
@@ -122,5 +127,5 @@ def face(experiment: "Experiment", figure: "Figure", methods: list[Method]) -> s
     ]
     ns = {method.n for method in methods if method.n is not None}
     if len(ns) == 1:
-        parts.insert(2, f"trained with n = {ns.pop()}")
+        parts.insert(2, f"n = {ns.pop()}")
     return ", ".join(parts)

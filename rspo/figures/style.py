@@ -1,26 +1,27 @@
-"""One look for all figures: sizes, fonts, and the line that stands for each method.
+"""One theme for all figures, and the line style of each method.
 
-Pictures are made at the width at which a paper of two columns (acmart sigconf) prints them, so a
-font size here is the size on paper; the smallest is 7 pt.
+Figures are drawn with seaborn at the width at which a two-column paper (acmart sigconf) prints
+them, so a font size here is the size on paper; the smallest is 7 pt. Importing this module imports
+neither seaborn nor matplotlib; its functions do.
 """
 
+import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-import matplotlib
-from matplotlib.axes import Axes
-from matplotlib.colors import to_hex
-from matplotlib.figure import Figure as Picture
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 from rspo.config.experiment import BASE
 from rspo.figures.methods import Method
 from rspo.objectives import OBJECTIVES
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import seaborn.objects as so
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
 # Inches.
 COLUMN_WIDTH = 3.33
@@ -28,23 +29,25 @@ TEXT_WIDTH = 7.0
 
 DOTS_PER_INCH = 300
 SMALL = 7.0
-# Indices and exponents are set at 0.7 of the size around them; this keeps those at 7 pt.
+# Indices and exponents are set at 0.7 of the size around them; this keeps them at 7 pt.
 FORMULA = 10.0
 
 INK = "#222222"
 FAINT = "#666666"
-# Okabe and Ito's palette, told apart by every kind of colour vision.
+GRID = "#DDDDDD"
+# The palette of Okabe and Ito, which is safe for all kinds of colour vision.
 ORANGE = "#E69F00"
 SKY = "#0072B2"
 # Bluish green and light red that differ in lightness too.
 ABOVE = "#7CC7A0"
 BELOW = "#F6CFC7"
 
-_LOOK: Any = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine has it
+_THEME: Any = {
+    "font.family": "DejaVu Sans",  # shipped with matplotlib
     "mathtext.fontset": "dejavusans",
     "font.size": 7.5,
     "axes.titlesize": 7.5,
+    "axes.titlelocation": "left",
     "axes.labelsize": 7.5,
     "xtick.labelsize": SMALL,
     "ytick.labelsize": SMALL,
@@ -60,13 +63,14 @@ _LOOK: Any = {
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": "#DDDDDD",
+    "grid.color": GRID,
     "grid.linewidth": 0.5,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
-    "lines.linewidth": 1.1,
+    "xtick.minor.size": 1.5,
+    "ytick.minor.size": 1.5,
     "hatch.linewidth": 0.6,
     "pdf.fonttype": 42,  # TrueType, embedded
 }
@@ -83,17 +87,17 @@ class Family:
     marker_size: float = 3.6
 
 
-# The paper's section 5.2 asks for a black dashed PG, and reds and blues that get darker and thicker
-# with k. Filled against hollow markers tell the two families apart in grey; the shape tells k.
+# Section 5.2 of the paper: PG is black and dashed; reds and blues get darker and thicker with k. In
+# grey, filled and hollow markers tell these two families apart, and the shape of a marker tells k.
 _FAMILIES = {
     BASE: Family("#8C8C8C", ":", markers="v^<>"),
     "policy_gradient": Family("#000000", "--", markers="x+12"),
     "grpo": Family(ORANGE, "-.", markers="*XP8", marker_size=6.0),
     "rspo_pass_at_k": Family("Reds"),
-    "rspo_max_at_k": Family("Reds", markers="Phv8d<>*"),
+    "rspo_max_at_k": Family("Reds", markers="Phd8v<>*"),
     "hitchhiking": Family("Blues", filled=False),
 }
-# Of objectives that nobody has chosen a look for, in the order of the registry.
+# For all other objectives, in the order of the registry.
 _OTHERS = (
     Family("Purples", "-.", markers="Phd8"),
     Family("Greens", (0, (6, 1.5)), markers="hd8P"),
@@ -103,21 +107,38 @@ _OTHERS = (
 
 @contextmanager
 def applied() -> Iterator[None]:
-    """Within it, pictures have this look, whatever the user's own matplotlibrc says."""
+    """Within this context all pictures have our theme, whatever the user's matplotlibrc says."""
+    import matplotlib
+
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
-        matplotlib.rcParams.update(_LOOK)
+        matplotlib.rcParams.update(_THEME)
         yield
 
 
-def new_picture(width: float, height: float) -> Picture:
-    """An empty picture in inches, outside pyplot: no window, no global state."""
+def new_picture(width: float, height: float) -> "Picture":
+    """An empty picture, in inches, without window or global state."""
+    from matplotlib.figure import Figure as Picture
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     engine = ConstrainedLayoutEngine(w_pad=0.05, h_pad=0.05, wspace=0.03, hspace=0.03)
     return Picture(figsize=(width, height), layout=engine)
 
 
+def plot(table: "pd.DataFrame", target: "Axes | Picture", **variables: Any) -> "so.Plot":
+    """A seaborn plot of a table in our theme, on the axes or the picture `target`.
+
+    Args:
+        variables: columns by the property they set, such as x="k".
+    """
+    import seaborn as sns
+    import seaborn.objects as so
+
+    return so.Plot(table, **variables).on(target).theme(sns.axes_style("white") | _THEME)
+
+
 def line(method: Method) -> dict[str, Any]:
-    """Colour, width, dashes and marker of a method's line, for `Axes.plot`."""
+    """Colour, width, dashes and marker of a method's line: properties of `Line2D`."""
     family = _family(method.objective)
     colour = shade(family.colours, method.position, method.family)
     return {
@@ -131,17 +152,73 @@ def line(method: Method) -> dict[str, Any]:
     }
 
 
-def band(
-    axes: Axes,
-    method: Method,
-    x: Sequence[Any],
-    low: Sequence[Any],
-    high: Sequence[Any],
-    alpha: float = 0.15,
-) -> None:
-    """What lies between two lines of a method, numbers of its rows, in its colour."""
-    colour = line(method)["color"]
-    axes.fill_between(x, low, high, color=colour, alpha=alpha, linewidth=0, gid=method.label)
+def add_lines(
+    plot: "so.Plot",
+    table: "pd.DataFrame",
+    methods: Sequence[Method],
+    by: str = "method",
+    every: int = 1,
+    **options: Any,
+) -> "so.Plot":
+    """Add a line for each method, thin lines above thick ones, so that none is hidden.
+
+    Args:
+        by: the column that tells methods apart: by their objective or k, or else by their label.
+        every: points between two markers; methods put theirs on different points.
+        options: of each `matplotlib.lines.Line2D`.
+    """
+    import seaborn.objects as so
+
+    for place, method in enumerate(_from_the_bottom(methods), start=1):
+        look = line(method)
+        mark = so.Line(
+            {"markevery": (2 * place % every, every), **options},
+            color=look["color"],
+            linestyle=look["linestyle"],
+            linewidth=look["linewidth"],
+            marker=look["marker"],
+            pointsize=look["markersize"],
+            fillcolor=look["markerfacecolor"],
+            edgewidth=look["markeredgewidth"],
+        )
+        plot = plot.add(mark, data=rows_of(table, method, by))
+    return plot
+
+
+def add_intervals(
+    plot: "so.Plot",
+    table: "pd.DataFrame",
+    methods: Sequence[Method],
+    low: str,
+    high: str,
+    by: str = "method",
+    alpha: float | None = 0.12,
+) -> "so.Plot":
+    """Add an interval of each method in its colour, from column `low` to column `high`.
+
+    The y scale must be linear: seaborn 0.13.2 does not transform ymin and ymax.
+
+    Args:
+        alpha: opacity of the bands; None draws a whisker at each point instead.
+    """
+    import seaborn.objects as so
+
+    for method in _from_the_bottom(methods):
+        colour, rows = line(method)["color"], rows_of(table, method, by)
+        band = so.Band(color=colour, alpha=alpha, edgewidth=0)
+        mark = so.Range(color=colour, linewidth=0.8) if alpha is None else band
+        plot = plot.add(mark, data=rows, ymin=low, ymax=high)
+    return plot
+
+
+def rows_of(table: "pd.DataFrame", method: Method, by: str) -> "pd.DataFrame":
+    """The rows of a method; see `add_lines`."""
+    return table[table[by] == getattr(method, by, method.label)]
+
+
+def _from_the_bottom(methods: Sequence[Method]) -> list[Method]:
+    """Thick lines first; the single lines of PG, GRPO and the base policies last, on top."""
+    return sorted(methods, key=lambda method: (method.family == 1, -method.position))
 
 
 def _family(objective: str) -> Family:
@@ -152,7 +229,7 @@ def _family(objective: str) -> Family:
 
 
 def formula_lines(ks: Sequence[int]) -> list[Method]:
-    """Lines for RSPO's formulas at several k, looking as in the figures of results."""
+    """Lines for RSPO's formulas at several k, with the styles of the figures of results."""
     larger = [k for k in ks if k > 1]
     lines = [Method("$k=1$ (PG)", "policy_gradient", 1, None, ())] if 1 in ks else []
     for position, k in enumerate(larger):
@@ -161,83 +238,98 @@ def formula_lines(ks: Sequence[int]) -> list[Method]:
 
 
 def shade(colours: str, position: int, family: int) -> str:
-    """Colour number `position` of `family`, darker with each; a plain colour stays as it is."""
+    """Colour number `position` of `family` in a colour map, from light to dark.
+
+    A colour such as "#8C8C8C" is returned as it is.
+    """
     if colours.startswith("#"):
         return colours
+    import matplotlib
+    from matplotlib.colors import to_hex
+
     lightness = 0.75 if family == 1 else 0.45 + 0.53 * position / (family - 1)
     return to_hex(matplotlib.colormaps[colours](lightness))
 
 
-def log2_axis(axes: Axes, values: Sequence[int]) -> None:
-    """An x axis with equal steps for doublings, ticks at the values themselves."""
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(values, [str(value) for value in values])
-    axes.minorticks_off()
+def log2(values: Sequence[int]) -> "so.Continuous":
+    """A scale with equal steps for doublings, and ticks at the values themselves."""
+    import seaborn.objects as so
+
+    return so.Continuous(trans="log2").tick(at=values).label(like="{x:.0f}")
 
 
-def log10_axis(axes: Axes, which: str) -> None:
-    """A logarithmic "x" or "y" axis, labelled without exponents, which would be set too small."""
-    axes.set(**{f"{which}scale": "log"})
-    axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1 else f"{value:g}")
-    )
-    axis.set_minor_formatter(NullFormatter())
+def log10(values: Iterable[float]) -> "so.Continuous":
+    """A logarithmic scale for positive values, with about five ticks.
 
-
-def legend(picture: Picture, methods: Sequence[Method]) -> None:
-    """One legend for the whole picture, above it: a row for each family of several lines.
-
-    The lines that have no family stand in front, so that the same k of two families are one above
-    the other.
+    Labels have no superscripts, which would be too small to read.
     """
-    rows = _family_rows(methods)
+    import seaborn.objects as so
+
+    return so.Continuous(trans="log").tick(at=_log10_ticks(values)).label(like=_plain)
+
+
+def make_log10(axes: "Axes", values: Iterable[float]) -> None:
+    """Make the y axis of a drawn plot logarithmic; `log10` does not work with intervals."""
+    ticks = _log10_ticks(values)
+    axes.set_yscale("log")
+    axes.set_yticks(ticks, [_plain(tick) for tick in ticks])
+
+
+def _log10_ticks(values: Iterable[float]) -> list[float]:
+    values = list(values)
+    low, high = math.log10(min(values)), math.log10(max(values))
+    digits = (1, 2, 5) if high - low < 2 else (1,)
+    step = max(1, math.ceil((high - low) / 6))
+    decades = range(math.floor(low), math.ceil(high) + 1, step)
+    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
+    margin = 0.05 * (high - low)  # as in the axis limits
+    return [tick for tick in ticks if low - margin <= math.log10(tick) <= high + margin]
+
+
+def _plain(value: float, _: Any = None) -> str:
+    return f"{value:,.0f}" if value >= 1 else f"{value:g}".replace("e-0", "e-")
+
+
+def legend(picture: "Picture", methods: Sequence[Method]) -> None:
+    """One legend above the whole picture, with one row for each family of several lines.
+
+    Single lines come first, so that lines with the same k are below each other.
+    """
+    from matplotlib.lines import Line2D
+
+    objectives = dict.fromkeys(method.objective for method in methods if method.family > 1)
+    families = [[m for m in methods if m.objective == objective] for objective in objectives]
+    rows = max(1, len(families))
+    entries: list[Method | None] = [method for method in methods if method.family == 1]
+    entries += [None] * (-len(entries) % rows)
+    entries += [method for column in zip_longest(*families) for method in column]
     narrow = picture.get_figwidth() < TEXT_WIDTH
     picture.legend(
         # matplotlib fills a legend column by column.
-        handles=[_handle(entry) for column in zip(*rows, strict=True) for entry in column],
+        handles=[
+            Line2D([], [], label=entry.label, **line(entry))
+            if entry
+            else Line2D([], [], label=" ", linestyle="none")
+            for entry in entries
+        ],
         loc="outside upper center",
-        ncols=len(rows[0]),
+        ncols=len(entries) // rows,
         handlelength=1.8 if narrow else 3.0,
         columnspacing=0.7 if narrow else 1.4,
         handletextpad=0.4,
     )
 
 
-def _family_rows(methods: Sequence[Method]) -> list[list[Method | None]]:
-    """Rows of a legend, all of the same length; None leaves a place empty."""
-    families = dict.fromkeys(m.objective for m in methods if m.family > 1)
-    rows = [[m for m in methods if m.objective == objective] for objective in families] or [[]]
-    singles = [m for m in methods if m.family == 1]
-    front = [singles[i :: len(rows)] for i in range(len(rows))]
-    filled = [[*_pad(start, len(front[0])), *row] for start, row in zip(front, rows, strict=True)]
-    width = max(len(row) for row in filled)
-    return [_pad(row, width) for row in filled]
-
-
-def _pad(items: Sequence[Method | None], length: int) -> list[Method | None]:
-    return [*items, *[None] * (length - len(items))]
-
-
-def _handle(method: Method | None) -> Line2D:
-    if method is None:
-        return Line2D([], [], linestyle="none", label=" ")
-    return Line2D([], [], label=method.label, **line(method))
-
-
-def note(picture: Picture, *parts: str) -> None:
-    """Small print at the bottom: on one line if that fits, else each part on lines of its own."""
+def note(picture: "Picture", *parts: str) -> None:
+    """Small print at the bottom: parts share a line where they fit, and long parts are wrapped."""
     # 7 pt letters of this font are about 3.6 pt wide on average.
     letters = int(picture.get_figwidth() * 72 / 3.8)
-    text = "; ".join(parts)
-    if len(text) > letters:
-        text = "\n".join(_wrap(part, letters) for part in parts)
-    picture.supxlabel(text, fontsize=SMALL, color=FAINT)
-
-
-def _wrap(text: str, letters: int) -> str:
-    """As few lines as needed, of about the same length rather than one word alone on the last."""
-    count = len(textwrap.wrap(text, letters))
-    while len(textwrap.wrap(text, letters - 1)) == count and letters > len(text) // count:
-        letters -= 1
-    return textwrap.fill(text, letters)
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 2 + len(part) <= letters:
+            lines[-1] += f"; {part}"
+        else:
+            # Lines of about the same length, rather than one word on the last line.
+            count = math.ceil(len(part) / letters)
+            lines += textwrap.wrap(part, min(letters, len(part) // count + 8))
+    picture.supxlabel("\n".join(lines), fontsize=SMALL, color=FAINT)

@@ -1,31 +1,38 @@
-"""What each objective does with a prompt of a given difficulty, in expectation.
+"""Weights and updates that each objective expects from a prompt of a given difficulty.
 
-A prompt is solved with probability p, and n responses are drawn. With W+ and W- the total weights
-of the correct and of the wrong ones, the expected update is along the gradient of p:
+A prompt is solved with probability p, and n responses are drawn. Let W+ be the total weight of the
+correct responses and W- that of the wrong ones. The expected update follows the gradient of p:
 
     E[sum_i w_i grad log pi(y_i|x)] = (E[W+] / p - E[W-] / (1-p)) grad p
 
 because the mean of grad log pi is (grad p)/p over correct responses and -(grad p)/(1-p) over wrong
-ones. The bracket is 1 for policy gradient and k (1-p)^(k-1) for whatever is unbiased for Pass@k,
-the hitchhiking baseline included: they differ in what they spend on wrong responses. The update
-that is drawn is that of the logit of p, whose gradient is grad p = p (1-p). All expectations are
-exact sums over the binomial distribution of the number of correct responses.
+ones. The factor in parentheses is 1 for policy gradient and k (1-p)^(k-1) for every estimator that
+is unbiased for Pass@k, including the hitchhiking baseline. These estimators differ in the weight of
+wrong responses. The figure draws the update of the logit of p, for which grad p = p (1-p). All
+expectations are exact sums over the binomial distribution of the number of correct responses.
 """
 
-from collections.abc import Sequence
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure as Picture
+from typing import TYPE_CHECKING
 
 from rspo.figures import style
-from rspo.figures.binary_groups import binomial, blocks_of, lines, same_note, shown_as
-from rspo.figures.drawing import Row
+from rspo.figures.binary_groups import SAME_NOTE, binomial, blocks_of, lines, shown_as
+from rspo.figures.figure import Figure
 from rspo.objectives import OBJECTIVES
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+CAPTION = (
+    "What each objective does with a prompt that is solved with probability p, in exact "
+    "expectation: the total weight of correct responses (top) and of wrong ones (middle), and the "
+    "resulting update of p's logit (bottom). RSPO and the baseline have the same update, but the "
+    "baseline also gives weight to wrong responses."
+)
 COLUMNS = {
-    "objective": "as `rspo.objectives` names it",
-    "line": "that shows it, as the legend names it",
-    "k": "column of panels: of the objective, ignored by those without one",
+    "objective": "name in `rspo.objectives`",
+    "line": "that shows it, as in the legend",
+    "k": "column of panels: of the objective, ignored by objectives without k",
     "n": "responses to the prompt",
     "p": "x: probability of a correct response",
     "correct_weight": "first row of panels: expected total weight of the correct responses",
@@ -38,19 +45,15 @@ N = 16
 KS = (2, 4, 8)
 P = tuple(step / 50 for step in range(1, 50))
 
-PANELS = {
-    "correct_weight": "weight on correct",
-    "wrong_weight": "weight on wrong",
-    "update": "expected update",
-}
 
-
-def numbers() -> list[Row]:
+def table() -> "pd.DataFrame":
     """One row for each objective, k and p."""
-    return [_row(objective, k, p) for k in KS for objective in OBJECTIVES for p in P]
+    import pandas as pd
+
+    return pd.DataFrame(_row(objective, k, p) for k in KS for objective in OBJECTIVES for p in P)
 
 
-def _row(objective: str, k: int, p: float) -> Row:
+def _row(objective: str, k: int, p: float) -> dict[str, object]:
     blocks = blocks_of(objective, k, N)
     chances = binomial(blocks.size, p)
     correct = blocks.copies * float(chances @ blocks.total_correct)
@@ -69,35 +72,28 @@ def _row(objective: str, k: int, p: float) -> Row:
     }
 
 
-def picture(rows: Sequence[Row]) -> Picture:
-    result = style.new_picture(style.TEXT_WIDTH, 5.6)
-    grid = result.subplots(len(PANELS), len(KS), sharex=True, sharey="row")
-    for place, (quantity, label) in enumerate(PANELS.items()):
-        for axes, k in zip(grid[place], KS, strict=True):
-            _draw_panel(axes, [row for row in rows if row["k"] == k], quantity)
-        grid[place][0].set_ylabel(label)
-    for axes in (*grid[0], *grid[2]):
-        style.log10_axis(axes, "y")
-        axes.set_ylim(1e-3, 10)
-    for axes, k in zip(grid[0], KS, strict=True):
-        axes.set_title(f"$k={k}$", loc="left")
-    for axes in grid[-1]:
-        axes.set_xlabel("$p$, probability of a correct response")
-    style.legend(result, lines())
-    style.note(result, f"exact; 0/1 rewards, groups of n = {N}", same_note())
-    return result
+def draw(table: "pd.DataFrame") -> "Picture":
+    picture = style.new_picture(style.TEXT_WIDTH, 5.6)
+    limits = (1e-3, 10)
+    plot = (
+        style.plot(table, picture, x="p")
+        .pair(y=["correct_weight", "wrong_weight", "update"])
+        .facet(col="k")
+        .scale(y0=style.log10(limits), y2=style.log10(limits))
+        .limit(x=(0, 1), y0=limits, y2=limits)
+    )
+    style.add_lines(plot, table, lines(), by="objective", every=12).label(
+        x="$p$, probability of a correct response",
+        y0="weight of correct",
+        y1="weight of wrong",
+        y2="expected update",
+        title=lambda k: f"$k={k}$",
+    ).plot()
+    for axes in picture.axes:
+        axes.axhline(0, color=style.INK, linewidth=0.6, zorder=1)
+    style.legend(picture, lines())
+    style.note(picture, f"exact; 0/1 rewards, groups of n = {N}", SAME_NOTE)
+    return picture
 
 
-def _draw_panel(axes: Axes, rows: Sequence[Row], quantity: str) -> None:
-    for height, method in enumerate(lines(), start=2):
-        points = [row for row in rows if row["objective"] == method.objective]
-        axes.plot(
-            [row["p"] for row in points],
-            [row[quantity] for row in points],
-            **style.line(method),
-            markevery=(2 * height, 12),  # where lines coincide, their markers do not
-            zorder=height,
-            gid=method.label,
-        )
-    axes.axhline(0, color=style.INK, linewidth=0.6, zorder=1, gid="guide")
-    axes.set_xlim(0, 1)
+FIGURE = Figure("fig_weight_by_difficulty", CAPTION, COLUMNS, table, draw)

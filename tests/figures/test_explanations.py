@@ -57,7 +57,11 @@ def test_mean_and_variance_of_a_logits_gradient_by_all_outcomes(
 def test_the_drawn_weights_are_the_means_over_all_outcomes(objective: str) -> None:
     n = weight_by_difficulty.N
     rewards = outcomes(n)
-    rows = [row for row in weight_by_difficulty.numbers() if row["objective"] == objective]
+    rows = [
+        row
+        for row in weight_by_difficulty.table().to_dict("records")
+        if row["objective"] == objective
+    ]
     for k in weight_by_difficulty.KS:
         weights = response_weights(rewards, objective, k)
         totals = [(weights * rewards).sum(axis=1), (weights * (1 - rewards)).sum(axis=1)]
@@ -72,7 +76,7 @@ def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
     """d Pass@k / dp = k (1-p)^(k-1), in rational arithmetic; policy gradient has 1."""
     unbiased = {"rspo_pass_at_k", "rspo_max_at_k", "rspo_max_at_k_ranked", "hitchhiking"}
     seen = set()
-    for row in weight_by_difficulty.numbers():
+    for row in weight_by_difficulty.table().to_dict("records"):
         p, k = Fraction(str(row["p"])), int(row["k"])
         if row["objective"] == "policy_gradient":
             assert row["factor"] == pytest.approx(1)

@@ -1,0 +1,206 @@
+"""What a figure is: its files, its inputs, and the settings that decide its content.
+
+This module imports neither pandas nor matplotlib: the Snakefile reads it to plan.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rspo.core.errors import InputError
+from rspo.core.files import atomic_write
+from rspo.core.provenance import write_provenance
+from rspo.figures import style
+from rspo.figures.inputs import require_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+    from rspo.config.experiment import Experiment
+
+FOLDER = Path(__file__).parent
+SUFFIXES = (".pdf", ".png", ".csv")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure: what it shows, what it reads, and how it is drawn.
+
+    `table` and `draw` take no arguments in a figure of formulas; in a figure of results, the
+    experiment and this figure. `draw` takes the table first.
+
+    name: of its files, without suffix.
+    caption: what it shows; `captions.full_caption` adds the cells, N and seeds of the config.
+    columns: the columns of its table, and what each holds.
+    table: returns every number that is drawn; this table is the figure's CSV file.
+    draw: returns the picture of a table.
+    grids: names in config.grid; empty for a figure of formulas.
+    objectives: draws only the cells with these objectives; empty means all.
+    curves: reads the curves of its policies, base policies included.
+    metric: the metric of those curves.
+    training_logs: reads the training logs of its policies.
+    training_set: reads the training problems.
+    gradients: reads the gradients of the policies in the config's section gradients.
+    """
+
+    name: str
+    caption: str
+    columns: Mapping[str, str]
+    table: Callable[..., "pd.DataFrame"]
+    draw: Callable[..., "Picture"]
+    grids: tuple[str, ...] = ()
+    objectives: tuple[str, ...] = ()
+    curves: bool = False
+    metric: str = "pass_at_k"
+    training_logs: bool = False
+    training_set: bool = False
+    gradients: bool = False
+
+    @property
+    def of_results(self) -> bool:
+        """Whether it shows results of an experiment, rather than only formulas."""
+        return bool(self.grids) or self.gradients
+
+    def policies(self, experiment: "Experiment") -> list[str]:
+        """Names of the policies it draws without duplicates, base policies first.
+
+        Raises: InputError for a grid or section that the config lacks.
+        """
+        self.require(experiment)
+        if self.gradients:
+            return experiment.gradient_policies
+        bases = [base for grid in self.grids for base in experiment.bases_of(grid)]
+        cells = [
+            cell.name
+            for grid in self.grids
+            for cell in experiment.cells_of(grid)
+            if not self.objectives or cell.objective in self.objectives
+        ]
+        return list(dict.fromkeys([*(bases if self.curves else []), *cells]))
+
+    def suite(self, experiment: "Experiment") -> str:
+        """The suite whose benchmarks are the panels.
+
+        Raises: InputError if its grids are evaluated on different suites, or it has no grid.
+        """
+        self.require(experiment)
+        suites = {grid: experiment.grid_entry(grid).suite for grid in self.grids}
+        if len(set(suites.values())) != 1:
+            listed = ", ".join(f"grid.{grid}.suite = {suite}" for grid, suite in suites.items())
+            raise InputError(
+                f"config/{experiment.scale}.yaml: {self.name} draws its grids in the same panels "
+                f"and needs the same suite for all of them; got {listed or 'no grid'}"
+            )
+        return next(iter(suites.values()))
+
+    def inputs(self, experiment: "Experiment") -> list[Path]:
+        """The files that its table is computed from."""
+        policies = self.policies(experiment)
+        suite = self.suite(experiment) if self.curves else ""
+        return [
+            *(experiment.curves(policy, suite) for policy in policies if self.curves),
+            *(experiment.training_log(policy) for policy in policies if self.training_logs),
+            *([experiment.problems("train")] if self.training_set else []),
+            *(experiment.gradients(policy) for policy in policies if self.gradients),
+        ]
+
+    def outputs(self, experiment: "Experiment") -> list[Path]:
+        """The files that `write` writes: .pdf, .png and .csv."""
+        folder = experiment.results / "figures"
+        return [folder / f"{self.name}{suffix}" for suffix in SUFFIXES]
+
+    def settings(self, experiment: "Experiment") -> dict[str, Any]:
+        """Everything that decides the figure apart from its inputs, as plain data.
+
+        This includes code and caption, so that both always match the picture.
+        """
+        chosen: dict[str, Any] = {
+            "figure": self.name,
+            "caption": self.caption,
+            "code": _code(self.table.__module__),
+        }
+        if not self.of_results:
+            return chosen
+        policies = self.policies(experiment)
+        models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
+        chosen |= {
+            "scale": experiment.scale,
+            "policies": policies,
+            "models": {model: experiment.config.models[model].label for model in models},
+        }
+        if self.curves:
+            suite = experiment.config.data.suites[self.suite(experiment)]
+            chosen["panels"] = {name: benchmark.label for name, benchmark in suite.items()}
+            chosen["k"] = list(experiment.config.evaluation.k)
+        if self.training_logs:
+            chosen["steps"] = experiment.config.training.steps
+            chosen["prompts_per_step"] = experiment.config.training.prompts_per_step
+        return chosen
+
+    def lacks(self, experiment: "Experiment") -> str:
+        """What the figure needs and the config lacks; empty if it lacks nothing."""
+        grids = experiment.config.grid
+        if missing := [grid for grid in self.grids if grid not in grids]:
+            return (
+                f"needs grid {', '.join(missing)}, which this scale lacks; it has "
+                f"{', '.join(grids)}"
+            )
+        if self.gradients and experiment.config.gradients is None:
+            return "needs the section gradients, which this scale lacks"
+        if self.gradients and (
+            unknown := set(experiment.gradient_policies) - {*experiment.policies}
+        ):
+            return f"needs {', '.join(sorted(unknown))} of gradients.policies, not in this grid"
+        return ""
+
+    def require(self, experiment: "Experiment") -> None:
+        """Raises: InputError that names what the config lacks, if anything."""
+        if missing := self.lacks(experiment):
+            raise InputError(f"config/{experiment.scale}.yaml: {self.name} {missing}")
+
+    def write(self, experiment: "Experiment") -> None:
+        """Write the .pdf, .png and .csv, and the provenance of each.
+
+        Raises: InputError for inputs that are missing or incomplete.
+        """
+        paths = self.outputs(experiment)
+        require_files(experiment, self.inputs(experiment), self.name, paths[0])
+        context = (experiment, self) if self.of_results else ()
+        table = self.table(*context)
+        if list(table.columns) != list(self.columns):
+            raise ValueError(f"{self.name}: columns {[*table.columns]}, expected {[*self.columns]}")
+        with style.applied(), ExitStack() as stack:
+            picture = self.draw(table, *context)
+            # All three files are complete before the first is renamed into place.
+            for path in paths:
+                _save(stack.enter_context(atomic_write(path)), picture, table)
+        settings = self.settings(experiment) | {"columns": dict(self.columns)}
+        for path in paths:
+            write_provenance(path, settings, self.inputs(experiment))
+
+
+def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:
+    """Write one file, by its suffix, with the same bytes for the same input."""
+    if path.suffix == ".csv":
+        table.to_csv(path, index=False, lineterminator="\n")
+    elif path.suffix == ".pdf":
+        picture.savefig(path, format="pdf", metadata={"CreationDate": None})
+    else:
+        picture.savefig(path, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
+
+
+@cache
+def _code(module: str) -> str:
+    """SHA-256 of the sources that draw a figure: its module, and those that figures share."""
+    from rspo.figures import FIGURES
+
+    modules = {figure.table.__module__ for figure in FIGURES.values()} - {module}
+    others = {name.rpartition(".")[2] for name in modules}
+    sources = [path for path in sorted(FOLDER.glob("*.py")) if path.stem not in others]
+    shared = [path for path in sources if path.stem != "__init__"]
+    return sha256(b"".join(path.read_bytes() for path in shared)).hexdigest()

@@ -1,0 +1,243 @@
+"""The pictures: each one is drawn, tells what it shows, and can be read, also in grey."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure as Picture
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from PIL import Image
+
+from rspo.config.experiment import Experiment
+from rspo.figures import FIGURES, draw, figures_of, style
+from rspo.figures.methods import methods_of
+from tests.support import ROOT
+from tests.support.figure_inputs import PAPER, experiment_in, write_inputs
+
+Drawn = Callable[[str, str], tuple[pd.DataFrame, Picture]]
+ALL = pytest.mark.parametrize(
+    ("scale", "name"), [*(("tiny", name) for name in FIGURES), *(("paper", name) for name in PAPER)]
+)
+CURVES = [name for name, figure in FIGURES.items() if figure.curves]
+
+
+def visible_texts(picture: Picture) -> list[Text]:
+    """Every text that is drawn; this excludes ticks outside the axes."""
+    hidden: set[Text] = set()
+    for axes in picture.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = axis.get_major_ticks()
+            hidden.update(tick.label1 for tick in ticks if not low <= tick.get_loc() <= high)
+    texts = [text for text in picture.findobj(Text) if isinstance(text, Text)]
+    return [t for t in texts if t not in hidden and t.get_visible() and t.get_text().strip()]
+
+
+@ALL
+def test_texts_are_legible_inside_the_picture_and_apart(
+    drawn: Drawn, scale: str, name: str
+) -> None:
+    """At least 7 pt at the printed width, inside the picture, and no text on another one."""
+    _, picture = drawn(scale, name)
+    assert picture.get_figwidth() in (style.COLUMN_WIDTH, style.TEXT_WIDTH)
+    page, texts = picture.bbox, visible_texts(picture)
+    boxes = [text.get_window_extent() for text in texts]
+    legends = [legend.get_window_extent() for legend in picture.legends]
+    for box in [*boxes, *legends]:
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= page.x1
+        assert box.y1 <= page.y1
+    for text in texts:
+        smallest = 0.7 if "^" in text.get_text() else 1
+        assert float(text.get_fontsize()) * smallest >= 7 - 1e-9, text.get_text()
+    for (text, box), (other, other_box) in combinations(zip(texts, boxes, strict=True), 2):
+        apart = not box.padded(-0.5).overlaps(other_box.padded(-0.5))
+        assert apart, (text.get_text(), other.get_text())
+
+
+@ALL
+def test_small_print_says_what_the_results_are(
+    experiments: dict[str, Experiment], drawn: Drawn, scale: str, name: str
+) -> None:
+    experiment, figure = experiments[scale], FIGURES[name]
+    table, picture = drawn(scale, name)
+    if not figure.of_results:
+        return
+    face = " ".join(picture.get_supxlabel().split())
+    (model,) = {experiment.model_of(policy) for policy in figure.policies(experiment)}
+    assert f"{scale} scale, {experiment.config.models[model].label}" in face
+    seeds = max(table["seeds"]) if "seeds" in table else 1
+    assert f", {seeds} seed" in face
+    if figure.training_logs:
+        assert f"{experiment.config.training.prompts_per_step} prompts per step" in face
+        assert f"mean of {table['window'].iloc[0]} steps" in face
+        assert ("shaded: lowest to highest seed" in face) == (seeds > 1)
+    if figure.curves:
+        assert f"{experiment.config.evaluation.samples} samples per problem" in face
+        assert "95 % over resampled problems" in face
+        assert ("whiskers: lowest to highest seed" in face) == (seeds > 1)
+    if figure.gradients:
+        row = table.iloc[0]
+        assert f"{row['prompts']} training prompts, {row['responses']} responses each" in face
+
+
+# --- the lines are the numbers of the table ------------------------------------------------------
+
+
+def points(x: Iterable[Any], y: Iterable[Any]) -> tuple[tuple[float, float], ...]:
+    return tuple((round(float(a), 9), round(float(b), 9)) for a, b in zip(x, y, strict=True))
+
+
+def lines_of(axes: Axes) -> set[tuple[tuple[float, float], ...]]:
+    return {points(*line.get_data()) for line in axes.lines}
+
+
+def whiskers_of(axes: Axes) -> set[tuple[tuple[float, float], ...]]:
+    collections = [c for c in axes.collections if isinstance(c, LineCollection)]
+    return {points(*np.array(s).T) for c in collections for s in c.get_segments()}
+
+
+@pytest.mark.parametrize(
+    ("scale", "name"),
+    [*(("tiny", name) for name in CURVES), ("paper", "fig_contamination_free")],
+)
+def test_curves_show_the_table(drawn: Drawn, scale: str, name: str) -> None:
+    table, picture = drawn(scale, name)
+    panels = table.groupby("benchmark", sort=False, observed=True)
+    for axes, (_, panel) in zip(picture.axes, panels, strict=True):
+        lines = panel.groupby("method", observed=True)
+        assert lines_of(axes) == {points(line["k"], line["estimate"]) for _, line in lines}
+        assert axes.get_title(loc="right") == f"{panel['problems'].iloc[0]} problems"
+        several = panel if scale == "paper" else panel.iloc[:0]
+        ends_of = several[["k", "lowest", "highest"]].itertuples(index=False)
+        assert whiskers_of(axes) == {points((k, k), ends) for k, *ends in ends_of}
+        ends = {float(y) for band in axes.patches for _, y in band.get_xy()}
+        assert sorted(ends) == pytest.approx(sorted({*panel["low"], *panel["high"]}))
+
+
+def test_gradient_variance_shows_the_table(drawn: Drawn) -> None:
+    table, picture = drawn("tiny", "fig_gradient_variance")
+    policies = list(dict.fromkeys(table["policy"]))
+    for index, axes in enumerate(picture.axes):
+        quantity = ("multiple", "signal_to_noise")[index // len(policies)]
+        rows = table[table["policy"] == policies[index % len(policies)]].dropna(subset=quantity)
+        shown = {round(y, 9) for line in lines_of(axes) for _, y in line}
+        assert shown == {round(y, 9) for y in rows[quantity]}
+        ends = {(low[1], high[1]) for low, high in whiskers_of(axes)}
+        assert ends == {*points(rows[f"{quantity}_low"], rows[f"{quantity}_high"])}
+
+
+# --- styles --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_legend_tells_methods_apart_without_colour(
+    experiments: dict[str, Experiment], drawn: Drawn, name: str
+) -> None:
+    _, picture = drawn("tiny", name)
+    (legend,) = picture.legends
+    looks = {}
+    for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+        if text.get_text().strip():
+            assert isinstance(handle, Line2D)
+            hollow = handle.get_markerfacecolor() == "white"
+            looks[text.get_text()] = (handle.get_marker(), hollow, handle.get_linestyle())
+    methods = methods_of(experiments["tiny"], FIGURES[name])
+    assert sorted(looks) == sorted(method.label for method in methods)
+    assert len(set(looks.values())) == len(looks)
+
+
+def test_shades_get_darker_and_lines_thicker(experiments: dict[str, Experiment]) -> None:
+    for name in ("fig_main", "fig_scalability"):
+        methods = methods_of(experiments["tiny"], FIGURES[name])
+        for objective in ("rspo_pass_at_k", "hitchhiking"):
+            looks = [style.line(method) for method in methods if method.objective == objective]
+            levels = [sum(int(look["color"][i : i + 2], 16) for i in (1, 3, 5)) for look in looks]
+            assert levels == sorted(set(levels), reverse=True)
+            widths = [look["linewidth"] for look in looks]
+            assert widths == sorted(set(widths))
+    pg = style.line(methods_of(experiments["tiny"], FIGURES["fig_main"])[0])
+    assert (pg["color"], pg["linestyle"]) == ("#000000", "--")
+
+
+def test_objectives_without_a_style_of_their_own_can_be_told_apart(tmp_path: Path) -> None:
+    names = ["rspo_pass_at_k_plug_in", "rspo_max_at_k_ranked", "rspo_max_at_k_plug_in", "grpo"]
+    cells = [
+        {"model": "small", "objective": name, "n": 16} | ({} if name == "grpo" else {"k": [2, 4]})
+        for name in names
+    ]
+    experiment = experiment_in(tmp_path, grid={"main": {"cells": cells}})
+    methods = methods_of(experiment, figures_of(experiment)["fig_main"])
+    assert methods[1].label == "RSPO plug-in k=4"
+    looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
+    assert len(looks) == len(methods) == 8
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Also in another process with another hash seed, clock, backend and matplotlibrc."""
+    names = ["fig_entropy", "fig_passk_weight"]
+    here, there = (experiment_in(tmp_path / folder) for folder in ("here", "there"))
+    for experiment in (here, there):
+        write_inputs(experiment, "fig_entropy")
+    for name in names:
+        draw(here, name)
+    (tmp_path / "matplotlibrc").write_text("font.size: 20\nsavefig.bbox: tight\n")
+    script = (
+        "import sys; from pathlib import Path; from rspo.config.experiment import Experiment\n"
+        "from rspo.figures import draw\n"
+        "experiment = Experiment.load('tiny', root=Path(sys.argv[1]))\n"
+        "for name in sys.argv[2:]: draw(experiment, name)"
+    )
+    changes = {"PYTHONHASHSEED": "7", "SOURCE_DATE_EPOCH": "0", "MPLBACKEND": "svg"}
+    changes["MATPLOTLIBRC"] = str(tmp_path / "matplotlibrc")
+    command = [sys.executable, "-c", script, str(tmp_path / "there"), *names]
+    subprocess.run(command, cwd=ROOT, env=os.environ | changes, check=True)
+    for name in names:
+        outputs = zip(FIGURES[name].outputs(here), FIGURES[name].outputs(there), strict=True)
+        for one, other in outputs:
+            assert one.stat().st_size > 500
+            assert one.read_bytes() == other.read_bytes(), one.name
+        pdf, png, _ = FIGURES[name].outputs(here)
+        assert b"/FontFile2" in pdf.read_bytes()  # embedded as TrueType
+        assert b"/Type3" not in pdf.read_bytes()
+        with Image.open(png) as image:
+            assert image.width / style.COLUMN_WIDTH >= 150  # dots per inch
+
+
+def test_draw_leaves_nothing_when_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = experiment_in(tmp_path)
+    outputs = FIGURES["fig_disjoint"].outputs(experiment)
+
+    def fail_at(suffix: str) -> None:
+        def save(picture: Picture, path: Path, format: str, **options: Any) -> None:
+            path.write_bytes(b"half")
+            if format == suffix:
+                raise OSError("No space left on device")
+
+        monkeypatch.setattr(Picture, "savefig", save)
+
+    for suffix in ("pdf", "png"):
+        fail_at(suffix)
+        with pytest.raises(OSError, match="No space"):
+            draw(experiment, "fig_disjoint")
+        assert list(outputs[0].parent.iterdir()) == []
+    for path in outputs:
+        path.write_text("from before")
+    with pytest.raises(OSError, match="No space"):
+        draw(experiment, "fig_disjoint")
+    assert {path.read_text() for path in outputs} == {"from before"}
+    assert sorted(outputs[0].parent.iterdir()) == sorted(outputs)

@@ -1,0 +1,278 @@
+"""The registry: inputs, missing inputs, figures of a user's own grid, captions and settings."""
+
+import csv
+import html
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docutils.core import publish_parts
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import read_json_lines, write_json_lines
+from rspo.core.tables import CURVES, read_table, write_table
+from rspo.figures import FIGURES, available, draw, figures_of, style
+from rspo.figures import figure as figure_module
+from rspo.figures.captions import full_caption
+from rspo.figures.methods import methods_of
+from tests.support import ROOT
+from tests.support.figure_inputs import experiment_in, write_inputs
+
+
+@pytest.mark.parametrize("name", ["fig_main", "fig_intro"])
+def test_provenance_names_inputs_and_columns(tmp_path: Path, name: str) -> None:
+    experiment, figure = experiment_in(tmp_path), FIGURES[name]
+    write_inputs(experiment, name)
+    draw(experiment, name)
+    for path in figure.outputs(experiment):
+        provenance = json.loads(path.with_name(path.name + ".provenance.json").read_text())
+        assert list(provenance["inputs"]) == [str(item) for item in figure.inputs(experiment)]
+        assert provenance["settings"]["columns"] == figure.columns
+    header = figure.outputs(experiment)[2].read_text().partition("\n")[0]
+    assert header.split(",") == list(figure.columns)
+    assert len(figure.inputs(experiment)) == (8 if name == "fig_main" else 0)
+
+
+# --- what can be missing -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("overrides", "options"), [({}, ""), ({"seeds": 2}, " --config seeds=2")])
+def test_missing_curves_name_file_and_command(
+    tmp_path: Path, overrides: dict[str, Any], options: str
+) -> None:
+    experiment = experiment_in(tmp_path, **overrides)
+    write_inputs(experiment, "fig_main")
+    missing = experiment.curves("small--hitchhiking--k4--n16--s0", "standard")
+    missing.unlink()
+    with pytest.raises(InputError) as error:
+        draw(experiment, "fig_main")
+    assert str(error.value).startswith(f"{missing}: ")
+    assert f"`snakemake {missing}{options}`" in str(error.value)
+    assert not (experiment.results / "figures").exists()
+
+
+def test_missing_logs_name_file_command_and_scale(tmp_path: Path) -> None:
+    experiment = experiment_in(tmp_path, "paper")
+    with pytest.raises(InputError) as error:
+        draw(experiment, "fig_entropy")
+    missing = experiment.training_log("qwen2.5-math-1.5b--policy-gradient--k1--n16--s0")
+    assert str(error.value).startswith(f"{missing}: ")
+    assert "3 more" in str(error.value)
+    assert f"`snakemake {missing} --config scale=paper`" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda row: row["k"] != 8, "has no pass_at_k of .* on linear at k = 8"),
+        (lambda row: row["benchmark"] != "pooled", "has no pass_at_k of .* on pooled at k = 1"),
+        (lambda row: row["metric"] != "pass_at_k", "has no pass_at_k of .* on linear at k = 1"),
+        (lambda row: row.update(low=float("nan")) or True, "must be finite"),
+        (lambda row: row.update(cell="another") or True, "has no pass_at_k of small--base"),
+    ],
+)
+def test_incomplete_curves(tmp_path: Path, change: Any, message: str) -> None:
+    experiment = experiment_in(tmp_path)
+    write_inputs(experiment, "fig_scalability")
+    path = experiment.curves("small--base", "standard")
+    write_table(path, CURVES, [row for row in read_table(path, CURVES) if change(row)])
+    with pytest.raises(InputError, match=message) as error:
+        draw(experiment, "fig_scalability")
+    assert str(path) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda log: log[:-1], "has 149 rows, expected one for each step 1 to 150.*snakemake"),
+        (lambda log: log[1:] + log[:1], "expected one for each step 1 to 150 in order"),
+        (lambda log: [*log[:5], log[5] | {"entropy": None}, *log[6:]], "line 6: entropy is None"),
+        (lambda log: [*log[:-1], {"step": 150}], "line 150: entropy is None"),
+    ],
+)
+def test_incomplete_training_log(tmp_path: Path, change: Any, message: str) -> None:
+    experiment = experiment_in(tmp_path)
+    write_inputs(experiment, "fig_entropy")
+    path = experiment.training_log("small--rspo-pass--k8--n16--s0")
+    write_json_lines(path, change(read_json_lines(path)))
+    with pytest.raises(InputError, match=message) as error:
+        draw(experiment, "fig_entropy")
+    assert str(path) in str(error.value)
+
+
+def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:
+    tiny, paper = experiments["tiny"], experiments["paper"]
+    assert available(tiny) == list(FIGURES)
+    assert available(paper) == [n for n in FIGURES if n != "fig_gradient_variance"]
+    with pytest.raises(InputError, match=r"config/paper.yaml: .* needs the section gradients"):
+        draw(paper, "fig_gradient_variance")
+    config = tiny.config.model_copy(update={"grid": {"main": tiny.config.grid["main"]}})
+    smaller = replace(tiny, config=config)
+    assert "fig_contamination_free" not in available(smaller)
+    with pytest.raises(InputError, match=r"config/tiny.yaml: .* needs grid contamination_free"):
+        draw(smaller, "fig_contamination_free")
+    with pytest.raises(InputError, match="needs grid contamination_free"):
+        FIGURES["fig_contamination_free"].policies(smaller)
+
+
+def test_unknown_figure(experiments: dict[str, Experiment]) -> None:
+    with pytest.raises(InputError, match="no figure 'fig_mian'; did you mean fig_main"):
+        draw(experiments["tiny"], "fig_mian")
+
+
+def test_grids_that_cannot_share_panels(tmp_path: Path) -> None:
+    grid = {"grpo": {"suite": "contamination_free"}}
+    with pytest.raises(InputError, match=r"grid\.grpo\.suite = contamination_free"):
+        draw(experiment_in(tmp_path, "paper", grid=grid), "fig_grpo")
+
+
+# What a user may add to the grid, under a name that nothing else knows.
+MINE = {
+    "lr-sweep": {
+        "suite": "standard",
+        "cells": [
+            {"model": "small", "objective": "rspo_pass_at_k", "k": [2, 4], "n": 8},
+            {"model": "small", "objective": "rspo_max_at_k", "k": [2, 4], "n": 8},
+            {"model": "small", "objective": "rspo_pass_at_k_plug_in", "k": 4, "n": 8},
+        ],
+    },
+    "sizes": {
+        "suite": "contamination_free",
+        "cells": [
+            {"model": model, "objective": objective, "n": 16}
+            for model in ("small", "medium")
+            for objective in ("policy_gradient", "grpo")
+        ],
+    },
+    "lengths": {
+        "suite": "standard",
+        "cells": [
+            {"model": "small", "objective": "hitchhiking", "k": 4, "n": 8, "reward": "length"}
+        ],
+    },
+}
+
+
+def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> None:
+    experiment = experiment_in(tmp_path, grid=MINE)
+    assert available(experiment) == [*FIGURES, "fig_lr-sweep", "fig_sizes", "fig_lengths"]
+    for name, grid in zip(available(experiment)[-3:], MINE, strict=True):
+        write_inputs(experiment, name)
+        draw(experiment, name)
+        figure = figures_of(experiment)[name]
+        assert figure.metric == ("max_at_k" if grid == "lengths" else "pass_at_k")
+        assert grid in figure.caption
+        with figure.outputs(experiment)[2].open() as stream:
+            rows = list(csv.DictReader(stream))
+        methods = methods_of(experiment, figure)
+        assert list(dict.fromkeys(row["method"] for row in rows)) == [m.label for m in methods]
+        looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
+        assert len(looks) == len(methods)
+        assert sorted(p for m in methods for p in m.policies) == sorted(figure.policies(experiment))
+    labels = [m.label for m in methods_of(experiment, figures_of(experiment)["fig_sizes"])]
+    small, medium = "Small (0.1M)", "Medium (0.25M)"
+    assert labels == [f"{m}, {size}" for size in (small, medium) for m in ("PG", "GRPO")] + [
+        f"Base, {small}",
+        f"Base, {medium}",
+    ]
+
+
+def test_a_comparison_that_would_take_another_figures_name(tmp_path: Path) -> None:
+    experiment = experiment_in(tmp_path, grid={"intro": MINE["sizes"]})
+    with pytest.raises(InputError, match=r"config/tiny.yaml: grid.intro would be drawn as fig_int"):
+        available(experiment)
+
+
+# --- what others read ----------------------------------------------------------------------------
+
+
+def test_importing_the_package_imports_no_slow_libraries() -> None:
+    script = (
+        "import sys, rspo.figures; "
+        "print(sorted({'pandas', 'seaborn', 'matplotlib', 'scipy', 'pyarrow'} & {*sys.modules}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_caption_says_which_cells_how_many_samples_and_which_seeds(
+    tmp_path: Path, name: str
+) -> None:
+    scale = "tiny" if "contamination" not in name else "paper"
+    experiment, figure = experiment_in(tmp_path, scale, seeds=3), FIGURES[name]
+    caption = full_caption(experiment, figure)
+    assert caption.startswith(figure.caption)
+    names = set(figure.policies(experiment))
+    if not figure.gradients:
+        names = {policy.rpartition("--s")[0] or policy for policy in names}
+    assert {word for word in re.split("[ ,;]+|[.](?: |$)", caption) if "--" in word} == names
+    if figure.curves:
+        assert f"N = {experiment.config.evaluation.samples} samples per problem" in caption
+    if figure.training_logs or figure.curves:
+        assert "3 seeds (s0 to s2) each" in caption
+    elif not figure.gradients:
+        assert caption.endswith("Computed from formulas, without samples: the values are exact.")
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_caption_is_plain_text_also_as_restructured_text(tmp_path: Path, name: str) -> None:
+    """Snakemake's own report reads captions as that; a stray * or _ would be a warning in it."""
+    scale = "tiny" if "contamination" not in name else "paper"
+    caption = full_caption(experiment_in(tmp_path, scale), FIGURES[name])
+    quiet = {"report_level": 5, "output_encoding": "unicode"}
+    body = publish_parts(caption, writer="html5", settings_overrides=quiet)["body"]
+    assert html.unescape(body).strip() == f"<p>{caption}</p>"
+
+
+def test_settings_hold_what_the_config_decides(experiments: dict[str, Experiment]) -> None:
+    tiny, paper = experiments["tiny"], experiments["paper"]
+    assert FIGURES["fig_main"].settings(tiny)["k"] == [1, 2, 4, 8, 16]
+    assert FIGURES["fig_entropy"].settings(paper)["steps"] == 580
+    assert set(FIGURES["fig_intro"].settings(tiny)) == {"figure", "caption", "code"}
+    json.dumps([FIGURES[name].settings(tiny) for name in available(tiny)])
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [("intro.py", {"fig_intro"}), ("style.py", set(FIGURES)), ("__init__.py", set())],
+)
+def test_a_figure_is_out_of_date_when_the_code_that_draws_it_changes(
+    experiments: dict[str, Experiment],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    changed: set[str],
+) -> None:
+    tiny = experiments["tiny"]
+
+    def settings() -> dict[str, Any]:
+        figure_module._code.cache_clear()
+        return {name: FIGURES[name].settings(tiny) for name in available(tiny)}
+
+    before = settings()
+    folder = shutil.copytree(figure_module.FOLDER, tmp_path / "figures")
+    monkeypatch.setattr(figure_module, "FOLDER", folder)
+    assert settings() == before
+    (folder / source).write_text((folder / source).read_text() + "# another line\n")
+    after = settings()
+    figure_module._code.cache_clear()
+    assert {name for name in before if after[name] != before[name]} == changed
+
+
+def test_a_figure_is_out_of_date_when_its_caption_changes(
+    experiments: dict[str, Experiment],
+) -> None:
+    tiny = experiments["tiny"]
+    figure = FIGURES["fig_main"]
+    other = replace(figure, caption=f"{figure.caption} More.")
+    assert other.settings(tiny) != figure.settings(tiny)

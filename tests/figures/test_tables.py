@@ -1,0 +1,152 @@
+"""The numbers in figures of results, against other computations from the same inputs."""
+
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.core.files import read_json_lines
+from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_table
+from rspo.figures import FIGURES, binary_groups
+from rspo.figures.methods import methods_of
+from rspo.figures.training_logs import first_pass
+from rspo.objectives import OBJECTIVES
+from tests.support.figure_inputs import experiment_in, problem_rows
+
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+@pytest.mark.parametrize(
+    ("scale", "name", "metric", "unit"),
+    [
+        ("tiny", "fig_main", "pass_at_k", 100),
+        ("tiny", "fig_max_at_k", "max_at_k", 1),
+        ("paper", "fig_contamination_free", "pass_at_k", 100),
+    ],
+)
+def test_curves_are_means_over_seeds(
+    experiments: dict[str, Experiment], scale: str, name: str, metric: str, unit: float
+) -> None:
+    experiment, figure = experiments[scale], FIGURES[name]
+    inputs = {
+        policy: {
+            (row["benchmark"], row["k"]): row
+            for row in read_table(experiment.curves(policy, figure.suite(experiment)), CURVES)
+            if row["metric"] == metric
+        }
+        for policy in figure.policies(experiment)
+    }
+    table = figure.table(experiment, figure)
+    rows = {(row["method"], row["benchmark"], row["k"]): row for _, row in table.iterrows()}
+    for method in methods_of(experiment, figure):
+        assert len(method.policies) == (1 if method.label == "Base" else experiment.config.seeds)
+        for point in list(inputs[method.policies[0]]):
+            row = rows.pop((method.label, *point))
+            seeds = [inputs[policy].pop(point) for policy in method.policies]
+            for key in ("estimate", "low", "high"):
+                assert row[key] == pytest.approx(unit * fmean(seed[key] for seed in seeds))
+            estimates = [unit * seed["estimate"] for seed in seeds]
+            assert [row["lowest"], row["highest"]] == [min(estimates), max(estimates)]
+            assert row["seeds"] == len(seeds)
+            assert row["samples"] == experiment.config.evaluation.samples
+    assert not rows
+    assert not any(inputs.values())
+    assert table["benchmark"].iloc[-1] == "pooled"
+
+
+def test_labels_tell_what_differs(experiments: dict[str, Experiment]) -> None:
+    labels = {
+        name: [method.label for method in methods_of(experiments["tiny"], FIGURES[name])]
+        for name in ("fig_grpo", "fig_scalability", "fig_entropy")
+    }
+    rspo, baseline = ([f"{name} k={k}" for k in (2, 4, 8)] for name in ("RSPO", "Baseline"))
+    assert labels["fig_grpo"] == ["PG", *rspo, *baseline, "GRPO", "Base"]
+    assert labels["fig_scalability"] == [*(f"RSPO k=4, n={n}" for n in (4, 8, 16, 32)), "Base"]
+    assert labels["fig_entropy"] == ["PG", *rspo]
+
+
+def logs_of(experiment: Experiment, method: Any, key: str) -> np.ndarray:
+    """(seeds, steps) of one number."""
+    logs = [read_json_lines(experiment.training_log(cell)) for cell in method.policies]
+    return np.array([[row[key] for row in log] for log in logs])
+
+
+@pytest.mark.parametrize(("scale", "window"), [("tiny", 7), ("paper", 29)])
+def test_entropy_is_smoothed_and_averaged_over_seeds(
+    experiments: dict[str, Experiment], scale: str, window: int
+) -> None:
+    experiment, figure = experiments[scale], FIGURES["fig_entropy"]
+    table, kernel = figure.table(experiment, figure), np.ones(window)
+    assert {*table["window"]} == {window}
+    for method in methods_of(experiment, figure):
+        raw = logs_of(experiment, method, "entropy")
+        counts = np.convolve(np.ones(raw.shape[1]), kernel, "same")
+        smooth = np.array([np.convolve(seed, kernel, "same") / counts for seed in raw])
+        rows = table[table["method"] == method.label]
+        assert [*rows["step"]] == [*range(1, raw.shape[1] + 1)]
+        expected = {"entropy": raw.mean(0), "smoothed": smooth.mean(0)}
+        expected |= {"lowest": smooth.min(0), "highest": smooth.max(0)}
+        for column, values in expected.items():
+            assert rows[column].to_numpy() == pytest.approx(values)
+        assert {*rows["seeds"]} == {len(raw)}
+
+
+def test_sample_efficiency_has_the_first_pass_and_complete_windows(
+    experiments: dict[str, Experiment],
+) -> None:
+    """The first 40 steps have new prompts: means of 9 steps at the steps 5 to 36."""
+    experiment, figure = experiments["tiny"], FIGURES["fig_sample_efficiency"]
+    table = figure.table(experiment, figure)
+    assert {*table["window"]} == {9}
+    assert {*table["metric_k"]} == {4}
+    for method in methods_of(experiment, figure):
+        raw = 100 * logs_of(experiment, method, "pass_at_4")[0, :40]
+        rows = table[table["method"] == method.label]
+        assert [*rows["step"]] == [*range(5, 37)]
+        assert [*rows["responses"]] == [step * 40 * method.n for step in range(5, 37)]
+        assert rows["estimate"].to_numpy() == pytest.approx(raw[4:36])
+        means = np.convolve(raw, np.ones(9) / 9, "valid")
+        assert rows["smoothed"].to_numpy() == pytest.approx(means)
+
+
+@pytest.mark.parametrize(("prompts", "steps"), [(400, 100), (7, 1), (601, 150), (9999, 150)])
+def test_first_pass_counts_complete_steps(tmp_path: Any, prompts: int, steps: int) -> None:
+    experiment = experiment_in(tmp_path, training={"prompts_per_step": 4, "mini_batch_prompts": 2})
+    write_table(experiment.problems("train"), PROBLEMS, problem_rows(prompts))
+    assert first_pass(experiment) == steps
+
+
+def test_gradient_variance_is_the_mean_over_prompts(experiments: dict[str, Experiment]) -> None:
+    experiment, figure = experiments["tiny"], FIGURES["fig_gradient_variance"]
+    table = figure.table(experiment, figure)
+    for policy, rows in table.groupby("policy"):
+        inputs = pd.DataFrame(read_table(experiment.gradients(str(policy)), GRADIENTS))
+        means = inputs.groupby(["objective", "k"])[["variance", "signal", "correct"]].mean()
+        assert len(rows) == len(means)
+        for _, row in rows.iterrows():
+            mean = means.loc[(row["objective"], row["k"])]
+            assert row["variance"] == pytest.approx(mean["variance"])
+            assert row["correct"] == pytest.approx(mean["correct"])
+            ratio = mean["signal"] / mean["variance"]
+            assert row["signal_to_noise"] == pytest.approx(ratio)
+            assert row["signal_to_noise_low"] < ratio < row["signal_to_noise_high"]
+            if row["k"] == 1:
+                assert np.isnan(row["multiple"])
+            else:
+                reference = means.loc[("rspo_pass_at_k", row["k"]), "variance"]
+                assert row["multiple"] == pytest.approx(mean["variance"] / reference)
+
+
+@pytest.mark.parametrize("name", ["fig_weight_by_difficulty", "fig_estimator_variance"])
+def test_objectives_without_a_line_have_the_numbers_of_the_line_that_shows_them(name: str) -> None:
+    table = FIGURES[name].table().assign(line=lambda rows: rows["objective"])
+    assert {*table["objective"]} == {*OBJECTIVES}
+    by_objective = {
+        objective: rows.drop(columns=["objective", "line"]).reset_index(drop=True)
+        for objective, rows in table.groupby("objective")
+    }
+    for objective, shown_as in binary_groups.SAME.items():
+        pd.testing.assert_frame_equal(by_objective[objective], by_objective[shown_as], rtol=0)

@@ -1,0 +1,113 @@
+"""Inputs of figures with plausible numbers, without training or sampling."""
+
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+from rspo.config.experiment import Experiment
+from rspo.core.files import write_json_lines
+from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, write_table
+from rspo.evaluation.gradients import measured
+from rspo.figures import available, figures_of
+from tests.support import ROOT
+
+# Figures that tests also draw at the scale paper, which has longer names.
+PAPER = ["fig_entropy", "fig_contamination_free", "fig_sample_efficiency"]
+
+
+def experiment_in(root: Path, scale: str = "tiny", **overrides: Any) -> Experiment:
+    shutil.copytree(ROOT / "config", root / "config", dirs_exist_ok=True)
+    return Experiment.load(scale, overrides, root)
+
+
+def write_inputs(experiment: Experiment, *names: str) -> None:
+    """Write the inputs of the named figures, or of all figures of the scale."""
+    for figure in (figures_of(experiment)[name] for name in names or available(experiment)):
+        if figure.training_set:
+            # A first pass of 40 steps; the last three prompts do not fill another step.
+            count = 40 * experiment.config.training.prompts_per_step + 3
+            write_table(experiment.problems("train"), PROBLEMS, problem_rows(count))
+        for number, policy in enumerate(figure.policies(experiment)):
+            if figure.curves:
+                suite = figure.suite(experiment)
+                rows = curve_rows(experiment, policy, suite)
+                write_table(experiment.curves(policy, suite), CURVES, rows)
+            if figure.training_logs:
+                log = log_rows(experiment, policy, number)
+                write_json_lines(experiment.training_log(policy), log)
+            if figure.gradients:
+                rows = gradient_rows(experiment, number)
+                write_table(experiment.gradients(policy), GRADIENTS, rows)
+
+
+def problem_rows(count: int) -> list[dict[str, object]]:
+    row = {
+        "benchmark": "linear",
+        "prompt": [{"role": "user", "content": "1+x=2"}],
+        "answers": ["1"],
+        "source": "linear/train",
+        "revision": "1",
+    }
+    return [{"id": f"linear/train/{index}", "row": index, **row} for index in range(count)]
+
+
+def curve_rows(experiment: Experiment, policy: str, suite: str) -> list[dict[str, object]]:
+    benchmarks = experiment.benchmarks_of(suite)
+    sizes = {name: 30 + 170 * (index % 3) for index, name in enumerate(benchmarks)}
+    sizes["pooled"] = sum(sizes.values())
+    slope = 0.3 + 0.02 * experiment.policies.index(policy)
+    rows: list[dict[str, object]] = []
+    for index, (benchmark, problems) in enumerate(sizes.items()):
+        for k in experiment.config.evaluation.k:
+            value = 1 - math.exp(-(0.2 + 0.05 * index) * k**slope)
+            half = 1.96 * math.sqrt(0.8 * value * (1 - value) / problems)
+            for metric, unit in (("pass_at_k", 1.0), ("max_at_k", 0.7)):
+                rows.append(
+                    {
+                        "cell": policy,
+                        "benchmark": benchmark,
+                        "metric": metric,
+                        "k": k,
+                        "estimate": unit * value,
+                        "error_within": 0.01,
+                        "error_total": half / 1.96,
+                        "low": unit * (value - half),
+                        "high": unit * (value + 0.9 * half),
+                        "problems": problems,
+                        "samples": experiment.config.evaluation.samples,
+                    }
+                )
+    return rows
+
+
+def log_rows(experiment: Experiment, cell: str, number: int) -> list[dict[str, object]]:
+    k, steps = experiment.cell(cell).k, experiment.config.training.steps
+    rows: list[dict[str, object]] = []
+    for step in range(1, steps + 1):
+        level = 0.08 + 0.04 * math.log2(2 * k)
+        noise = 0.015 * math.sin(12.9898 * step + 78.233 * number) * math.sin(step / 3 + number)
+        entropy = level + (0.35 - level) * math.exp(-6 * step / steps) + noise
+        solved = {f"pass_at_{2**i}": 0.3 + 0.1 * i + noise for i in range(6)}
+        rows.append({"step": step, "reward": 0.3, "entropy": entropy, **solved})
+    return rows
+
+
+def gradient_rows(experiment: Experiment, number: int) -> list[dict[str, object]]:
+    settings = experiment.config.gradients
+    assert settings is not None
+    sizes = {"hitchhiking": 5.0, "grpo": 3.0, "rspo_max_at_k_plug_in": 2.0}
+    return [
+        {
+            "problem_id": f"linear/train/{index}",
+            "objective": objective,
+            "k": k,
+            "n": settings.n,
+            "responses": settings.responses,
+            "correct": 0.1 + index / 100,
+            "variance": (50 + index) * sizes.get(objective, 1.0) ** math.log2(2 * k),
+            "signal": 40.0 + 3 * index + 20 * number,
+        }
+        for index in range(settings.prompts)
+        for objective, k in measured(settings)
+    ]
