@@ -94,7 +94,7 @@ def _score_block(
 def score_responses(
     responses: Path,
     output: Path,
-    verifier: str = "math_verify",
+    verifier: str = "rules",
     problem_column: str = "problem",
     answer_column: str = "answer",
     response_column: str = "response",

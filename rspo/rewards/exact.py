@@ -17,15 +17,15 @@ _TOKEN = re.compile(r"[0-9]+|[-+*()]")
 _LONGEST_EXPRESSION = 100
 
 
-def judge(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
+def verify(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
     """Verdicts of `exact`."""
     return [
-        _judge_one(response, accepted)
+        _verify_one(response, accepted)
         for response, accepted in zip(responses, answers, strict=True)
     ]
 
 
-def _judge_one(response: str, accepted: tuple[str, ...]) -> Verdict:
+def _verify_one(response: str, accepted: tuple[str, ...]) -> Verdict:
     prediction = last_box(response)
     if prediction is None:
         return Verdict(NO_ANSWER)

@@ -312,7 +312,7 @@ def test_real_responses_from_file_to_curve(tmp_path: Path, shared: Path) -> None
     """400 labelled responses, 8 to a problem: the curve is that of their verdicts, exactly."""
     source = shared / "verification" / "qwen_math_cot_100.jsonl"
     scores, output = tmp_path / "scores.parquet", tmp_path / "curve.csv"
-    score_responses(source, scores, "math_verify", "question", "gold", "output")
+    score_responses(source, scores, "rules", "question", "gold", "output")
     curves_of_scores(scores, output)
     with output.open() as stream:
         found = {

@@ -186,8 +186,8 @@ def test_xverify_is_asked_about_every_response(
 def test_the_cascade_names_who_decided(tmp_path: Path) -> None:
     with judge_server.running(five) as judge:
         assert scored(judged_experiment(tmp_path, judge.url, "cascade")) == [
-            (True, "math_verify", "correct"),
-            (True, "math_verify", "correct"),
+            (True, "rules", "correct"),
+            (True, "rules", "correct"),
             (False, "xverify", "invalid reply"),
             (True, "xverify", "correct"),
         ]

@@ -327,7 +327,7 @@ def test_the_cascade_asks_only_about_what_the_rules_do_not_accept(
     with XVerify(settings(url=good.url), TEMPLATE, tmp_path / "v", tmp_path / "log") as judge:
         verdicts = verify(responses, ["7"] * 3, "cascade", questions=["3+4?"] * 3, judge=judge)
     assert [(verdict.reason, verdict.verifier) for verdict in verdicts] == [
-        ("correct", "math_verify"),
+        ("correct", "rules"),
         ("correct", "xverify"),
         ("incorrect", "xverify"),
     ]
