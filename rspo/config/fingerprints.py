@@ -25,7 +25,7 @@ def settings(experiment: Experiment, step: str, name: str = "") -> Settings:
 
 
 def settings_hash(experiment: Experiment, step: str, name: str = "") -> str:
-    """Fingerprint of `settings`: tells Snakemake whether a file is out of date."""
+    """Fingerprint of `settings`, by which Snakemake recognizes outdated files."""
     return fingerprint(settings(experiment, step, name))
 
 

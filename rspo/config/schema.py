@@ -280,7 +280,7 @@ class Upstream(Section):
 
 
 class XVerifySettings(Section):
-    """The judge model of the verifiers xverify and cascade, and the server that it runs in."""
+    """The judge model of the verifiers xverify and cascade, and its server."""
 
     prompt: Upstream
     model: str  # hub id, or a folder
@@ -421,7 +421,7 @@ class Config(Section):
     @classmethod
     def _each_verifier_once(cls, cascade: tuple[SingleVerifier, ...]) -> tuple[SingleVerifier, ...]:
         if len(set(cascade)) < len(cascade):
-            raise ValueError("names a verifier twice; allowed: each verifier once")
+            raise ValueError("a verifier is duplicated; allowed: each verifier once")
         return cascade
 
     def needs_judge(self, verifier: str) -> bool:

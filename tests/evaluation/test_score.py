@@ -198,7 +198,7 @@ def test_a_judge_that_fails_names_the_cell_and_what_is_safe(tmp_path: Path) -> N
     with judge_server.running(lambda prompt: (500, "")) as judge:
         experiment = judged_experiment(tmp_path, judge.url)
         message = (
-            r"^qwen2\.5-math-1\.5b--base on amc: the judge at .* HTTP 500 ; 0 verdicts are safe"
+            r"^qwen2\.5-math-1\.5b--base on amc: the judge at .* HTTP 500 ; 0 verdicts are stored"
         )
         with pytest.raises(InputError, match=message):
             scored(experiment)

@@ -49,7 +49,7 @@ def workers_of(parent: int) -> list[int]:
 def wait_until(holds: Callable[[], bool], seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
 
 
