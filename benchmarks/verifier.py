@@ -1,7 +1,7 @@
 """Real responses per second that the verifier `rules` verifies, with one worker per core.
 
 The responses are labelled answers in the folder `shared` next to the checkout. Without them,
-nothing is measured. This benchmark measures wall-clock time, because the work is done by other processes.
+nothing is measured. Times are wall-clock times, because other processes do the work.
 """
 
 import json
@@ -21,7 +21,7 @@ def run() -> list[Row]:
     if not RESPONSES.exists():
         return [Row(what, f"not measured: {RESPONSES.name} is missing")]
     rows = [json.loads(line) for line in RESPONSES.read_text(encoding="utf-8").splitlines()]
-    # A box that equals the answer never reaches a worker. With a space added to the answer, it does.
+    # A box that equals the answer does not reach a worker, unless a space is added to the answer.
     outputs = [row["output"] for row in rows]
     golds = [row["gold"] for row in rows]
     spaced = [f"\\,{gold}" for gold in golds]
