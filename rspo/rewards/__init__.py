@@ -17,7 +17,7 @@ cascade      several of these in order, until one accepts the response
 import logging
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rspo.config.names import CASCADE, VERIFIERS
 from rspo.core.errors import InputError
@@ -116,11 +116,7 @@ def is_correct(
     responses: Sequence[str],
     answers: Sequence[str | Sequence[str]],
     verifier: str = "rules",
-    time_limit: float = 5.0,
-    questions: Sequence[str] | None = None,
-    judge: "XVerify | None" = None,
-    cascade: Sequence[str] = CASCADE,
+    **options: Any,
 ) -> list[bool]:
-    """`verify` without the reasons."""
-    verdicts = verify(responses, answers, verifier, time_limit, questions, judge, cascade)
-    return [verdict.correct for verdict in verdicts]
+    """Whether each response is correct. See `verify` for the arguments."""
+    return [verdict.correct for verdict in verify(responses, answers, verifier, **options)]

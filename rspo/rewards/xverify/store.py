@@ -3,7 +3,6 @@
 import json
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TextIO
 
 from rspo.core.errors import InputError
@@ -34,12 +33,7 @@ class VerdictStore:
     def __enter__(self) -> "VerdictStore":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def __len__(self) -> int:
