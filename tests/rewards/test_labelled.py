@@ -47,7 +47,8 @@ def response(row: dict[str, str]) -> str:
 @cache
 def measure(path: Path, verifier: str) -> Accuracy:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    verdicts = is_correct([response(row) for row in rows], [row["gold"] for row in rows], verifier)
+    responses, answers = [response(row) for row in rows], [row["gold"] for row in rows]
+    verdicts = is_correct(responses, answers, verifier, time_limit=60)
     wrong = [row for row, right in zip(rows, verdicts, strict=True) if right != row["expected"]]
     false_accepts = sum(not row["expected"] for row in wrong)
     return Accuracy(
