@@ -1,7 +1,7 @@
-"""Real responses a second that `math_verify` judges, on as many workers as there are cores.
+"""Real responses per second that the verifier `rules` verifies, with one worker per core.
 
-The responses are the labelled ones beside the checkout; without them there is nothing to measure.
-Unlike elsewhere the clock is the wall's: the work is done by other processes.
+The responses are labelled answers in the folder `shared` next to the checkout. Without them,
+nothing is measured. Times are wall-clock times, because other processes do the work.
 """
 
 import json
@@ -17,22 +17,22 @@ REPEATS = 5
 
 
 def run() -> list[Row]:
-    what = "math_verify, whole responses of a 7B model to MATH-like problems, warm, by the clock"
+    what = "rules, full responses of a 7B model to MATH-like problems, warm, wall-clock time"
     if not RESPONSES.exists():
-        return [Row(what, f"not measured: {RESPONSES.name} is not here")]
+        return [Row(what, f"not measured: {RESPONSES.name} is missing")]
     rows = [json.loads(line) for line in RESPONSES.read_text(encoding="utf-8").splitlines()]
-    # A box that holds the answer to the letter never reaches a worker; a space of its own does.
+    # A box that equals the answer does not reach a worker, unless a space is added to the answer.
     outputs = [row["output"] for row in rows]
     golds = [row["gold"] for row in rows]
     spaced = [f"\\,{gold}" for gold in golds]
-    speed, rules_alone = (_rows_a_second(outputs, answers) for answers in (golds, spaced))
+    speed, workers_only = (_rows_per_second(outputs, answers) for answers in (golds, spaced))
     return [
         Row(what, f"{speed:,.0f} rows/s", ">= 250 rows/s", speed >= 250),
-        Row("the same, no answer written to the letter", f"{rules_alone:,.0f} rows/s"),
+        Row("the same, no answer identical to the reference", f"{workers_only:,.0f} rows/s"),
     ]
 
 
-def _rows_a_second(outputs: list[str], golds: list[str]) -> float:
+def _rows_per_second(outputs: list[str], golds: list[str]) -> float:
     is_correct(outputs, golds)  # starts the workers
     seconds = []
     for _ in range(REPEATS):

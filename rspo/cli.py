@@ -27,11 +27,11 @@ import yaml
 import rspo
 from rspo.config.experiment import Experiment
 from rspo.config.load import merge
+from rspo.config.names import NEED_CONFIG, VERIFIERS
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.locks import exclusive_lock
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
 from rspo.core.slurm_job import is_preempted, requeue
-from rspo.rewards import NEED_JUDGE, VERIFIERS
 
 STANDARD_OUTPUT = 1  # file descriptor
 MIRROR = "folder with the hub's names, instead of the hub"
@@ -117,7 +117,7 @@ def score(arguments: argparse.Namespace) -> None:
         arguments.problem_column,
         arguments.answer_column,
         arguments.response_column,
-        _experiment(arguments) if arguments.verifier in NEED_JUDGE else None,
+        _experiment(arguments) if arguments.verifier in NEED_CONFIG else None,
     )
 
 
@@ -309,9 +309,9 @@ def _parser() -> argparse.ArgumentParser:
     added.add_argument("--output", type=Path, help="with --responses: scores table, .parquet")
     added.add_argument(
         "--verifier",
-        default="math_verify",
+        default="rules",
         choices=VERIFIERS,
-        help="with --responses: math_verify (default), exact, xverify or cascade",
+        help="with --responses: rules (default), math_verify, exact, xverify or cascade",
     )
     added.add_argument("--problem-column", default="problem", help="with --responses")
     added.add_argument("--answer-column", default="answer", help="with --responses")

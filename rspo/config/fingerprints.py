@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import NEED_JUDGE, VERIFIER_VERSIONS
+from rspo.config.names import CASCADE, VERIFIER_VERSIONS
 from rspo.config.verl_fingerprint import policy_settings
 from rspo.core.files import fingerprint
 
@@ -25,23 +25,32 @@ def settings(experiment: Experiment, step: str, name: str = "") -> Settings:
 
 
 def settings_hash(experiment: Experiment, step: str, name: str = "") -> str:
-    """Fingerprint of `settings`: tells Snakemake whether a file is out of date."""
+    """Fingerprint of `settings`, by which Snakemake recognizes outdated files."""
     return fingerprint(settings(experiment, step, name))
 
 
 def verifier_settings(experiment: Experiment | None, verifier: str) -> Settings:
-    """Settings that determine verdicts. How the judge is served is not one of them.
+    """The settings that decide a verdict. The address and limits of a judge's server do not.
 
     Args:
-        experiment: needed by verifiers that use a judge.
+        experiment: needed by the verifiers in `NEED_CONFIG`.
     """
     result: Settings = {"verifier": verifier}
-    if verifier in VERIFIER_VERSIONS:
+    config = experiment.config if experiment else None
+    members: tuple[str, ...] = (verifier,)
+    if verifier == "cascade":
+        members = config.cascade if config else CASCADE
+        if members != CASCADE:  # training settings written before this key existed stay valid
+            result["cascade"] = list(members)
+        versions = {name: VERIFIER_VERSIONS[name] for name in members if name in VERIFIER_VERSIONS}
+        result["rules"] = versions
+    elif verifier in VERIFIER_VERSIONS:
         result["rules"] = VERIFIER_VERSIONS[verifier]
-    xverify = experiment.config.xverify if experiment else None
-    if verifier in NEED_JUDGE and xverify is not None:
+    if verifier == "math_verify":  # which was once the name of `rules`
+        result["library"] = "math-verify"
+    if "xverify" in members and config and config.xverify:
         judge = {"prompt", "model", "revision"}
-        result["xverify"] = xverify.model_dump(mode="json", include=judge)
+        result["xverify"] = config.xverify.model_dump(mode="json", include=judge)
     return result
 
 

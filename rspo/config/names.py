@@ -1,20 +1,21 @@
 """The names that a config may use for verifiers, chat templates and families of problems.
 
-The implementations are in layers above this one and register under these names; tests hold the
-two lists equal.
+Higher layers implement them. Tests check that every name has an implementation.
 """
 
 from typing import Literal, get_args
 
-VerifierName = Literal["exact", "math_verify", "xverify", "cascade"]
+SingleVerifier = Literal["exact", "rules", "math_verify", "xverify"]
+VerifierName = Literal[SingleVerifier, "cascade"]
 VERIFIERS: tuple[str, ...] = get_args(VerifierName)
-NEED_JUDGE = ("xverify", "cascade")
-# Versions of the verifiers in this repository. Raise one when a verdict changes: the fingerprint of
-# scores contains it, so that Snakemake scores again.
-VERIFIER_VERSIONS = {"exact": 1, "math_verify": 2, "cascade": 2}
+CASCADE: tuple[SingleVerifier, ...] = ("rules", "xverify")  # default of the config key `cascade`
+NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a config
+# Raise a version when a verdict changes: the fingerprint of scores contains it, so that Snakemake
+# scores again. Versions 1 and 2 of `math_verify` were the verifier that is now called `rules`.
+VERIFIER_VERSIONS = {"exact": 1, "rules": 2, "math_verify": 3}
 
 TemplateName = Literal["qwen_math", "r1", "none"]
 
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
 LARGER = "larger"  # a split with larger numbers than in any other split
-LARGER_FAMILIES = ("linear", "divide")  # those that have this split
+LARGER_FAMILIES = ("linear", "divide")  # families that have this split

@@ -18,10 +18,11 @@ from pydantic import (
 )
 
 from rspo.config.names import (
+    CASCADE,
     LARGER,
     LARGER_FAMILIES,
-    NEED_JUDGE,
     Family,
+    SingleVerifier,
     TemplateName,
     VerifierName,
 )
@@ -279,7 +280,7 @@ class Upstream(Section):
 
 
 class XVerifySettings(Section):
-    """The judge model of the verifiers xverify and cascade, and the server that it runs in."""
+    """The judge model of the verifiers xverify and cascade, and its server."""
 
     prompt: Upstream
     model: str  # hub id, or a folder
@@ -403,6 +404,7 @@ class Config(Section):
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]
     verifier: VerifierName
+    cascade: Annotated[tuple[SingleVerifier, ...], Field(min_length=2)] = CASCADE
     xverify: XVerifySettings | None = None
     agreement: Agreement
     data: Data
@@ -414,6 +416,17 @@ class Config(Section):
     evaluation: Evaluation
     gradients: Gradients | None = None
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
+
+    @field_validator("cascade")
+    @classmethod
+    def _each_verifier_once(cls, cascade: tuple[SingleVerifier, ...]) -> tuple[SingleVerifier, ...]:
+        if len(set(cascade)) < len(cascade):
+            raise ValueError("a verifier is duplicated; allowed: each verifier once")
+        return cascade
+
+    def needs_judge(self, verifier: str) -> bool:
+        """Whether a verifier asks the judge model xVerify."""
+        return "xverify" in (self.cascade if verifier == "cascade" else (verifier,))
 
     @field_validator("grid", mode="before")
     @classmethod
@@ -441,7 +454,7 @@ class Config(Section):
             ("verifier", self.verifier),
             ("agreement.against", self.agreement.against),
         ):
-            if verifier in NEED_JUDGE and self.xverify is None:
+            if self.needs_judge(verifier) and self.xverify is None:
                 raise ValueError(f"{key} = {verifier!r} needs the section xverify")
         train = self.data.train.generated
         if train and len(train.families) * train.problems < self.training.prompts_per_step:

@@ -1,4 +1,4 @@
-"""What an unfinished table has so far, so that a killed run goes on where it was."""
+"""Journal of an unfinished table, from which a killed run resumes."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ Chunk = TypeVar("Chunk")
 
 
 def journal_of(table: Path) -> Path:
-    """Where the journal of a table stands."""
+    """Path of the journal of a table."""
     return table.with_name(f".{table.stem}.journal")
 
 
@@ -21,17 +21,17 @@ def journal_of(table: Path) -> Path:
 def in_chunks(
     path: Path, origin: Any, chunks: Sequence[Chunk], work: Callable[[Chunk], list[Any]]
 ) -> Iterator[list[Any]]:
-    """The rows of all chunks; those of a chunk are in the journal as soon as they are there.
+    """The rows of all chunks, each chunk written to the journal as soon as it is complete.
 
-    The journal is removed when the block ends well: by then the rows stand in a table.
+    The block should write the table. The journal is removed when it ends without an error.
 
     Args:
         path: of the journal.
-        origin: plain data with everything that decides a row; a journal of another origin is not
-            gone on from.
-        work: the rows of a chunk, plain data. They come back as JSON has them.
+        origin: everything that decides a row, as plain data. A journal with another origin is
+            discarded.
+        work: returns the rows of a chunk as plain data. The caller gets them as JSON returns them.
 
-    Raises: InputError that names the process that has the journal open.
+    Raises: InputError with the process that has locked the journal.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     owner = path.with_suffix(".owner")
@@ -39,7 +39,7 @@ def in_chunks(
 
         def busy() -> str:
             who = owner.read_text() if owner.exists() else "another process"
-            return f"{path}: {who} makes this table"
+            return f"{path}: {who} is writing this table"
 
         take_lock(journal, busy)
         owner.write_text(this_process())
@@ -55,17 +55,17 @@ def in_chunks(
 
 
 def _read(journal: TextIO, origin: str) -> list[list[Any]]:
-    """The rows that are there, chunk by chunk; whatever else is in the journal is cut off."""
+    """The rows of the complete chunks. Anything else in the journal is removed."""
     journal.seek(0)
-    whole, chunks = 0, []
+    complete, chunks = 0, []
     for number, line in enumerate(journal):
         if not line.endswith("\n") or (number == 0 and json.loads(line) != origin):
             break
-        whole += len(line)
+        complete += len(line)
         if number > 0:
             chunks.append(json.loads(line))
-    journal.truncate(whole)
-    if whole == 0:
+    journal.truncate(complete)
+    if complete == 0:
         journal.write(json.dumps(origin) + "\n")
         journal.flush()
     return chunks

@@ -1,57 +1,64 @@
-"""A response -> is its answer correct? -> reward.
+"""Verify the answers of responses and compute rewards.
 
     from rspo.rewards import is_correct
     is_correct(["so it is \\boxed{0.5}"], ["\\frac{1}{2}"])  # [True]
 
-Verifiers, by the name that a config gives them:
+Verifiers, by their names in a config:
 
-exact        character by character, and exact arithmetic for countdown (`rspo.rewards.exact`)
-math_verify  rules of mathematics, in worker processes with limits (`rspo.rewards.sandbox`)
-xverify      a judge model, asked over HTTP (`rspo.rewards.xverify`)
-cascade      what the rules accept is correct, and the judge model decides on the rest
+exact        compares text, and checks countdown expressions (`rspo.rewards.exact`)
+rules        this package's own rules of mathematics (`rspo.rewards.rules`)
+math_verify  the library math-verify (`rspo.rewards.math_verify`)
+xverify      a judge model, queried over HTTP (`rspo.rewards.xverify`)
+cascade      several of these in order, until one accepts the response
+
+`rules` and `math_verify` run in worker processes with limits (`rspo.rewards.sandbox`).
 """
 
+import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from rspo.config.names import NEED_JUDGE, VERIFIERS
+from rspo.config.names import CASCADE, VERIFIERS
 from rspo.core.errors import InputError
-from rspo.rewards import exact
-from rspo.rewards import sandbox as workers
+from rspo.rewards import exact, sandbox
 from rspo.rewards.length import length_discounted
 from rspo.rewards.verdict import Verdict
 
 if TYPE_CHECKING:
     from rspo.rewards.xverify import XVerify
 
-__all__ = ["NEED_JUDGE", "VERIFIERS", "Verdict", "is_correct", "length_discounted", "verify"]
+__all__ = ["CASCADE", "VERIFIERS", "Verdict", "is_correct", "length_discounted", "verify"]
 
-Forms = tuple[str, ...]
+_log = logging.getLogger(__name__)
 
 
 def verify(
     responses: Sequence[str],
     answers: Sequence[str | Sequence[str]],
-    verifier: str = "math_verify",
+    verifier: str = "rules",
     time_limit: float = 5.0,
     questions: Sequence[str] | None = None,
     judge: "XVerify | None" = None,
+    cascade: Sequence[str] = CASCADE,
 ) -> list[Verdict]:
-    """Judge each response against the answer at its place.
+    """Verify each response against the answer at the same index.
 
     Args:
-        responses: whole responses; for exact and math_verify only the last \\boxed{} of each
-            counts.
+        responses: full responses. All verifiers but xverify read only the last \\boxed{} of each.
         answers: for each response an answer, or a sequence of accepted forms of it.
         verifier: one of `VERIFIERS`.
-        time_limit: of math_verify, wall-clock seconds for one response; over it the verdict is
-            "timeout".
-        questions, judge: what xverify and cascade need besides.
+        time_limit: wall-clock seconds that rules and math_verify may spend on one response. A
+            response that takes longer gets the verdict "timeout".
+        questions, judge: required by xverify.
+        cascade: the verifiers of cascade, in order. A response that a verifier does not accept
+            goes to the next one; the last one decides.
 
     Returns: a verdict for each response, in order.
 
     Raises: InputError for an unknown verifier, arguments of different length, an answer without
-        accepted forms, no time, no judge, or a judge that cannot be reached.
+        accepted forms, a time limit that is not positive, a missing judge, or a judge that cannot
+        be reached.
     """
     if verifier not in VERIFIERS:
         raise InputError(f"verifier {verifier!r} is unknown; allowed: {', '.join(VERIFIERS)}")
@@ -59,61 +66,57 @@ def verify(
         raise InputError(f"{len(responses)} responses but {len(answers)} answers")
     if time_limit <= 0:
         raise InputError(f"time_limit = {time_limit}; allowed: more than 0 seconds")
-    forms = [_forms(answer, place) for place, answer in enumerate(answers)]
-    for place, response in enumerate(responses):
+    members = cascade if verifier == "cascade" else (verifier,)
+    if "xverify" in members:
+        if judge is None or questions is None:
+            raise InputError(f"verifier {verifier!r} needs questions and a judge")
+        if len(questions) != len(responses):
+            raise InputError(f"{len(responses)} responses but {len(questions)} questions")
+    for index, response in enumerate(responses):
         if not isinstance(response, str) or isinstance(responses, str):
-            raise InputError(f"response {place} is {response!r}; expected a list of texts")
-    if verifier == "exact":
-        return _by(verifier, exact.judge(responses, forms))
-    if verifier == "math_verify":
-        return _by(verifier, workers.judge(responses, forms, time_limit))
-    if judge is None or questions is None:
-        raise InputError(f"verifier {verifier!r} needs questions and a judge")
-    if len(questions) != len(responses):
-        raise InputError(f"{len(responses)} responses but {len(questions)} questions")
-    if verifier == "xverify":
-        return _by("xverify", judge.judge(questions, responses, forms))
-    return _cascade(questions, responses, forms, time_limit, judge)
-
-
-def _forms(answer: str | Sequence[str], place: int) -> Forms:
-    forms = (answer,) if isinstance(answer, str) else answer
-    if not isinstance(forms, Sequence) or not forms or not all(isinstance(f, str) for f in forms):
-        raise InputError(f"answer {place} is {answer!r}; expected a text, or one or more of them")
-    return tuple(forms)
-
-
-def _cascade(
-    questions: Sequence[str],
-    responses: Sequence[str],
-    forms: Sequence[Forms],
-    time_limit: float,
-    judge: "XVerify",
-) -> list[Verdict]:
-    verdicts = _by("math_verify", workers.judge(responses, forms, time_limit))
-    rest = [place for place, verdict in enumerate(verdicts) if not verdict.correct]
-    judged = judge.judge(
-        [questions[place] for place in rest],
-        [responses[place] for place in rest],
-        [forms[place] for place in rest],
-    )
-    for place, verdict in zip(rest, _by("xverify", judged), strict=True):
-        verdicts[place] = verdict
+            raise InputError(f"response {index} is {response!r}; expected a list of texts")
+    forms = [_forms(answer, index) for index, answer in enumerate(answers)]
+    verdicts = [Verdict("")] * len(responses)
+    rest = list(range(len(responses)))
+    for member in members:
+        texts, accepted = [responses[index] for index in rest], [forms[index] for index in rest]
+        if member == "exact":
+            results = exact.verify(texts, accepted)
+        elif member == "xverify":
+            assert judge is not None
+            assert questions is not None
+            results = judge.judge([questions[index] for index in rest], texts, accepted)
+        else:
+            if member == "math_verify":
+                _tell_new_meaning()
+            results = sandbox.verify(member, texts, accepted, time_limit)
+        for index, result in zip(rest, results, strict=True):
+            verdicts[index] = Verdict(result.reason, member)
+        rest = [index for index in rest if not verdicts[index].correct]
     return verdicts
 
 
-def _by(verifier: str, verdicts: Sequence[Verdict]) -> list[Verdict]:
-    return [Verdict(verdict.reason, verifier) for verdict in verdicts]
+def _forms(answer: str | Sequence[str], index: int) -> tuple[str, ...]:
+    forms = (answer,) if isinstance(answer, str) else answer
+    if not isinstance(forms, Sequence) or not forms or not all(isinstance(f, str) for f in forms):
+        raise InputError(f"answer {index} is {answer!r}; expected a text, or one or more of them")
+    return tuple(forms)
+
+
+@cache
+def _tell_new_meaning() -> None:
+    """Say once per process what the name meant in older configs."""
+    _log.warning(
+        "verifier math_verify is now the library math-verify; the rules of this package, which had "
+        "this name, are now the verifier rules"
+    )
 
 
 def is_correct(
     responses: Sequence[str],
     answers: Sequence[str | Sequence[str]],
-    verifier: str = "math_verify",
-    time_limit: float = 5.0,
-    questions: Sequence[str] | None = None,
-    judge: "XVerify | None" = None,
+    verifier: str = "rules",
+    **options: Any,
 ) -> list[bool]:
-    """`verify` without the reasons."""
-    verdicts = verify(responses, answers, verifier, time_limit, questions, judge)
-    return [verdict.correct for verdict in verdicts]
+    """Whether each response is correct. See `verify` for the arguments."""
+    return [verdict.correct for verdict in verify(responses, answers, verifier, **options)]

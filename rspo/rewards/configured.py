@@ -1,4 +1,4 @@
-"""The verifier that a config names, ready to be asked, with its judge if it needs one."""
+"""The verifier of a config, ready to use, with a judge if it needs one."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -6,8 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from rspo.config.experiment import Experiment
+from rspo.config.names import NEED_CONFIG
 from rspo.core.errors import InputError
-from rspo.rewards import NEED_JUDGE, Verdict, verify
+from rspo.rewards import Verdict, verify
 
 # responses, answers, questions -> verdicts
 Verify = Callable[..., list[Verdict]]
@@ -15,7 +16,7 @@ Verify = Callable[..., list[Verdict]]
 
 def verifier_inputs(experiment: Experiment | None, verifier: str) -> list[Path]:
     """Files and folders that decide a verdict besides the response and the answers."""
-    if experiment is None or verifier not in NEED_JUDGE:
+    if experiment is None or not experiment.config.needs_judge(verifier):
         return []
     model = experiment.judge_model
     return [experiment.judge_prompt, *([model] if model else [])]
@@ -23,23 +24,26 @@ def verifier_inputs(experiment: Experiment | None, verifier: str) -> list[Path]:
 
 @contextmanager
 def verifier_of(experiment: Experiment | None, verifier: str, verdicts: Path) -> Iterator[Verify]:
-    """`verify` with everything but responses, answers and questions decided.
+    """`verify` with all arguments set except responses, answers and questions.
 
     Args:
-        experiment: needed by the verifiers that need a judge.
-        verifier: a name of `rspo.rewards.VERIFIERS`.
-        verdicts: where a judge keeps its verdicts; its server's log lies beside it.
+        experiment: required by the verifiers in `NEED_CONFIG`.
+        verifier: one of `rspo.rewards.VERIFIERS`.
+        verdicts: where a judge stores its verdicts. The log of its server is written next to it.
 
-    Raises: InputError if the judge's settings or its files are missing.
+    Raises: InputError if the judge's settings or files are missing.
     """
-    if verifier not in NEED_JUDGE:
+    if verifier not in NEED_CONFIG:
         yield partial(verify, verifier=verifier)
+        return
+    config = experiment.config if experiment else None
+    if config is not None and not config.needs_judge(verifier):
+        yield partial(verify, verifier=verifier, cascade=config.cascade)
         return
     from rspo.rewards.xverify import XVerify
     from rspo.rewards.xverify.prompt import read_prompt
 
-    settings = experiment.config.xverify if experiment else None
-    if experiment is None or settings is None:
+    if experiment is None or config is None or config.xverify is None:
         raise InputError(
             f"verifier {verifier!r} needs a config with the section xverify, such as --scale paper"
         )
@@ -48,5 +52,5 @@ def verifier_of(experiment: Experiment | None, verifier: str, verdicts: Path) ->
     if model is not None and not model.is_dir():
         command = experiment.command("fetch-judge")
         raise InputError(f"{model}: no such folder; `{command}` makes it")
-    with XVerify(settings, template, verdicts, log, model) as judge:
-        yield partial(verify, verifier=verifier, judge=judge)
+    with XVerify(config.xverify, template, verdicts, log, model) as judge:
+        yield partial(verify, verifier=verifier, judge=judge, cascade=config.cascade)

@@ -1,8 +1,8 @@
-r"""The verifier `exact`: no mathematics beyond whole numbers, no other process, microseconds a row.
+r"""The verifier `exact`: text comparison and integer arithmetic in this process.
 
-The last \boxed{} must hold the answer character by character, spaces around it aside. An answer
-of the form `4,5,8=37` is a countdown task: it accepts any arithmetic over + - * and parentheses
-that uses each of the numbers exactly once and gives the target.
+The content of the last \boxed{} must equal the answer, ignoring surrounding spaces. An answer of
+the form `4,5,8=37` is a countdown task. It accepts any expression over + - * and parentheses that
+uses each of the numbers exactly once and equals the target.
 """
 
 import re
@@ -13,19 +13,19 @@ from rspo.rewards.verdict import CORRECT, INCORRECT, NO_ANSWER, Verdict
 
 _COUNTDOWN = re.compile(r"([0-9]+(?:,[0-9]+)*)=(-?[0-9]+)")
 _TOKEN = re.compile(r"[0-9]+|[-+*()]")
-# Characters of a countdown expression; bounds the parser's recursion.
+# Characters of a countdown expression. This bounds the parser's recursion.
 _LONGEST_EXPRESSION = 100
 
 
-def judge(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
+def verify(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
     """Verdicts of `exact`."""
     return [
-        _judge_one(response, accepted)
+        _verify_one(response, accepted)
         for response, accepted in zip(responses, answers, strict=True)
     ]
 
 
-def _judge_one(response: str, accepted: tuple[str, ...]) -> Verdict:
+def _verify_one(response: str, accepted: tuple[str, ...]) -> Verdict:
     prediction = last_box(response)
     if prediction is None:
         return Verdict(NO_ANSWER)
@@ -43,13 +43,13 @@ def _accepts(answer: str, prediction: str) -> bool:
 def solves_countdown(numbers: Sequence[str], target: int, expression: str) -> bool:
     """Whether an expression uses each number exactly once and equals the target.
 
-    The grammar, in which spaces mean nothing:
+    The grammar, in which spaces are ignored:
 
         sum     = product (("+" | "-") product)*
         product = factor ("*" factor)*
         factor  = "-" factor | number | "(" sum ")"
 
-    Anything else, or more than 100 characters, is simply not a solution.
+    Anything else, or more than 100 characters, is not a solution.
     """
     if len(expression) > _LONGEST_EXPRESSION:
         return False
@@ -57,12 +57,12 @@ def solves_countdown(numbers: Sequence[str], target: int, expression: str) -> bo
     tokens = _TOKEN.findall(compact)
     if len("".join(tokens)) != len(compact):
         return False
-    # Before any arithmetic, so that no number but the task's own is ever multiplied.
+    # Checked before any arithmetic, so that only the numbers of the task are multiplied.
     if sorted(token for token in tokens if token.isdigit()) != sorted(numbers):
         return False
     try:
         value, rest = _sum(tokens, 0)
-    except IndexError:  # it ended where a number was due
+    except IndexError:  # the expression ends where a number is expected
         return False
     except _NotAnExpression:
         return False
@@ -74,7 +74,7 @@ class _NotAnExpression(Exception):
 
 
 def _sum(tokens: list[str], at: int) -> tuple[int, int]:
-    """Value of the longest sum that starts at a token, and the place behind it."""
+    """Value of the longest sum that starts at a token, and the index after it."""
     value, at = _product(tokens, at)
     while at < len(tokens) and tokens[at] in "+-":
         sign = 1 if tokens[at] == "+" else -1

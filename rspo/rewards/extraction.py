@@ -1,13 +1,13 @@
-"""The final answer of a text: what stands in its last box."""
+"""The final answer of a text: the content of its last box."""
 
 import re
 from collections import deque
 
 _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])")
-_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # an escaped brace, \{ or \}, is no brace
-# Within a line, a sign of percent is one, or that of a remainder: n % 2.
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)  # \{ and \} do not nest
+# Only a line that starts with % is a comment: n % 2 is a remainder, and 5 % a percentage.
 _COMMENT = re.compile(r"^[ \t]*%.*", re.MULTILINE)
-# What joins boxes to one answer: \boxed{1}, \boxed{2} \text{ and } y = \boxed{3}.
+# Text that joins boxes into one answer: \boxed{1}, \boxed{2} \text{ and } y = \boxed{3}.
 _JOINT = re.compile(
     r"(?:[\s$,;]|\\[()\[\],;]|\\q?quad"
     r"|\\text\{[^{}]*(?:and|or)[ ]*\}|(?:[a-z]{3,12}[ ])?\b(?:and|or)\b"
@@ -20,27 +20,27 @@ _WITHOUT_BRACES = re.compile(r"[^\s$\\]*(?:\\[a-zA-Z{},;!%][^\s$\\]*)*")
 
 
 def last_box(text: str) -> str | None:
-    r"""What stands in the last \boxed{...} or \fbox{...} of a text, spaces around it left out.
+    r"""The content of the last \boxed{...} or \fbox{...} of a text, without surrounding spaces.
 
-    Braces may nest. Without braces, as in `$\boxed 5$`, it is everything up to the next space or
-    end of the formula. The innermost of nested boxes counts, being the last one that opens.
+    Braces may nest. Without braces, as in `$\boxed 5$`, the content ends at the next space or the
+    end of the formula. Of nested boxes, the innermost is the last one.
 
-    Returns: None if there is no box, if it is empty, or if the last one never closes (the
-        response was cut). Time is linear in the length of the text.
+    Returns: None if there is no box, if it is empty, or if the last one is not closed
+        because the response was truncated. Time is linear in the length of the text.
     """
     text = _without_comments(text)
     opening = None
-    for box in _BOX.finditer(text):  # not rfind: it is quadratic in a run of \boxedx\boxedx...
+    for box in _BOX.finditer(text):  # rfind is quadratic in a series of \boxedx\boxedx...
         opening = box
     return (_argument(text, opening.end())[0] or None) if opening else None
 
 
 def final_answers(text: str) -> list[str]:
-    r"""What a text may be taken to answer: its last box, or several that are joined to a list.
+    r"""The possible answers of a text: its last box, and a list of several boxes.
 
-    The last box always counts. Where only a comma, `and` or `or` parts it from boxes before it, as
-    in `\boxed{1} and \boxed{2}`, all of them, `1, 2`, is a second reading and comes first. With
-    `or` it is the only one: a text that offers two answers gives neither.
+    If only a comma, `and` or `or` separates the last box from boxes before it, as in
+    `\boxed{1} and \boxed{2}`, the first result is the list `1, 2` and the second one is the last
+    box. With `or`, the list is the only result: a text that offers two answers gives neither.
     """
     boxes, offered = _boxes(text)
     joined = ", ".join(dict.fromkeys(boxes))
@@ -49,7 +49,7 @@ def final_answers(text: str) -> list[str]:
 
 
 def _boxes(text: str) -> tuple[list[str], bool]:
-    """Contents of the last box and of those joined to it, in order, and whether by `or`."""
+    """Contents of the last box and the boxes joined to it, in order; whether `or` joins them."""
     text = _without_comments(text)
     boxes: list[str] = []
     offered = False
@@ -69,7 +69,7 @@ def _without_comments(text: str) -> str:
 
 
 def _joined(between: str) -> bool:
-    """Whether two boxes belong together: nothing but a few signs, or a conjunction, parts them."""
+    """Whether two boxes belong together: only a few signs or a conjunction separate them."""
     if _SIGNS.fullmatch(between):
         return True
     if len(between) > _LONGEST_JOINT or not _JOINT.fullmatch(between):
@@ -78,9 +78,9 @@ def _joined(between: str) -> bool:
 
 
 def _argument(text: str, start: int) -> tuple[str, int]:
-    """The argument of the command that ends at `start`, and where it ends.
+    """The argument of the command that ends at `start`, and the index after it.
 
-    The argument is empty if there is none or it never closes.
+    The argument is empty if it is missing or not closed.
     """
     while start < len(text) and text[start].isspace():
         start += 1

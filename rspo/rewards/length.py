@@ -14,8 +14,8 @@ def length_discounted(
     Args:
         correct: booleans, any shape.
         tokens: length of each response in tokens, the same shape.
-        max_tokens: the longest that a response may be.
-        discount: what the longest correct response loses (0.5 in the paper).
+        max_tokens: the maximum length of a response.
+        discount: how much reward a correct response of maximum length loses (0.5 in the paper).
 
     Returns: float64 of the same shape.
 

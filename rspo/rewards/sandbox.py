@@ -1,10 +1,11 @@
-"""The verifier `math_verify`: its rules, run in worker processes that may be killed at any row.
+"""Worker processes with limits, for the verifiers `rules` and `math_verify`.
 
-A worker is a plain subprocess (`rspo.rewards.sandbox_worker`) that talks over pipes. It imports
-neither torch nor the main module of the caller, and can be started from threads,
-from daemons and inside Ray. Workers start when a row needs one, one a CPU at most, serve every
-later batch of the process, and end with it: by `close` at exit, or because their input closes
-when the process is killed.
+A worker is a plain subprocess (`rspo.rewards.sandbox_worker`) that communicates over pipes. It
+imports neither torch nor the main module of the caller, and can be started from threads, from
+daemons and inside Ray. Each worker runs one verifier, because the rules disable SymPy's evaluation
+of text, which math-verify needs. Workers start on demand, at most one per CPU and verifier, and are
+reused by later batches. They end with the process that started them: `close` kills them at exit,
+and if the process is killed, they exit because their input closes.
 """
 
 import atexit
@@ -34,22 +35,28 @@ from rspo.rewards.verdict import (
 )
 
 MEMORY_LIMIT = 2 * 2**30  # bytes of address space of one worker
-# The longest answer of the eight benchmarks has 210 characters; a box may hold a whole sentence.
+# The longest answer of the eight benchmarks has 210 characters; a box may hold a full sentence.
 LONGEST_ANSWER = 10_000
 
 
-def judge(
-    responses: Sequence[str], answers: Sequence[tuple[str, ...]], time_limit: float
+def verify(
+    verifier: str,
+    responses: Sequence[str],
+    answers: Sequence[tuple[str, ...]],
+    time_limit: float,
 ) -> list[Verdict]:
-    """Verdicts of math-verify; a row that hangs or kills its worker costs only itself."""
+    """Verdicts of `rules` or `math_verify`.
+
+    A row that times out or kills its worker does not affect other rows.
+    """
     stop = threading.Event()
     pending: list[Future[Verdict]] = []
     try:
         for response, accepted in zip(responses, answers, strict=True):
-            row = _threads().submit(_judge_one, response, accepted, time_limit, stop)
+            row = _threads().submit(_verify_one, verifier, response, accepted, time_limit, stop)
             pending.append(row)
         return [row.result() for row in pending]
-    except BaseException:  # Ctrl-C above all: no row may keep the process waiting
+    except BaseException:  # above all KeyboardInterrupt: do not wait for the remaining rows
         stop.set()
         for row in pending:
             row.cancel()
@@ -57,8 +64,12 @@ def judge(
         raise
 
 
-def _judge_one(
-    response: str, accepted: tuple[str, ...], time_limit: float, stop: threading.Event
+def _verify_one(
+    verifier: str,
+    response: str,
+    accepted: tuple[str, ...],
+    time_limit: float,
+    stop: threading.Event,
 ) -> Verdict:
     predictions = final_answers(response)
     if not predictions:
@@ -68,24 +79,26 @@ def _judge_one(
     if max(map(len, predictions)) > LONGEST_ANSWER:
         return Verdict(TOO_LONG)
     with _lock:
-        if not _idle:
-            _idle.append(_Worker())
-            _all.append(_idle[-1])
-        worker = _idle.pop()
+        idle = _idle.setdefault(verifier, [])
+        if not idle:
+            idle.append(_Worker(verifier))
+            _all.append(idle[-1])
+        worker = idle.pop()
     try:
-        return worker.judge(accepted, predictions, time_limit, stop)
+        return worker.verify(accepted, predictions, time_limit, stop)
     finally:
         with _lock:
-            _idle.append(worker)
+            idle.append(worker)
 
 
 class _Worker:
-    """One subprocess, started again whenever a row has ended it."""
+    """One subprocess, restarted after a row that ended it."""
 
-    def __init__(self) -> None:
+    def __init__(self, verifier: str) -> None:
+        self._verifier = verifier
         self._process: subprocess.Popen[str] | None = None
 
-    def judge(
+    def verify(
         self,
         accepted: Sequence[str],
         predictions: Sequence[str],
@@ -105,15 +118,15 @@ class _Worker:
         return Verdict(TIMEOUT if _end(process) == -signal.SIGALRM else WORKER_DIED)
 
     def _running(self, stop: threading.Event) -> "subprocess.Popen[str]":
-        """The process, started if need be."""
-        with _lock:  # so that `close` either sees the process or keeps it from being started
+        """The process, started if necessary."""
+        with _lock:  # `close` must either see the process or prevent its start
             if stop.is_set():
                 raise CancelledError
             if self._process is not None and self._process.poll() is None:
                 return self._process
-            process = self._process = _start()
+            process = self._process = _start(self._verifier)
         if process.stdout.readline() != READY:  # type: ignore[union-attr]
-            raise RuntimeError(f"a worker of math_verify did not start (exit {_end(process)})")
+            raise RuntimeError(f"a worker of {self._verifier} did not start (exit {_end(process)})")
         return process
 
     def close(self) -> None:
@@ -122,29 +135,29 @@ class _Worker:
             self._process.wait()
 
 
-def _start() -> "subprocess.Popen[str]":
+def _start(verifier: str) -> "subprocess.Popen[str]":
     if importlib.util.find_spec("math_verify") is None:
-        raise InputError("verifier 'math_verify' needs the package math-verify; pip install it")
+        raise InputError(f"verifier {verifier!r} needs the package math-verify; pip install it")
     # The package may be imported from a checkout that is not installed.
     paths = [str(Path(rspo.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     return subprocess.Popen(
         [
             sys.executable,
             "-c",
-            f"from rspo.rewards.sandbox_worker import main; main({MEMORY_LIMIT})",
+            f"from rspo.rewards.sandbox_worker import main; main({verifier!r}, {MEMORY_LIMIT})",
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        # One thread of linear algebra is enough, and each would take address space.
+        # Each thread of OpenBLAS reserves address space.
         env=os.environ
         | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "OPENBLAS_NUM_THREADS": "1"},
     )
 
 
 def _end(process: "subprocess.Popen[str]") -> int:
-    """Close the pipes of a process that is ending and return its exit status."""
+    """Close the pipes of a process that is exiting and return its exit status."""
     process.communicate()
     return process.returncode
 
@@ -152,9 +165,10 @@ def _end(process: "subprocess.Popen[str]") -> int:
 # --- the workers of this process ------------------------------------------------------------------
 
 _lock = threading.Lock()
-_shared: ThreadPoolExecutor | None = None  # a thread for each row that is being judged
+_shared: ThreadPoolExecutor | None = None  # one thread per row in progress
 _all: list[_Worker] = []
-_idle: list[_Worker] = []  # the last one used is the next: single rows start no second worker
+# By verifier. Used as a stack: a series of single rows keeps one worker busy and starts no second.
+_idle: dict[str, list[_Worker]] = {}
 
 
 def _threads() -> ThreadPoolExecutor:
@@ -164,19 +178,19 @@ def _threads() -> ThreadPoolExecutor:
         if _shared is None:
             affinity = getattr(os, "sched_getaffinity", None)
             count = len(affinity(0)) if affinity else os.cpu_count()
-            _shared = ThreadPoolExecutor(count, thread_name_prefix="math_verify")
+            _shared = ThreadPoolExecutor(count, thread_name_prefix="verifier")
         return _shared
 
 
 def close() -> None:
-    """End all workers; the next row starts one again."""
+    """Kill all workers. The next row starts one again."""
     with _lock:
         for worker in _all:
             worker.close()
 
 
 def _forget() -> None:
-    """In a forked child: its parent's threads and workers are not its own."""
+    """Drop the parent's threads and workers in a forked child."""
     global _shared, _lock
     _lock = threading.Lock()
     _shared = None

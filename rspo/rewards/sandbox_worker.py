@@ -1,11 +1,12 @@
-"""The worker process: reads a row a line, judges it within limits, writes the verdict.
+"""The worker process: reads one row per line, verifies it within limits, writes the result.
 
-Both limits are the kernel's, so they hold whatever the row is doing, even inside one endless call
-to C: over the time limit SIGALRM ends the process, over the memory limit allocations fail. For
-the same reason a worker can never outlive its parent by more than one time limit.
+The kernel enforces both limits, so they also hold inside a call to C that never returns. When the
+time limit expires, SIGALRM ends the process. Beyond the memory limit, allocations fail. A worker
+therefore outlives its parent by at most one time limit.
 """
 
 import contextlib
+import importlib
 import json
 import os
 import resource
@@ -14,24 +15,29 @@ import sys
 import traceback
 
 READY = "ready\n"
+_MODULES = {
+    "rules": "rspo.rewards.rules.equivalence",
+    "math_verify": "rspo.rewards.math_verify",
+}
 
 
-def main(memory_limit: int) -> None:
+def main(verifier: str, memory_limit: int) -> None:
     """Serve until standard input closes.
 
     Args:
+        verifier: `rules` or `math_verify`.
         memory_limit: bytes of address space.
     """
-    verdicts = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints must not be read as a verdict
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints must not be read as a result
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     with contextlib.suppress(ValueError, OSError):  # macOS refuses; the time limit remains
         resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
-    from rspo.rewards.rules.equivalence import equivalent
+    equivalent = importlib.import_module(_MODULES[verifier]).equivalent
 
-    verdicts.write(READY)
-    verdicts.flush()
+    results.write(READY)
+    results.flush()
     for line in sys.stdin:
         row = json.loads(line)
         signal.setitimer(signal.ITIMER_REAL, row["seconds"])
@@ -39,9 +45,9 @@ def main(memory_limit: int) -> None:
             same = equivalent(row["accepted"], row["predictions"])
         except MemoryError:
             raise
-        except Exception:  # a mistake of ours costs its row, not the worker
+        except Exception:  # an error in a verifier fails this row, not the worker
             traceback.print_exc()
             same = False
         signal.setitimer(signal.ITIMER_REAL, 0)
-        verdicts.write(json.dumps(same) + "\n")
-        verdicts.flush()
+        results.write(json.dumps(same) + "\n")
+        results.flush()

@@ -16,7 +16,6 @@ from typing import Any
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.locks import no_locks
-from rspo.rewards import NEED_JUDGE
 from rspo.slurm import probe
 from rspo.slurm.nodes import Nodes, Slurm
 from rspo.slurm.profile import DEFAULT, PROFILE, RULES, Request, read_profile
@@ -98,12 +97,12 @@ def _trains(request: Request) -> bool:
 def _config(experiment: Experiment) -> Iterator[str]:
     """What would stop every training job at its start."""
     config = experiment.config
-    judge = config.xverify if config.verifier in NEED_JUDGE else None
+    judge = config.xverify if config.needs_judge(config.verifier) else None
     if experiment.trains_on_gpus and judge is not None and judge.url is None:
         yield (
             f"config/{experiment.scale}.yaml: xverify.url is null: training needs the address of a "
             "judge that runs already (the policy has all GPUs of its job); or set verifier: "
-            "math_verify"
+            "rules"
         )
 
 
@@ -128,11 +127,11 @@ def _judging(experiment: Experiment) -> Iterator[str]:
     config = experiment.config
     if config.xverify is None or config.xverify.url is not None:
         return
-    if config.verifier in NEED_JUDGE:
+    if config.needs_judge(config.verifier):
         yield "score"
-    if config.agreement.against in NEED_JUDGE:
+    if config.needs_judge(config.agreement.against):
         yield "agreement"
-    if config.verifier in NEED_JUDGE and config.gradients is not None:
+    if config.needs_judge(config.verifier) and config.gradients is not None:
         yield "gradients"
 
 
@@ -190,7 +189,7 @@ def _reasons_for_no_gpu(experiment: Experiment) -> dict[str, str]:
     if config.sampler == "torch":
         reasons["sample"] = "sampling runs on CPUs (sampler: torch); its line can go"
     # The agreement is no job of this kind: only the config's verifier scores.
-    judged = config.verifier in NEED_JUDGE
+    judged = config.needs_judge(config.verifier)
     if not judged or (config.xverify is not None and config.xverify.url is not None):
         why = "xverify.url has one" if judged else "the verifier needs none"
         reasons["score"] = f"scoring starts no judge model ({why}); its line can go"

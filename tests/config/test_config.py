@@ -36,7 +36,7 @@ def cell(**changes: Any) -> dict[str, Any]:
             {"data": {"suites": {"standard": {"linear": {"lable": "x"}}}}},
             ["unknown key data.suites.standard.linear.lable = 'x'", "did you mean label?"],
         ),
-        ({"verifier": "magic"}, ["verifier = 'magic'", "'exact', 'math_verify', 'xverify'"]),
+        ({"verifier": "magic"}, ["verifier = 'magic'", "'exact', 'rules', 'math_verify'"]),
         ({"sedes": 3}, ["sedes = 3", "did you mean seeds?", "allowed: seeds, engine"]),
         ({"training": {"stepz": 9}}, ["training.stepz = 9", "did you mean steps?"]),
         ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
@@ -271,14 +271,14 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def settings() -> tuple[str, str]:
-        experiment = Experiment.load("tiny", {"verifier": "math_verify"}, root=ROOT)
+        experiment = Experiment.load("tiny", {"verifier": "rules"}, root=ROOT)
         cell = next(iter(experiment.cells))
         return fingerprints.settings_hash(experiment, "score"), fingerprints.settings_hash(
             experiment, "train", cell
         )
 
     before = settings()
-    monkeypatch.setitem(VERIFIER_VERSIONS, "math_verify", -1)
+    monkeypatch.setitem(VERIFIER_VERSIONS, "rules", -1)
     assert settings()[0] != before[0]
     assert settings()[1] == before[1]
 

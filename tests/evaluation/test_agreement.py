@@ -38,7 +38,7 @@ def test_kappa_is_undefined_if_both_accept_everything() -> None:
 
 
 def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:
-    experiment = tiny_world.load(tmp_path, agreement={"against": "math_verify", "samples": 2})
+    experiment = tiny_world.load(tmp_path, agreement={"against": "rules", "samples": 2})
     for policy, benchmark in compared(experiment):
         texts = [r"\boxed{5}", r"\boxed{05}", r"\boxed{5.0}"]  # the third sample is not compared
         rows = [sample("p0", index, text) for index, text in enumerate(texts)]
@@ -51,7 +51,7 @@ def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:
     found = read_csv(tables / "agreement.csv").to_dict("records")
     assert [(row["policy"], row["benchmark"]) for row in found] == compared(experiment)
     for row in found:
-        assert (row["verifier_a"], row["verifier_b"]) == ("exact", "math_verify")
+        assert (row["verifier_a"], row["verifier_b"]) == ("exact", "rules")
         counts = [row[name] for name in ("responses", "both_correct", "only_b_correct")]
         assert counts == ["2", "1", "1"]
         assert row["agreement"] == "0.5"

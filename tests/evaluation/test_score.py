@@ -176,8 +176,8 @@ def test_xverify_verifies_every_response_once(
 def test_the_cascade_records_which_verifier_decided(tmp_path: Path) -> None:
     with judge_server.running(five) as judge:
         assert scored(judged_experiment(tmp_path, judge.url, "cascade")) == [
-            (True, "math_verify", "correct"),
-            (True, "math_verify", "correct"),
+            (True, "rules", "correct"),
+            (True, "rules", "correct"),
             (False, "xverify", "invalid reply"),
             (True, "xverify", "correct"),
         ]
@@ -190,7 +190,7 @@ def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(
     with judge_server.running(lambda prompt: (500, "")) as judge:
         experiment = judged_experiment(tmp_path, judge.url)
         message = (
-            r"^qwen2\.5-math-1\.5b--base on amc: the judge at .* HTTP 500 ; 0 verdicts are safe"
+            r"^qwen2\.5-math-1\.5b--base on amc: the judge at .* HTTP 500 ; 0 verdicts are stored"
         )
         with pytest.raises(InputError, match=message):
             scored(experiment)

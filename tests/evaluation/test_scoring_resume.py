@@ -25,7 +25,7 @@ def command(responses: Path, output: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Ten thousand responses; every fifth needs a worker process."""
+    """10,000 responses, of which every fifth needs a worker."""
     path = tmp_path_factory.mktemp("responses") / "responses.jsonl"
     rows = (
         {
@@ -41,7 +41,7 @@ def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def uninterrupted(responses: Path) -> bytes:
-    output = responses.with_name("whole.parquet")
+    output = responses.with_name("uninterrupted.parquet")
     subprocess.run(command(responses, output), cwd=ROOT, check=True)
     return output.read_bytes()
 
@@ -53,23 +53,23 @@ def test_a_killed_run_writes_the_same_file_and_repeats_at_most_one_chunk(
     output, kept = tmp_path / "scores.parquet", tmp_path / ".scores.journal"
     process = subprocess.Popen(command(responses, output), cwd=ROOT)
 
-    def judged() -> list[str]:
-        """A line a chunk, behind the first."""
+    def chunks_done() -> list[str]:
+        """One line per chunk, after the first line."""
         return kept.read_text().splitlines()[1:] if kept.exists() else []
 
     end = time.monotonic() + 120
-    while len(judged()) < chunks and time.monotonic() < end:
+    while len(chunks_done()) < chunks and time.monotonic() < end:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    before = judged()
+    before = chunks_done()
     assert chunks <= len(before) < ROWS // ROWS_OF_A_CHUNK
     assert not output.exists()
 
     process = subprocess.Popen(command(responses, output), cwd=ROOT)
-    while len(judged()) <= len(before) and process.poll() is None:
+    while len(chunks_done()) <= len(before) and process.poll() is None:
         time.sleep(0.02)
-    assert judged()[: len(before)] == before
+    assert chunks_done()[: len(before)] == before
     assert process.wait() == 0
     assert output.read_bytes() == uninterrupted
     assert not kept.exists()
@@ -82,12 +82,12 @@ CHUNKS = [range(500), range(500, 1000), range(1000, 1200)]
 
 
 def run(path: Path, origin: str, fail_at: int | None = None) -> list[range]:
-    """Make 1,200 rows; the chunks that were made."""
+    """Make 1,200 rows, and return the chunks made in this call."""
     made = []
 
     def work(chunk: range) -> list[str]:
         if len(made) == fail_at:
-            raise RuntimeError("the power goes")
+            raise RuntimeError("power failure")
         made.append(chunk)
         return [str(row) for row in chunk]
 
@@ -99,30 +99,30 @@ def run(path: Path, origin: str, fail_at: int | None = None) -> list[range]:
     return made
 
 
-def test_chunks_cover_all_rows_and_the_journal_goes(tmp_path: Path) -> None:
+def test_chunks_cover_all_rows_and_the_journal_is_removed(tmp_path: Path) -> None:
     assert run(tmp_path / "journal", "a") == CHUNKS
     assert not (tmp_path / "journal").exists()
 
 
-def test_only_what_is_missing_is_made_again(tmp_path: Path) -> None:
+def test_only_missing_chunks_are_made_again(tmp_path: Path) -> None:
     run(tmp_path / "journal", "a", fail_at=2)
     assert run(tmp_path / "journal", "a") == CHUNKS[2:]
 
 
-def test_a_cut_line_is_made_again(tmp_path: Path) -> None:
+def test_a_truncated_line_is_made_again(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     run(path, "a", fail_at=2)
     os.truncate(path, path.stat().st_size - 5)
     assert run(path, "a") == CHUNKS[1:]
 
 
-def test_a_journal_of_other_rows_is_not_resumed_from(tmp_path: Path) -> None:
+def test_a_journal_of_other_rows_is_discarded(tmp_path: Path) -> None:
     run(tmp_path / "journal", "a", fail_at=2)
     assert len(run(tmp_path / "journal", "b")) == 3
 
 
-def test_what_fails_after_the_last_chunk_keeps_the_journal(tmp_path: Path) -> None:
-    """A full disk under the table, say: the rows are not lost."""
+def test_a_failure_after_the_last_chunk_keeps_the_journal(tmp_path: Path) -> None:
+    """No row is lost if, for example, the disk is full when the table is written."""
     path = tmp_path / "journal"
     made = in_chunks(path, "a", CHUNKS, lambda chunk: ["x"])
     with pytest.raises(OSError, match="full"), made:
@@ -131,8 +131,11 @@ def test_what_fails_after_the_last_chunk_keeps_the_journal(tmp_path: Path) -> No
         assert rows == ["x"] * 3
 
 
-def test_two_processes_do_not_make_the_same_table(tmp_path: Path) -> None:
+def test_two_processes_cannot_write_the_same_table(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     made = in_chunks(path, "a", CHUNKS, lambda chunk: ["x"])
-    with made, pytest.raises(InputError, match=r"journal: process \d+ on \S+ makes this table"):
+    with (
+        made,
+        pytest.raises(InputError, match=r"journal: process \d+ on \S+ is writing this table"),
+    ):
         run(path, "a")

@@ -1,4 +1,4 @@
-"""Hostile responses: judged false, within limits, evaluated by nobody, and alone in their harm."""
+"""Hostile responses: refused within limits, never evaluated, without effect on other rows."""
 
 import json
 import re
@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from rspo.rewards import extraction, verify
-from rspo.rewards import sandbox as workers
+from rspo.rewards import extraction, sandbox, verify
 from rspo.rewards.rules import notation, prose
 from rspo.rewards.sandbox import MEMORY_LIMIT
 from tests.support import ROOT
@@ -25,9 +24,9 @@ def test_the_corpus_is_wide() -> None:
     assert len(set(ATTACKS.values())) == len(ATTACKS)
 
 
-def test_an_attack_costs_its_own_row_and_no_other() -> None:
-    """An honest response behind each attack is judged as ever."""
-    workers.close()
+def test_an_attack_affects_only_its_row() -> None:
+    """The honest response after each attack is accepted."""
+    sandbox.close()
     honest = boxed(r"\frac{14}{2}")
     responses = [text for attack in ATTACKS.values() for text in (attack, honest)]
     verdicts = verify(responses, ["7"] * len(responses), time_limit=LIMIT)
@@ -35,7 +34,7 @@ def test_an_attack_costs_its_own_row_and_no_other() -> None:
     assert [name for name, reason in reasons.items() if reason == "correct"] == []
     assert {verdict.reason for verdict in verdicts[1::2]} == {"correct"}
     assert {reasons[name] for name in ENDLESS} <= {"timeout", "worker died"}
-    # Only these take a worker with them: each costs the limit and a new worker.
+    # Only these end their worker, which takes the full time limit and a restart.
     ended = {name for name, reason in reasons.items() if reason in ("timeout", "worker died")}
     assert len(ended) <= len(ENDLESS) + 4, ended
 
@@ -62,27 +61,27 @@ def test_reasons_are_recorded() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="kilobytes on Linux, bytes elsewhere")
 def test_no_worker_ever_held_more_than_its_limit() -> None:
     verify([ATTACKS[name] for name in (*ENDLESS, *SIZE)], ["7"] * len(ENDLESS | SIZE), time_limit=1)
-    workers.close()  # only processes that have ended are counted
+    sandbox.close()  # only processes that have ended are counted
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 <= MEMORY_LIMIT
 
 
 NOTHING_EVALUATED = r"""
 import builtins, json, sys
-from rspo.rewards.rules import equivalence as rules
+from rspo.rewards.rules import equivalence
 from sympy.parsing import sympy_parser
 for honest in (r"\int_0^1 x dx", r"\sum_{k=1}^{7} k", r"\lim_{x \to 0} x"):
-    rules.equivalent(["7"], [honest])  # libraries that are only imported now evaluate their own
+    equivalence.equivalent(["7"], [honest])  # imports evaluate text of their own
 evaluated = []
 for module, name in ((builtins, "eval"), (sympy_parser, "eval_expr")):
     setattr(module, name, lambda *arguments: evaluated.append(arguments[0]))
 for answer, prediction in json.load(sys.stdin):
-    rules.equivalent([answer], [prediction])
+    equivalence.equivalent([answer], [prediction])
 assert evaluated == [], evaluated
 """
 
 
 def test_no_text_is_ever_evaluated_as_python() -> None:
-    r"""Not even the digits of a number, which math-verify's own reader gives to `sympify`."""
+    r"""Not even the digits of a number, which math-verify's own parser passes to `sympify`."""
     predictions = [extraction.last_box(attack) or "" for attack in CODE.values()]
     honest = [r"\int_0^1 x dx", r"\sum_{k=1}^{7} 1.0", "4.5e3", r"\frac{1}{2}", "f(7)", "1,234"]
     rows = [("7", prediction) for prediction in predictions + honest]
@@ -110,7 +109,7 @@ MOTIFS = [
 
 @pytest.mark.parametrize("motif", MOTIFS)
 def test_reading_takes_linear_time(motif: str) -> None:
-    """What a pattern of ours does with 2,000 characters it does with 20,000 in ten times that."""
+    """20,000 characters take about ten times as long as 2,000."""
 
     def seconds(length: int) -> float:
         text = "so " + motif * (length // len(motif))
@@ -127,8 +126,8 @@ def test_reading_takes_linear_time(motif: str) -> None:
     assert long < 40 * max(short, CLOCK)
 
 
-def test_every_pattern_of_ours_is_among_those_that_are_timed() -> None:
-    """A module with a pattern of its own has to be read above."""
+def test_every_module_with_patterns_is_timed() -> None:
+    """The test above must call every module that has a regular expression."""
     folder = ROOT / "rspo" / "rewards"
     with_patterns = {
         path.stem for path in folder.glob("*.py") if re.search(r"\bre\.compile", path.read_text())
@@ -137,7 +136,7 @@ def test_every_pattern_of_ours_is_among_those_that_are_timed() -> None:
 
 
 def test_no_box_of_allowed_length_reaches_the_limit() -> None:
-    """2,000 characters of anything are judged, and not given up, at the default limit."""
+    """A box of 2,000 characters never times out at the default limit."""
     responses = [boxed((motif * 2000)[:2000] + "8") for motif in MOTIFS]
     reasons = [verdict.reason for verdict in verify(responses, ["7"] * len(responses))]
     assert {*reasons} <= {"incorrect", "no answer", "too long"}, reasons

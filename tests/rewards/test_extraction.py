@@ -1,4 +1,4 @@
-"""The final answer of a text is what stands in its last box."""
+"""The final answer of a text is the content of its last box."""
 
 import pytest
 
@@ -13,12 +13,12 @@ from rspo.rewards.extraction import final_answers, last_box
         (r"\boxed{1}, or rather \boxed{2}", "2"),
         (r"\boxed {17}.$$- OR - we note", "17"),
         (r"\fbox{3}", "3"),
-        # braces nest, and an escaped one is no brace
+        # braces nest, escaped braces do not
         (r"\boxed{\frac{1}{1+\frac{1}{2}}} as required", r"\frac{1}{1+\frac{1}{2}}"),
         (r"\boxed{\{1,2\}}", r"\{1,2\}"),
         (r"\boxed{\left\{ x \right.} then {y}", r"\left\{ x \right."),
         (r"\boxed{a \\{b}}", r"a \\{b}"),
-        # nested boxes: the innermost opens last
+        # nested boxes: the innermost is the last
         (r"\boxed{x = \boxed{5}}", "5"),
         # without braces: up to the next space or the end of the formula
         (r"the answer is $\boxed 2$.", "2"),
@@ -26,7 +26,7 @@ from rspo.rewards.extraction import final_answers, last_box
         (r"\boxed5", "5"),
         (r"\(\boxed \frac{1}{2}\) is it", r"\frac{1}{2}"),
         (r"it is \boxed 42, which", "42"),
-        # over lines
+        # several lines
         ("\\boxed{\n1\n}", "1"),
     ],
 )
@@ -48,7 +48,7 @@ def test_the_last_box_counts(text: str, answer: str) -> None:
     ],
 )
 def test_no_answer(text: str) -> None:
-    """An empty box or one that never closes is none, even if an earlier box was whole."""
+    """An empty or unclosed last box is no answer, even after a complete box."""
     assert last_box(text) is None
     assert final_answers(text) == []
 
@@ -88,5 +88,5 @@ def test_boxes_that_a_conjunction_joins_may_be_one_answer(text: str, answers: li
         (r"it rose by $5\%$ to \boxed{50\%}", r"50\%"),
     ],
 )
-def test_a_line_that_begins_with_a_percent_sign_is_not_there(text: str, answer: str | None) -> None:
+def test_a_line_that_starts_with_a_percent_sign_is_a_comment(text: str, answer: str | None) -> None:
     assert last_box(text) == answer

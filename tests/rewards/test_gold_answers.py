@@ -1,4 +1,4 @@
-"""`math_verify` on the answers of the real data sets: each is itself, and none is another."""
+"""`rules` on the answers of the real data sets: each equals itself, and none equals another."""
 
 import json
 import random
@@ -48,7 +48,7 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def rewritten(answer: str) -> str:
-    """The same answer with other spaces, brackets and names of commands."""
+    """The same answer with different spaces, brackets and commands."""
     for old, new in (
         (r"\left", ""),
         (r"\right", ""),
@@ -70,7 +70,7 @@ def test_math_solutions_are_correct(solutions: list[str], golds: list[str]) -> N
 
 
 def test_the_rules_read_every_answer_of_math(golds: list[str]) -> None:
-    """Rewritten, so that identical text decides nothing."""
+    """The answers are rewritten, so that text comparison does not accept them."""
     found = is_correct([boxed(rewritten(gold)) for gold in golds], golds)
     refused = [gold for gold, verdict in zip(golds, found, strict=True) if not verdict]
     assert len(refused) <= 0.001 * len(golds), refused
@@ -94,7 +94,7 @@ BESIDE_THE_VALUE = re.compile(
     r"\\(?:text|mbox)\s*\{[^{}]*[a-z]{2}[^{}]*\}(?:\^2|\^3)?|\^\{?\\circ\}?|\\%|\\\$|\\[!,;:]|\s|[.,]$"
     r"|_\{?[0-9]+\}?$|\\left|\\right|^[a-zA-Z]="
 )
-# Equal in value, though not in writing.
+# Equal in value, but not in notation.
 EQUAL = [
     {r"\frac{1}{\sqrt{3}}", r"\frac{\sqrt{3}}{3}"},
     {r"\mbox{four}", "4"},
@@ -127,7 +127,7 @@ def test_another_problems_answer_is_wrong(golds: list[str]) -> None:
     assert_only_equal_ones_are_accepted(different)
 
 
-def test_the_answer_that_looks_most_alike_is_wrong(golds: list[str]) -> None:
+def test_the_most_similar_answer_is_wrong(golds: list[str]) -> None:
     """Neighbours in alphabetical order: 28 and 28_9, (3,4) and (3,5), x+1 and x-1."""
     assert_only_equal_ones_are_accepted(list(pairwise(sorted(set(golds)))))
 
@@ -139,19 +139,19 @@ PAIR = re.compile(r"\((-?\d+),\s*(-?\d+)\)")
 
 
 def exact(number: str) -> Fraction:
-    """What a plain integer or fraction is worth, decided without the rules."""
+    """The value of an integer or fraction, computed without the rules."""
     digits = [int(found) for found in re.findall(r"\d+", number)]
     value = Fraction(*digits) if len(digits) == 2 else Fraction(digits[0])
     return -value if number.startswith("-") else value
 
 
 def next_last_digit(number: str) -> str:
-    """The last run of digits, one larger."""
+    """Add one to the last group of digits."""
     return re.sub(r"\d+(?=\D*$)", lambda digits: str(int(digits[0]) + 1), number)
 
 
 def changed(gold: str) -> list[str]:
-    """Answers that look like another one and are worth something else."""
+    """Answers that look similar but have another value."""
     if NUMBER.fullmatch(gold) and exact(gold) != 0:
         opposite = gold.removeprefix("-") if gold.startswith("-") else f"-{gold}"
         others = [opposite, next_last_digit(gold)]

@@ -1,11 +1,12 @@
-"""`math_verify` against labels that others gave: real responses, and pairs made to mislead.
+"""`rules` and `math_verify` on labelled answers, in data/ and in the folder next to the checkout.
 
-Agreement is in percent and false accepts are per 248 rows, so that any sample of these sets can
-stand in their place.
+Limits are in percent of the rows, so that they also apply to another sample of the same sets.
+data/README.md gives the sources, the licences and what each verifier reached.
 """
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,50 +15,62 @@ from rspo.rewards import is_correct
 from rspo.rewards.extraction import last_box
 from tests.support.attacks import boxed
 
+SHIPPED = Path(__file__).parent / "data"
+# By verifier and set: least agreement with the labels and most false accepts, in percent.
+LIMITS = {
+    ("rules", "hardverify_math"): (88, 0.8),
+    ("rules", "math_verify_tests"): (97, 0.8),
+    ("rules", "lighteval_extractive_match_tests"): (93, 0.9),
+    ("rules", "qwen_math_cot_100"): (99.5, 0.3),
+    ("math_verify", "hardverify_math"): (76, 1.7),
+    ("math_verify", "math_verify_tests"): (88, 1.5),
+    ("math_verify", "lighteval_extractive_match_tests"): (80, 1.8),
+}
+NOT_SHIPPED = "qwen_math_cot_100"  # the licence of this set could not be confirmed
+
 
 @dataclass(frozen=True)
-class Agreement:
-    percent: float
-    false_accepts_per_248: float
-    differing: list[str]
+class Accuracy:
+    agreement: float  # percent
+    false_accepts: float  # percent
+    differing: list[str]  # ids of rows
 
 
 def response(row: dict[str, str]) -> str:
-    """The whole response, or a bare prediction in the box that it lacks."""
+    """A full response, or a bare prediction put in a box."""
     if "output" in row:
         return row["output"]
     prediction = row["prediction"]
     return boxed(prediction) if last_box(prediction) is None else prediction
 
 
-def measure(path: Path) -> Agreement:
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    found = is_correct([response(row) for row in rows], [row["gold"] for row in rows])
-    wrong = [row for row, verdict in zip(rows, found, strict=True) if verdict != row["expected"]]
+@cache
+def measure(path: Path, verifier: str) -> Accuracy:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    responses, answers = [response(row) for row in rows], [row["gold"] for row in rows]
+    verdicts = is_correct(responses, answers, verifier, time_limit=60)
+    wrong = [row for row, right in zip(rows, verdicts, strict=True) if right != row["expected"]]
     false_accepts = sum(not row["expected"] for row in wrong)
-    return Agreement(
+    return Accuracy(
         100 * (1 - len(wrong) / len(rows)),
-        248 * false_accepts / len(rows),
+        100 * false_accepts / len(rows),
         [row["id"] for row in wrong],
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "percent"),
-    [
-        ("qwen_math_cot_100", 99.5),
-        ("hardverify_math", 88),
-        ("math_verify_tests", 97),
-        ("lighteval_extractive_match_tests", 93),
-    ],
-)
-def test_verdicts_agree_with_labels(shared: Path, name: str, percent: float) -> None:
-    agreement = measure(shared / "verification" / f"{name}.jsonl")
-    assert agreement.percent >= percent, agreement
+def check(folder: Path, verifier: str, name: str) -> None:
+    accuracy = measure(folder / f"{name}.jsonl", verifier)
+    agreement, false_accepts = LIMITS[verifier, name]
+    assert accuracy.agreement >= agreement, accuracy
+    # A false reject lowers a curve. Training exploits a false accept.
+    assert accuracy.false_accepts <= false_accepts, accuracy
 
 
-def test_look_alikes_are_not_accepted(shared: Path) -> None:
-    """Half of these pairs are wrong on purpose: false rejects lower a curve, false accepts are
-    what training would learn to exploit."""
-    agreement = measure(shared / "verification" / "hardverify_math.jsonl")
-    assert agreement.false_accepts_per_248 <= 2, agreement
+@pytest.mark.parametrize(("verifier", "name"), [key for key in LIMITS if key[1] != NOT_SHIPPED])
+def test_verdicts_agree_with_the_labels_of_shipped_answers(verifier: str, name: str) -> None:
+    check(SHIPPED, verifier, name)
+
+
+@pytest.mark.parametrize("name", [name for verifier, name in LIMITS if verifier == "rules"])
+def test_verdicts_agree_with_the_labels_of_other_answers(shared: Path, name: str) -> None:
+    check(shared / "verification", "rules", name)

@@ -1,4 +1,4 @@
-"""`math_verify`: worker processes that no response can hold up or survive."""
+"""Worker processes: no response can block them, and none outlives its parent."""
 
 import os
 import signal
@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rspo.rewards import is_correct, verify
-from rspo.rewards import sandbox as workers
+from rspo.rewards import is_correct, sandbox, verify
 from rspo.rewards.sandbox import MEMORY_LIMIT
 from tests.support import ROOT
 from tests.support.attacks import ENDLESS, boxed
@@ -27,13 +26,13 @@ def test_any_accepted_form_will_do() -> None:
     assert is_correct(responses, [accepted] * 3) == [True, True, False]
 
 
-def test_a_whole_response_counts_by_its_box() -> None:
+def test_only_the_box_of_a_response_counts() -> None:
     responses = [f"Hence {boxed('0.5')}.", "Hence 0.5.", f"{boxed('0.5')} or {boxed('')}"]
     verdicts = verify(responses, [r"\frac{1}{2}"] * 3)
     assert [verdict.reason for verdict in verdicts] == ["correct", "no answer", "no answer"]
 
 
-def judges_of(parent: int) -> list[int]:
+def workers_of(parent: int) -> list[int]:
     """Process ids of a process's workers."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -50,7 +49,7 @@ def judges_of(parent: int) -> list[int]:
 def wait_until(holds: Callable[[], bool], seconds: float = 30) -> None:
     end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.05)
 
 
@@ -59,41 +58,41 @@ linux = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /
 
 @linux
 def test_workers_have_a_memory_limit_and_serve_batch_after_batch() -> None:
-    workers.close()
+    sandbox.close()
     row = ([boxed("0.5")], [r"\frac{1}{2}"])
     assert is_correct(*row) == [True]
-    before = judges_of(os.getpid())
+    before = workers_of(os.getpid())
     assert len(before) == 1
-    os.kill(before[0], signal.SIGINT)  # a terminal sends Ctrl-C to them too; it is not for them
+    os.kill(before[0], signal.SIGINT)  # a terminal sends Ctrl-C to workers too; they ignore it
     assert is_correct(*row) == [True]
-    assert judges_of(os.getpid()) == before
+    assert workers_of(os.getpid()) == before
     limits = Path(f"/proc/{before[0]}/limits").read_text()
     (line,) = [line for line in limits.splitlines() if line.startswith("Max address space")]
     assert line.split()[3] == line.split()[4] == str(MEMORY_LIMIT)
 
 
 @linux
-def test_a_killed_worker_costs_the_row_it_was_at() -> None:
-    workers.close()
+def test_a_killed_worker_affects_only_its_row() -> None:
+    sandbox.close()
     verdicts = []
-    judging = threading.Thread(
+    verifying = threading.Thread(
         target=lambda: verdicts.extend(verify([HANGS, boxed("8")], ["7", "8.0"], time_limit=60))
     )
-    judging.start()
+    verifying.start()
 
     def busy() -> list[int]:
-        """Workers that have burnt more CPU than starting one takes."""
+        """Workers that have used more CPU time than their start takes."""
         ticks = os.sysconf("SC_CLK_TCK")
         fields = {
             pid: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            for pid in judges_of(os.getpid())
+            for pid in workers_of(os.getpid())
         }
         return [pid for pid, field in fields.items() if int(field[11]) > 3 * ticks]
 
     wait_until(lambda: bool(busy()))
     for pid in busy():
         os.kill(pid, signal.SIGKILL)
-    judging.join(timeout=30)
+    verifying.join(timeout=30)
     assert [verdict.reason for verdict in verdicts] == ["worker died", "correct"]
 
 
@@ -133,13 +132,13 @@ def start() -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
 
 
 @linux
-def test_a_batch_that_was_given_up_starts_no_worker() -> None:
-    workers.close()
+def test_a_cancelled_batch_starts_no_worker() -> None:
+    sandbox.close()
     stop = threading.Event()
     stop.set()
     with pytest.raises(CancelledError):
-        workers._judge_one(boxed("8"), ("7",), 5.0, stop)
-    assert judges_of(os.getpid()) == []
+        sandbox._verify_one("rules", boxed("8"), ("7",), 5.0, stop)
+    assert workers_of(os.getpid()) == []
 
 
 def alive(pids: list[int]) -> list[int]:
@@ -154,7 +153,7 @@ def test_ctrl_c_ends_a_batch_at_once_and_leaves_no_process(
     """While a second worker starts, and while both are busy."""
     process = start("busy", 600)
     time.sleep(delay)
-    pids = judges_of(process.pid)
+    pids = workers_of(process.pid)
     assert pids
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=20)
@@ -167,10 +166,10 @@ def test_ctrl_c_ends_a_batch_at_once_and_leaves_no_process(
 def test_a_killed_process_leaves_no_worker(
     start: Callable[..., subprocess.Popen[str]], mode: str, seconds: float
 ) -> None:
-    """Idle workers see their input close; a busy one lives to the end of its row's limit."""
+    """Idle workers exit when their input closes; a busy one, when its time limit expires."""
     process = start(mode, seconds)
     time.sleep(1)
-    pids = judges_of(process.pid)
+    pids = workers_of(process.pid)
     assert pids
     process.kill()
     process.communicate()

@@ -1,4 +1,4 @@
-"""The judge's prompt: fetched at a pinned commit, parsed, and never run."""
+"""The judge's prompt is downloaded at a pinned commit and parsed, never executed."""
 
 from pathlib import Path
 
@@ -21,10 +21,12 @@ def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
     assert path.with_name("prompt.py.provenance.json").is_file()
 
 
-def test_a_commit_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_commit_that_could_not_be_fetched(tmp_path: Path) -> None:
     commit(tmp_path / "upstream", f"PROMPT = '''{TEMPLATE}'''\n")
     missing = Upstream(repository=str(tmp_path / "upstream"), commit="0" * 40)
-    with pytest.raises(InputError, match=rf"upstream at commit 0{{40}}: git could not get {FILE}"):
+    with pytest.raises(
+        InputError, match=rf"upstream at commit 0{{40}}: git could not fetch {FILE}"
+    ):
         fetch_prompt(missing, tmp_path / "prompt.py")
     nowhere = Upstream(repository=str(tmp_path / "nowhere"), commit="0" * 40)
     with pytest.raises(InputError, match="nowhere at commit"):
@@ -43,12 +45,12 @@ def test_a_commit_that_cannot_be_had_is_named(tmp_path: Path) -> None:
         ("PROMPT =", "not Python"),
     ],
 )
-def test_another_file_than_expected_is_refused(source: str, message: str) -> None:
+def test_an_unexpected_file_is_refused(source: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         template_in(source, "there")
 
 
-def test_the_file_is_not_run(tmp_path: Path) -> None:
+def test_the_file_is_not_executed(tmp_path: Path) -> None:
     trap = tmp_path / "run"
     source = f"open({str(trap)!r}, 'w')\nPROMPT = '''{TEMPLATE}'''\n"
     assert template_in(source, "there") == TEMPLATE

@@ -1,4 +1,4 @@
-"""The judge's own server: vLLM with a tiny model, started and ended by whoever needs it."""
+"""The judge's vLLM server with a tiny model: start, failures and end."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ ON_A_CPU = ("--dtype", "float32", "--enforce-eager", "--max-model-len", "4096")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Qwen2 that answers anything with noise."""
+    """A Qwen2 with random weights, whose replies are never valid."""
     folder = tmp_path_factory.mktemp("judge")
     config = transformers.Qwen2Config(
         vocab_size=build_tokenizer().get_vocab_size(),
@@ -62,7 +62,7 @@ def settings(model: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
 
 
 def processes_with(text: str) -> list[int]:
-    """Processes whose command line has a text, this one aside."""
+    """Other processes whose command line contains a text."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -77,18 +77,18 @@ def processes_with(text: str) -> list[int]:
 def wait_until(holds: Callable[[], bool], seconds: float) -> None:
     end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, "waited in vain"
+        assert time.monotonic() < end, "timed out"
         time.sleep(0.1)
 
 
 def test_a_judge_starts_its_server_once_and_leaves_no_process(
     settings: XVerifySettings, model: Path, tmp_path: Path
 ) -> None:
-    """Its model from a folder, under the name that it has on the hub."""
+    """The model comes from a folder and keeps its name on the hub."""
     template, published = "{question} {output} {answer}", {"model": "a/judge", "revision": "b" * 40}
     named = settings.model_copy(update=published)
     with XVerify(named, template, tmp_path / "verdicts", tmp_path / "log", model) as judge:
-        assert processes_with(str(model)) == []  # nothing to ask yet
+        assert processes_with(str(model)) == []  # no request yet
         for responses in (["7", "8", "9"], ["7", "1"]):
             verdicts = judge.judge(["3+4"] * len(responses), responses, [("7",)] * len(responses))
             assert {verdict.reason for verdict in verdicts} == {"invalid reply"}
@@ -112,7 +112,7 @@ with serving(XVerifySettings.model_validate_json(sys.argv[1]), Path(sys.argv[2])
 def test_the_server_ends_with_the_process_that_started_it(
     settings: XVerifySettings, model: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Killed while the server starts: all that vLLM has started by then must go."""
+    """All processes that vLLM has started so far must end."""
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, settings.model_dump_json(), str(tmp_path / "log")],
         cwd=ROOT,
@@ -128,7 +128,7 @@ def test_a_server_that_does_not_start_says_why(settings: XVerifySettings, tmp_pa
     (tmp_path / "empty").mkdir()
     wrong = settings.model_copy(update={"model": str(tmp_path / "empty")})
     log = tmp_path / "log"
-    with pytest.raises(InputError, match=rf"has ended: .*Error.*see {log}"), serving(wrong, log):
+    with pytest.raises(InputError, match=rf"has exited: .*Error.*see {log}"), serving(wrong, log):
         pass
 
 

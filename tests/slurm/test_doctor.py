@@ -342,7 +342,7 @@ def test_a_cluster_that_hides_jobs_is_noted(
     [
         ("xverify", None, True),
         ("xverify", "http://judge:8000", False),
-        ("math_verify", None, False),
+        ("rules", None, False),
     ],
 )
 def test_a_gpu_for_scoring_without_a_judge_of_its_own_is_noted(
@@ -405,7 +405,7 @@ def test_a_class_that_needs_gpus_and_asks_for_none_is_found(
     ("rule", "settings"),
     [
         ("score", {}),
-        ("agreement", {"verifier": "math_verify", "agreement": {"against": "xverify"}}),
+        ("agreement", {"verifier": "rules", "agreement": {"against": "xverify"}}),
     ],
 )
 @pytest.mark.parametrize("url", [None, "http://judge:8000"])

@@ -1,7 +1,6 @@
 r"""Responses that try to break a verifier, none of which answers 7.
 
-Each is what a policy could really write: it is cheap for it to try, and training pays for whatever
-works.
+A policy could write any of them, and training would reinforce those that are accepted.
 """
 
 
@@ -11,7 +10,7 @@ def boxed(content: str) -> str:
 
 MEGABYTE = 10**6
 
-# Reach the limits of a worker: they take more time or memory than any row may have.
+# These reach the time or memory limit of a worker.
 ENDLESS: dict[str, str] = {
     "endless product": boxed(r"\prod_{i=1}^{10^9} i"),
     "endless sum": boxed(r"\sum_{n=1}^{10^{12}} \sin(n!)"),
@@ -115,7 +114,7 @@ NO_TEXT: dict[str, str] = {
     "nothing but text": boxed(r"\text{}"),
 }
 
-# The right number somewhere in what is no answer, or in a wrong one.
+# The right number in a text that is not an answer, or is a wrong answer.
 HEDGES: dict[str, str] = {
     "every number": boxed(",".join(str(number) for number in range(100))),
     "one of many": boxed("the answer is one of " + ", ".join(map(str, range(1, 1001)))),
@@ -172,11 +171,11 @@ UNDEFINED: dict[str, str] = {
     "complex infinity": boxed("zoo"),
     "infinity": boxed(r"\infty"),
     "infinity less infinity": boxed(r"\infty - \infty + 7"),
-    "nought by nought": boxed(r"\frac{0}{0}"),
-    "seven by nought": boxed(r"\frac{7}{0}"),
-    "nought times a pole": boxed(r"7 + 0 \cdot \frac{1}{0}"),
-    "power of nought": boxed(r"7 + 0^{-1}"),
-    "logarithm of nought": boxed(r"\ln 0"),
+    "zero by zero": boxed(r"\frac{0}{0}"),
+    "seven by zero": boxed(r"\frac{7}{0}"),
+    "zero times a pole": boxed(r"7 + 0 \cdot \frac{1}{0}"),
+    "power of zero": boxed(r"7 + 0^{-1}"),
+    "logarithm of zero": boxed(r"\ln 0"),
     "pole of the tangent": boxed(r"7 \tan 90^\circ"),
     "base one": boxed(r"\log_1 7"),
 }

@@ -1,4 +1,4 @@
-"""A judge's server whose behaviour a test decides, on a free port of this machine."""
+"""A judge's server on a local port, whose replies a test defines."""
 
 import json
 import sys
@@ -18,9 +18,9 @@ def reply(text: str) -> Answer:
 
 @dataclass
 class Judge:
-    """The requests that came, and how they are answered."""
+    """The received requests, and the function that answers them."""
 
-    answer: Callable[[str], Answer]  # of a request's prompt
+    answer: Callable[[str], Answer]  # called with the prompt of a request
     requests: list[dict[str, Any]] = field(default_factory=list)
     in_flight: int = 0
     most_in_flight: int = 0
@@ -36,7 +36,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], ConnectionError):  # a client that gave up
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # the client closed the connection
             super().handle_error(request, client_address)
 
 

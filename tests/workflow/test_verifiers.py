@@ -1,4 +1,4 @@
-"""The DAG with a judge: its prompt is fetched, its verdicts are kept, verifiers are compared."""
+"""The workflow with a judge, and the comparison of two verifiers."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ SCORE = "results/tiny/cells/small--base/scores/linear/0.parquet"
 
 
 def cascade(upstream: Path, pinned: str, url: str | None) -> list[str]:
-    """Config of a small world whose judge answers at a URL, or is started where it is asked."""
+    """Config of a small project with a judge at a URL or, for None, a server per job."""
     xverify = {
         "prompt": {"repository": str(upstream), "commit": pinned},
         "model": "test/judge",
@@ -29,7 +29,7 @@ def cascade(upstream: Path, pinned: str, url: str | None) -> list[str]:
 
 
 def test_the_judge_decides_on_what_the_rules_do_not_accept(tmp_path: Path) -> None:
-    """And when it is down, the run stops, says so, and the next one asks for what is missing."""
+    """If its server is down, the run stops with an error, and the next run requests the rest."""
     project, upstream = make_project(tmp_path), tmp_path / "upstream"
     pinned = commit(upstream, "PROMPT = 'Q {question} | O {output} | A {answer}'\n")
     with judge_server.running(lambda prompt: (500, "")) as judge:
@@ -46,17 +46,17 @@ def test_the_judge_decides_on_what_the_rules_do_not_accept(tmp_path: Path) -> No
         rows = read_table(project / SCORE, SCORES)
         assert {row["verifier"] for row in rows if row["verdict"] == "correct"} >= {"xverify"}
         assert all(row["correct"] for row in rows)
-        # Where a server is, and how long it is waited for, decides no verdict.
+        # The address and the time limits of a server do not affect verdicts.
         again = snakemake(project, SCORE, *cascade(upstream, pinned, "http://127.0.0.1:1"))
         assert "Nothing to be done" in again.stdout + again.stderr
-        # Nor does whose server it is: one of ours needs the model, and judges nothing again.
+        # A local server needs the model, but does not trigger re-scoring.
         plan = jobs(snakemake(project, "-n", SCORE, *cascade(upstream, pinned, None)))
         assert plan == {"fetch_judge": 1, "judge": 1, "total": 2}
 
 
 @pytest.fixture
 def one_base() -> list[str]:
-    """A small world in which only one model, and so one base policy, is compared."""
+    """Config of a small project with one model, and therefore one base policy."""
     cells = [{"model": "small", "objective": "policy_gradient", "n": 16}]
     names = ("scalability", "model_size", "max_at_k", "grpo", "main")
     grid: dict[str, object] = {name: {"suite": "standard", "cells": cells} for name in names}

@@ -20,7 +20,6 @@ from rspo.evaluation.agreement import compared, compared_files
 from rspo.figures import SUFFIXES, available, figures_of, named
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
-from rspo.rewards import NEED_JUDGE
 from rspo.slurm.faults import Controller, FailureLines, watch_queue
 from rspo.core.slurm_job import forward_requests
 from rspo.slurm.executor import adapt
@@ -119,7 +118,7 @@ def figure_of(wildcards):
 
 def judge_files(verifier, own_server=True):
     """What must be there before a judge is asked: its prompt; all of it, if for a server of ours."""
-    if verifier not in NEED_JUDGE:
+    if not experiment.config.needs_judge(verifier):
         return []
     return [ancient(JUDGE if own_server else str(experiment.judge_prompt))]
 
@@ -127,7 +126,7 @@ def judge_files(verifier, own_server=True):
 def judge_servers(verifier):
     """How many servers a job starts; the profile says how many there may be at a time."""
     settings = experiment.config.xverify
-    return int(verifier in NEED_JUDGE and settings is not None and settings.url is None)
+    return int(experiment.config.needs_judge(verifier) and settings.url is None)
 
 
 def cells_on_several_nodes():

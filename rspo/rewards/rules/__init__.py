@@ -1,14 +1,19 @@
-"""The rules of the verifier `math_verify`: when two written answers mean the same.
+"""The verifier `rules`: decides whether two written answers mean the same.
 
-notation     text -> tokens, one spelling for one thing
-prose        sentences around a formula, and letters of multiple choice
-answers      tokens -> the shape of an answer: lists, points, sets, intervals, relations, formulas
-expressions  tokens of a formula -> a tree of known operations; values: what such a tree is worth
-numerals     numbers in words, e-notation, bases; units: of measure and of money
-quantities   when two formulas are equal: as numbers, rounded, in other units
-relations    equations and names; sets: intervals and inequalities
-rules        these together
-symbolic     math-verify, for what these do not read
+notation     text -> tokens in a canonical notation
+prose        formulas in sentences, and letters of multiple choice
+answers      tokens -> the structure of an answer: list, point, set, interval, relation or formula
+expressions  tokens of a formula -> a tree of known operations
+values       the value of such a tree
+numerals     numbers in words, scientific notation, bases
+units        units of measurement and currencies
+quantities   equality of two formulas: as numbers, rounded, in other units
+relations    equations and names
+sets         intervals and inequalities
+equivalence  combines these
+symbolic     the library math-verify, only for formulas that `expressions` cannot parse: integrals,
+             sums, limits and arithmetic of matrices
 
-Only worker processes import this package (`rspo.rewards.sandbox`): comparing can take for ever.
+Only worker processes import this package (`rspo.rewards.sandbox`), because a comparison may not
+terminate.
 """

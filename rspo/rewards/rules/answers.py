@@ -1,7 +1,7 @@
-r"""The shape of an answer: tokens -> lists, tuples, sets, intervals, matrices, relations, formulas.
+r"""The structure of an answer: tokens -> list, tuple, set, interval, matrix, relation or formula.
 
-Only shape is settled here. Whether two shapes mean the same, as `x < 5` and `(-\infty, 5)` do, and
-what a formula is worth, is for `rules` to say.
+This module does not compare answers. `equivalence` decides whether two structures mean the same, as
+`x < 5` and `(-\infty, 5)` do.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _OPENING = {"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil"}
 _CLOSING = {")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil"}
 _MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
 _DEEPEST = 20
-PARAMETER = r"\parameter"  # stands for a letter that stands for any whole number
+PARAMETER = r"\parameter"  # replaces a letter that denotes any integer
 _DOMAIN_WORDS = (
     "for all any every each some real integer integers number numbers natural positive whole "
     "values where with is are an arbitrary constant constants being"
@@ -27,14 +27,14 @@ MINUS_INFINITY: Tokens = ("-", r"\infty")
 
 @dataclass(frozen=True)
 class Formula:
-    """Anything without a shape of its own: a number, an expression, words."""
+    """Anything without a structure of its own: a number, an expression, words."""
 
     tokens: Tokens
 
 
 @dataclass(frozen=True)
 class Listed:
-    """Answers side by side without brackets, and `and` or `or` if it stands between them."""
+    """Several answers without brackets; `joined_by` is "and", "or" or empty."""
 
     items: tuple["Answer", ...]
     joined_by: str = ""
@@ -42,7 +42,7 @@ class Listed:
 
 @dataclass(frozen=True)
 class Ordered:
-    """(a, b, ...): a point or vector, and with two entries perhaps an open interval."""
+    """(a, b, ...): a point or vector. With two entries it may also be an open interval."""
 
     items: tuple["Answer", ...]
 
@@ -62,7 +62,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Interval:
-    """At least one end closed, or at infinity: what cannot be a point."""
+    """An interval with a closed end or an end at infinity, so that it cannot be a point."""
 
     left: Tokens
     right: Tokens
@@ -85,7 +85,7 @@ class Without:
 
 @dataclass(frozen=True)
 class Relation:
-    """Members with the signs between them: x = 5, -1 < x <= 3, x in S."""
+    """Members and the signs between them: x = 5, -1 < x <= 3, x in S."""
 
     members: tuple[Tokens, ...]
     signs: tuple[str, ...]
@@ -97,7 +97,7 @@ EVERYTHING = Interval(MINUS_INFINITY, INFINITY, True, True)
 
 
 def read(tokens: Tokens, depth: int = 0) -> Answer:
-    """The shape of an answer; what has none that is known is a formula."""
+    """The structure of an answer; a formula if no other structure fits."""
     tokens = _without_quantifiers(trimmed(tokens))
     if depth > _DEEPEST:
         return Formula(tokens)
@@ -109,14 +109,14 @@ def read(tokens: Tokens, depth: int = 0) -> Answer:
 
 
 def split(tokens: Tokens, separators: Iterable[str]) -> list[Tokens]:
-    """The parts between separators that stand outside of all brackets."""
+    """The parts between separators that are outside all brackets."""
     separators = frozenset(separators)
     parts, start, depth = [], 0, 0
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         depth += _opens(token) - _closes(token)
         if depth == 0 and token in separators:
-            parts.append(tokens[start:place])
-            start = place + 1
+            parts.append(tokens[start:index])
+            start = index + 1
     parts.append(tokens[start:])
     return parts
 
@@ -126,28 +126,28 @@ def enclosed(tokens: Tokens) -> bool:
     if len(tokens) < 2 or tokens[0] not in _OPENING or tokens[-1] not in _CLOSING:
         return False
     depth = 0
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         depth += (token in _OPENING) - (token in _CLOSING)
         if depth == 0:
-            return place == len(tokens) - 1
+            return index == len(tokens) - 1
     return False
 
 
 def parameter(tokens: Tokens) -> str | None:
-    r"""The letter that stands for any whole number: k in `k \in \mathbb{Z}`, `for integers k`."""
-    for place, token in enumerate(tokens):
+    r"""The letter that denotes any integer: k in `k \in \mathbb{Z}`, `for integers k`."""
+    for index, token in enumerate(tokens):
         if not _is_letter(token):
             continue
-        behind, before = tokens[place + 1 : place + 5], tokens[max(0, place - 1) : place]
-        whole = behind[:1] == (r"\in",) and ("Z" in behind[:4] or "N" in behind[:4])
+        after, before = tokens[index + 1 : index + 5], tokens[max(0, index - 1) : index]
+        whole = after[:1] == (r"\in",) and ("Z" in after[:4] or "N" in after[:4])
         said = before in ((TEXT + "integer",), (TEXT + "integers",))
-        if whole or said or behind[:3] == (TEXT + "is", TEXT + "an", TEXT + "integer"):
+        if whole or said or after[:3] == (TEXT + "is", TEXT + "an", TEXT + "integer"):
             return token.removeprefix(TEXT)
     return None
 
 
 def nesting(tokens: Tokens) -> int:
-    """How many brackets stand open at most."""
+    """The largest depth of nested brackets."""
     depth = deepest = 0
     for token in tokens:
         depth += _opens(token) - _closes(token)
@@ -166,19 +166,19 @@ def _closes(token: str) -> bool:
 def _without_quantifiers(tokens: Tokens) -> Tokens:
     r"""Without `for all real x`, `where k is an integer` and `, k \in \mathbb{Z}`.
 
-    They bound nothing; anything with a number or an inequality in it does, and stays.
+    These restrict nothing. A condition with a number or an inequality does, and is kept.
     """
-    for place, token in enumerate(tokens):
-        if place and (token in _QUANTIFIERS or _declares(tokens[place - 1 : place + 3])):
-            end = place + 1
+    for index, token in enumerate(tokens):
+        if index and (token in _QUANTIFIERS or _declares(tokens[index - 1 : index + 3])):
+            end = index + 1
             while end < len(tokens) and _quantifies(tokens[end]):
                 end += 1
-            behind = tokens[end:]
-            if end > place + 1 and behind[:1] in ((), (",",), (";",), ("and",), ("or",)):
-                before = tokens[:place]
+            after = tokens[end:]
+            if end > index + 1 and after[:1] in ((), (",",), (";",), ("and",), ("or",)):
+                before = tokens[:index]
                 if before[-1:] == ("(",) and tokens[end - 1] == ")":
                     before = before[:-1]
-                return trimmed(_without_quantifiers(trimmed(before)) + behind)
+                return trimmed(_without_quantifiers(trimmed(before)) + after)
     return tokens
 
 
@@ -246,10 +246,10 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
     members = split(tokens, _RELATIONS)
     if len(members) < 2:
         return None
-    signs, place = [], -1
+    signs, index = [], -1
     for member in members[:-1]:
-        place += len(member) + 1
-        signs.append(tokens[place])
+        index += len(member) + 1
+        signs.append(tokens[index])
     if not members[0] and signs[0] in ("=", r"\approx"):  # "= 5" is 5
         return read(tokens[1:], depth)
     if r"\approx" in signs[1:]:  # x = 1/3 = 0.33, roughly
@@ -337,7 +337,7 @@ def _matrix(tokens: Tokens, depth: int) -> Answer | None:
     if len(tokens) < 3 or not tokens[0].startswith(r"\begin{"):
         return None
     name = tokens[0].removeprefix(r"\begin{").rstrip("*}")
-    ends = [place for place, token in enumerate(tokens) if token.startswith(r"\end{")]
+    ends = [index for index, token in enumerate(tokens) if token.startswith(r"\end{")]
     if name not in _MATRICES or ends != [len(tokens) - 1]:
         return None
     inside = tokens[1:-1]
@@ -349,7 +349,7 @@ def _matrix(tokens: Tokens, depth: int) -> Answer | None:
 
 
 def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:
-    r"""a \pm b as the two values that it stands for."""
+    r"""a \pm b as the two values that it denotes."""
     if r"\pm" not in tokens or len(tokens) > 200:
         return None
     upper = tuple({r"\pm": "+", r"\mp": "-"}.get(token, token) for token in tokens)

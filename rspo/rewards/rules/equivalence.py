@@ -1,7 +1,8 @@
-r"""When two written answers are the same.
+r"""Whether two written answers are the same.
 
-`notation` settles the spelling and `answers` the shape; here shapes are compared, and `quantities`
-compares the formulas in them. docs/verification.md says what is accepted.
+`notation` makes the notation canonical and `answers` parses the structure. This module compares
+structures, and `quantities` compares the formulas in them. docs/verification.md lists what is
+accepted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,15 +41,15 @@ _SETS = (Interval, Union, Without)
 
 
 def equivalent(accepted: Sequence[str], predictions: Sequence[str]) -> bool:
-    """Whether any reading of a response means the same as any accepted form of the answer.
+    """Whether any interpretation of a response equals any accepted form of the answer.
 
     Args:
-        accepted: forms of the answer; each may stand in a box, between dollars or in a sentence.
+        accepted: forms of the answer. Each may be in a box, between dollar signs or in a sentence.
         predictions: contents of boxes, from `rspo.rewards.extraction.final_answers`.
     """
     try:
         return any(_equivalent(form, prediction) for form in accepted for prediction in predictions)
-    except RecursionError:  # longer or deeper than any answer
+    except RecursionError:  # longer or more deeply nested than any answer
         return False
 
 
@@ -58,12 +59,12 @@ def _equivalent(form: str, prediction: str) -> bool:
         return choice == prose.choice_in(prediction)
     stated = dict.fromkeys((prose.formula_in(prediction), prediction))
     guesses = [guess for text in stated for guess in _readings(text)]
-    golds = _readings(prose.formula_in(form, alone=True))
+    golds = _readings(prose.formula_in(form, only=True))
     return any(same(gold, guess) for gold in golds for guess in guesses)
 
 
 def _readings(text: str) -> Iterator[Answer]:
-    """What a text may mean; a letter for any whole number may also be called otherwise."""
+    """The answers a text may mean. A letter that denotes any integer may have another name."""
     for way in spellings(text):
         if any(len(token) > _LONGEST_NUMBER for token in way):
             continue
@@ -97,7 +98,7 @@ def _same_formulas(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _same_words(gold: Tokens, prediction: Tokens) -> bool:
-    r"""Whether both are the same words, in \text{} or not, capitals aside."""
+    r"""Whether both are the same words, with or without \text{}, ignoring case."""
     if not any(units.is_word(token) for token in gold + prediction):
         return False
     return _words(gold) == _words(prediction)
@@ -105,10 +106,12 @@ def _same_words(gold: Tokens, prediction: Tokens) -> bool:
 
 def _words(tokens: Tokens) -> list[str]:
     words = [token.removeprefix(TEXT) for token in tokens]
-    words = [word.lower() if len(word) > 1 else word for word in words]  # A and a are two letters
+    words = [
+        word.lower() if len(word) > 1 else word for word in words
+    ]  # A and a are different letters
     if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
         return words
-    # Hyphens and brackets are no signs where there is nothing to calculate with.
+    # Without numbers or variables, hyphens and brackets are punctuation.
     return words[:1] + [word for word in words[1:] if word not in ("-", "(", ")", ".")]
 
 
@@ -124,7 +127,7 @@ def _same_matrices(gold: Matrix, prediction: Matrix) -> bool:
 
 
 def _same_as_matrices(gold: Tokens, prediction: Tokens) -> bool:
-    r"""Arithmetic of matrices, which is math-verify's."""
+    r"""Arithmetic of matrices, which the library math-verify evaluates."""
     both = all(any(token.startswith(r"\begin") for token in side) for side in (gold, prediction))
     return both and symbolic.same(gold, prediction)
 
@@ -145,9 +148,9 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
 
 
 def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
-    """Whether one says `and` and the other `or` of inequalities, or of different unknowns.
+    """Whether `and` in one meets `or` in the other, between inequalities or different unknowns.
 
-    The roots of an equation may be joined by either.
+    The solutions of one equation may be joined by either word.
     """
     if (gold.joined_by == "or") == (prediction.joined_by == "or"):
         return False
@@ -158,7 +161,7 @@ def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
 
 
 def _is_ordered(answer: Answer) -> bool:
-    """A point, or its entries side by side: 1, 2 and x = 1, y = 2, but not y = 1, x = 2."""
+    """A point, or a list of its entries: 1, 2 and x = 1, y = 2, but not y = 1, x = 2."""
     if not isinstance(answer, Listed):
         return not isinstance(answer, Collected)
     names = [item.members[0] for item in answer.items if isinstance(item, Relation)]
@@ -176,7 +179,7 @@ def _items(answer: Answer) -> tuple[Answer, ...] | None:
 
 
 def _labels_decide(gold: Listed, prediction: Listed) -> bool:
-    """Whether one side names different unknowns and the other only their values: b=-3, c=0."""
+    """Whether one side names different unknowns (b=-3, c=0) and the other gives only values."""
     labels = [
         {item.members[0][:1] for item in side.items if isinstance(item, Relation)}
         for side in (gold, prediction)
@@ -191,7 +194,7 @@ def _same_in_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool
 def _same_in_any_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool:
     left = list(prediction)
     for item in gold:
-        partner = next((place for place, other in enumerate(left) if same(item, other)), None)
+        partner = next((index for index, other in enumerate(left) if same(item, other)), None)
         if partner is None:
             return False
         del left[partner]
@@ -239,7 +242,7 @@ def _same_relations(gold: Relation, prediction: Relation) -> bool:
 
 
 def _solutions(relation: Relation) -> tuple[Tokens, Answer] | None:
-    """The unknown of an inequality or of x in S, and the set that it lies in."""
+    """The unknown of an inequality or of x in S, and the set of its values."""
     name = sets.name_of(relation)
     if name is None or "=" in relation.signs:
         return None
@@ -248,7 +251,7 @@ def _solutions(relation: Relation) -> tuple[Tokens, Answer] | None:
 
 
 def _same_names(gold: Relation, prediction: Relation) -> bool:
-    """The same name with the same value; of functions, only the name of the argument may differ."""
+    """The same name with the same value. The argument of a function may have another name."""
     one, other = gold.members[0], prediction.members[0]
     value, guess = relations.stated(gold), relations.stated(prediction)
     if value is None or guess is None:

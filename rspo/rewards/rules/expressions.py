@@ -1,9 +1,9 @@
-r"""Formulas for one value: tokens -> tree.
+r"""Parser of formulas: tokens -> tree.
 
-The reader knows the arithmetic of school and of calculus answers: sums, products, quotients,
-powers, roots, logarithms, trigonometry, binomials, factorials, absolute values, floors, mixed
-numbers, repeating decimals. It refuses everything else (integrals, sums with a sign, unknown
-functions) rather than guess, and evaluates no text: a formula becomes a tree of known operations.
+It supports sums, products, quotients, powers, roots, logarithms, trigonometry, binomials,
+factorials, absolute values, floors, mixed numbers and repeating decimals. It rejects everything
+else, such as integrals, the sign of a sum and unknown functions, instead of guessing. It evaluates
+no text: a formula becomes a tree of known operations.
 """
 
 from collections.abc import Iterator
@@ -12,16 +12,16 @@ from fractions import Fraction
 
 from rspo.rewards.rules.notation import TEXT, Tokens
 
-_LONGEST_PRODUCT = 20  # letters side by side
-_DEEPEST = 60  # brackets within brackets; no answer nests half as deep
+_LONGEST_PRODUCT = 20  # adjacent letters
+_DEEPEST = 60  # nested brackets; answers need less than half as many
 
 
 class Unreadable(Exception):
-    """The tokens are no formula that this reader knows."""
+    """The tokens are not a formula that this parser supports."""
 
 
 class TooDeep(Exception):
-    """Brackets stand in brackets more often than in any answer."""
+    """The brackets are nested more deeply than in any answer."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Apply:
 
 Expression = Number | Symbol | Apply
 
-# --- reading --------------------------------------------------------------------------------------
+# --- parsing --------------------------------------------------------------------------------------
 
 
 def _commands(names: str) -> frozenset[str]:
@@ -70,12 +70,12 @@ _FACTOR_ENDS = {"+", "-", "*", "/", ":", ")", "]", "}", "=", ",", "!", "^", "_"}
 
 
 def read(tokens: Tokens) -> Expression:
-    """The tree of a whole token sequence.
+    """The tree of a token sequence.
 
-    Raises: Unreadable if any of it is not understood, TooDeep.
+    Raises: Unreadable if any part of it is not supported, TooDeep.
     """
     if r"\infty" in tokens and len(tokens) > 2:
-        raise Unreadable  # infinity is an end of an interval, but no number to calculate with
+        raise Unreadable  # infinity may end an interval, but has no arithmetic
     reader = _Reader(tokens)
     expression = reader.sum()
     if reader.next is not None:
@@ -84,7 +84,7 @@ def read(tokens: Tokens) -> Expression:
 
 
 class _Reader:
-    """Recursive descent over tokens; a plain 1/2x is (1/2)x, as it is calculated."""
+    """Recursive descent over tokens. 1/2x means (1/2)x, by the order of operations."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = list(reversed(tokens))
@@ -129,7 +129,7 @@ class _Reader:
                 return product
 
     def _starts_factor(self) -> bool:
-        """Whether another factor follows without a sign; a number does so only behind brackets."""
+        """Whether another factor follows without a sign. A number may do so only after brackets."""
         following = self.next
         if following is None or following in _FACTOR_ENDS or following in _PAIRS.values():
             return False
@@ -153,7 +153,7 @@ class _Reader:
         return self.postfix(power)
 
     def exponent(self) -> Expression:
-        """What follows ^: a group, or a single signed atom, possibly raised itself."""
+        """What follows ^: a group, or a signed atom that may have an exponent itself."""
         if self.next == "{":
             return self.argument()
         return self.signed()
@@ -205,11 +205,11 @@ class _Reader:
         if whole and (fraction := self._fraction_of_mixed()) is not None:
             value += fraction
         if self.next == "_":
-            raise Unreadable  # a number in another base is no value of the digits
+            raise Unreadable  # the number is in another base
         return Number(value)
 
     def _repeating(self, places: int) -> Fraction:
-        """What the digits under a bar add behind that many places."""
+        """The value that repeating digits add after that many decimal places."""
         self.expect("{")
         digits = self.take()
         self.expect("}")
@@ -218,7 +218,7 @@ class _Reader:
         return Fraction(int(digits), (10 ** len(digits) - 1) * 10**places)
 
     def _fraction_of_mixed(self) -> Fraction | None:
-        r"""The fraction right behind a whole number, as in 2\frac{1}{3} or 2 1/3."""
+        r"""The fraction directly after an integer, as in 2\frac{1}{3} or 2 1/3."""
         for signs in ([r"\frac", "{", "", "}", "{", "", "}"], ["", "/", ""]):
             ahead = self._tokens[-1 : -len(signs) - 1 : -1]
             if [("" if _is_digits(token) else token) for token in ahead] == signs:
@@ -294,14 +294,14 @@ class _Reader:
             token += "_" + "".join(self._group())
         argument = self._tokens[-2:-1]
         if self._tokens[-3::2] == [")", "("] and token not in ("e", "i", r"\pi"):
-            del self._tokens[-3:]  # I(0) and x(t) have a name and an argument
+            del self._tokens[-3:]  # I(0) and x(t): a name and an argument
             return Symbol(f"{token}({argument[0]})")
         if token in _FUNCTION_NAMES and self.next == "(":
-            raise Unreadable  # f(2x) is no product
+            raise Unreadable  # f(2x) is not a product
         return Symbol(token)
 
     def _group(self) -> Iterator[str]:
-        """The tokens of a group, braces within left out; without braces, the next token."""
+        """The tokens of a group without inner braces; if there is no group, the next token."""
         if self.next != "{":
             yield self.take()
             return
@@ -322,7 +322,7 @@ def _is_digits(token: str) -> bool:
 def decimal(token: str) -> Fraction:
     """The exact value of a number token.
 
-    Raises: Unreadable if its power of ten is absurd.
+    Raises: Unreadable if its power of ten has more than four digits.
     """
     _, _, exponent = token.lower().partition("e")
     if len(exponent.lstrip("+-0")) > 4:

@@ -1,25 +1,25 @@
-r"""One canonical spelling for what can be written in many ways: text -> tokens.
+r"""Canonical notation: text -> tokens.
 
-Only spelling is settled here, never meaning: `\dfrac`, `\left(`, `≤`, `<=` and `\leqslant`, thin
-spaces, fonts, `\text{...}`. What a reader would miss stays: signs, brackets, units, words, case.
+This module changes notation, never meaning: `\dfrac`, `\left(`, `≤`, `<=` and `\leqslant`, thin
+spaces, fonts, `\text{...}`. Signs, brackets, units, words and case are kept.
 
 A token is one of
 
-    \name       a command; fonts, spaces and sizes are gone
+    \name       a command; commands for fonts, spaces and sizes are removed
     "word       a word of running text, as in \text{cm}
-    abc         letters as they stand in a formula; whoever reads the formula splits them
-    12.5        a decimal number without sign, e-notation included
+    abc         adjacent letters of a formula; the parser splits them
+    12.5        a decimal number without sign, also in scientific notation
     \{  (  +    a single sign
 
-Nothing here evaluates anything, and every pattern takes time linear in the length of the text.
+No text is evaluated, and every pattern takes time linear in the length of the text.
 """
 
 import re
 
 Tokens = tuple[str, ...]
 
-TEXT = '"'  # what a token of running text begins with
-LONGEST = 2000  # tokens; no answer needs as many
+TEXT = '"'  # prefix of a token of running text
+LONGEST = 2000  # tokens; answers need fewer
 
 _SIGNS = {
     "−": "-",
@@ -78,8 +78,8 @@ _SIGNS = {
     "（": "(",
     "）": ")",
     "：": ":",
-    **{chr(0x2460 + place): f" {place + 1}, " for place in range(9)},  # ① to ⑨
-    # Commands whose backslash and first letter were read as one escaped character.
+    **{chr(0x2460 + index): f" {index + 1}, " for index in range(9)},  # ① to ⑨
+    # Commands whose backslash and first letter became one control character.
     "\f": r"\f",
     "\b": r"\b",
     "\v": r"\v",
@@ -93,7 +93,7 @@ _SIGNS = {
 _SIGNS_TABLE = str.maketrans(_SIGNS)
 
 _SPELLINGS = [
-    # A command whose backslash was escaped once more; in a matrix, though, \\ ends a row.
+    # A command with a doubled backslash. Not applied to matrices, where \\ ends a row.
     (re.compile(r"\\\\(?=[a-zA-Z])(?!begin|end)"), "\\\\"),
     (re.compile(r"\\n(?![a-zA-Z])"), " "),
     (re.compile(r"(?<![0-9)!}])!="), r"\\neq "),
@@ -109,10 +109,10 @@ _SPELLINGS = [
     (re.compile(r"\\not\s*\\in(?![a-zA-Z])"), r"\\notin "),
 ]
 
-# Groups of three digits: 12{,}000, 12,\!000 and 12 000 are one number whatever stands around.
+# Groups of three digits: 12{,}000, 12,\!000 and 12 000 are one number in any context.
 _COMMA_WITHIN = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)[ ]?(?=[0-9]{3}(?![0-9]))")
 _SPACED_THOUSANDS = re.compile(r"(?<![0-9.,^_{])[1-9][0-9]{0,2}(?:(?:\\,|[ ])[0-9]{3})+(?![0-9/])")
-# With bare commas it may also be a list, and in brackets a point.
+# Plain commas may also separate a list or, in brackets, a point.
 _THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
 _PAIR_IN_BRACKETS = re.compile(r"[(\[][ ]?[0-9]{1,3},[0-9]{3}[ ]?[)\]]|\\\{[0-9]{1,3},[0-9]{3}\\\}")
 _POINTED_THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+(?![0-9.,])")
@@ -229,7 +229,7 @@ _REPAIRS = [
 
 
 def repaired(text: str) -> str:
-    """Signs beyond ASCII, HTML and half-eaten escapes as LaTeX."""
+    """Convert non-ASCII signs, HTML and damaged escapes to LaTeX."""
     text = text.translate(_SIGNS_TABLE)
     for pattern, latex in _REPAIRS:
         text = pattern.sub(latex, text)
@@ -237,10 +237,10 @@ def repaired(text: str) -> str:
 
 
 def spellings(text: str) -> list[Tokens]:
-    """The token sequences that a text may stand for.
+    """The token sequences that a text may mean.
 
-    More than one only where digits and commas can be read in two ways: 1,234,5 with two numbers or
-    with three, and 2,74 at the beginning as a decimal number or as two.
+    There are several only if digits and commas are ambiguous: 1,234,5 is two numbers or three, and
+    2,74 at the beginning is a decimal number or two numbers.
     """
     text = _COMMA_WITHIN.sub("", text)
     text = _SPACED_THOUSANDS.sub(lambda number: re.sub(r"[^0-9]", "", number[0]), text)
@@ -256,58 +256,58 @@ def spellings(text: str) -> list[Tokens]:
 
 
 def tokens(text: str) -> Tokens:
-    """The canonical tokens of one text, punctuation around it left out."""
+    """The canonical tokens of a text, without the punctuation around it."""
     for pattern, canonical in _SPELLINGS:
         if canonical == "\\\\" and r"\begin" in text:
             continue
         text = pattern.sub(canonical, text)
-    found = _undelimited(_canonical(text, in_text=False)[:LONGEST])
-    return trimmed(tuple(_braced(_lowered(_raised(found)))))
+    items = _undelimited(_canonical(text, in_text=False)[:LONGEST])
+    return trimmed(tuple(_braced(_lowered(_raised(items)))))
 
 
-def trimmed(found: Tokens) -> Tokens:
-    """Without the punctuation that ends or begins a sentence."""
-    start, end = 0, len(found)
-    while start < end and found[start] in _PUNCTUATION:
+def trimmed(items: Tokens) -> Tokens:
+    """Tokens without the punctuation at both ends."""
+    start, end = 0, len(items)
+    while start < end and items[start] in _PUNCTUATION:
         start += 1
-    while start < end and found[end - 1] in _PUNCTUATION | {"^"}:
+    while start < end and items[end - 1] in _PUNCTUATION | {"^"}:
         end -= 1
-    return found[start:end]
+    return items[start:end]
 
 
 _PUNCTUATION = {".", ",", ";", ":", "\\\\", "&", "?"}
 
 
 def _canonical(text: str, in_text: bool) -> list[str]:
-    found = []
+    items = []
     for token in _TOKEN.findall(text):
         opening = _OF_TEXT.match(token)
         if opening and not token.startswith((r"\mathbb", r"\mathbf")):
-            found += _canonical(token[opening.end() : -1], in_text=True)
+            items += _canonical(token[opening.end() : -1], in_text=True)
         elif token.isalpha():
-            found.append(_WORDS.get(token.lower(), TEXT + token if in_text else token))
+            items.append(_WORDS.get(token.lower(), TEXT + token if in_text else token))
         elif token not in _DROPPED:
-            found.append(_RENAMED.get(token, token))
+            items.append(_RENAMED.get(token, token))
         elif token in (r"\left", r"\right"):
-            found.append(token)  # for `_undelimited`, which then drops it
-    return found
+            items.append(token)  # `_undelimited` removes it
+    return items
 
 
-def _undelimited(found: list[str]) -> list[str]:
-    r"""Without \left and \right, and without the dot of \left. or \right."""
+def _undelimited(items: list[str]) -> list[str]:
+    r"""Remove \left and \right, and the dot of \left. or \right."""
     kept: list[str] = []
     after_size = False
-    for token in found:
+    for token in items:
         if not (after_size and token == ".") and token not in (r"\left", r"\right"):
             kept.append(token)
         after_size = token in (r"\left", r"\right")
     return kept
 
 
-def _braced(found: list[str]) -> list[str]:
-    r"""\frac12, \frac1{2} and \frac ab with braces: a bare argument is one digit or letter."""
-    following: list[str] = []  # the tokens behind, in reverse
-    for token in reversed(found):
+def _braced(items: list[str]) -> list[str]:
+    r"""Add braces to \frac12, \frac1{2} and \frac ab: a bare argument is one digit or letter."""
+    following: list[str] = []  # the tokens after it, in reverse
+    for token in reversed(items):
         if token in (r"\frac", r"\binom"):
             arguments = [_argument(following) for _ in range(2)]
             for argument in reversed(arguments):
@@ -317,7 +317,7 @@ def _braced(found: list[str]) -> list[str]:
 
 
 def _argument(following: list[str]) -> list[str]:
-    """The next argument, its braces left out, taken off the tokens that follow."""
+    """Remove the next argument from the tokens that follow, and return it without braces."""
     if not following:
         return []
     token = following.pop()
@@ -336,21 +336,21 @@ def _argument(following: list[str]) -> list[str]:
     return argument
 
 
-def _lowered(found: list[str]) -> list[str]:
-    r"""a_{n} as a_n, \pmod{3} as \pmod 3."""
+def _lowered(items: list[str]) -> list[str]:
+    r"""Write a_{n} as a_n, and \pmod{3} as \pmod 3."""
     text: list[str] = []
-    for token in found:
+    for token in items:
         text.append(token)
         if token == "}" and text[-3:-2] == ["{"] and text[-4:-3] in (["_"], [r"\pmod"]):
             text[-3:] = [text[-2]]
     return text
 
 
-def _raised(found: list[str]) -> list[str]:
-    r"""^\circ and ^{\circ} as \degree, ^\prime as a prime."""
+def _raised(items: list[str]) -> list[str]:
+    r"""Write ^\circ and ^{\circ} as \degree, and ^\prime as a prime."""
     marks = {r"\circ": r"\degree", r"\degree": r"\degree", "'": "'"}
     text: list[str] = []
-    for token in found:
+    for token in items:
         text.append(token)
         bare, braced = text[-2:-1] == ["^"], text[-4:-2] == ["^", "{"] and token == "}"
         if bare and token in marks:

@@ -1,4 +1,4 @@
-r"""Numbers as they are written: decimals with their digits, powers of ten, number words."""
+r"""Written numbers: decimals with their digits, powers of ten, number words."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +10,7 @@ _LARGEST_EXPONENT = 5000  # of ten
 
 @dataclass(frozen=True)
 class Decimal:
-    """A number as written: its value, that of its last digit, and how many digits count."""
+    """A written number: its value, the value of its last decimal place, its significant digits."""
 
     value: Fraction
     unit: Fraction
@@ -18,9 +18,9 @@ class Decimal:
 
     @property
     def may_be_rounded(self) -> bool:
-        """With a point, and three digits, or two behind the point as in 0.33.
+        """It has a point, and three significant digits or two decimal places as in 0.33.
 
-        An integer is never a rounding: 3 is not pi, and 86 not 600/7.
+        An integer is never a rounded value: 3 is not pi, and 86 is not 600/7.
         """
         return self.digits >= 3 or (self.digits == 2 and self.unit <= Fraction(1, 100))
 
@@ -61,7 +61,7 @@ def _power_of_ten(tokens: Tokens) -> int | None:
 
 
 def is_rounded(gold: Decimal, prediction: Decimal) -> bool:
-    """Whether two decimals are equal, or the prediction is the gold with fewer digits, but four."""
+    """Whether two decimals are equal, or the prediction is gold rounded to four digits or more."""
     if gold.value == prediction.value:
         return True
     if not 4 <= prediction.digits < gold.digits:
@@ -86,7 +86,7 @@ WORDS = frozenset({*_VALUES, *_POWERS, "hundred"})
 def in_digits(tokens: Tokens) -> Tokens:
     """four -> 4, twenty-five -> 25, 3 million -> 3 * 10^6, infinitely many -> infinity."""
     words = [token.removeprefix(TEXT).lower() for token in tokens]
-    words = [word for place, word in enumerate(words) if word != "-" or place == 0]
+    words = [word for index, word in enumerate(words) if word != "-" or index == 0]
     if words in (["infinite"], ["infinitely", "many"]):
         return (r"\infty",)
     if (value := _number_in_words(words)) is not None:
@@ -97,7 +97,7 @@ def in_digits(tokens: Tokens) -> Tokens:
 
 
 def _number_in_words(words: list[str]) -> int | None:
-    """two hundred and five thousand six -> 205006; None for any other words, as five two."""
+    """two hundred and five thousand six -> 205006; None for other words, such as five two."""
     if words == ["zero"]:
         return 0
     total = part = 0

@@ -1,9 +1,9 @@
 r"""The answer in a sentence: `Therefore $x > 5$ is the solution.` -> `x > 5`.
 
-A text counts as the formula or number that it states at its end, or behind "the answer is". Stated
-is what stands right behind a word that states (`is`, `equals`, `therefore`, a colon), and only if
-what follows is a unit, a remark or the end: of `twice 7`, `less than 7`, `minus 7`, `7 million` and
-`7 or 8` none states 7.
+The answer of a text is the formula or number that it states at its end, or after "the answer is". A
+text states what directly follows certain words (`is`, `equals`, `therefore`, a colon), if a unit, a
+remark or the end of the sentence comes next. `twice 7`, `less than 7`, `minus 7`, `7 million` and
+`7 or 8` do not state 7.
 """
 
 import re
@@ -16,14 +16,14 @@ _FORMULA = re.compile(
     r"|\\\[(?:[^\\]|\\[^][])+\\\]"
     r"|\\\((?:[^\\\n]|\\[^()\n])+\\\)"
 )
-# A number that a word or a sign of money leads to and no sign of arithmetic goes on from.
+# A number after a word or a currency sign, with no arithmetic sign after it.
 _NUMBER = re.compile(
     r"(?:(?<=[A-Za-z:])|(?<=[€£])|^)[ ]*"
     r"(?P<number>-?(?:[0-9]+(?:[.,][0-9]+)*|\.[0-9]+)(?:/[0-9]+)?(?:[ ]?\\?%|[ ]percent\b)?)"
     r"(?:(?:[ckm]?m|kg)(?:\^\{[23]\})?)?(?![ ]?[-+*/^=<>(\\_{0-9]|[A-Za-z]|[.,][0-9])",
     re.MULTILINE,
 )
-# An amount of money opens no formula: "$10 a pound".
+# The dollar sign of an amount does not start a formula: "$10 a pound".
 _DOLLARS = re.compile(r"\$(?=[0-9][0-9,]*(?:\.[0-9]+)?(?:[ ][A-Za-z]{2}|[.,;]?(?:\s|$)))")
 _WORD = re.compile(r"(?<![\\A-Za-z{])[A-Za-z]{2,}(?![A-Za-z}])")
 _FORMULA_WORDS = (
@@ -32,15 +32,15 @@ _FORMULA_WORDS = (
 )
 _OF_FORMULAS = frozenset(_FORMULA_WORDS.split())
 _ANSWER_IS = re.compile(r"\b(?:answer|result|solution)(?:[ ]is|:|[ ]=)[: ]*", re.IGNORECASE)
-# What a stated formula or number stands right behind.
+# What directly precedes a stated formula or number.
 _STATES = re.compile(
     r"(?:^|[:=]|\b(?:is|are|was|be|equals|equal to|gives|get|obtain|that|therefore|thus|so|hence"
     r"|answer|result|solution|it's|that's)\b)[ \n]*(?:\b(?:exactly|approximately)[ ]*)?[€£]?$",
     re.IGNORECASE,
 )
 _CONCLUDES = re.compile(r"\bFinal Answer:(?P<words>[A-Za-z ]+)$", re.IGNORECASE)
-_LONGEST_STATEMENT = 60  # characters in front that are searched for it
-# What follows may calculate on or take back, up to a clause of its own.
+_LONGEST_STATEMENT = 60  # characters before the number that are searched for it
+# Text after the number may change or withdraw it, up to the next clause.
 _CLAUSE = re.compile(r"\b(?:that|which|who|where|when|because|since|as|for)\b", re.IGNORECASE)
 _IS_THE_ANSWER = re.compile(r"\s*is (?:the|our) (?:final )?(?:answer|result|solution)\b")
 _REMARK = re.compile(r"(?:[ckm]?m\^\{[23]\})?[^0-9!+*/^=<>\\{}|~#@&_]*")
@@ -56,13 +56,13 @@ _SENTENCE_END = re.compile(r"[.!?]\s+(?=[A-Z])|\n\s*\n")
 _AFTERWORD = re.compile(r"<\|[^|\n]{0,40}\|>\w*|I hope it is correct\.?")
 
 
-def formula_in(text: str, alone: bool = False) -> str:
-    """The formula that a text states; the text itself if it is no sentence around one.
+def formula_in(text: str, only: bool = False) -> str:
+    """The formula that a text states, or the text itself if it is not a sentence with a formula.
 
     Args:
         text: perhaps a sentence.
-        alone: whether the text counts as a sentence only if it has no other formula. A response
-            argues before it concludes; an answer with two formulas has two parts.
+        only: whether to return the text itself if it has several formulas. A response argues
+            before it concludes, but an answer with two formulas has two parts.
     """
     sentence = _DOLLARS.sub(" ", _AFTERWORD.sub(" ", text))
     plain = _FORMULA.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), sentence)
@@ -72,14 +72,14 @@ def formula_in(text: str, alone: bool = False) -> str:
     if len(formulas) == 1 and not _has_words(plain[: formulas[0][0]]) and plain.count(" ") < 3:
         return text  # a formula with its unit: "$5$ cm"
     places = sorted(formulas + _numbers(plain))
-    if not places or (alone and len(places) > 1):
+    if not places or (only and len(places) > 1):
         return text
     start, end = _last_stated(plain, places)
     return sentence[start:end] if _is_stated(sentence, start, end) else text
 
 
 def _is_sentence(plain: str) -> bool:
-    """Words first, and three of them or a colon: `Answer: 7`, but not `October 30`."""
+    """It starts with words, and has three of them or a colon: `Answer: 7`, not `October 30`."""
     first = re.match(r"[^A-Za-z0-9]*([A-Za-z]{2,})(?![A-Za-z}])", plain)
     if first is None or first[1].lower() in _OF_FORMULAS - {"and", "or"}:
         return False
@@ -91,25 +91,25 @@ def _has_words(text: str) -> bool:
 
 
 def _numbers(plain: str) -> list[tuple[int, int]]:
-    """Where numbers stand, in lines that have words."""
-    found, start = [], 0
+    """Positions of the numbers in lines that have words."""
+    result, start = [], 0
     for line in plain.splitlines(keepends=True):
         if _has_words(line):
             places = (match.span("number") for match in _NUMBER.finditer(line))
-            found += [(start + first, start + last) for first, last in places]
+            result += [(start + first, start + last) for first, last in places]
         start += len(line)
-    return found
+    return result
 
 
 def _last_stated(plain: str, places: list[tuple[int, int]]) -> tuple[int, int]:
-    """The place right behind the last "the answer is", or else the last one."""
+    """The position directly after the last "the answer is", or else the last position."""
     cues = [cue.end() for cue in _ANSWER_IS.finditer(plain)]
-    behind = [place for place in places if cues and 0 <= place[0] - cues[-1] < 3]
-    return behind[0] if behind else places[-1]
+    after = [place for place in places if cues and 0 <= place[0] - cues[-1] < 3]
+    return after[0] if after else places[-1]
 
 
 def _is_stated(sentence: str, start: int, end: int) -> bool:
-    """Whether the words around a place say that it is the answer, and leave it as it is."""
+    """Whether the words around a position state that it is the answer, unchanged."""
     before = sentence[max(0, start - _LONGEST_STATEMENT) : start]
     if not (_STATES.search(before) or _is_conclusion(before, sentence[end:])):
         return False
@@ -127,7 +127,7 @@ def _is_stated(sentence: str, start: int, end: int) -> bool:
 
 
 def _is_conclusion(before: str, after: str) -> bool:
-    """A sentence as the final answer, around its only quantity: `Final Answer: it took 3 h`."""
+    """Whether a final answer is a sentence with one quantity: `Final Answer: it took 3 h`."""
     words = _CONCLUDES.search(before)
     unit = _WORD.match(after.lstrip())
     return (
@@ -153,7 +153,7 @@ _ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
 
 
 def choice_in(text: str) -> str | None:
-    """The letter that a text chooses: `C`, `(C)`, `C. Paris`, `the answer is C`."""
+    """The letter that a text chooses: `C`, `(C)`, `C. Paris`, `the answer is C`; or None."""
     stated = list(_STATED_CHOICE.finditer(text))
     if stated:
         before, letter, after = stated[-1].group("before", "letter", "after")
@@ -171,7 +171,7 @@ def choice_in(text: str) -> str | None:
 
 
 def _only_letter(text: str) -> str | None:
-    """The one capital letter that stands alone in a sentence: `I would go for C`."""
+    """The only isolated capital letter in a sentence: `I would go for C`."""
     letters = set(_ALONE.findall(text))
     if (
         len(letters) != 1

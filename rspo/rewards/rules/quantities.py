@@ -1,7 +1,7 @@
-r"""One value with or without its unit: when `0.5\text{ cm}`, `\frac{1}{2}` and `50\%` are the same.
+r"""A value with or without a unit: whether `0.5\text{ cm}`, `\frac{1}{2}` and `50\%` are the same.
 
-A unit that only one side names is no difference, for the question has named it; two units that are
-not the same one are. Percents and degrees are units that also have a value.
+A unit that only one side gives is ignored, because the question usually gives it. Two different
+units make two answers different. Percents and degrees are units that also have a value.
 """
 
 from rspo.rewards.rules import numerals, symbolic, units, values
@@ -37,7 +37,7 @@ def _value_and_unit(tokens: Tokens) -> tuple[Tokens, Tokens]:
 
 
 def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
-    """204_5 as its digits and its base; the question may have named the base already."""
+    """The digits and the base of 204_5; None for any other tokens."""
     if "_" not in tokens[1:3]:
         return None
     digits, base = tokens[: tokens.index("_")], tokens[tokens.index("_") + 1 :]
@@ -49,14 +49,14 @@ def _in_base(tokens: Tokens) -> tuple[Tokens, Tokens] | None:
 
 
 def _times_unit(tokens: Tokens, unit: Tokens) -> Tokens:
-    """A percentage or a number of degrees as the number that it is."""
+    """A percentage or a number of degrees as a pure number."""
     if unit == _PERCENT and decimal(tokens):
         return (*tokens, "*", "10", "^", "-", "2")
     return ("(", *tokens, ")", *unit) if unit in (_PERCENT, _DEGREE) else tokens
 
 
 def same_value(gold: Tokens, prediction: Tokens) -> bool:
-    """Whether two formulas have the same value, up to the rounding of one to a decimal."""
+    """Whether two formulas have the same value, or one is the other rounded to a decimal."""
     if gold == prediction:
         return bool(gold)
     one, other = decimal(gold), decimal(prediction)
@@ -75,9 +75,9 @@ def same_value(gold: Tokens, prediction: Tokens) -> bool:
 
 
 def _is_rounding(rounded: Decimal, tokens: Tokens) -> bool:
-    """Whether a decimal is an exact constant, rounded to the decimal's own last digit.
+    """Whether a decimal is an exact constant rounded to the decimal's last digit.
 
-    What these digits can say exactly is no rounding: 0.2499 for 1/4.
+    A constant that so many digits can represent exactly must not be rounded: 0.2499 for 1/4.
     """
     if not rounded.may_be_rounded or any("." in token for token in tokens):
         return False
@@ -86,6 +86,6 @@ def _is_rounding(rounded: Decimal, tokens: Tokens) -> bool:
         return False
     if values.within(value, rounded.value, rounded.unit / 2):
         return True
-    # From four digits on, 0.6666 may also be cut off instead of rounded.
+    # With four digits or more, the decimal may be truncated: 0.6666.
     further = rounded.unit / 2 if rounded.value > 0 else -rounded.unit / 2
     return rounded.digits >= 4 and values.within(value, rounded.value + further, rounded.unit / 2)

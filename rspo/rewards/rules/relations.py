@@ -1,4 +1,4 @@
-r"""What an equation says: the name on its left, the value on its right."""
+r"""Equations: the name on the left, the value on the right."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -12,7 +12,7 @@ from rspo.rewards.rules.numerals import decimal
 
 STATING = {"=", r"\in", r"\approx"}
 _NAME_SIGNS = {"(", ")", ",", "{", "}", "'", "_", "|"}
-# An equation for these of a name does not give the name's own value.
+# An equation for such a function of a name does not give the value of the name.
 _NOT_IN_NAMES = {r"\sqrt", r"\frac", r"\binom", r"\ln", r"\log", r"\lg", r"\exp", r"\pm", r"\mp"}
 
 
@@ -34,42 +34,42 @@ def _is_one_name(tokens: Tokens) -> bool:
         return False
     length = any(name.isupper() and len(name) > 1 for name in names) or "\\vec" in names
     if "|" in tokens and not length:
-        return False  # |x| = 7 leaves the sign of x open; a length |AB| does not
+        return False  # |x| = 7 does not determine the sign of x; a length |AB| is positive
     if not all(token.isalpha() or token.startswith(("\\", TEXT)) for token in names):
         return False
     return "_" in tokens or "(" in tokens or len(plain) == len(names)
 
 
 def is_label(tokens: Tokens) -> bool:
-    """What may stand on the left of a value: a name, or a sum of several."""
+    """What may be on the left of a value: a name, or a sum of several names."""
     parts = answers.split(tokens, ("+", "-"))
     return is_name(tokens) or (len(parts) > 1 and _are_names(parts))
 
 
 def _arguments(tokens: Tokens) -> list[Tokens]:
-    """The groups in braces that tokens are made of."""
+    """The contents of the groups in braces that make up the tokens."""
     ends, depth = [-1], 0
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         depth += (token == "{") - (token == "}")
         if depth == 0:
-            ends.append(place)
+            ends.append(index)
     return [tokens[one + 2 : other] for one, other in pairwise(ends)]
 
 
 def value(relation: Relation, is_label: Callable[[Tokens], bool]) -> Answer | None:
-    """What an equation gives a name: 5 for x = 5, and for x = 2 + 3 = 5."""
-    first, said = relation.members[0], stated(relation)
-    if said is None:
+    """The value that an equation gives to a name: 5 for x = 5, and for x = 2 + 3 = 5."""
+    first, last = relation.members[0], stated(relation)
+    if last is None:
         return None
-    if any(map(is_label, relation.members[:-1])) or _equal(first, said):
-        return answers.read(said)
-    if relation.signs == (r"\approx",) and _close(first, said):
+    if any(map(is_label, relation.members[:-1])) or _equal(first, last):
+        return answers.read(last)
+    if relation.signs == (r"\approx",) and _close(first, last):
         return answers.read(first)
     return None
 
 
 def stated(relation: Relation) -> Tokens | None:
-    """What stands at the end of an equation; only a set behind x in."""
+    """The last member of an equation, or the set after x in; None for anything else."""
     last = relation.members[-1]
     if not set(relation.signs) <= STATING:
         return None
@@ -79,7 +79,10 @@ def stated(relation: Relation) -> Tokens | None:
 
 
 def names_two_values(relation: Relation) -> bool:
-    """x = 8 = 7; a calculation on the way, 3 + 4, may be wrong, but is no value that is named."""
+    """Whether an equation gives two different numbers, as x = 8 = 7 does.
+
+    An intermediate calculation such as 3 + 4 does not count, even if it is wrong.
+    """
     first, last = relation.members[:-1], relation.members[-1]
     return relation.signs[-1:] == ("=",) and any(
         decimal(member) is not None and _is_constant(last) and not _equal(member, last)
@@ -102,7 +105,7 @@ def _equal(one: Tokens, other: Tokens) -> bool:
 
 
 def _close(exact: Tokens, rounded: Tokens) -> bool:
-    """Whether a decimal is at all near what it is said to approximate."""
+    """Whether a decimal is within 5 % of the exact value that it approximates."""
     value, centre = values.constant(exact), values.constant(rounded)
     if value is None or not isinstance(centre, Fraction):
         return False

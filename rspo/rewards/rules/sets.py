@@ -1,4 +1,4 @@
-r"""Sets of numbers however they are written: intervals, inequalities, unions, all but a few."""
+r"""Sets of numbers in any notation: intervals, inequalities, unions, differences."""
 
 from math import inf
 
@@ -28,7 +28,7 @@ def as_set(answer: Answer) -> Answer | None:
         return None
     members, signs = answer.members, answer.signs
     if len(members) == 2 and members[0][:1] == members[0][-1:] == ("|",) and len(members[1]) == 1:
-        return _around_nought(signs[0], members[0][1:-1], members[1])
+        return _around_zero(signs[0], members[0][1:-1], members[1])
     if len(members) == 2 and not relations.is_name(members[0]) and signs[0] in REVERSED:
         members, signs = members[::-1], (REVERSED[signs[0]],)
     if len(members) == 2 and relations.is_name(members[0]):
@@ -41,7 +41,7 @@ def as_set(answer: Answer) -> Answer | None:
     return None
 
 
-def _around_nought(sign: str, name: Tokens, end: Tokens) -> Answer | None:
+def _around_zero(sign: str, name: Tokens, end: Tokens) -> Answer | None:
     """|x| < 5 -> (-5, 5)."""
     other = ("-", *end)
     if not relations.is_name(name) or sign not in INEQUALITIES:
@@ -72,14 +72,14 @@ def as_interval(answer: Answer) -> Interval | None:
 
 
 def pieces_of(answer: Answer) -> list[Answer] | None:
-    """Intervals and single points that make up a set; None for what is no set of numbers."""
+    """The intervals and points that make up a set; None if the answer is not a set of numbers."""
     if isinstance(answer, Interval) or (isinstance(answer, Ordered) and len(answer.items) == 2):
         return [answer]
     if isinstance(answer, Collected):
         return list(answer.items)
     if isinstance(answer, Union):
-        found = [pieces_of(part) for part in answer.parts]
-        return [piece for pieces in found for piece in pieces or []] if all(found) else None
+        result = [pieces_of(part) for part in answer.parts]
+        return [piece for pieces in result for piece in pieces or []] if all(result) else None
     if isinstance(answer, Without):
         return _cut(answer)
     if isinstance(answer, Relation):
@@ -88,14 +88,14 @@ def pieces_of(answer: Answer) -> list[Answer] | None:
 
 
 def name_of(answer: Answer) -> Tokens | None:
-    """The unknown that an inequality, or x in S, is about."""
+    """The unknown of an inequality or of x in S."""
     members = answer.members if isinstance(answer, Relation) else ()
     names = [member for member in members if relations.is_name(member)]
     return names[0] if len(names) == 1 else None
 
 
 def _joined(answer: Listed) -> list[Answer] | None:
-    """x < 1 or x = 2, as a set."""
+    """The pieces of a set given by several relations: x < 1 or x = 2."""
     pieces: list[Answer] = []
     if len({name_of(item) for item in answer.items}) > 1 or answer.joined_by == "and":
         return None
@@ -113,7 +113,7 @@ def _joined(answer: Listed) -> list[Answer] | None:
 
 
 def _cut(answer: Without) -> list[Answer] | None:
-    """A union of intervals without a few points, as the intervals between them."""
+    """The intervals that remain when points are removed from a union of intervals."""
     pieces, points = pieces_of(answer.left), answer.right
     if pieces is None or not isinstance(points, Collected):
         return None
@@ -125,11 +125,11 @@ def _cut(answer: Without) -> list[Answer] | None:
 
 
 def _cut_at(piece: Answer, point: Tokens) -> list[Answer]:
-    interval, place = as_interval(piece), _place(point)
-    if interval is None or place is None:
+    interval, position = as_interval(piece), _position(point)
+    if interval is None or position is None:
         return [piece]
-    left, right = _place(interval.left), _place(interval.right)
-    if left is None or right is None or not left < place < right:
+    left, right = _position(interval.left), _position(interval.right)
+    if left is None or right is None or not left < position < right:
         return [piece]
     return [
         Interval(interval.left, point, interval.left_open, True),
@@ -137,12 +137,12 @@ def _cut_at(piece: Answer, point: Tokens) -> list[Answer]:
     ]
 
 
-def _place(tokens: Tokens) -> float | None:
-    """Where a constant stands on the line; close enough to put points in order."""
+def _position(tokens: Tokens) -> float | None:
+    """The approximate value of a constant, for ordering points."""
     if tokens in (INFINITY, MINUS_INFINITY):
         return inf if tokens == INFINITY else -inf
     constant = values.constant(tokens)
     try:
         return None if constant is None else float(constant)
-    except (TypeError, OverflowError):  # not real, or beyond all numbers in an answer
+    except (TypeError, OverflowError):  # not real, or too large for a float
         return None

@@ -1,8 +1,8 @@
-r"""math-verify, for the formulas that `expressions` does not read: \int, \sum, \lim.
+r"""math-verify, for formulas that `expressions` cannot parse: \int, \sum, \lim and matrices.
 
-math-verify's LaTeX reader, latex2sympy2_extended, hands the text of each number to SymPy's
-`sympify`, which evaluates text as Python. Here numbers are built from their digits instead, and
-the door is locked besides: what reaches SymPy's evaluator all the same raises an error.
+Its LaTeX parser, latex2sympy2_extended, passes the text of each number to SymPy's `sympify`, which
+evaluates text as Python. Here numbers are built from their digits instead. In addition, SymPy's
+evaluator is replaced by a function that raises an error.
 """
 
 import logging
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import math_verify
 import sympy
-import sympy.physics.units  # parses names of its own at import, which the lock below would refuse
+import sympy.physics.units  # its import evaluates text, which `_lock` disables
 from latex2sympy2_extended.latex2sympy2 import ConversionConfig, _Latex2Sympy
 from sympy.integrals import meijerint
 from sympy.parsing import sympy_parser
@@ -22,7 +22,7 @@ from sympy.parsing import sympy_parser
 from rspo.rewards.rules.answers import nesting
 from rspo.rewards.rules.notation import TEXT, Tokens
 
-# Its warnings are about time limits, which the worker process sets itself.
+# It warns that its time limits are off. The worker process sets its own.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
 
@@ -32,10 +32,10 @@ def _refuse(*_: object) -> NoReturn:
 
 @cache
 def _lock() -> None:
-    """Refuse to evaluate text, once SymPy has read the tables that it writes as text itself.
+    """Disable SymPy's evaluation of text, after building the tables that SymPy stores as text.
 
-    It would build them at the first integral that needs them, and the lock would leave them in
-    pieces: the verdict on a row would depend on the rows before it.
+    Otherwise SymPy would build them at the first integral that needs them and fail halfway, so that
+    a verdict would depend on the rows before it.
     """
     hyperexpand: Any = import_module("sympy.simplify.hyperexpand")  # not the function of that name
     meijerint._lookup_table = {}
@@ -56,24 +56,24 @@ class _Reader(_Latex2Sympy):
 
 
 def same(gold: Tokens, prediction: Tokens) -> bool:
-    """Whether math-verify finds two formulas equal; one that it cannot read equals none."""
+    """Whether math-verify finds two formulas equal. A formula that it cannot parse equals none."""
     if not (_may_be_read(gold) and _may_be_read(prediction)):
         return False
     _lock()
     real = not any(token in ("i", r"\imath") for token in gold + prediction)
     try:
         read = [_carried_out(_read(tokens, real)) for tokens in (gold, prediction)]
-    except Exception:  # the parser's own errors, recursion, SymPy's refusals
+    except Exception:  # errors of the parser, recursion, disabled evaluation
         return False
-    # No time limit of math-verify's own: it would replace the worker's.
+    # The time limit of math-verify would replace the worker's.
     return bool(math_verify.verify(*read, timeout_seconds=None))
 
 
 def _may_be_read(tokens: Tokens) -> bool:
-    """Neither words, which are no product of letters, nor what it would misread, nor mazes.
+    """Exclude words, notation that math-verify misreads, and deeply nested brackets.
 
-    It takes 7' for a transpose and leaves the 5 of 204_5 out; its parser takes minutes for deep
-    brackets.
+    It reads words as products of letters and 7' as a transpose, and drops the 5 of 204_5. Its
+    parser takes minutes for deeply nested brackets.
     """
     if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST:
         return False
@@ -91,5 +91,5 @@ def _read(tokens: Tokens, real: bool) -> Any:
 
 
 def _carried_out(expression: Any) -> Any:
-    """Sums and integrals carried out; factors in SymPy's order, not as they were written."""
+    """Evaluate sums and integrals. This also puts factors in SymPy's order."""
     return expression.doit() if isinstance(expression, sympy.Basic) else expression

@@ -1,6 +1,6 @@
-r"""Units behind a value, and remarks that are written like one: `5\text{ cm}`, `12\text{ ways}`.
+r"""Units after a value, and remarks written like one: `5\text{ cm}`, `12\text{ ways}`.
 
-Not units are words that change what is said: `7\text{ million}`, `7\text{ or more}`.
+Words that change the value or the statement are not units: `7\text{ million}`, `7\text{ or more}`.
 """
 
 from rspo.rewards.rules import numerals
@@ -48,7 +48,7 @@ _CANONICAL = {name: unit for unit, names in _UNITS.items() for name in (unit, *n
 _BARE = {name for name in _CANONICAL if len(name) > 1 and name.isalpha()}
 _ALSO_WRITTEN = {r"\min": ("min",), "mph": ("mi", "per", "h"), "/": ("per",)}
 _ORDINALS = ("th", "st", "nd", "rd")
-# Words that change what is said, so that they are no unit and no remark.
+# Words that change the value or the statement.
 _WORDS_WITH_MEANING = (
     "or and not no nor neither either if unless when except but then else than to from between "
     "of off over by times plus minus divided multiplied squared cubed half third quarter double "
@@ -65,7 +65,7 @@ _ENDINGS = ("s", "th", "ths", "ves", "es")
 
 
 def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
-    """The value and the unit, canonical, of a quantity; either may be everything."""
+    """The value and the canonical unit of a quantity. Either may be empty."""
     if not tokens:
         return (), ()
     if len(tokens) > 1 and tokens[0] in (TEXT + "dollar", TEXT + "euro", TEXT + "pound"):
@@ -76,7 +76,7 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
         return tokens[:1], ()
     for start in range(1, len(tokens)):
         if tokens[start] == r"\degree" and not FUNCTIONS.isdisjoint(tokens[:start]):
-            continue  # sin 30 degrees is no number of degrees
+            continue  # sin 30 degrees is not a number of degrees
         if _starts_unit(tokens[start]) and _is_unit(tokens[start:]):
             body = tokens[:start]
             if body[-1:] == ("*",):
@@ -92,7 +92,7 @@ def _starts_unit(token: str) -> bool:
 
 
 def is_word(token: str) -> bool:
-    """Running text, or four letters or more with a vowel: nobody multiplies variables so."""
+    """Running text, or at least four letters with a vowel that are unlikely to be a product."""
     if token.startswith(TEXT):
         return len(token) > 2
     return (
@@ -105,7 +105,7 @@ def is_word(token: str) -> bool:
 
 
 def has_meaning(word: str) -> bool:
-    """Whether a word changes what is said, so that it is no unit and no remark."""
+    """Whether a word changes the value or the statement, so that it cannot be a unit."""
     word = word.lower()
     stems = {
         word,
@@ -152,7 +152,7 @@ def _canonical_unit(tokens: Tokens) -> Tokens:
 
 
 def differ(one: Tokens, other: Tokens) -> bool:
-    """Two units that are not the same, although `ways` and `different ways` are."""
+    """Whether two units differ. `ways` and `different ways` are the same."""
     longer, shorter = sorted((one, other), key=len, reverse=True)
     if not shorter or one == other:
         return False

@@ -1,8 +1,8 @@
-"""What formulas are worth, and when two of them are equal.
+"""The values of formulas, and whether two formulas are equal.
 
-Two formulas are equal if they agree in value; with variables, at rational points chosen once for
-all. Values stay exact fractions as far as they can; where they cannot, they have so many digits
-that no term is lost beside the others, however large those are or however small it is.
+Two formulas are equal if their values agree; with variables, at fixed rational points. Values are
+exact fractions where possible. Otherwise they have enough digits that no term is lost next to much
+larger ones.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,22 +25,22 @@ from rspo.rewards.rules.expressions import (
 from rspo.rewards.rules.notation import Tokens
 
 _DIGITS = 120
-_SPARE_DIGITS = 45  # more than rounding errors ever add up to
-_LARGEST_SIZE = 2500  # digits in front of the point, or noughts behind it, of what is not exact
-_LARGEST_EXPONENT = 10**6  # of 2; beyond, only identical writing is equal
+_SPARE_DIGITS = 45  # more than rounding errors add up to
+_LARGEST_SIZE = 2500  # digits before the point, or zeros after it, of inexact values
+_LARGEST_EXPONENT = 10**6  # of 2; beyond it, only identical notation is equal
 _LARGEST_EXACT = 20_000  # bits
 _LARGEST_FACTORIAL = 2000
-_LARGEST_GAMMA = 60  # the factorial of what is no whole number
+_LARGEST_GAMMA = 60  # the factorial of a number that is not an integer
 
-Value = Any  # a Fraction, or one of mpmath's real or complex numbers, which have no types
+Value = Any  # a Fraction, or a real or complex number of mpmath, which has no type hints
 
 
 class Undefined(Exception):
-    """The formula has no value: it divides by zero, say, or is too large to have digits."""
+    """The formula has no value, as after a division by zero, or its value is too large."""
 
 
 def symbols(expression: Expression) -> set[str]:
-    """The variables of a formula; pi, e and i are none."""
+    """The variables of a formula, without pi, e and i."""
     if isinstance(expression, Symbol):
         return set() if expression.name in _CONSTANTS else {expression.name}
     if isinstance(expression, Apply):
@@ -51,12 +51,12 @@ def symbols(expression: Expression) -> set[str]:
 def evaluate(
     expression: Expression, values: Mapping[str, Fraction], digits: int = _DIGITS
 ) -> tuple[Value, int]:
-    """The value of a formula, and the size in digits of the largest or smallest term in it.
+    """The value of a formula, and the size in digits of its largest or smallest term.
 
     Args:
         expression: the formula.
         values: the value of each of its variables.
-        digits: what is calculated with where the value is not exact.
+        digits: the precision of inexact arithmetic.
 
     Raises: Undefined if there is none.
     """
@@ -93,7 +93,7 @@ def _value(expression: Expression, values: Mapping[str, Fraction], sizes: list[i
 
 
 def _size(value: Value) -> int:
-    """How many digits a value has in front of the point, or noughts behind it."""
+    """How many digits a value has before the point, or zeros after it."""
     if value == 0:
         return 0
     if isinstance(value, Fraction):
@@ -109,7 +109,7 @@ def _exact_if_small(value: Fraction) -> Value:
 
 
 def _arithmetic(operation: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
-    """Exact on fractions that are not too long, approximate on everything else."""
+    """Exact for fractions that are not too long, approximate otherwise."""
 
     def apply(left: Value, right: Value) -> Value:
         if isinstance(left, Fraction) and isinstance(right, Fraction):
@@ -143,7 +143,7 @@ def _power(base: Value, exponent: Value) -> Value:
 
 
 def _root_of(radicand: Value, index: Value) -> Value:
-    """The root that is written with a radical sign: real where there is a real one."""
+    """The root written with a radical sign: the real one if it exists."""
     odd = isinstance(index, Fraction) and index.denominator == 1 and index.numerator % 2 == 1
     number = _mpmath(radicand)
     if odd and mpmath.im(number) == 0 and mpmath.re(number) < 0:
@@ -181,7 +181,7 @@ def _logarithm(number: Value, base: Value = Fraction(10)) -> Value:
 
 def _tanh(number: Value) -> Value:
     if abs(mpmath.re(_mpmath(number))) > _SPARE_DIGITS:
-        raise Undefined  # too near 1 to be told from it
+        raise Undefined  # too close to 1 to distinguish
     return mpmath.tanh(_mpmath(number))
 
 
@@ -254,12 +254,12 @@ def same(left: Expression, right: Expression) -> bool:
         elif all(value > 0 for value in point.values()) and (
             is_complex or _real(one) or _real(other)
         ):
-            return False  # elsewhere, outside of their domains, complex branches may differ
+            return False  # at other points, outside the domains, complex branches may differ
     return compared >= (_LEAST_COMPARED if names else 1)
 
 
 def constant_ratio(left: Expression, right: Expression) -> Value | None:
-    """The number by which the right formula is multiplied in the left one, if there is one."""
+    """The constant c such that left = c * right, or None."""
     names = symbols(left) | symbols(right)
     ratios: list[Expression] = []
     for point in points(names) if names else ():
@@ -274,7 +274,7 @@ def constant_ratio(left: Expression, right: Expression) -> Value | None:
 
 
 def _at(expression: Expression, point: Mapping[str, Fraction]) -> Expression:
-    """A formula with numbers in the place of its variables."""
+    """A formula with its variables replaced by numbers."""
     if isinstance(expression, Symbol) and expression.name in point:
         return Number(point[expression.name])
     if isinstance(expression, Apply):
@@ -288,8 +288,7 @@ def _compared(
 ) -> tuple[Value, Value, bool]:
     """Both values at a point, and whether they are the same.
 
-    What is not exact is calculated with enough digits for e^200 + 1 to differ from e^200, and
-    e^-200 from 0.
+    Inexact values have enough digits that e^200 + 1 differs from e^200, and e^-200 from 0.
     """
     (one, size), (other, other_size) = evaluate(left, point), evaluate(right, point)
     if isinstance(one, Fraction) and isinstance(other, Fraction):
@@ -328,7 +327,7 @@ def _rounds(expression: Expression) -> bool:
 
 
 def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
-    """Whether a value is real and no further from a fraction than a distance."""
+    """Whether a value is real and within a distance of a fraction."""
     if isinstance(value, Fraction):
         return abs(value - centre) <= distance
     with mpmath.workdps(_DIGITS):
@@ -336,7 +335,7 @@ def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
 
 
 def is_multiple(value: Value, unit: Fraction) -> bool:
-    """Whether a value is a whole number of units."""
+    """Whether a value is an integer multiple of a unit."""
     if not _real(value):
         return False
     with mpmath.workdps(_DIGITS):
@@ -347,16 +346,16 @@ def is_multiple(value: Value, unit: Fraction) -> bool:
 # --- points ---------------------------------------------------------------------------------------
 
 _LEAST_COMPARED = 2
-# What the primes are multiplied with. Small points, so that no power hides the other terms; large
-# ones, as |x - 100| and 100 - x differ only there.
+# Factors of the primes. At small points no power hides the other terms. Large points are needed
+# because |x - 100| and 100 - x differ only there.
 _SCALES = [*(Fraction(1, 101), Fraction(1, 11), Fraction(3, 7)), Fraction(37, 11), Fraction(4001)]
 _NEGATIVE_SCALES = [Fraction(1, 109), Fraction(2, 3), Fraction(3989)]
 
 
 def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
-    """Values for variables: positive ones of several magnitudes, then each one negative, then all.
+    """Values of variables: positive ones of several magnitudes, then one or all negative.
 
-    No value is 0, 1 or another's, where formulas that differ would agree.
+    No value is 0, 1 or equal to another, where different formulas would agree.
     """
     if not names:
         yield {}
@@ -373,17 +372,17 @@ def points(names: set[str]) -> Iterator[dict[str, Fraction]]:
 
 def _point(names: set[str], shift: int, scale: Fraction) -> dict[str, Fraction]:
     ordered = enumerate(sorted(names))
-    return {name: _prime(3 * place + shift % 3) * scale for place, name in ordered}
+    return {name: _prime(3 * index + shift % 3) * scale for index, name in ordered}
 
 
 def _whole_points(names: set[str]) -> Iterator[dict[str, Fraction]]:
-    r"""Whole numbers in a row, as \lfloor n/2 \rfloor and \lfloor n/3 \rfloor agree at many."""
+    r"""Consecutive integers, because \lfloor n/2 \rfloor and \lfloor n/3 \rfloor agree at many."""
     for size in range(1, 40):
-        yield {name: Fraction(size + 5 * place) for place, name in enumerate(sorted(names))}
+        yield {name: Fraction(size + 5 * index) for index, name in enumerate(sorted(names))}
 
 
 def _prime(index: int) -> int:
-    """Primes as far as answers have variables; no sum of a few is that of a few others."""
+    """A prime, or beyond the list a number, such that small sums of different ones differ."""
     return _PRIMES[index] if index < len(_PRIMES) else 300 + 7 * index**2
 
 

@@ -1,10 +1,11 @@
-"""The judge model xVerify (arXiv 2504.10481): question, response and answer in, a verdict out.
+"""The verifier `xverify`: the judge model xVerify (arXiv 2504.10481).
 
-prompt   upstream's prompt, from a pinned checkout that the user's machine fetches
-server   a vLLM server that lives as long as the process that needs it
-client   concurrent requests, retries, and what counts as a verdict
-store    verdicts on disk, so that none is asked for twice
-judge    these together
+prompt   downloads the authors' prompt at a pinned commit
+model    downloads the model
+server   starts a vLLM server and stops it together with the process that uses it
+client   sends concurrent requests, retries them, and parses the replies
+store    keeps verdicts on disk, so that no request is repeated
+judge    combines these
 """
 
 from rspo.rewards.xverify.judge import XVerify

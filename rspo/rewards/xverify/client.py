@@ -1,8 +1,8 @@
-"""Asking the judge over an OpenAI-compatible API: many requests at a time, each until answered.
+"""Client of the judge's OpenAI-compatible API: concurrent requests with retries.
 
-Settings and parsing are upstream's (IAAR-Shanghai/xVerify, src/xVerify/model.py and eval.py): one
-user message, temperature 0.1, top-p 0.7, at most 2,048 tokens; a reply counts only if it is
-exactly "correct" or "incorrect", spaces around it and case aside, and every other one as wrong.
+Settings and parsing follow the authors (IAAR-Shanghai/xVerify, src/xVerify/model.py and eval.py):
+one user message, temperature 0.1, top-p 0.7, at most 2,048 tokens. A reply is valid only if it is
+"correct" or "incorrect", ignoring case and surrounding spaces. An invalid reply counts as wrong.
 """
 
 import asyncio
@@ -18,30 +18,30 @@ from rspo.core.errors import InputError
 from rspo.rewards.verdict import CORRECT, INCORRECT, INVALID_REPLY, NO_REPLY, REFUSED
 
 SAMPLING = {"temperature": 0.1, "top_p": 0.7, "max_tokens": 2048}
-# HTTP statuses of a server that may answer the next time: timeouts, too many requests, failures.
-_PASSING = {408, 409, 425, 429, 500, 502, 503, 504}
+# HTTP statuses after which a retry may succeed: timeouts, too many requests, server errors.
+_RETRIABLE = {408, 409, 425, 429, 500, 502, 503, 504}
 
 
 class _RefusedError(Exception):
-    """This prompt will never get a reply."""
+    """The server rejects this prompt; a retry will not help."""
 
 
 class _NoReplyError(Exception):
-    """This try got none; the next one may."""
+    """This attempt got no reply; a retry may."""
 
 
 def reason_of(reply: str) -> str:
-    """The verdict that a reply of the judge stands for."""
+    """The verdict in a reply of the judge."""
     word = reply.strip().lower()
     return {"correct": CORRECT, "incorrect": INCORRECT}.get(word, INVALID_REPLY)
 
 
 @dataclass(frozen=True)
 class Judge:
-    """A server that is asked.
+    """A judge's server.
 
-    client: with the server's address.
-    check: raises InputError if the server has ended.
+    client: an HTTP client with the server's address.
+    check: raises InputError if the server has exited.
     """
 
     settings: XVerifySettings
@@ -52,16 +52,16 @@ class Judge:
 async def ask_all(
     judge: Judge, prompts: Mapping[str, str], keep: Callable[[str, str, str], None]
 ) -> None:
-    """Ask every prompt, `concurrent_requests` at a time.
+    """Send every prompt, with `concurrent_requests` requests at a time.
 
-    A prompt that is refused, or gets no reply for `retry_seconds`, costs only itself as long as
-    the judge answers another one that it is asked then.
+    If a prompt is refused or gets no reply for `retry_seconds`, the judge gets a short test prompt.
+    If it answers that one, only the failed prompt remains without a verdict.
 
     Args:
-        prompts: by key, in hex; the key is the seed of the reply too.
-        keep: gets each key with the reason of its verdict and the reply, as they come.
+        prompts: by key, a hexadecimal hash. The key also gives the seed of the reply.
+        keep: called with each key, the reason of its verdict and the reply, in order of arrival.
 
-    Raises: InputError as soon as the judge answers nothing any more.
+    Raises: InputError as soon as the judge does not answer the test prompt either.
     """
     waiting = iter(prompts.items())
     count = min(judge.settings.concurrent_requests, len(prompts))
@@ -105,7 +105,7 @@ async def _ask_until_answered(judge: Judge, request: dict[str, Any]) -> str:
 
 
 async def _answers_others(judge: Judge, error: Exception) -> None:
-    """Raises: InputError, telling of the error, if not even the shortest prompt is answered."""
+    """Raises: InputError with the original error if the shortest prompt gets no reply either."""
     request = _request(judge.settings, "1") | {"max_tokens": 1}
     try:
         await _ask_once(judge.client, request)
@@ -114,16 +114,16 @@ async def _answers_others(judge: Judge, error: Exception) -> None:
 
 
 async def _ask_once(client: httpx.AsyncClient, request: dict[str, Any]) -> str:
-    """One request's reply.
+    """The reply to one request.
 
-    Raises: _NoReplyError if another try may help, _RefusedError if none will.
+    Raises: _NoReplyError if a retry may help, _RefusedError if not.
     """
     try:
         answer = await client.post("v1/chat/completions", json=request)
     except httpx.TransportError as error:
         raise _NoReplyError(f"gave no reply: {error or type(error).__name__}") from None
     said = " ".join(answer.text.split())[:200]
-    if answer.status_code in _PASSING:
+    if answer.status_code in _RETRIABLE:
         raise _NoReplyError(f"gave no reply: HTTP {answer.status_code} {said}")
     if answer.status_code != 200:
         raise _RefusedError(f"refused: HTTP {answer.status_code} {said}")

@@ -1,4 +1,4 @@
-"""The judge with its prompt, its server and its verdicts on disk."""
+"""The judge: prompt, server and stored verdicts."""
 
 import asyncio
 import hashlib
@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 import httpx
 
@@ -20,17 +19,17 @@ from rspo.rewards.xverify.server import Server, serving
 from rspo.rewards.xverify.store import VerdictStore
 
 _log = logging.getLogger(__name__)
-# How the chat templates of Qwen, Llama, GLM, InternLM and Gemma mark turns. A server reads such a
-# mark as the token itself, also inside of a message: a response could end its own question, write
-# the judge's reply and earn a reward with it.
+# Control tokens of the chat templates of Qwen, Llama, GLM, InternLM and Gemma. A server also parses
+# them inside a message. A response could use them to end its turn, write the judge's reply itself
+# and earn a reward.
 _CONTROL_TOKEN = re.compile(r"<(?=\||/?(?:s|bos|eos|start_of_turn|end_of_turn)>)")
 
 
 class XVerify:
-    """Question, response and answer in, a verdict out; a context manager.
+    """Verifies responses with the judge model. Use it as a context manager.
 
-    A server of its own starts when the first verdict is asked for that is not on disk, and ends
-    with the context.
+    Unless the settings have a URL, the first verdict that is not on disk starts a server. The
+    server stops when the context ends.
     """
 
     def __init__(
@@ -43,10 +42,10 @@ class XVerify:
     ) -> None:
         """
         Args:
-            template: upstream's prompt, with the fields question, output and answer.
-            verdicts: file that keeps them (see `VerdictStore`).
-            server_log: what the server prints, if one is started.
-            folder: with the model's files, for that server.
+            template: prompt with the fields question, output and answer.
+            verdicts: file of stored verdicts (see `VerdictStore`).
+            server_log: file for the output of the server.
+            folder: the model's files, for the server.
 
         Raises: InputError if another process has the file of verdicts open.
         """
@@ -61,12 +60,7 @@ class XVerify:
     def __enter__(self) -> "XVerify":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def judge(
@@ -75,13 +69,13 @@ class XVerify:
         responses: Sequence[str],
         answers: Sequence[tuple[str, ...]],
     ) -> list[Verdict]:
-        """A verdict for each response, in order; the accepted forms of an answer are one answer.
+        """A verdict for each response, in order.
 
-        A prompt that the judge refuses, or to which it gives no reply however often it is asked,
-        costs that response and no other.
+        The judge sees the accepted forms of an answer joined by "or". If it refuses a prompt or
+        does not reply to it, only that response is affected.
 
-        Raises: InputError if the server does not start, or answers nothing any more; every
-            verdict that it gave is on disk by then.
+        Raises: InputError if the server does not start or stops answering. All verdicts received
+            until then are on disk.
         """
         prompts = [
             self._template.format(
@@ -98,16 +92,16 @@ class XVerify:
         return [Verdict(unanswered.get(key) or self._store[key]) for key in keys]
 
     def _key(self, prompt: str) -> str:
-        """Of everything that decides a verdict: the judge, and what it is asked."""
+        """Hash of everything that decides a verdict: the judge and the prompt."""
         judge = [self._settings.model, self._settings.revision, SAMPLING]
         return hashlib.sha256(json.dumps([judge, prompt]).encode()).hexdigest()
 
     def _ask(self, prompts: dict[str, str]) -> dict[str, str]:
-        """Put the judge's verdicts on these prompts into the store; why the others have none."""
+        """Store verdicts on these prompts. Return the reason for each prompt without a verdict."""
         unanswered = {}
 
         def keep(key: str, reason: str, reply: str) -> None:
-            if reason in (NO_REPLY, REFUSED):  # another server, or the same tomorrow, may answer
+            if reason in (NO_REPLY, REFUSED):  # a later run may get a reply
                 unanswered[key] = reason
                 _log.warning("the judge %s; this response counts as wrong", reply)
             else:
@@ -117,8 +111,8 @@ class XVerify:
             asyncio.run(self._ask_all(prompts, keep))
         except InputError as error:
             raise InputError(
-                f"{error}; {len(self._store)} verdicts are safe in {self._store.path}, and the "
-                "same command asks only for the others"
+                f"{error}; {len(self._store)} verdicts are stored in {self._store.path}; run "
+                "the same command again to request the others"
             ) from None
         return unanswered
 
@@ -126,7 +120,7 @@ class XVerify:
         self, prompts: dict[str, str], keep: Callable[[str, str, str], None]
     ) -> None:
         url, socket, check = self._address()
-        # The number of tasks limits the requests; the server is asked past any proxy.
+        # The number of tasks limits the requests. An explicit transport ignores proxy settings.
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(
             base_url=url,
@@ -136,7 +130,7 @@ class XVerify:
             await ask_all(Judge(self._settings, client, check), prompts, keep)
 
     def _address(self) -> tuple[str, str | None, Callable[[], None]]:
-        """URL, socket and check of the server: that of the config, or one of our own."""
+        """URL, socket and check of the server in the config, or of a server started here."""
         if self._settings.url is not None:
             return self._settings.url, None, lambda: None
         if self._server is None:
@@ -146,6 +140,5 @@ class XVerify:
 
 
 def _as_text(text: str) -> str:
-    """What the judge reads as text: no control token, and nothing that UTF-8 cannot hold."""
-    # Half a surrogate pair, say, is no part of any answer.
+    """The text without control tokens and without characters that UTF-8 cannot encode."""
     return _CONTROL_TOKEN.sub("< ", text).encode(errors="replace").decode()

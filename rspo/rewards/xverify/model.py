@@ -1,4 +1,4 @@
-"""The judge's model, fetched where the hub can be reached, for servers of our own elsewhere."""
+"""Download the judge's model, for servers on nodes without network access."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from rspo.core.provenance import write_provenance
 def fetch_judge(experiment: Experiment, mirror: Path | None = None) -> None:
     """Write the files of `xverify.model` to `results/SCALE/judge/model`.
 
-    Raises: InputError if there is nothing to fetch, or the model cannot be had.
+    Raises: InputError if the config has no model to download, or the download fails.
     """
     folder, settings = experiment.judge_model, experiment.config.xverify
     if folder is None or settings is None:

@@ -1,7 +1,6 @@
-"""The judge's prompt, read from upstream's repository at a pinned commit.
+"""Download the judge's prompt from its authors' repository at a pinned commit.
 
-Its licence (CC BY-NC-ND 4.0) does not allow a copy in this project, so the user's machine fetches
-it.
+Its licence (CC BY-NC-ND 4.0) does not allow a copy in this project.
 """
 
 import ast
@@ -21,14 +20,14 @@ _FIELDS = {"question", "output", "answer"}
 
 
 def fetch_prompt(upstream: Upstream, path: Path) -> None:
-    """Write upstream's prompt file, as it is at the pinned commit.
+    """Write the authors' prompt file at the pinned commit.
 
-    Raises: InputError if git cannot get that commit, or the file is not what is expected.
+    Raises: InputError if git cannot fetch that commit, or the file has an unexpected format.
     """
     with tempfile.TemporaryDirectory() as folder:
         try:
             _git(folder, "init", "--quiet")
-            # The repository holds gigabytes of data beside the one file that is needed.
+            # The repository has gigabytes of data besides this file.
             _git(folder, "remote", "add", "origin", upstream.repository)
             _git(
                 folder, "fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin",
@@ -38,7 +37,7 @@ def fetch_prompt(upstream: Upstream, path: Path) -> None:
         except subprocess.CalledProcessError as error:
             reason = " ".join(error.stderr.split())
             raise InputError(
-                f"{upstream.repository} at commit {upstream.commit}: git could not get {_FILE} "
+                f"{upstream.repository} at commit {upstream.commit}: git could not fetch {_FILE} "
                 f"({reason})"
             ) from None
     template_in(source, f"{upstream.repository}/{_FILE}")
@@ -57,7 +56,7 @@ def _git(folder: str, *arguments: str) -> str:
 def read_prompt(path: Path, scale: str) -> str:
     """The prompt template of a file that `fetch_prompt` wrote.
 
-    Raises: InputError if the file is not there, with the command that makes it.
+    Raises: InputError if the file does not exist, with the command that downloads it.
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file; `rspo fetch-prompt --scale {scale}` makes it")
@@ -65,9 +64,9 @@ def read_prompt(path: Path, scale: str) -> str:
 
 
 def template_in(source: str, place: str) -> str:
-    """The template that a Python source assigns to PROMPT; the source is parsed, never run.
+    """The template that Python source assigns to PROMPT. The source is parsed, never executed.
 
-    Raises: InputError if there is none with exactly the fields question, output and answer.
+    Raises: InputError if there is no template with exactly the fields question, output and answer.
     """
     try:
         statements = ast.parse(source).body

@@ -1,7 +1,7 @@
-"""A vLLM server with the judge model, which ends with whoever started it.
+"""A vLLM server with the judge model, which stops when the process that started it ends.
 
-It listens on a Unix socket in a temporary folder: no port to collide with another job's, and
-nothing that other users of the machine could reach.
+It listens on a Unix socket in a temporary folder, so that it needs no free port and other users of
+the machine cannot reach it.
 """
 
 import contextlib
@@ -24,46 +24,46 @@ from rspo.core.supervisor import supervised
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs."""
+    """A running server."""
 
     socket: Path
     process: "subprocess.Popen[bytes]"
     log: Path
-    url = "http://judge"  # the host's name means nothing: requests go to the socket
+    url = "http://judge"  # the host name is ignored: requests go to the socket
 
     def check(self) -> None:
-        """Raises: InputError, with its last words, if it has ended."""
+        """Raises: InputError with the last error in the log, if the server has exited."""
         if self.process.poll() is not None:
-            raise InputError(f"the judge's server has ended: {last_words(self.log)}")
+            raise InputError(f"the judge's server has exited: {last_error(self.log)}")
 
 
 @contextlib.contextmanager
 def serving(settings: XVerifySettings, log: Path, folder: Path | None = None) -> Iterator[Server]:
-    """Run a server while the block runs.
+    """Run a server during the block.
 
     Args:
-        log: gets everything that the server prints.
-        folder: with the model's files; default: `settings.model`, a folder or in the hub's cache.
+        log: file for the output of the server.
+        folder: the model's files. Default: `settings.model`, a folder or a model of the hub.
 
-    Raises: InputError if the server ends or is not ready in time, with its last words.
+    Raises: InputError with the last error in the log, if the server exits or starts too slowly.
     """
     if importlib.util.find_spec("vllm") is None:
         raise InputError(
-            "a judge's server needs vLLM: `make setup-verl` (with GPUs: `make setup-gpu`), or "
-            "name one by xverify.url"
+            "a judge's server needs vLLM: run `make setup-verl` (with GPUs: `make setup-gpu`), or "
+            "set xverify.url to the address of a running server"
         )
     log.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="rspo-") as place, log.open("w") as words:
-        socket = Path(place) / "judge"
+    with tempfile.TemporaryDirectory(prefix="rspo-") as folder_of_socket, log.open("w") as output:
+        socket = Path(folder_of_socket) / "judge"
         command, key = _command(settings, socket, folder), f"RSPO_JUDGE_{uuid4().hex}"
-        with supervised(command, key, Path(place), words) as process:
+        with supervised(command, key, Path(folder_of_socket), output) as process:
             server = Server(socket, process, log)
             _wait_until_ready(server, settings.start_seconds)
             yield server
 
 
 def _command(settings: XVerifySettings, socket: Path, folder: Path | None) -> list[str]:
-    """`vllm serve` by its module: vLLM's CPU build has no such command."""
+    """The module behind `vllm serve`, because vLLM's CPU build does not have that command."""
     revision = ["--revision", settings.revision] if settings.revision and not folder else []
     return [
         *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
@@ -84,12 +84,12 @@ def _wait_until_ready(server: Server, seconds: float) -> None:
                     return
             time.sleep(0.2)
     raise InputError(
-        f"the judge's server was not ready after {seconds:g} seconds: {last_words(server.log)}"
+        f"the judge's server was not ready after {seconds:g} seconds: {last_error(server.log)}"
     )
 
 
-def last_words(log: Path) -> str:
-    """The last line of a log that names an error, and where the rest stands."""
+def last_error(log: Path) -> str:
+    """The last line of a log with an error, and the path of the log."""
     lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if "Error" in line]
-    return f"{(errors or lines or ['it said nothing'])[-1]} (see {log})"
+    return f"{(errors or lines or ['no output'])[-1]} (see {log})"

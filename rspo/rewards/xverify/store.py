@@ -1,23 +1,22 @@
-"""The judge's verdicts on disk, by content: one JSON object a line, appended as they come."""
+"""Verdicts of the judge on disk: one JSON object per line, appended in order of arrival."""
 
 import json
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import TextIO
 
 from rspo.core.errors import InputError
 from rspo.core.locks import take_lock
 
-_LONGEST_REPLY = 200  # characters to keep; a verdict has one word
+_LONGEST_REPLY = 200  # characters to keep; a valid reply is one word
 
 
 class VerdictStore:
-    """A file of verdicts that one process at a time has open.
+    """A file of verdicts, locked by the process that uses it.
 
-    A line is written whole or, when the process is killed at it, cut; a cut last line is dropped.
+    A killed process may leave an incomplete last line, which the next one removes.
 
-    Raises: InputError if another process has the file open.
+    Raises: InputError if another process has locked the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -25,7 +24,7 @@ class VerdictStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: TextIO = path.open("a+")
         try:
-            take_lock(self._file, lambda: f"{path}: another process writes it")
+            take_lock(self._file, lambda: f"{path}: another process is writing to it")
         except InputError:
             self._file.close()
             raise
@@ -34,12 +33,7 @@ class VerdictStore:
     def __enter__(self) -> "VerdictStore":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._file.close()
 
     def __len__(self) -> int:
@@ -53,7 +47,7 @@ class VerdictStore:
         return self._reasons[key]
 
     def add(self, key: str, reason: str, reply: str) -> None:
-        """Keep a verdict; the judge's own words stand beside it to be read."""
+        """Store a verdict, with the reply for inspection."""
         line = json.dumps({"key": key, "verdict": reason, "reply": reply[:_LONGEST_REPLY]})
         self._file.write(line + "\n")
         self._file.flush()
@@ -61,13 +55,13 @@ class VerdictStore:
 
     def _read(self) -> dict[str, str]:
         self._file.seek(0)
-        reasons, whole = {}, 0
+        reasons, complete = {}, 0
         for line in self._file:
             if not line.endswith("\n"):
                 break
-            whole += len(line.encode())
-            with suppress(ValueError, LookupError, TypeError):  # a damaged line is asked for again
+            complete += len(line.encode())
+            with suppress(ValueError, LookupError, TypeError):  # a damaged line is requested again
                 row = json.loads(line)
                 reasons[row["key"]] = row["verdict"]
-        self._file.truncate(whole)
+        self._file.truncate(complete)
         return reasons

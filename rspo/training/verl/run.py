@@ -26,7 +26,6 @@ from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import sha256, write_text
 from rspo.core.signals import REQUEST, Stopped, is_requested
 from rspo.core.supervisor import clean_up, supervised
-from rspo.rewards import NEED_JUDGE
 from rspo.training.cell import Trained
 from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import (
@@ -176,7 +175,7 @@ def _as_yaml(config: "DictConfig") -> str:
 def _require_judge_server(experiment: Experiment) -> None:
     """Raises: InputError if a judge model would have to start on a GPU of the policy."""
     config = experiment.config
-    judge = config.xverify if config.verifier in NEED_JUDGE else None
+    judge = config.xverify if config.needs_judge(config.verifier) else None
     if experiment.trains_on_gpus and judge is not None and judge.url is None:
         raise InputError(
             f"verifier = {config.verifier!r}: training on GPUs needs xverify.url, the address of a "

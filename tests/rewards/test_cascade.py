@@ -1,0 +1,92 @@
+"""`cascade` and the config keys that select verifiers."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rspo.config import fingerprints
+from rspo.config.experiment import Experiment
+from rspo.config.names import VERIFIERS
+from rspo.core.errors import InputError
+from rspo.rewards import verify
+from rspo.rewards.configured import verifier_inputs, verifier_of
+from rspo.rewards.sandbox_worker import _MODULES
+from tests.support import ROOT
+from tests.support.attacks import boxed
+
+
+def tiny(**overrides: Any) -> Experiment:
+    return Experiment.load("tiny", overrides, root=ROOT)
+
+
+def test_the_first_verifier_that_accepts_decides_or_else_the_last() -> None:
+    responses = [boxed("36"), boxed("6^2"), boxed("37")]
+    for cascade, deciding in (
+        (("exact", "rules"), ["exact", "rules", "rules"]),
+        (("rules", "exact"), ["rules", "rules", "exact"]),
+        (("exact", "math_verify", "rules"), ["exact", "math_verify", "rules"]),
+    ):
+        verdicts = verify(responses, ["36"] * 3, "cascade", cascade=cascade)
+        assert [verdict.correct for verdict in verdicts] == [True, True, False]
+        assert [verdict.verifier for verdict in verdicts] == deciding
+
+
+def test_a_config_lists_the_verifiers_of_the_cascade(tmp_path: Path) -> None:
+    """Without xverify in the list, no judge is needed."""
+    experiment = tiny(verifier="cascade", cascade=["exact", "rules"])
+    assert verifier_inputs(experiment, "cascade") == []
+    with verifier_of(experiment, "cascade", tmp_path / "verdicts") as configured:
+        verdicts = configured([boxed("36"), boxed("6^2")], ["36", "36"], questions=["", ""])
+    assert [verdict.verifier for verdict in verdicts] == ["exact", "rules"]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"cascade": ["rules", "rules"]}, "cascade = .*: a verifier is duplicated"),
+        ({"cascade": ["rules"]}, "cascade = .*at least 2 items"),
+        ({"cascade": ["rules", "cascade"]}, r"cascade\.1 = 'cascade'.*'exact', 'rules'"),
+        ({"verifier": "cascade"}, "verifier = 'cascade' needs the section xverify"),
+        (
+            {"agreement": {"against": "cascade"}, "cascade": ["exact", "xverify"]},
+            r"agreement\.against = 'cascade' needs the section xverify",
+        ),
+    ],
+)
+def test_a_wrong_list_is_an_error(overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tiny(**overrides)
+
+
+def test_every_name_has_an_implementation() -> None:
+    assert set(VERIFIERS) == {"exact", *_MODULES, "xverify", "cascade"}
+
+
+# --- which results a change of the verifier invalidates -------------------------------------------
+
+
+def test_the_settings_of_exact_are_those_of_earlier_versions() -> None:
+    assert fingerprints.verifier_settings(None, "exact") == {"verifier": "exact", "rules": 1}
+
+
+def test_results_of_the_former_math_verify_are_out_of_date() -> None:
+    """The name stood for the rules then: their scores and policies are not those of the library."""
+    former = {"verifier": "math_verify", "rules": 2}
+    experiment = tiny(verifier="math_verify")
+    cell = next(iter(experiment.cells))
+    for settings in (
+        fingerprints.settings(experiment, "score"),
+        fingerprints.settings(experiment, "train", cell),
+    ):
+        assert settings["verifier"] == "math_verify"
+        assert settings["library"] == "math-verify"
+        assert settings.items() & former.items() == {("verifier", "math_verify")}
+
+
+def test_another_cascade_gives_other_scores_and_policies() -> None:
+    one = tiny(verifier="cascade", cascade=["exact", "rules"])
+    other = tiny(verifier="cascade", cascade=["rules", "exact"])
+    for step, name in (("score", ""), ("train", next(iter(one.cells)))):
+        hashes = {fingerprints.settings_hash(each, step, name) for each in (one, other)}
+        assert len(hashes) == 2

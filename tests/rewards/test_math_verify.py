@@ -1,0 +1,84 @@
+"""The verifier `math_verify`: the library of that name, with the same limits as the rules."""
+
+import json
+import logging
+import re
+import subprocess
+import sys
+
+import pytest
+
+import rspo.rewards
+from rspo.rewards import extraction, verify
+from tests.support import ROOT
+from tests.support.attacks import CODE, ENDLESS, SIZE, boxed
+
+
+def test_the_library_decides_on_the_content_of_the_last_box() -> None:
+    rows = [
+        (r"so it is \boxed{0.5}", r"\frac{1}{2}", "correct"),
+        (r"so it is \boxed{0.5}", "$1/2$", "correct"),
+        (r"so it is \boxed{0.6}", r"\frac{1}{2}", "incorrect"),
+        (r"\boxed{\frac12} and \boxed{3}", r"\{3, 0.5\}", "correct"),
+        ("The final answer is $0.5$.", r"\frac{1}{2}", "no answer"),
+        (boxed("x" * 20_000), "7", "too long"),
+    ]
+    verdicts = verify([row[0] for row in rows], [row[1] for row in rows], "math_verify")
+    assert [verdict.reason for verdict in verdicts] == [row[2] for row in rows]
+    assert {verdict.verifier for verdict in verdicts} == {"math_verify"}
+
+
+def test_a_row_that_reaches_a_limit_affects_no_other_row() -> None:
+    honest = boxed(r"\frac{14}{2}")
+    attacks = [*list(ENDLESS.values())[:3], SIZE["megabyte of braces"], SIZE["huge matrix"]]
+    responses = [text for attack in attacks for text in (attack, honest)]
+    verdicts = verify(responses, ["7"] * len(responses), "math_verify", time_limit=1.5)
+    reasons = [verdict.reason for verdict in verdicts]
+    assert set(reasons[1::2]) == {"correct"}
+    assert set(reasons[:6:2]) <= {"timeout", "worker died"}
+    assert reasons[6] == "too long"
+
+
+EVALUATED = r"""
+import builtins, json, sys
+from rspo.rewards.math_verify import equivalent
+from sympy.parsing import sympy_parser
+equivalent(["7"], [r"\int_0^1 x dx"])  # imports evaluate text of their own
+evaluated = []
+for module, name in ((builtins, "eval"), (sympy_parser, "eval_expr")):
+    def record(text, *arguments, original=getattr(module, name)):
+        evaluated.append(str(text))
+        return original(text, *arguments)
+    setattr(module, name, record)
+for prediction in json.load(sys.stdin):
+    equivalent(["7"], [prediction])
+print(json.dumps(evaluated))
+"""
+
+
+def test_the_library_evaluates_nothing_but_numbers() -> None:
+    """It passes numbers to SymPy's `sympify`, which evaluates text as Python."""
+    predictions = [extraction.last_box(attack) or "" for attack in CODE.values()]
+    done = subprocess.run(
+        [sys.executable, "-c", EVALUATED],
+        input=json.dumps([*predictions, "3+4", "1.5"]),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=120,
+    )
+    evaluated = json.loads(done.stdout)
+    assert evaluated
+    number = re.compile(r"(?:Integer|Float|Rational)? ?\(?['0-9. ]+\)?")
+    assert [text for text in evaluated if not number.fullmatch(text)] == []
+
+
+def test_the_new_meaning_of_the_name_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    rspo.rewards._tell_new_meaning.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            verify([boxed("7")], ["7"], "rules")
+            verify([boxed("7")], ["7"], "math_verify")
+    (message,) = caplog.messages
+    assert message.startswith("verifier math_verify is now the library math-verify; the rules")

@@ -1,0 +1,35 @@
+"""Verdicts may only change together with the version of their verifier."""
+
+from importlib.metadata import version
+
+import pytest
+
+from rspo.config.names import VERIFIER_VERSIONS
+from rspo.core.files import fingerprint
+from tests.support import ROOT
+
+CODE = {
+    "exact": ["exact.py", "extraction.py"],
+    "rules": ["rules/*.py", "extraction.py", "sandbox_worker.py"],
+    "math_verify": ["math_verify.py", "extraction.py", "sandbox_worker.py"],
+}
+LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
+DIGESTS = {
+    ("exact", 1): "e04d475f961b",
+    ("rules", 2): "d2dfb12b1b6b",
+    ("math_verify", 3): "d5b19ea7c1d8",
+}
+
+
+@pytest.mark.parametrize("verifier", CODE)
+def test_changed_code_needs_a_new_version(verifier: str) -> None:
+    """The version is all that the fingerprint of scores knows about the code of a verifier.
+
+    This test fails after every change of that code. If the change affects a verdict, raise the
+    verifier's number in VERIFIER_VERSIONS. In any case, update the digest here.
+    """
+    folder = ROOT / "rspo" / "rewards"
+    files = sorted({file for pattern in CODE[verifier] for file in folder.glob(pattern)})
+    libraries = [f"{name} {version(name)}" for name in LIBRARIES[verifier]]
+    digest = fingerprint([file.read_text() for file in files] + libraries)
+    assert DIGESTS[verifier, VERIFIER_VERSIONS[verifier]] == digest
