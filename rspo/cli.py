@@ -244,7 +244,7 @@ def train(
 ) -> None:
     """Train one cell, or resume it from its checkpoint."""
     from rspo.core.locks import exclusive_lock
-    from rspo.status import is_finished
+    from rspo.status.policies import is_finished
     from rspo.training.origin import remove_checkpoints
 
     accept_requests()
@@ -279,12 +279,12 @@ def status(
     ] = False,
 ) -> None:
     """Show which policies are finished, which are running, and the time left."""
-    from rspo import status
+    from rspo.status import display
 
     if follow:
-        status.follow(experiment)
+        display.follow(experiment)
     else:
-        print(status.table(experiment))
+        print(display.table_text(experiment))
 
 
 # --- evaluation ----------------------------------------------------------------------------------
