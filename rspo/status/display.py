@@ -117,14 +117,16 @@ def table(run: Run, policies: Sequence[Status]) -> RenderableType:
         cells = [details.get(name, "") for name in ("step", *COLUMNS, "left")]
         rows.add_row(status.policy, status.state, *cells, style=STYLES.get(status.state))
     summary = f"{run.counts}; {run.time_left}" if run.policies else run.counts
-    bar = ProgressBar(total=total, completed=done, width=60)
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(ProgressBar(total=total, completed=done, width=60), f"{done / max(1, total):.0%}")
     return Group(*([rows] if policies else []), bar, summary)
 
 
 def table_text(experiment: Experiment) -> str:
     """All policies of an experiment, in colour for a terminal."""
     run = Run(statuses(experiment))
-    console = Console(width=None if sys.stdout.isatty() else WIDTH_OF_FILES)
+    width = None if sys.stdout.isatty() else WIDTH_OF_FILES
+    console = Console(width=width, highlight=False)
     with console.capture() as capture:
         console.print(table(run, run.policies))
     lines = [text.rstrip() for text in capture.get().splitlines()]
@@ -186,7 +188,7 @@ def _live_table(read: Callable[[], Run]) -> Iterator[None]:
         return table(run, run.running)
 
     with os.fdopen(os.dup(sys.stderr.fileno()), "w") as terminal:
-        console = Console(file=terminal)
+        console = Console(file=terminal, highlight=False)
         live = Live(
             console=console,
             get_renderable=draw,
