@@ -4,6 +4,7 @@
 `snakemake_logger_plugin_rspo`. Its own log file in `.snakemake/log` is not affected.
 """
 
+import re
 import sys
 from contextlib import ExitStack
 from logging import DEBUG, WARNING, LogRecord
@@ -45,7 +46,13 @@ class LogHandler(LogHandlerBase):
         self.display = ExitStack()
 
     def emit(self, record: LogRecord) -> None:
-        event = getattr(record, "event", None)
+        """Print a record. An exception would end Snakemake's logging thread."""
+        try:
+            self._emit(record, getattr(record, "event", None))
+        except Exception:
+            self.handleError(record)
+
+    def _emit(self, record: LogRecord, event: LogEvent | None) -> None:
         if event == LogEvent.RUN_INFO:
             self.jobs = record.stats["total"]  # type: ignore[attr-defined]
         elif event == LogEvent.PROGRESS:
@@ -100,6 +107,6 @@ def _reasons(logs: list[str]) -> list[str]:
     reasons = []
     for log in logs:
         path = Path(log.split(" (check")[0])
-        lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-        reasons += [f"    reason: {text}" for text in lines if text.startswith("rspo: ")][-1:]
-    return reasons
+        text = path.read_text(errors="replace") if path.is_file() else ""
+        reasons += re.findall(r"^rspo: (?:error: )?(.+)$", text, flags=re.MULTILINE)[-1:]
+    return [f"    reason: {reason}" for reason in reasons]

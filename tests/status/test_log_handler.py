@@ -52,7 +52,7 @@ def check_errors(output: str) -> None:
         "printed by a job",
         "Error in rule last:",
         f"log: {CELL}.log",
-        "reason: rspo: error: a: no such file",
+        "reason: a: no such file",
         "1 of 3 jobs done, 0 of 1 policies trained, 0 evaluated",
     ):
         assert text in output
