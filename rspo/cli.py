@@ -1,362 +1,490 @@
-"""The `rspo` command: every box of the DAG, and everything works without Snakemake too.
+"""The `rspo` command. Every step of the experiments is one subcommand; none needs Snakemake.
 
-rspo prepare linear
-rspo contamination
-rspo pretrain small
-rspo train small--rspo-pass--k4--n16--s0
-rspo sample small--rspo-pass--k4--n16--s0 linear
-rspo score small--rspo-pass--k4--n16--s0 linear
-rspo curves small--rspo-pass--k4--n16--s0 standard
-rspo figure fig_scalability
-rspo claims
-rspo trace results/tiny/figures/fig_scalability.pdf
+Typer parses the command line. `main` then runs the command and turns errors into one line and an
+exit status, so that both are the same for every command.
 """
 
-import argparse
 import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
+# Hundreds of short commands run per paper. Pydantic would search every installed package for
+# plugins of its own in each of them.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+
+import typer
 import yaml
 
 import rspo
-from rspo.config.experiment import Experiment
-from rspo.config.load import merge
-from rspo.config.names import NEED_CONFIG, VERIFIERS
+from rspo.config.names import NEED_CONFIG, VerifierName
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.locks import exclusive_lock
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
 from rspo.core.slurm_job import is_preempted, requeue
 
+if TYPE_CHECKING:
+    from rspo.config.experiment import Experiment
+
+# Commands import what they need when they run: `rspo --help` and shell completion import no numpy,
+# and scoring imports no torch.
+
 STANDARD_OUTPUT = 1  # file descriptor
-MIRROR = "folder with the hub's names, instead of the hub"
-BLOCK = "only this block of the samples, from 0 (default: all of evaluation.samples)"
+DATA, TRAINING, EVALUATION = "Data", "Training", "Evaluation"
+REPORTING, CLUSTER = "Figures and report", "Cluster"
+# Options that have become commands of their own.
+MOVED = {("score", "--responses"): "score-file", ("curves", "--scores"): "pass-at-k"}
 
-# What each import costs decides where it stands: a command imports what it needs, so that
-# `rspo status` answers at once and scoring does not load torch.
+app = typer.Typer(
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 
 
-def prepare(arguments: argparse.Namespace) -> None:
-    from rspo.datasets.prepare import prepare as prepare_data_set
-
-    prepare_data_set(_experiment(arguments), arguments.data_set, arguments.mirror)
+# --- parameters ----------------------------------------------------------------------------------
 
 
-def contamination(arguments: argparse.Namespace) -> None:
+def _load(scale: str, overrides: Sequence[str] = ()) -> "Experiment":
+    from rspo.config.experiment import Experiment
+
+    return Experiment.load(scale, parse_overrides(overrides))
+
+
+def _scales(incomplete: str) -> list[str]:
+    names = sorted(file.stem for file in Path("config").glob("*.yaml"))
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _names(of: Callable[["Experiment"], Iterable[str]]) -> Callable[..., list[str]]:
+    """Shell completion for names that the config defines."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        with suppress(InputError):  # the command itself reports it
+            names = of(_load(context.params.get("scale") or "tiny"))
+            return [name for name in names if name.startswith(incomplete)]
+        return []
+
+    return complete
+
+
+Scale = Annotated[
+    str, typer.Option(help="Read config/SCALE.yaml.", autocompletion=_scales, metavar="SCALE")
+]
+Overrides = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a config key, such as seeds=3 or training.steps=50. Repeatable.",
+    ),
+]
+Mirror = Annotated[Path | None, typer.Option(help="Folder to use instead of the Hugging Face hub.")]
+Block = Annotated[
+    int | None,
+    typer.Option(help="Only this block of the samples, from 0. Default: all evaluation.samples."),
+]
+Policy = Annotated[
+    str,
+    typer.Argument(
+        help="A cell, or a base policy such as small--base.",
+        autocompletion=_names(lambda experiment: experiment.policies),
+    ),
+]
+Benchmark = Annotated[
+    str,
+    typer.Argument(
+        help="A benchmark of the config.",
+        autocompletion=_names(
+            lambda experiment: [
+                name for suite in experiment.config.data.suites.values() for name in suite
+            ]
+        ),
+    ),
+]
+
+
+def command(
+    panel: str, example: str, *more_examples: str
+) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
+    """Register a function as a subcommand.
+
+    A parameter `experiment` becomes the options --scale and --set. Typer does not run the function:
+    it returns the call, which `main` runs.
+
+    Args:
+        panel: group of the command in `rspo --help`.
+        example, more_examples: command lines for the command's own help.
+    """
+
+    def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
+        parameters = dict(signature(function).parameters)
+        needs_experiment = parameters.pop("experiment", None) is not None
+        if needs_experiment:
+            options = {"scale": (Scale, "tiny"), "overrides": (Overrides, [])}
+            for name, (annotation, default) in options.items():
+                parameters[name] = Parameter(
+                    name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+                )
+
+        def parsed(**arguments: Any) -> Callable[[], int | None]:
+            def call() -> int | None:
+                if needs_experiment:
+                    scale, overrides = arguments.pop("scale"), arguments.pop("overrides")
+                    arguments["experiment"] = _load(scale, overrides)
+                return function(**arguments)
+
+            return call
+
+        parsed.__signature__ = Signature(list(parameters.values()))  # type: ignore[attr-defined]
+        parsed.__annotations__ = {name: item.annotation for name, item in parameters.items()}
+        parsed.__doc__ = function.__doc__
+        examples = "\n\n".join(f"  {line}" for line in (example, *more_examples))
+        app.command(
+            function.__name__.replace("_", "-"),
+            rich_help_panel=panel,
+            epilog=f"[bold]Example:[/bold]\n\n{examples}",
+        )(parsed)
+        return function
+
+    return register
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rspo {rspo.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_show_version, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """RSPO: risk-seeking policy optimization for Pass@k and Max@k."""
+
+
+# --- data ----------------------------------------------------------------------------------------
+
+
+@command(DATA, "rspo prepare linear")
+def prepare(
+    experiment: "Experiment",
+    data_set: Annotated[
+        str,
+        typer.Argument(
+            help="train, validation or a benchmark.",
+            autocompletion=_names(lambda experiment: experiment.data_sets),
+        ),
+    ],
+    mirror: Mirror = None,
+) -> None:
+    """Write the problems of a data set."""
+    from rspo.datasets.prepare import prepare
+
+    prepare(experiment, data_set, mirror)
+
+
+@command(DATA, "rspo contamination")
+def contamination(experiment: "Experiment") -> None:
+    """Write a table of the problems that occur in more than one data set."""
     from rspo.datasets.contamination import write_contamination_table
 
-    write_contamination_table(_experiment(arguments))
+    write_contamination_table(experiment)
 
 
-def pretrain(arguments: argparse.Namespace) -> None:
+# --- training ------------------------------------------------------------------------------------
+
+
+@command(TRAINING, "rspo pretrain small")
+def pretrain(
+    experiment: "Experiment",
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A model of the config.",
+            autocompletion=_names(lambda experiment: experiment.config.models),
+        ),
+    ],
+    mirror: Mirror = None,
+) -> None:
+    """Create the base policy of a model: pretrain it, or fetch it from the hub."""
     from rspo.training.pretraining import make_base_policy
 
     _use_one_thread()
-    make_base_policy(_experiment(arguments), arguments.model, arguments.mirror)
+    make_base_policy(experiment, model, mirror)
 
 
-def train(arguments: argparse.Namespace) -> None:
-    from rspo.status import is_finished
+@command(TRAINING, "rspo train small--rspo-pass--k4--n16--s0")
+def train(
+    experiment: "Experiment",
+    cell: Annotated[
+        str,
+        typer.Argument(
+            help="A cell of the grid; `rspo status` lists all.",
+            autocompletion=_names(lambda experiment: experiment.cells),
+        ),
+    ],
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Also train a cell that is finished.")
+    ] = False,
+    print_config: Annotated[
+        bool,
+        typer.Option("--print-config", help="Print the full config of verl and train nothing."),
+    ] = False,
+) -> None:
+    """Train one cell, or resume it from its checkpoint."""
+    from rspo.core.locks import exclusive_lock
+    from rspo.status.policies import is_finished
     from rspo.training.origin import remove_checkpoints
 
     accept_requests()
-    experiment = _experiment(arguments)
-    experiment.cell(arguments.cell)
-    wanted = arguments.anew or arguments.print_config
-    if not wanted and is_finished(experiment, arguments.cell):
-        if experiment.checkpoint(arguments.cell).exists():  # a kill came while it was removed
-            with exclusive_lock(experiment.folder(arguments.cell)):
-                remove_checkpoints(experiment.checkpoint(arguments.cell))
-        print(f"{arguments.cell} is finished; --anew trains it once more, to replace it at the end")
+    experiment.cell(cell)
+    if not (anew or print_config) and is_finished(experiment, cell):
+        if experiment.checkpoint(cell).exists():  # a previous process was killed while removing it
+            with exclusive_lock(experiment.folder(cell)):
+                remove_checkpoints(experiment.checkpoint(cell))
+        print(f"{cell} is finished; use --anew to train it again and replace it")
         return
     verl = experiment.config.engine == "verl"
-    if arguments.print_config:
+    if print_config:
         if not verl:
-            raise InputError("--print-config shows the config of verl; found engine = 'local'")
+            raise InputError("--print-config needs engine = 'verl'; config has engine = 'local'")
         from rspo.training.verl.run import config_text
 
-        print(config_text(experiment, arguments.cell), end="")
+        print(config_text(experiment, cell), end="")
         return
-    from rspo.slurm.orphans import renew_records
-    from rspo.training.train import train as train_cell
+    from rspo.slurm.snakemake_patches import renew_records
+    from rspo.training.train import train
 
     if not verl:
         _use_one_thread()
-    renew = partial(renew_records, experiment, arguments.cell)
-    train_cell(experiment, arguments.cell, before_cleanup=renew)
+    train(experiment, cell, before_cleanup=partial(renew_records, experiment, cell))
 
 
-def sample(arguments: argparse.Namespace) -> None:
+@command(TRAINING, "rspo status", "rspo status --follow")
+def status(
+    experiment: "Experiment",
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Keep showing the progress until all is finished.")
+    ] = False,
+) -> None:
+    """Show which policies are finished, which are running, and the time left."""
+    from rspo.status import display
+
+    if follow:
+        display.follow(experiment)
+    else:
+        print(display.table_text(experiment))
+
+
+# --- evaluation ----------------------------------------------------------------------------------
+
+
+@command(EVALUATION, "rspo sample small--rspo-pass--k4--n16--s0 linear")
+def sample(
+    experiment: "Experiment", policy: Policy, benchmark: Benchmark, block: Block = None
+) -> None:
+    """Sample responses of a policy to the problems of a benchmark."""
     from rspo.evaluation.sample import sample_benchmark
 
-    experiment = _experiment(arguments)
     if experiment.config.sampler == "torch":
         _use_one_thread()
-    sample_benchmark(experiment, arguments.policy, arguments.benchmark, arguments.block)
+    sample_benchmark(experiment, policy, benchmark, block)
 
 
-def score(arguments: argparse.Namespace) -> None:
-    if arguments.responses is None:
-        from rspo.evaluation.score import score as score_policy
+@command(EVALUATION, "rspo score small--rspo-pass--k4--n16--s0 linear")
+def score(
+    experiment: "Experiment", policy: Policy, benchmark: Benchmark, block: Block = None
+) -> None:
+    """Verify the samples of a policy on a benchmark."""
+    from rspo.evaluation.score import score
 
-        _need(arguments, "score", "policy", "benchmark", instead="--responses")
-        score_policy(_experiment(arguments), arguments.policy, arguments.benchmark, arguments.block)
-        return
+    score(experiment, policy, benchmark, block)
+
+
+@command(
+    EVALUATION,
+    "rspo score-file responses.jsonl scores.parquet",
+    "rspo score-file responses.jsonl scores.parquet --verifier exact --answer-column gold",
+)
+def score_file(
+    responses: Annotated[Path, typer.Argument(help="JSON lines, one response per line.")],
+    output: Annotated[Path, typer.Argument(help="Scores table to write, .parquet.")],
+    verifier: Annotated[VerifierName, typer.Option(help="How to verify.")] = "rules",
+    problem_column: Annotated[str, typer.Option(help="Key of the problem.")] = "problem",
+    answer_column: Annotated[str, typer.Option(help="Key of the answer.")] = "answer",
+    response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
+    scale: Scale = "tiny",
+    overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+) -> None:
+    """Verify the responses in any JSON lines file.
+
+    --scale and --set select the judge model of xverify and cascade; other verifiers need no config.
+    """
     from rspo.evaluation.score_file import score_file
 
-    _need(arguments, "score --responses", "output")
-    score_file(
-        arguments.responses,
-        arguments.output,
-        arguments.verifier,
-        arguments.problem_column,
-        arguments.answer_column,
-        arguments.response_column,
-        _experiment(arguments) if arguments.verifier in NEED_CONFIG else None,
-    )
+    columns = problem_column, answer_column, response_column
+    experiment = _load(scale, overrides) if verifier in NEED_CONFIG else None
+    score_file(responses, output, verifier, *columns, experiment)
 
 
-def fetch_prompt(arguments: argparse.Namespace) -> None:
-    from rspo.rewards.xverify.prompt import fetch_prompt
+@command(EVALUATION, "rspo curves small--rspo-pass--k4--n16--s0 standard")
+def curves(
+    experiment: "Experiment",
+    policy: Policy,
+    suite: Annotated[
+        str,
+        typer.Argument(
+            help="A suite of benchmarks.",
+            autocompletion=_names(lambda experiment: experiment.config.data.suites),
+        ),
+    ],
+) -> None:
+    """Compute Pass@k and Max@k of a policy on a suite."""
+    from rspo.evaluation.curves import curves
 
-    experiment = _experiment(arguments)
-    settings = experiment.config.xverify
-    if settings is None:
-        raise InputError(f"config/{experiment.scale}.yaml has no section xverify; nothing to fetch")
-    fetch_prompt(settings.prompt, experiment.judge_prompt)
-
-
-def fetch_judge(arguments: argparse.Namespace) -> None:
-    from rspo.rewards.xverify.model import fetch_judge
-
-    fetch_judge(_experiment(arguments), arguments.mirror)
-
-
-def agreement(arguments: argparse.Namespace) -> None:
-    from rspo.evaluation.agreement import write_agreement
-
-    write_agreement(_experiment(arguments))
+    curves(experiment, policy, suite)
 
 
-def curves(arguments: argparse.Namespace) -> None:
-    if arguments.scores is None:
-        from rspo.evaluation.curves import curves as policy_curves
-
-        _need(arguments, "curves", "policy", "suite", instead="--scores")
-        policy_curves(_experiment(arguments), arguments.policy, arguments.suite)
-        return
+@command(EVALUATION, "rspo pass-at-k scores.parquet curves.csv --k 1 --k 8")
+def pass_at_k(
+    scores: Annotated[Path, typer.Argument(help="Scores table, as `rspo score-file` writes it.")],
+    output: Annotated[Path, typer.Argument(help="Table to write, .parquet or .csv.")],
+    k: Annotated[
+        list[int] | None,
+        typer.Option(help="Repeatable. Default: 1, 2, 4, ... up to half of the samples."),
+    ] = None,
+) -> None:
+    """Compute Pass@k and Max@k of any scores table."""
     from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
 
-    _need(arguments, "curves --scores", "output")
-    pass_at_k_of_file(arguments.scores, arguments.output, arguments.k)
+    pass_at_k_of_file(scores, output, k)
 
 
-def gradients(arguments: argparse.Namespace) -> None:
+@command(EVALUATION, "rspo gradients small--base")
+def gradients(experiment: "Experiment", policy: Policy) -> None:
+    """Measure the signal and the variance of the gradient of each objective."""
     from rspo.evaluation.gradients import write_gradients
 
     _use_one_thread()
-    write_gradients(_experiment(arguments), arguments.policy)
+    write_gradients(experiment, policy)
 
 
-def tables(arguments: argparse.Namespace) -> None:
-    from rspo.evaluation.curves import write_curves_table
+@command(EVALUATION, "rspo agreement")
+def agreement(experiment: "Experiment") -> None:
+    """Compare two verifiers on the samples of the base policies."""
+    from rspo.evaluation.agreement import write_agreement
 
-    write_curves_table(_experiment(arguments))
+    write_agreement(experiment)
 
 
-def claims(arguments: argparse.Namespace) -> None:
+@command(EVALUATION, "rspo fetch-prompt --scale paper")
+def fetch_prompt(experiment: "Experiment") -> None:
+    """Download the prompt of the judge model xVerify."""
+    from rspo.rewards.xverify.prompt import fetch_prompt
+
+    settings = experiment.config.xverify
+    if settings is None:
+        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
+    fetch_prompt(settings.prompt, experiment.judge_prompt)
+
+
+@command(EVALUATION, "rspo fetch-judge --scale paper")
+def fetch_judge(experiment: "Experiment", mirror: Mirror = None) -> None:
+    """Download the judge model xVerify."""
+    from rspo.rewards.xverify.model import fetch_judge
+
+    fetch_judge(experiment, mirror)
+
+
+# --- figures and report --------------------------------------------------------------------------
+
+
+@command(REPORTING, "rspo tables")
+def tables(experiment: "Experiment") -> None:
+    """Write the curves of all policies as one CSV."""
+    from rspo.evaluation.curves_table import write_curves_table
+
+    write_curves_table(experiment)
+
+
+@command(REPORTING, "rspo claims")
+def claims(experiment: "Experiment") -> None:
+    """Check the claims of the paper on all scores and training logs."""
     from rspo.claims.write import write_claims
 
-    write_claims(_experiment(arguments))
+    write_claims(experiment)
 
 
-def figure(arguments: argparse.Namespace) -> None:
+@command(REPORTING, "rspo figure fig_scalability")
+def figure(
+    experiment: "Experiment",
+    name: Annotated[str, typer.Argument(help="A figure of the config, such as fig_scalability.")],
+) -> None:
+    """Draw one figure as PDF, PNG and CSV."""
     from rspo.figures import draw
 
-    draw(_experiment(arguments), arguments.name)
+    draw(experiment, name)
 
 
-def report(arguments: argparse.Namespace) -> None:
+@command(REPORTING, "rspo report")
+def report(experiment: "Experiment") -> None:
+    """Write the report page from the results that exist."""
     from rspo.report import write_report
 
-    write_report(_experiment(arguments))
+    write_report(experiment)
 
 
-def trace(arguments: argparse.Namespace) -> None:
-    from rspo.core.trace import trace as lines_of_trace
+@command(REPORTING, "rspo trace results/tiny/figures/fig_scalability.pdf")
+def trace(
+    file: Annotated[Path, typer.Argument(help="Any result, such as reports/fig_main.pdf.")],
+) -> None:
+    """Show how a file was made: code, settings and inputs, back to the data."""
+    from rspo.core.trace import trace
 
-    for line in lines_of_trace(arguments.file):
+    for line in trace(file):
         print(line)
 
 
-def status(arguments: argparse.Namespace) -> None:
-    from rspo.status import follow, table
-
-    experiment = _experiment(arguments)
-    if arguments.follow:
-        follow(experiment)
-    else:
-        print(table(experiment))
+# --- cluster -------------------------------------------------------------------------------------
 
 
-def plan(arguments: argparse.Namespace) -> None:
+@command(CLUSTER, "rspo plan --scale paper")
+def plan(experiment: "Experiment") -> None:
+    """Estimate jobs, GPU hours, time and disk space of what is left to run."""
     from rspo.slurm.plan import text
 
-    print(text(_experiment(arguments)))
+    print(text(experiment))
 
 
-def cost(arguments: argparse.Namespace) -> None:
+@command(CLUSTER, "rspo cost")
+def cost(experiment: "Experiment") -> None:
+    """Write a table of the resources that each policy used."""
     from rspo.cost import summary, write_cost_table
 
-    experiment = _experiment(arguments)
     write_cost_table(experiment)
     print(summary(experiment))
 
 
-def doctor(arguments: argparse.Namespace) -> None:
+@command(CLUSTER, "rspo doctor --scale paper")
+def doctor(experiment: "Experiment") -> int:
+    """Check slurm/config.yaml against the cluster, and say what to change."""
     from rspo.slurm.doctor import report
 
-    if not report(_experiment(arguments)):
-        raise SystemExit(2)
+    return 0 if report(experiment) else 2
 
 
-def _experiment(arguments: argparse.Namespace) -> Experiment:
-    return Experiment.load(arguments.scale, parse_overrides(arguments.set))
-
-
-def _need(arguments: argparse.Namespace, command: str, *names: str, instead: str = "") -> None:
-    """Raises: InputError if one of the named arguments was not given."""
-    missing = [name for name in names if getattr(arguments, name) is None]
-    if missing:
-        either = f", or {instead} FILE --output FILE" if instead else ""
-        raise InputError(f"rspo {command} needs {' and '.join(names)}{either}")
-
-
-def _use_one_thread() -> None:
-    """One thread a process: two small models side by side are faster than one after the other,
-    and the same number of threads is part of "the same cell gives the same file"."""
-    import torch
-
-    torch.set_num_threads(1)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="rspo", description="Risk-seeking policy optimization: every step of the experiments."
-    )
-    parser.add_argument("--version", action="version", version=f"rspo {rspo.__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-
-    def command(
-        name: str, function: Callable[..., None], text: str, of_a_scale: bool = True
-    ) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=text, description=text)
-        added.set_defaults(function=function)
-        if not of_a_scale:
-            return added
-        added.add_argument(
-            "--scale", default="tiny", help="a file config/SCALE.yaml (default: tiny)"
-        )
-        added.add_argument(
-            "--set",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="override a config key, such as seeds=3 or training.steps=50; may be repeated",
-        )
-        return added
-
-    added = command("prepare", prepare, "write the problems of a data set")
-    added.add_argument("data_set", help="train, validation or a benchmark of the config")
-    added.add_argument("--mirror", type=Path, help=MIRROR)
-
-    command("contamination", contamination, "write which problems stand in more than one set")
-
-    added = command("pretrain", pretrain, "make a model's base policy")
-    added.add_argument("model", help="a model of the config")
-    added.add_argument("--mirror", type=Path, help=MIRROR)
-
-    added = command("train", train, "train one cell, or go on from its checkpoint")
-    added.add_argument(
-        "cell", help="such as small--rspo-pass--k4--n16--s0; `rspo status` lists them"
-    )
-    added.add_argument(
-        "--anew", action="store_true", help="also a cell that is finished with these settings"
-    )
-    added.add_argument(
-        "--print-config",
-        action="store_true",
-        help="engine verl: show verl's whole config, checked by verl, and train nothing",
-    )
-
-    added = command("sample", sample, "draw a policy's responses to a benchmark")
-    added.add_argument("policy", help="a cell, or a base policy such as small--base")
-    added.add_argument("benchmark")
-    added.add_argument("--block", type=int, help=BLOCK)
-
-    added = command("score", score, "judge a policy's samples, or any file of responses")
-    added.add_argument("policy", nargs="?")
-    added.add_argument("benchmark", nargs="?")
-    added.add_argument("--block", type=int, help=BLOCK)
-    added.add_argument(
-        "--responses", type=Path, help="JSON lines, one response each; several to a problem"
-    )
-    added.add_argument("--output", type=Path, help="with --responses: scores table, .parquet")
-    added.add_argument(
-        "--verifier",
-        default="rules",
-        choices=VERIFIERS,
-        help="with --responses: rules (default), math_verify, exact, xverify or cascade",
-    )
-    added.add_argument("--problem-column", default="problem", help="with --responses")
-    added.add_argument("--answer-column", default="answer", help="with --responses")
-    added.add_argument("--response-column", default="response", help="with --responses")
-
-    command("fetch-prompt", fetch_prompt, "fetch the prompt of the judge xVerify")
-
-    added = command("fetch-judge", fetch_judge, "fetch the model of the judge xVerify")
-    added.add_argument("--mirror", type=Path, help=MIRROR)
-
-    command("agreement", agreement, "compare two verifiers on the base policies' samples")
-
-    added = command("curves", curves, "Pass@k and Max@k of a policy, or of any scores")
-    added.add_argument("policy", nargs="?")
-    added.add_argument("suite", nargs="?")
-    added.add_argument("--scores", type=Path, help="a table that `rspo score` wrote")
-    added.add_argument("--output", type=Path, help="with --scores: .parquet or .csv")
-    added.add_argument(
-        "--k", type=int, nargs="+", help="with --scores; default: 1, 2, 4, ... up to half of N"
-    )
-
-    added = command("gradients", gradients, "signal and variance of every objective's gradient")
-    added.add_argument("policy", help="a cell, or a base policy such as small--base")
-
-    command("tables", tables, "write the curves of all policies as one CSV")
-
-    command("claims", claims, "check the paper's claims on every policy's scores and training logs")
-
-    added = command("figure", figure, "draw a figure as pdf, png and csv")
-    added.add_argument("name", help="such as fig_scalability")
-
-    command("report", report, "write the page with everything on it, from what is there")
-
-    added = command("trace", trace, "who made a file, from what, back to data", of_a_scale=False)
-    added.add_argument("file", type=Path, help="such as reports/fig_main.pdf")
-
-    command("plan", plan, "jobs, GPU-hours, wall time and disk of what is left to do on a cluster")
-
-    command("cost", cost, "what each policy really used, as a table")
-
-    command("doctor", doctor, "hold slurm/config.yaml against the cluster, and say what to change")
-
-    added = command("status", status, "what is done, what runs, and when it will end")
-    added.add_argument("--follow", action="store_true", help="a line every 15 seconds")
-    return parser
+# --- running a command ---------------------------------------------------------------------------
 
 
 def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
@@ -364,57 +492,87 @@ def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
 
     Raises: InputError for an item that is not KEY=VALUE.
     """
+    from rspo.config.load import merge
+
     overrides: dict[str, Any] = {}
     for item in items:
-        key, equals, value = item.partition("=")
+        key, equals, text = item.partition("=")
         if not equals or not key:
             raise InputError(f"--set {item}: expected KEY=VALUE, such as training.steps=50")
         try:
-            found: Any = yaml.safe_load(value)
+            value: Any = yaml.safe_load(text)
         except yaml.YAMLError:
-            raise InputError(f"--set {item}: {value!r} is not YAML") from None
+            raise InputError(f"--set {item}: {text!r} is not YAML") from None
         for section in reversed(key.split(".")):
-            found = {section: found}
-        overrides = merge(overrides, found)
+            value = {section: value}
+        overrides = merge(overrides, value)
     return overrides
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; 0 if it did, 2 for what the user can mend (said in one line).
+def _use_one_thread() -> None:
+    """Use one thread per process.
 
-    75 for a training that stopped on request and is to be tried again.
+    Two small models in two processes are faster than one after the other, and results depend on the
+    number of threads.
     """
-    arguments = _parser().parse_args(argv)
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    0: success. 1: failure. 2: an error that the user can fix, reported in one line. 75: training
+    stopped on request and can be resumed. 130: interrupted.
+    """
     signal.signal(signal.SIGTERM, _terminate)
     try:
-        arguments.function(arguments)
+        status = _parse(list(sys.argv[1:] if argv is None else argv))() or 0
         sys.stdout.flush()
+        return status
     except InputError as error:
-        print(f"rspo: error: {error}", file=sys.stderr)
-        return 2
+        return _fail(2, f"error: {error}")
     except LostProcess as error:
-        print(f"rspo: error: {error}", file=sys.stderr)
-        return 1
+        return _fail(1, f"error: {error}")
     except OSError as error:
         if error.errno is None:
             raise
         if isinstance(error, BrokenPipeError) and _nobody_reads_output():
-            return 128 + signal.SIGPIPE  # as of any program before `| head`, which is no error
-        print(f"rspo: error: {error.filename or ''}: {os.strerror(error.errno)}", file=sys.stderr)
-        return 1
+            return 128 + signal.SIGPIPE  # as any program before `| head`, which is no error
+        return _fail(1, f"error: {error.filename or ''}: {os.strerror(error.errno)}")
     except Stopped as stopped:
-        print(f"rspo: {stopped}", file=sys.stderr, flush=True)
-        if said := requeue():
-            print(f"rspo: {said}", file=sys.stderr)
+        _fail(STOPPED_STATUS, str(stopped))
+        if message := requeue():
+            _fail(STOPPED_STATUS, message)
         return STOPPED_STATUS
     except KeyboardInterrupt as interrupt:
-        print(f"rspo: {interrupt}" if interrupt.args else "rspo: interrupted", file=sys.stderr)
-        return 130
-    return 0
+        return _fail(130, str(interrupt) if interrupt.args else "interrupted")
+
+
+def _parse(words: list[str]) -> Callable[[], int | None]:
+    """Parse a command line and return the call that runs it.
+
+    Raises: InputError for wrong usage.
+    """
+    options = {word.partition("=")[0] for word in words}
+    for (old, option), new in MOVED.items():
+        if words[:1] == [old] and option in options:
+            raise InputError(f"rspo {old} {option} is now `rspo {new}`; see `rspo {new} --help`")
+    try:
+        result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
+    except typer.TyperException as error:
+        raise InputError(" ".join(error.format_message().split())) from None
+    return result if callable(result) else lambda: result
+
+
+def _fail(status: int, message: str) -> int:
+    print(f"rspo: {message}", file=sys.stderr, flush=True)
+    return status
 
 
 def _nobody_reads_output() -> bool:
-    """Whether standard output is a pipe without a reader; if so, what is left for it is dropped."""
+    """Whether standard output is a pipe without a reader; if so, drop the output that is left."""
     output = select.poll()
     output.register(STANDARD_OUTPUT, 0)
     closed = any(event & select.POLLERR for _, event in output.poll(0))
@@ -424,13 +582,13 @@ def _nobody_reads_output() -> bool:
 
 
 def _terminate(signal_number: int, frame: object) -> NoReturn:
-    """Let a SIGTERM (Snakemake's, SLURM's) clean up as Ctrl-C does.
+    """Let a SIGTERM of Snakemake or SLURM clean up as Ctrl-C does.
 
-    Where it begins a preempted job's grace time, it came to all processes of the job: none of them
-    may be left to finish a step, and the job goes back into the queue first, before it has failed.
+    At preemption SLURM sends it to all processes of the job at the start of the grace time. The job
+    is requeued first, before it ends as failed.
     """
     if is_preempted():
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the next is of the requeue itself
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # requeueing sends another one
         raise KeyboardInterrupt(requeue())
     raise KeyboardInterrupt
 

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,18 +28,59 @@ SMALL = [
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the configs, as the current one."""
+    """The current folder, with the configs."""
     shutil.copytree(ROOT / "config", tmp_path / "config")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_overrides_are_read_as_yaml_at_their_place() -> None:
-    found = parse_overrides(["seeds=3", "training.steps=5", "training={ppo_clip: 0.1}"])
-    assert found == {"seeds": 3, "training": {"steps": 5, "ppo_clip": 0.1}}
+def test_every_command_has_a_help_text_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    commands = re.findall(r"^│ ([a-z][a-z-]*) ", capsys.readouterr().out, flags=re.MULTILINE)
+    assert {"prepare", "train", "score-file", "pass-at-k", "doctor"} < set(commands)
+    for command in commands:
+        assert main([command, "--help"]) == 0
+        assert f"\n rspo {command}" in capsys.readouterr().out
 
 
-def test_a_reader_that_has_enough_is_no_error(project: Path) -> None:
+def test_help_imports_neither_numpy_nor_torch() -> None:
+    code = (
+        "import sys; from rspo.cli import main; main(['--help']);"
+        "print({'numpy', 'torch', 'pandas'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("rspo sc", ["score", "score-file"]),
+        ("rspo train small--gr", ["small--grpo--k1--n16--s0"]),
+        ("rspo sample small--base linear_", ["linear_larger"]),
+        ("rspo train --scale pa", ["paper"]),
+        ("rspo pretrain --scale paper qwen2.5-math-7", ["qwen2.5-math-7b"]),
+    ],
+)
+def test_the_shell_completes_commands_and_names_of_the_config(
+    project: Path, words: str, names: list[str]
+) -> None:
+    request = {
+        "_RSPO_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    program = Path(sys.executable).with_name("rspo")
+    done = subprocess.run([program], env=os.environ | request, capture_output=True, text=True)
+    assert done.stdout.split() == names
+
+
+def test_overrides_are_nested_and_read_as_yaml() -> None:
+    overrides = parse_overrides(["seeds=3", "training.steps=5", "training={ppo_clip: 0.1}"])
+    assert overrides == {"seeds": 3, "training": {"steps": 5, "ppo_clip": 0.1}}
+
+
+def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
     """As in `rspo status | head -1`."""
     read, write = os.pipe()
     os.close(read)
@@ -48,21 +90,21 @@ def test_a_reader_that_has_enough_is_no_error(project: Path) -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
-def test_a_pipe_that_breaks_elsewhere_is_an_error(
+def test_another_broken_pipe_is_an_error(
     project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def breaks(*_: object) -> None:
         raise BrokenPipeError(errno.EPIPE, "a worker is gone")
 
-    monkeypatch.setattr("rspo.cli._experiment", breaks)
+    monkeypatch.setattr("rspo.cli._load", breaks)
     assert main(["status"]) == 1
     assert "Broken pipe" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("item", ["seeds", "=3", "a.b=[", "seeds=3,"])
-def test_a_malformed_override_is_named(item: str) -> None:
+def test_a_malformed_override_is_an_error(item: str) -> None:
     if item == "seeds=3,":
-        assert parse_overrides([item]) == {"seeds": "3,"}  # for the config's check to refuse
+        assert parse_overrides([item]) == {"seeds": "3,"}  # the config check rejects it
         return
     with pytest.raises(InputError, match="--set"):
         parse_overrides([item])
@@ -92,13 +134,15 @@ def test_a_malformed_override_is_named(item: str) -> None:
         (["curves", CELL, "other"], "no suite 'other'"),
         (["figure", "fig_mian"], "fig_mian"),
         (["figure", "fig_main"], "curves"),
-        (["score"], "needs policy and benchmark, or --responses FILE --output FILE"),
-        (["score", "--responses", "a.jsonl"], "needs output"),
-        (["score", "--responses", "a.jsonl", "--output", "b.parquet"], "a.jsonl: no such file"),
-        (
-            ["score", "--responses", "a.jsonl", "--output", "b.csv"],
-            "b.csv: is .csv; allowed: .parq",
-        ),
+        (["scoer", CELL], "Did you mean 'score'"),
+        (["score", CELL], "Missing argument 'benchmark'"),
+        (["score", CELL, "linear", "--blok", "1"], "--block"),
+        (["score", CELL, "linear", "--block", "one"], "Invalid value for '--block'"),
+        (["score", "--responses", "a.jsonl"], "is now `rspo score-file`"),
+        (["curves", "--scores=a.parquet"], "is now `rspo pass-at-k`"),
+        (["score-file", "a.jsonl", "b.parquet", "--verifier", "rule"], "'math_verify'"),
+        (["score-file", "a.jsonl", "b.parquet"], "a.jsonl: no such file"),
+        (["score-file", "a.jsonl", "b.csv"], "b.csv: is .csv; allowed: .parq"),
         (
             ["sample", "qwen2.5-math-7b--base", "amc", "--scale", "paper"],
             "no such policy; `rspo pretrain qwen2.5-math-7b --scale paper` makes it",
@@ -107,10 +151,10 @@ def test_a_malformed_override_is_named(item: str) -> None:
             ["sample", "small--base", "linear", "--block", "1"],
             "block 1: evaluation.samples = 32 in blocks of 32 are the blocks 0 .. 0",
         ),
-        (["curves", "--scores", "a.parquet", "--output", "b.csv"], "a.parquet: no such file"),
+        (["pass-at-k", "a.parquet", "b.csv"], "a.parquet: no such file"),
     ],
 )
-def test_what_the_user_can_mend_is_one_line_and_exit_code_2(
+def test_errors_that_the_user_can_fix_are_one_line_and_exit_status_2(
     project: Path, capsys: pytest.CaptureFixture[str], command: list[str], message: str
 ) -> None:
     assert main(command) == 2
@@ -122,7 +166,7 @@ def test_what_the_user_can_mend_is_one_line_and_exit_code_2(
     assert written - {"tiny.yaml", "paper.yaml", "README.md", ".lock"} == set()
 
 
-def test_ctrl_c_ends_a_command_with_130_and_leaves_only_what_it_goes_on_from(
+def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(
     project: Path,
 ) -> None:
     process = subprocess.Popen(
@@ -151,13 +195,13 @@ def test_a_full_disk_is_one_line_that_names_the_file(
     monkeypatch: pytest.MonkeyPatch,
     command: list[str],
 ) -> None:
-    """The write that fails is the command's last one: everything goes to a full device."""
+    """All tables and weights are written to a full device."""
     if command[0] == "train":
         assert main(["prepare", "train", *SMALL]) == 0
         assert main(["pretrain", "small", *SMALL]) == 0
 
     def glob(path: Path, pattern: str) -> list[Path]:
-        """`whole` looks for leftovers just before it writes: there lies a way to a full disk."""
+        """An atomic write lists leftovers before it writes: put a link to the device there."""
         name = pattern.removeprefix(".").removesuffix(".partial*")
         partial = path / f".{name}.partial{Path(name).suffix}"
         if Path(name).suffix in (".parquet", ".pt") and not partial.is_symlink():
@@ -175,7 +219,6 @@ def test_a_full_disk_is_one_line_that_names_the_file(
 
 
 def test_every_step_of_one_cell_runs_without_snakemake(project: Path) -> None:
-    """prepare, pretrain, train, sample, score, curves, status: by hand, one after the other."""
     for command in (
         ["prepare", "train"],
         ["pretrain", "small"],
@@ -192,7 +235,7 @@ def test_every_step_of_one_cell_runs_without_snakemake(project: Path) -> None:
     assert main(["status", *SMALL]) == 0
 
 
-def test_a_finished_cell_is_trained_again_only_where_that_is_asked_for(
+def test_a_finished_cell_is_trained_again_only_with_anew(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in (["prepare", "train"], ["pretrain", "small"], ["train", CELL]):
@@ -202,13 +245,13 @@ def test_a_finished_cell_is_trained_again_only_where_that_is_asked_for(
     capsys.readouterr()
     assert main(["train", CELL, *SMALL]) == 0
     assert capsys.readouterr().out == (
-        f"{CELL} is finished; --anew trains it once more, to replace it at the end\n"
+        f"{CELL} is finished; use --anew to train it again and replace it\n"
     )
     assert policy.stat().st_mtime_ns == first
     assert main(["train", CELL, "--anew", *SMALL]) == 0
     assert policy.stat().st_mtime_ns > first
     second = policy.stat().st_mtime_ns
-    # With other settings it is another policy, for which nobody has to ask twice.
+    # Other settings make another policy, which needs no --anew.
     assert main(["train", CELL, *SMALL, "--set=training.optimizer.gradient_clip=1.0"]) == 0
     assert policy.stat().st_mtime_ns > second
 
@@ -221,7 +264,7 @@ def test_a_finished_cell_is_trained_again_only_where_that_is_asked_for(
         ("shutil.rmtree", "trained", {"state.pt"}),
     ],
 )
-def test_a_training_killed_behind_its_policy_is_ended_by_the_same_command(
+def test_training_killed_after_its_policy_was_written_is_completed_by_the_same_command(
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -234,7 +277,7 @@ def test_a_training_killed_behind_its_policy_is_ended_by_the_same_command(
 
     def kill(*_: object, **__: object) -> None:
         if killed_in == "shutil.rmtree":
-            (checkpoint / "progress.json").unlink()  # one of its files, and no more
+            (checkpoint / "progress.json").unlink()  # killed after its first file
         raise Killed
 
     cell = project / "results" / "tiny" / "cells" / CELL

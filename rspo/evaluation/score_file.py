@@ -18,7 +18,7 @@ from rspo.evaluation.verification import Responses, write_scores
 def score_file(
     responses: Path,
     output: Path,
-    verifier: str = "math_verify",
+    verifier: str = "rules",
     problem_column: str = "problem",
     answer_column: str = "answer",
     response_column: str = "response",

@@ -23,7 +23,7 @@ from rspo.config.schema import Expected
 from rspo.core.errors import InputError
 from rspo.slurm.nodes import Nodes, Slurm
 from rspo.slurm.profile import DEFAULT, Request, read_profile
-from rspo.status import is_finished
+from rspo.status.policies import is_finished
 from rspo.training.verl import disk
 
 TOKEN_BYTES = 4

@@ -75,7 +75,7 @@ def test_labelled_responses_from_file_to_curve(tmp_path: Path, shared: Path) -> 
     """400 responses, 8 to a problem: the curve equals the exact one of their verdicts."""
     source = shared / "verification" / "qwen_math_cot_100.jsonl"
     scores, output = tmp_path / "scores.parquet", tmp_path / "curve.csv"
-    score_file(source, scores, "math_verify", "question", "gold", "output")
+    score_file(source, scores, "rules", "question", "gold", "output")
     pass_at_k_of_file(scores, output)
     frame = read_csv(output)
     points = frame[frame["metric"] == "pass_at_k"].set_index("k")

@@ -19,8 +19,7 @@ ROWS = 10_000
 
 
 def command(responses: Path, output: Path) -> list[str]:
-    files = ["--responses", str(responses), "--output", str(output)]
-    return [sys.executable, "-m", "rspo.cli", "score", *files]
+    return [sys.executable, "-m", "rspo.cli", "score-file", str(responses), str(output)]
 
 
 @pytest.fixture(scope="module")

@@ -103,12 +103,12 @@ def test_the_first_process_hands_a_grace_time_on_as_a_request_to_stop(
 def test_a_command_that_is_signalled_itself_goes_back_before_it_ends(tmp_path: Path) -> None:
     write_scontrol(tmp_path)
     code = (
-        "import pathlib, time, rspo.cli\n"
-        "def wait(arguments):\n"
+        "import pathlib, time, rspo.cli, rspo.core.trace\n"
+        "def wait(file):\n"
         "    pathlib.Path('at-work').touch()\n"
         "    time.sleep(60)\n"
-        "rspo.cli.status = wait\n"
-        "raise SystemExit(rspo.cli.main(['status']))"
+        "rspo.core.trace.trace = wait\n"
+        "raise SystemExit(rspo.cli.main(['trace', 'file']))"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code],

@@ -7,7 +7,6 @@ import gc
 import json
 import os
 import shlex
-import threading
 from pathlib import Path
 
 from rspo.config import fingerprints
@@ -25,7 +24,7 @@ from rspo.core.slurm_job import forward_requests
 from rspo.slurm.executor import adapt
 from rspo.slurm.profile import PROFILE, read_classes
 from rspo.slurm.queue import require_no_jobs_in
-from rspo.status import follow, suites_of_run
+from rspo.status.policies import suites_of_run
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 from snakemake.scheduling.job_scheduler import JobScheduler
@@ -192,7 +191,9 @@ def conda_file():
 
 
 def follow_progress(dag):
-    """Print where the policies of this run stand, as long as this Snakemake lives."""
+    """Pass the policies of this run to the logger plugin `rspo`, which shows their progress."""
     suites = suites_of_run(job.wildcards_dict for job in dag.jobs)
-    if suites:
-        threading.Thread(target=follow, args=(experiment, suites), daemon=True).start()
+    logger.info(
+        f"This run has {len(suites)} policies.",
+        extra={"experiment": experiment, "suites": suites},
+    )

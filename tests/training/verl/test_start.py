@@ -8,7 +8,7 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.status import standings
+from rspo.status.policies import statuses
 from rspo.training.progress import Progress
 from rspo.training.train import train
 from rspo.training.verl import run
@@ -81,7 +81,7 @@ def test_a_checkpoint_of_other_settings_is_set_aside(
     )
     assert (aside / "global_step_2").is_dir()
     assert names(second) == ["checkpoint", aside.name]
-    assert [standing.state for standing in standings(second, {CELL: ["standard"]})] == ["waiting"]
+    assert [status.state for status in statuses(second, {CELL: ["standard"]})] == ["waiting"]
     start(third)  # the second has no checkpoint yet, so it must not replace the first one's
     assert (aside / "global_step_2").is_dir()
     leave_checkpoint(third, step=4)

@@ -204,7 +204,7 @@ def test_the_local_engine_has_no_verl_config(
     tiny_world.load(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert main(["train", TINY_CELL, "--print-config"]) == 2
-    assert "found engine = 'local'" in capsys.readouterr().err
+    assert "has engine = 'local'" in capsys.readouterr().err
 
 
 def test_the_reason_is_the_input_error_of_another_process() -> None:

@@ -1,8 +1,9 @@
-"""What `rspo status` says is read from the files and nothing else."""
+"""The status of policies, and how it is printed."""
 
 import json
 import os
 import platform
+import sys
 import time
 from pathlib import Path
 
@@ -12,9 +13,12 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import provenance_path
-from rspo.status import duration, ending, follow, line, standings, suites_of_run
+from rspo.status import display
+from rspo.status.display import Run, duration, follow, line, table_text
+from rspo.status.policies import Suites, statuses, suites_of_run
 from rspo.training.progress import Progress, Snapshot, read_progress
 from tests.support import tiny_world
+from tests.support.terminal import HIDE_CURSOR, SHOW_CURSOR, run_in_terminal
 
 RUNNING, ELSEWHERE, SILENT, STOPPED, DONE = (
     "small--rspo-pass--k2--n16--s0",
@@ -25,22 +29,26 @@ RUNNING, ELSEWHERE, SILENT, STOPPED, DONE = (
 )
 
 
+def line_of(experiment: Experiment, suites: Suites | None = None) -> str:
+    return line(Run(statuses(experiment, suites)))
+
+
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
     return tiny_world.load(tmp_path)
 
 
 def report(experiment: Experiment, policy: str, written: float, host: str = "") -> None:
-    """A progress file as a job writes it."""
+    """Write the progress file of a job."""
     folder = experiment.checkpoint(policy)
     folder.mkdir(parents=True)
-    metrics = {"reward": 0.25, "entropy": 0.125}
+    metrics = {"reward": 0.25, "pass_at_2": 0.5, "entropy": 0.125}
     snapshot = Snapshot(50, 200, 0.5, metrics, host or platform.node(), os.getpid(), written)
     (folder / "progress.json").write_text(json.dumps(vars(snapshot)))
 
 
 def finish(experiment: Experiment, policy: str, training: float) -> None:
-    """The files of a policy that was trained and evaluated."""
+    """Write the files of a policy that was trained and evaluated."""
     experiment.policy(policy).mkdir(parents=True)
     settings = (
         fingerprints.settings(experiment, "train", policy) if policy in experiment.cells else {}
@@ -61,15 +69,15 @@ def finish(experiment: Experiment, policy: str, training: float) -> None:
         provenance_path(file).write_text(json.dumps({"wall_seconds": seconds}))
 
 
-def test_every_state_is_told_apart(experiment: Experiment) -> None:
+def test_every_state_is_recognized(experiment: Experiment) -> None:
     finish(experiment, DONE, 80)
     report(experiment, RUNNING, written=time.time())
-    report(experiment, STOPPED, written=time.time())  # before a reboot: its number is another's
+    report(experiment, STOPPED, written=time.time())  # its process ID may be reused
     report(experiment, ELSEWHERE, written=time.time() - 60, host="node2")
     report(experiment, SILENT, written=time.time() - 7200, host="node2")
     experiment.policy("small--base").mkdir(parents=True)
     with exclusive_lock(experiment.folder(RUNNING)):
-        states = {standing.policy: standing.state for standing in standings(experiment)}
+        states = {status.policy: status.state for status in statuses(experiment)}
     assert states[DONE] == "evaluated"
     assert states[RUNNING] == "running"
     assert states[STOPPED] == states[SILENT] == "stopped"
@@ -79,33 +87,33 @@ def test_every_state_is_told_apart(experiment: Experiment) -> None:
     assert len(states) == 27
 
 
-def test_a_silent_job_on_another_host_runs_as_long_as_it_has_its_folder(
+def test_a_silent_job_on_another_host_is_running_while_it_holds_its_lock(
     experiment: Experiment,
 ) -> None:
     report(experiment, SILENT, written=time.time() - 7200, host="node2")
     with exclusive_lock(experiment.folder(SILENT)):
-        assert {s.state for s in standings(experiment, {SILENT: ["standard"]})} == {"running"}
-    assert {s.state for s in standings(experiment, {SILENT: ["standard"]})} == {"stopped"}
+        assert {s.state for s in statuses(experiment, {SILENT: ["standard"]})} == {"running"}
+    assert {s.state for s in statuses(experiment, {SILENT: ["standard"]})} == {"stopped"}
 
 
-def test_a_policy_of_other_settings_is_stale(experiment: Experiment, tmp_path: Path) -> None:
+def test_a_policy_made_with_other_settings_is_stale(experiment: Experiment, tmp_path: Path) -> None:
     finish(experiment, DONE, 80)
     changed = tiny_world.load(tmp_path, training={"steps": 7})
-    assert {s.state for s in standings(changed, {DONE: ["standard"]})} == {"stale"}
-    assert "0 of 1 policies trained, 0 evaluated" in line(changed, {DONE: ["standard"]})
+    assert {s.state for s in statuses(changed, {DONE: ["standard"]})} == {"stale"}
+    assert "0 of 1 policies trained, 0 evaluated" in line_of(changed, {DONE: ["standard"]})
 
 
-def test_curves_of_the_policy_before_this_one_do_not_count(experiment: Experiment) -> None:
+def test_curves_that_are_older_than_the_policy_do_not_count(experiment: Experiment) -> None:
     finish(experiment, DONE, 80)
     os.utime(experiment.curves(DONE, "standard"), (1, 1))
-    assert {s.state for s in standings(experiment, {DONE: ["standard"]})} == {"trained"}
+    assert {s.state for s in statuses(experiment, {DONE: ["standard"]})} == {"trained"}
 
 
-def test_work_left_follows_from_what_took_how_long(experiment: Experiment) -> None:
+def test_time_left_is_estimated_from_finished_work(experiment: Experiment) -> None:
     """A finished cell of n = 16 took 80 s and its evaluation 10 s."""
     finish(experiment, DONE, 80)
     report(experiment, RUNNING, written=time.time())
-    left = {standing.policy: standing.seconds_left for standing in standings(experiment)}
+    left = {status.policy: status.seconds_left for status in statuses(experiment)}
     assert left[DONE] == 0
     assert left[RUNNING] == pytest.approx(150 * 0.5 + 10)
     assert left["small--rspo-pass--k4--n32--s0"] == pytest.approx(160 + 10)
@@ -113,31 +121,31 @@ def test_work_left_follows_from_what_took_how_long(experiment: Experiment) -> No
     assert left["small--base"] is None  # no base has finished yet
 
 
-def test_the_line_names_counts_running_cells_and_the_end(experiment: Experiment) -> None:
+def test_the_line_has_counts_running_cells_and_the_time_left(experiment: Experiment) -> None:
     report(experiment, RUNNING, written=time.time())
     with exclusive_lock(experiment.folder(RUNNING)):
-        text = line(experiment)
+        text = line_of(experiment)
     assert text.startswith("0 of 27 policies trained, 0 evaluated")
-    assert f"{RUNNING} step 50/200  reward 0.250  entropy 0.125" in text
-    assert text.endswith("end not known before the first cell is done")
+    assert f"{RUNNING} step 50/200 reward 0.250 Pass@k 0.500 entropy 0.125 left 75 s" in text
+    assert text.endswith("time left is known after the first cell")
     for policy in experiment.policies:
         if policy != RUNNING:
             finish(experiment, policy, 80)
-    assert "about 85 s left (until " in line(experiment)
+    assert "about 85 s left (until " in line_of(experiment)
 
 
-def test_a_cell_that_is_trained_again_runs_although_its_old_curves_are_there(
+def test_a_cell_that_is_trained_again_is_running_although_its_old_curves_exist(
     experiment: Experiment,
 ) -> None:
     for policy in experiment.policies:
         finish(experiment, policy, 80)
     report(experiment, RUNNING, written=time.time())
     with exclusive_lock(experiment.folder(RUNNING)):
-        assert f"26 evaluated | {RUNNING} step 50/200" in line(experiment)
+        assert f"26 evaluated | {RUNNING} step 50/200" in line_of(experiment)
 
 
-def test_a_run_of_a_few_policies_is_told_of_those(experiment: Experiment) -> None:
-    """Its jobs tell which, and on which suites: others that the config has come in another run."""
+def test_a_run_counts_only_its_own_policies(experiment: Experiment) -> None:
+    """And only the suites on which this run evaluates them."""
     run = suites_of_run(
         [
             {"data_set": "train"},
@@ -151,43 +159,73 @@ def test_a_run_of_a_few_policies_is_told_of_those(experiment: Experiment) -> Non
     for policy in (STOPPED, DONE):
         finish(experiment, policy, 80)
     experiment.curves(STOPPED, "standard").unlink()
-    assert "2 of 2 policies trained, 0 evaluated | end not known" in line(experiment, run)
+    assert "2 of 2 policies trained, 0 evaluated | time left is" in line_of(experiment, run)
     experiment.curves(STOPPED, "standard").touch()
     experiment.curves(STOPPED, "contamination_free").unlink()
-    # Nothing is evaluated of a cell that was asked for alone.
-    assert line(experiment, run) == "2 of 2 policies trained, 1 evaluated | all finished"
-    assert STOPPED in {s.policy for s in standings(experiment) if s.state == "trained"}
+    # A cell that was requested by itself is not evaluated in this run.
+    assert (
+        line_of(experiment, run) == "2 of 2 policies trained, 1 evaluated | all policies finished"
+    )
+    assert STOPPED in {s.policy for s in statuses(experiment) if s.state == "trained"}
 
 
-def test_all_evaluated_is_finished(experiment: Experiment) -> None:
+def test_a_run_is_finished_when_all_policies_are_evaluated(experiment: Experiment) -> None:
     for policy in experiment.policies:
         finish(experiment, policy, 80)
-    assert line(experiment) == "27 of 27 policies trained, 27 evaluated | all finished"
-    assert ending(standings(experiment)) == "all finished"
+    assert line_of(experiment) == "27 of 27 policies trained, 27 evaluated | all policies finished"
 
 
-def test_following_prints_what_changed_and_ends_with_the_work(
+def test_the_table_lists_every_policy_with_its_state(experiment: Experiment) -> None:
+    finish(experiment, DONE, 80)
+    report(experiment, RUNNING, written=time.time())
+    with exclusive_lock(experiment.folder(RUNNING)):
+        rows = [row.split() for row in table_text(experiment).splitlines()]
+    assert ["policy", "state", "step", "reward", "Pass@k", "entropy", "left"] in rows
+    assert [RUNNING, "running", "50/200", "0.250", "0.500", "0.125", "75", "s"] in rows
+    assert [DONE, "evaluated"] in rows
+    assert {row[0] for row in rows} > set(experiment.policies)
+
+
+def test_a_live_table_is_below_what_jobs_print_and_disappears(tmp_path: Path) -> None:
+    code = f"""
+import subprocess, time
+from rspo.status.display import Run, shown
+from rspo.status.policies import Status
+from rspo.training.progress import Snapshot
+snapshot = Snapshot(50, 200, 0.5, {{"reward": 0.25}}, "host", 1, 0.0)
+with shown(lambda: Run([Status("{RUNNING}", "running", snapshot, 75.0)], (3, 9))):
+    subprocess.run(["echo", "printed by a job"], check=True)
+    print("printed by this process")
+"""
+    status, output = run_in_terminal([sys.executable, "-c", code], tmp_path)
+    assert status == 0
+    for text in ("printed by a job", "printed by this process", "50/200", "0.250", "75 s"):
+        assert text in output
+    assert output.index(RUNNING) < output.index("printed by a job")
+    assert output.rindex(HIDE_CURSOR) < output.rindex(SHOW_CURSOR)
+    assert "3 of 9 jobs done, 0 of 1 policies trained" in output.splitlines()[-1]
+
+
+def test_follow_prints_lines_that_changed_until_all_policies_are_finished(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    waits = []
-
     def wait(seconds: float) -> None:
-        """Stands for sleeping; the third time, all work is done."""
-        waits.append(seconds)
-        if len(waits) == 3:
-            for policy in experiment.policies:
-                finish(experiment, policy, 80)
+        """Instead of sleeping, finish all work once the first line is printed."""
+        while "0 of 27 policies trained" not in "".join(printed):
+            printed.append(capsys.readouterr().err)
+        for policy in experiment.policies:
+            finish(experiment, policy, 80)
 
-    monkeypatch.setattr("rspo.status.time.sleep", wait)
+    printed: list[str] = []
+    monkeypatch.setattr(display.time, "sleep", wait)
     follow(experiment)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2
+    lines = ("".join(printed) + capsys.readouterr().err).splitlines()
     assert "0 of 27 policies trained" in lines[0]
-    assert lines[1].endswith("27 evaluated | all finished")
+    assert lines[-1].endswith("27 evaluated | all policies finished")
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(45, "45 s"), (720, "12 min"), (19_800, "5.5 h")])
-def test_durations_are_said_in_the_unit_that_fits(seconds: float, words: str) -> None:
+def test_durations_have_a_suitable_unit(seconds: float, words: str) -> None:
     assert duration(seconds) == words
 
 

@@ -1,0 +1,199 @@
+"""The state of each policy and the work left, read from the files that the jobs write."""
+
+import json
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from rspo.config import fingerprints
+from rspo.config.experiment import BASE, Experiment
+from rspo.core.files import fingerprint
+from rspo.core.locks import is_locked
+from rspo.core.provenance import provenance_path
+from rspo.core.slurm_job import host_name
+from rspo.training.origin import is_begun
+from rspo.training.progress import Snapshot, read_progress
+
+# A job on another host that wrote its progress this recently is running, even if its lock is not
+# visible on this host.
+SECONDS_OF_SILENCE = 120
+
+# For each policy, the suites that it is evaluated on.
+Suites = Mapping[str, Collection[str]]
+
+
+@dataclass(frozen=True)
+class Status:
+    """The state of one policy.
+
+    state: "waiting", "running", "stopped", "trained", "evaluated", or "stale": trained with
+        settings that differ from the config, so that it will be trained again.
+    snapshot: the progress of its job, if the job is running or stopped.
+    seconds_left: compute time on one core; None if nothing similar has finished yet.
+    """
+
+    policy: str
+    state: str
+    snapshot: Snapshot | None
+    seconds_left: float | None
+
+
+def suites_of_run(wildcards: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+    """Policies of a Snakemake run, and the suites that it evaluates them on.
+
+    Args:
+        wildcards: those of each job.
+    """
+    suites: dict[str, set[str]] = {}
+    for of_job in wildcards:
+        if policy := of_job.get("policy") or of_job.get("cell"):
+            of_policy = suites.setdefault(policy, set())
+            if suite := of_job.get("suite"):
+                of_policy.add(suite)
+    return dict(sorted(suites.items()))
+
+
+def suites_of_all(experiment: Experiment) -> dict[str, set[str]]:
+    """All policies of an experiment, and the suites that it evaluates them on."""
+    suites: dict[str, set[str]] = {policy: set() for policy in experiment.policies}
+    for policy, suite in experiment.evaluations:
+        suites[policy].add(suite)
+    return suites
+
+
+def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Status]:
+    """The status of each policy of a run; default: of all policies of the experiment."""
+    suites = suites_of_all(experiment) if suites is None else suites
+    durations = _Durations(experiment, suites)
+    return [_status(experiment, policy, suites[policy], durations) for policy in suites]
+
+
+def _status(
+    experiment: Experiment, policy: str, suites: Collection[str], durations: "_Durations"
+) -> Status:
+    training = durations.training_of(policy)
+    evaluation = durations.evaluation if suites else 0.0
+    snapshot = read_progress(experiment.checkpoint(policy))
+    if snapshot is None and is_finished(experiment, policy):
+        if suites and _is_evaluated(experiment, policy, suites):
+            return Status(policy, "evaluated", None, 0.0)
+        return Status(policy, "trained", None, evaluation)
+    if snapshot is None:
+        total = None if training is None else training + (evaluation or 0.0)
+        state = "stale" if is_stale(experiment, policy) else "waiting"
+        return Status(policy, state, None, total)
+    state = "running" if _is_running(snapshot, experiment.folder(policy)) else "stopped"
+    left = seconds_of_training_left(snapshot) + (evaluation or 0.0)
+    return Status(policy, state, snapshot, left)
+
+
+def seconds_of_training_left(snapshot: Snapshot) -> float:
+    """Time for the remaining steps, at the speed so far."""
+    return (snapshot.steps - snapshot.step) * snapshot.seconds_per_step
+
+
+def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
+    """Whether all these curves exist and are newer than the policy."""
+    try:
+        trained = experiment.policy(policy).stat().st_mtime
+        curves = [experiment.curves(policy, suite) for suite in suites]
+        return all(file.stat().st_mtime >= trained for file in curves)
+    except FileNotFoundError:
+        return False
+
+
+def is_finished(experiment: Experiment, policy: str) -> bool:
+    """Whether a policy exists, was made with the current settings, and its training is over.
+
+    A job removes its checkpoint last, after it has written the provenance of the policy.
+    """
+    exists = experiment.policy(policy).is_dir() and not is_begun(experiment.checkpoint(policy))
+    return exists and not is_stale(experiment, policy)
+
+
+def is_stale(experiment: Experiment, policy: str) -> bool:
+    """Whether a cell's policy was made with other settings, according to its provenance."""
+    if policy not in experiment.cells:
+        return False
+    try:
+        note = _read_json(provenance_path(experiment.policy(policy)))
+        settings = note["settings"]["settings"]
+    except (OSError, ValueError, KeyError, TypeError):  # no policy, or no provenance
+        return False
+    return fingerprint(settings) != fingerprints.settings_hash(experiment, "train", policy)
+
+
+def _is_running(snapshot: Snapshot, folder: Path) -> bool:
+    """Whether the job of a snapshot is alive: it holds its lock, or wrote recently on another host.
+
+    The process ID would not tell: after a reboot or in a container it is another process.
+    """
+    on_other_host = snapshot.host != host_name()
+    is_recent = time.time() - snapshot.written < SECONDS_OF_SILENCE
+    return (on_other_host and is_recent) or is_locked(folder)
+
+
+class _Durations:
+    """Seconds that finished jobs took, from their provenance files."""
+
+    def __init__(self, experiment: Experiment, suites: Suites) -> None:
+        self.experiment = experiment
+        self.per_cost: dict[str, list[float]] = {}
+        evaluations = []
+        for policy in experiment.policies:
+            if seconds := _wall_seconds(provenance_path(experiment.policy(policy))):
+                kind, cost = self._cost(policy)
+                self.per_cost.setdefault(kind, []).append(seconds / cost)
+        for policy, of_policy in suites.items():
+            if of_policy and _is_evaluated(experiment, policy, of_policy):
+                files = _files_of_evaluation(experiment, policy, of_policy)
+                seconds_of = (_wall_seconds(provenance_path(file)) for file in files)
+                evaluations.append(sum(seconds or 0.0 for seconds in seconds_of))
+        self.evaluation = mean(evaluations) if evaluations else None
+
+    def _cost(self, policy: str) -> tuple[str, float]:
+        """Kind of training, and its relative cost: responses per prompt for a cell."""
+        if policy.endswith(f"--{BASE}"):
+            return BASE, 1.0
+        cell = self.experiment.cell(policy)
+        return cell.model, float(cell.n)
+
+    def training_of(self, policy: str) -> float | None:
+        """Estimated seconds to train a policy; None if nothing similar has finished."""
+        kind, cost = self._cost(policy)
+        known = self.per_cost.get(kind)
+        if known is None and kind != BASE:  # cells of another model are better than no estimate
+            known = [x for other, xs in self.per_cost.items() if other != BASE for x in xs]
+        return cost * mean(known) if known else None
+
+
+def _files_of_evaluation(
+    experiment: Experiment, policy: str, suites: Collection[str]
+) -> Iterator[Path]:
+    """Files with the samples, the scores and the curves of a policy."""
+    for suite in suites:
+        yield experiment.curves(policy, suite)
+        for benchmark in experiment.benchmarks_of(suite):
+            yield from experiment.sample_files(policy, benchmark)
+            yield from experiment.score_files(policy, benchmark)
+
+
+def _wall_seconds(provenance: Path) -> float | None:
+    try:
+        return float(_read_json(provenance)["wall_seconds"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _read_json(path: Path) -> Any:
+    return _read_version(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _read_version(path: Path, modified: int) -> Any:
+    """Cached: each refresh reads hundreds of provenance files, and hardly any of them changed."""
+    return json.loads(path.read_text())
