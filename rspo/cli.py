@@ -83,7 +83,7 @@ def train(arguments: argparse.Namespace) -> None:
 
         print(config_text(experiment, arguments.cell), end="")
         return
-    from rspo.slurm.orphans import renew_records
+    from rspo.slurm.snakemake_patches import renew_records
     from rspo.training.train import train as train_cell
 
     if not verl:

@@ -18,7 +18,7 @@ from rspo.core.errors import InputError
 from rspo.core.locks import no_locks
 from rspo.rewards import NEED_JUDGE
 from rspo.slurm import probe
-from rspo.slurm.nodes import Nodes, Slurm
+from rspo.slurm.cluster import NodeGroup, Slurm
 from rspo.slurm.profile import DEFAULT, PROFILE, RULES, Request, read_profile
 from rspo.training.verl.disk import checkpoint_bytes
 
@@ -240,7 +240,7 @@ def _request(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
         )
 
 
-def _limits(request: Request, there: list[Nodes]) -> Iterator[str]:
+def _limits(request: Request, there: list[NodeGroup]) -> Iterator[str]:
     limits = [nodes.minutes for nodes in there]
     longest = None if None in limits else max(limit for limit in limits if limit is not None)
     if longest is not None and (request.minutes or 0) > longest:

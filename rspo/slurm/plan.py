@@ -21,7 +21,7 @@ from typing import Any
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Expected
 from rspo.core.errors import InputError
-from rspo.slurm.nodes import Nodes, Slurm
+from rspo.slurm.cluster import NodeGroup, Slurm
 from rspo.slurm.profile import DEFAULT, Request, read_profile
 from rspo.status import is_finished
 from rspo.training.verl import disk
@@ -197,7 +197,7 @@ def _cells_at_a_time(experiment: Experiment) -> int | None:
         return None
 
 
-def room(nodes: Sequence[Nodes], request: Request) -> int:
+def room(nodes: Sequence[NodeGroup], request: Request) -> int:
     """How many such jobs of one node fit at a time."""
     by_partition: Counter[str] = Counter()
     for alike in nodes:

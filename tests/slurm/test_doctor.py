@@ -20,8 +20,8 @@ import yaml
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.slurm import doctor as doctor_module
+from rspo.slurm.cluster import Slurm
 from rspo.slurm.doctor import findings
-from rspo.slurm.nodes import Slurm
 from tests.support import ROOT, slurm_cluster, slurm_world
 from tests.support.slurm_cluster import Cluster
 

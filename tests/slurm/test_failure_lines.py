@@ -18,9 +18,9 @@ import pytest
 from rspo.core.errors import InputError
 from rspo.slurm import executor as plugin
 from rspo.slurm import faults
+from rspo.slurm.cluster import time_limit
 from rspo.slurm.executor import submit_when_it_answers, with_plain_states
-from rspo.slurm.faults import Controller, FailureLines, QueueLines, explanation
-from rspo.slurm.nodes import time_limit
+from rspo.slurm.messages import Controller, FailureLines, QueueLines, explanation
 from rspo.slurm.queue import QueuedJob, jobs_in, jobs_of, require_no_jobs_in
 from tests.support import ROOT, tiny_world
 from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, snakemake
@@ -143,9 +143,9 @@ def test_each_return_to_the_queue_is_a_line() -> None:
     queue = QueueLines()
     assert list(queue.lines([queued(0), queued(0, "13")], set(), 0)) == []
     (line,) = queue.lines([queued(2), queued(0, "13")], set(), 60)
-    assert line == f"train {CELL}: SLURM job 12 went back into the queue (restart 2)"
+    assert line == f"train {CELL}: SLURM job 12 was requeued (restart 2)"
     (line,) = queue.lines([queued(2), queued(0, "13"), queued(1, "14")], set(), 120)
-    assert line == f"train {CELL}: SLURM job 14 went back into the queue (restart 1)"
+    assert line == f"train {CELL}: SLURM job 14 was requeued (restart 1)"
     assert list(queue.lines([queued(2), queued(0, "13"), queued(1, "14")], set(), 180)) == []
 
 

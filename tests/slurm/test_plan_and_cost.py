@@ -14,7 +14,7 @@ from rspo.config import fingerprints
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
 from rspo.cost import cost_table, write_cost_table
-from rspo.slurm.nodes import Nodes
+from rspo.slurm.cluster import NodeGroup
 from rspo.slurm.plan import plan, room, text
 from rspo.slurm.profile import read_classes, read_profile
 from rspo.training.progress import Progress, usage_before
@@ -76,7 +76,7 @@ def test_scoring_is_told_with_the_gpus_that_it_holds(here: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "gpus"), [(None, 8), ("h800", 8), ("a100", 2), ("h100", 0)])
 def test_a_node_has_gpus_of_a_type_or_of_any(kind: str | None, gpus: int) -> None:
-    nodes = Nodes("gpu", 3, None, 1000, 64, {"h800": 8, "a100": 2})
+    nodes = NodeGroup("gpu", 3, None, 1000, 64, {"h800": 8, "a100": 2})
     assert nodes.gpus_of(kind) == gpus
 
 
@@ -96,9 +96,9 @@ def test_a_cluster_has_room_for_so_many_jobs_at_a_time(
     here: Path, partition: str | None, kind: str | None, gpus: int, jobs: int
 ) -> None:
     nodes = [
-        Nodes("long", 2, None, 1000, 64, {"h800": 8}),
-        Nodes("long", 2, None, 1000, 64, {"a100": 2}),
-        Nodes("short", 3, None, 1000, 64, {"h800": 8}),
+        NodeGroup("long", 2, None, 1000, 64, {"h800": 8}),
+        NodeGroup("long", 2, None, 1000, 64, {"a100": 2}),
+        NodeGroup("short", 3, None, 1000, 64, {"h800": 8}),
     ]
     request = replace(read_profile()[1]["train"], partition=partition, gpu_type=kind, gpus=gpus)
     assert room(nodes, request) == jobs

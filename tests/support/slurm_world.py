@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import yaml
 from rspo.config.load import merge
 from tests.support import ROOT, tiny_world
 from tests.support.slurm_cluster import Cluster
-
-PROGRAMS = Path(sys.executable).parent  # of the environment that runs the tests
+from tests.support.snakemake_project import PROGRAMS
 
 # One benchmark and two cells; laid over the small world.
 CONFIG: dict[str, Any] = {
@@ -41,7 +39,6 @@ CELLS = ["small--rspo-pass--k4--n8--s0", "small--rspo-pass--k4--n16--s0"]
 # the first follows how often this project looks at the queue: every three seconds.)
 IMPATIENT = [
     "--slurm-init-seconds-before-status-checks=1",
-    "--max-status-checks-per-second=2",
     "--latency-wait=30",
 ]
 

@@ -1,4 +1,4 @@
-# What the paper claims, against what was measured.
+# Compare the paper's claims with the measurements.
 rule claims:
     input:
         claim_inputs(experiment),

@@ -10,7 +10,7 @@ from rspo.core.errors import InputError
 
 
 @dataclass(frozen=True)
-class Nodes:
+class NodeGroup:
     """Alike nodes of one partition."""
 
     partition: str
@@ -36,12 +36,12 @@ class Slurm:
         return shutil.which("sinfo") is not None
 
     @cached_property
-    def nodes(self) -> list[Nodes]:
+    def nodes(self) -> list[NodeGroup]:
         found = []
         for line in self.ask("sinfo", "-h", "-e", "-o", "%R|%D|%l|%m|%c|%G").splitlines():
             partition, count, limit, megabytes, cpus, gres = line.split("|")
             found.append(
-                Nodes(
+                NodeGroup(
                     partition,
                     int(count),
                     time_limit(limit),
