@@ -14,7 +14,7 @@ from rspo.config import fingerprints
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
 from rspo.cost import cost_table, write_cost_table
-from rspo.slurm.cluster import NodeGroup
+from rspo.slurm.cluster import NodeGroup, time_limit
 from rspo.slurm.plan import plan, room, text
 from rspo.slurm.profile import read_classes, read_profile
 from rspo.training.progress import Progress, usage_before
@@ -285,3 +285,11 @@ def test_what_a_killed_process_used_is_known_to_the_next(tmp_path: Path) -> None
     again = Progress(tmp_path, 2, 4)
     again.report(4, {})
     assert [usage.process for usage in usage_before(tmp_path)] == [before.process] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("2-00:00:00", 2880), ("4:00:00", 240), ("30:00", 30), ("1:30", 1.5), ("infinite", None)],
+)
+def test_time_limits_of_slurm_are_parsed(text: str, minutes: float | None) -> None:
+    assert time_limit(text) == minutes
