@@ -11,10 +11,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -89,14 +87,6 @@ def results_of(project: Path) -> bytes:
     return experiment.curves(CELL, "standard").read_bytes() + json.dumps(records).encode()
 
 
-def set_resources(project: Path, rule: str, **resources: Any) -> None:
-    """Edit slurm/config.yaml as a user would."""
-    path = project / "slurm" / "config.yaml"
-    profile = yaml.safe_load(path.read_text())
-    profile["set-resources"][rule] |= resources
-    path.write_text(yaml.safe_dump(profile))
-
-
 def given_up(line: str) -> list[str]:
     """The last messages of a run in which one job failed for good."""
     return [
@@ -149,7 +139,7 @@ def test_a_cell_whose_node_dies_goes_on_elsewhere(
 def test_out_of_memory_is_told_and_more_memory_mends_it(
     cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    set_resources(project, "train", mem_mb=250)
+    slurm_world.edit_profile(project, "set-resources", "train", mem_mb=250)
     status, output = Run(cluster, project, "--retries=0").end()
     assert status != 0
     line, *at_the_end = lines(output)
@@ -157,7 +147,7 @@ def test_out_of_memory_is_told_and_more_memory_mends_it(
     assert re.fullmatch(
         rf"train {CELL}: SLURM job \d+ needed more memory than its mem_mb \[.+\.log\]", line
     )
-    set_resources(project, "train", mem_mb=64000)
+    slurm_world.edit_profile(project, "set-resources", "train", mem_mb=64000)
     status, output = Run(cluster, project).end()
     assert status == 0, output
     assert results_of(project) == undisturbed
@@ -277,7 +267,7 @@ def test_jobs_of_a_killed_snakemake_go_on_and_are_not_submitted_twice(
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status != 0
     assert f"SLURM jobs of another run work in this folder: {number} (rule_train" in output
-    assert f"or end them: scancel {number}" in output
+    assert f"or cancel them: scancel {number}" in output
     assert [job for job, *_ in cluster.jobs()] == [number]
     cluster.wait_until_idle()
     assert cluster.job(number)["JobState"] == "COMPLETED"
@@ -325,7 +315,14 @@ def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
     project = prepare_project(tmp_path / "project", training)
     shutil.copytree(project, tmp_path / "undisturbed")
     extra = "--signal=USR1@1 --open-mode=append"
-    set_resources(project, "train", slurm_partition="short", runtime=1, slurm_extra=f"'{extra}'")
+    slurm_world.edit_profile(
+        project,
+        "set-resources",
+        "train",
+        slurm_partition="short",
+        runtime=1,
+        slurm_extra=f"'{extra}'",
+    )
     run = Run(cluster, project)
     train(Experiment.load("tiny", root=tmp_path / "undisturbed"), CELL)
     status, output = run.end(seconds=900)

@@ -90,3 +90,18 @@ def run(cluster: Cluster, project: Path, *words: str, timeout: float = 400) -> t
         if process.poll() is None:
             os.killpg(process.pid, 9)
     return status, log.read_bytes()[before:].decode()
+
+
+def edit_profile(project: Path, section: str, rule: str | None = None, **values: Any) -> None:
+    """Change values of a section of slurm/config.yaml, or of a rule in it."""
+    path = project / "slurm" / "config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    entry = profile[section] if rule is None else profile[section][rule]
+    entry |= values
+    path.write_text(yaml.safe_dump(profile))
+
+
+def set_precommand(project: Path, command: str) -> None:
+    path = project / "slurm" / "config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(profile | {"precommand": command}))
