@@ -35,8 +35,8 @@ CONFIG: dict[str, Any] = {
 }
 FIGURE = "reports/fig_scalability.pdf"
 CELLS = ["small--rspo-pass--k4--n8--s0", "small--rspo-pass--k4--n16--s0"]
-# What the shipped profile has for weeks of work, in seconds; everything else is as shipped.  (From
-# the first follows how often this project looks at the queue: every three seconds.)
+# Shorter intervals than in the shipped profile, which is made for long runs. With the first one,
+# the queue is read every three seconds.
 IMPATIENT = [
     "--slurm-init-seconds-before-status-checks=1",
     "--latency-wait=30",
