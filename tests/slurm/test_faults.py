@@ -21,12 +21,7 @@ from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_benchmark
 from rspo.evaluation.score import score
 from rspo.slurm.queue import jobs_in, require_no_jobs_in
-<<<<<<< HEAD
-from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
-=======
-from rspo.training.local import train
->>>>>>> 2e6cd8d (Snakemake's SLURM executor is extended through its plugin interface; what must patch private parts is one module)
 from tests.support import ROOT, slurm_world
 from tests.support.slurm_cluster import Cluster
 from tests.support.slurm_run import (
