@@ -1,13 +1,14 @@
-# From a config of experiments to figures: every rule is one call of the `rspo` command.
+# From a config of experiments to figures. Every rule is one call of the `rspo` command.
 #
-#   snakemake all                            everything, at tiny scale
-#   snakemake reports/fig_scalability.pdf    one figure and what it needs
-#   snakemake reports/report.html            everything, on one page
-#   snakemake data                           the problems of every set, and which ones they share
-#   snakemake -n all --config scale=paper    what the paper's own scale would run
+#   snakemake all                            all figures and tables at tiny scale
+#   snakemake reports/fig_scalability.pdf    one figure and what it depends on
+#   snakemake reports/report.html            the report: all figures and tables on one page
+#   snakemake data                           the problems of every data set, and their overlaps
+#   snakemake -n all --config scale=paper    list the jobs of the paper's scale (dry run)
 #
-# Config keys (--config KEY=VALUE): scale, a file config/SCALE.yaml; mirror, a folder with copies
-# of hub data sets; and any key of that file, such as seeds=3.
+# Config keys (--config KEY=VALUE): `scale` selects config/SCALE.yaml; `mirror` is a folder with
+# copies of the hub's data sets and models; any other key overrides one of config/SCALE.yaml, such
+# as seeds=3.
 
 
 container: "envs/rspo.sif"
@@ -26,7 +27,7 @@ include: "workflow/rules/report.smk"
 rule all:
     default_target: True
     input:
-        # Snakemake makes a file again that was lost between two others only where it is asked for.
+        # Intermediate files are targets too: Snakemake recreates a missing one only if requested.
         [str(path) for path in experiment.files],
         expand(
             "{place}/{figure}{suffix}",
@@ -43,17 +44,4 @@ rule all:
         expand("{place}/report.html", place=[RESULTS, "reports"]),
 
 
-# Every rule's software, where it is asked for (--sdm conda, --sdm apptainer): envs/README.md.
-# Nowhere else: Snakemake would look after it for every job.
-if DeploymentMethod.CONDA in software:
-    for rule_ in workflow.rules:
-        rule_.conda_env = conda_file()
-
-
-onstart:
-    prepare_for_slurm()
-    follow_progress(workflow.dag)
-
-
-onerror:
-    tell_what_was_given_up()
+include: "workflow/rules/run.smk"

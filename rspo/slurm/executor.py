@@ -1,77 +1,127 @@
-"""What Snakemake's SLURM plugin (snakemake-executor-plugin-slurm 2.8.0) does not do by itself."""
+"""The executor behind `executor: slurm`: Snakemake's SLURM plugin, with four additions.
 
+- It starts only in a folder in which no other run has jobs, and only with a valid profile.
+- While SLURM's controller does not answer, it waits. It neither fails jobs nor loses track of them.
+- It prints one line for each job that failed, was requeued, or was forgotten by SLURM.
+- It understands how `sacct` writes a cancelled job (`rspo.slurm.snakemake_patches`).
+
+All of it overrides methods of Snakemake's executor interface. `install` registers this class under
+the plugin's name, so that the plugin's settings and documentation apply unchanged. A plugin with a
+name of its own would need settings of its own.
+"""
+
+import asyncio
+import os
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
-# For a controller that is away: as long as slurm/config.yaml lets the plugin go on asking.
-SECONDS_AWAY = 1800
-SECONDS_BETWEEN_QUESTIONS = 5
+import snakemake_executor_plugin_slurm as plugin
+from snakemake.exceptions import WorkflowError
+from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
+from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
-Answer = tuple[dict[str, str] | None, float | None]  # states by number of job, and seconds it took
+from rspo.core.errors import InputError
+from rspo.slurm.messages import Controller, FailureLines, watch_queue
+from rspo.slurm.profile import PROFILE, read_classes
+from rspo.slurm.queue import require_no_jobs_in
+from rspo.slurm.snakemake_patches import normalize_states_of_sacct
+
+# How long a job that is ready waits for SLURM's controller before it is submitted anyway.
+SECONDS_TO_WAIT = 1800
+SECONDS_BETWEEN_PINGS = 5
 
 
-def adapt(plugin: Any, executor: Any, answers: Callable[[], bool]) -> None:
-    """Change the plugin of this process, once, before it submits the first job.
+class Executor(plugin.Executor):
+    logs = Path("logs")  # folder of the rules' logs; `install` sets it
+
+    def __init__(self, workflow: Any, logger: Any) -> None:
+        _require_valid_start(Path(workflow.main_snakefile).parent)
+        self._ending = threading.Event()
+        self._controller = Controller()
+        self._unfinished: set[str] = set()  # numbers of submitted SLURM jobs
+        super().__init__(workflow, logger)
+        logger.addHandler(FailureLines(self.logs))
+        # Once a minute with the shipped profile, which is shorter than SLURM remembers ended jobs.
+        seconds = 3 * workflow.executor_settings.init_seconds_before_status_checks
+        watch_queue(self.run_uuid, self._unfinished.copy, self._controller, seconds)
+
+    def run_job(self, job: Any) -> None:
+        """Submit a job as soon as SLURM's controller answers.
+
+        `sbatch` gives up after 10 seconds (SLURM's MessageTimeout). While a controller restarts,
+        a job would spend all of its retries on failed submissions.
+        """
+        deadline = time.monotonic() + SECONDS_TO_WAIT
+        while not self._ending.is_set() and not self._controller.answers():
+            if time.monotonic() > deadline:
+                break
+            self._ending.wait(SECONDS_BETWEEN_PINGS)
+        if not self._ending.is_set():
+            super().run_job(job)
+
+    def report_job_submission(self, job_info: SubmittedJobInfo, *args: Any, **kwargs: Any) -> None:
+        self._unfinished.add(str(job_info.external_jobid))
+        super().report_job_submission(job_info, *args, **kwargs)
+
+    def report_job_success(self, job_info: SubmittedJobInfo) -> None:
+        self._unfinished.discard(str(job_info.external_jobid))
+        super().report_job_success(job_info)
+
+    def report_job_error(self, job_info: SubmittedJobInfo, *args: Any, **kwargs: Any) -> None:
+        self._unfinished.discard(str(job_info.external_jobid))
+        super().report_job_error(job_info, *args, **kwargs)
+
+    async def check_active_jobs(
+        self, active_jobs: list[SubmittedJobInfo]
+    ) -> AsyncIterator[SubmittedJobInfo]:
+        """Yield the jobs that still run; wait while SLURM's controller does not answer.
+
+        The plugin yields no job when its status queries fail, and Snakemake would then wait for
+        these jobs forever without checking them again. They are yielded here.
+        """
+        while active_jobs and not self._ending.is_set() and not self._controller.answers():
+            await asyncio.sleep(SECONDS_BETWEEN_PINGS)
+        yielded = set()
+        async for job_info in super().check_active_jobs(active_jobs):
+            yielded.add(job_info.external_jobid)
+            yield job_info
+        for job_info in active_jobs:
+            number = job_info.external_jobid
+            if number not in yielded and number in self._unfinished:
+                yield job_info
+
+    def cancel(self) -> None:
+        self._ending.set()
+        super().cancel()
+
+    def shutdown(self) -> None:
+        self._ending.set()
+        super().shutdown()
+
+
+def _require_valid_start(project: Path) -> None:
+    """
+    Raises: WorkflowError if the profile has a name that Snakemake would silently ignore, such as a
+        mistyped `gres`, or if SLURM jobs of another run work in this folder.
+    """
+    profile = Path(os.path.relpath(project / PROFILE))
+    try:
+        if profile.is_file():  # the user may have another profile
+            read_classes(profile)
+        require_no_jobs_in(Path.cwd())
+    except InputError as error:
+        raise WorkflowError(str(error)) from None
+
+
+def install(logs: Path) -> None:
+    """Make Snakemake use `Executor` wherever `executor: slurm` is requested.
 
     Args:
-        plugin: its module, of which `check_active_jobs` takes the names that are replaced here.
-        executor: the one of this run.
-        answers: whether SLURM's controller does.
+        logs: folder of the rules' logs; the path of a log below it names the task.
     """
-    # The plugin asks at every look; where the controller is away it would hear nothing and turn to
-    # sacct for half an hour, which knows nothing where there is no accounting.
-    age = plugin.get_min_job_age()
-    plugin.get_min_job_age = lambda: age
-    plugin.query_job_status = with_plain_states(plugin.query_job_status)
-    submit_when_it_answers(executor, answers)
-
-
-def with_plain_states(
-    query: Callable[..., Awaitable[Answer]],
-) -> Callable[..., Awaitable[Answer]]:
-    """The plugin's `query_job_status`, with states as it compares them.
-
-    Its own keeps sacct's `CANCELLED by 1000`, which is no state it knows: the job would be waited
-    for without end.
-    """
-
-    async def plain(*arguments: Any, **named: Any) -> Answer:
-        states, seconds = await query(*arguments, **named)
-        if states is not None:
-            states = {number: state.partition(" ")[0] for number, state in states.items()}
-        return states, seconds
-
-    return plain
-
-
-def submit_when_it_answers(executor: Any, answers: Callable[[], bool]) -> None:
-    """Let each job wait for SLURM's controller before it is submitted, half an hour at most.
-
-    `sbatch` itself gives up after SLURM's MessageTimeout, 10 seconds: a controller that starts anew
-    would cost a job that is ready meanwhile all of its tries.
-
-    Depends on the executor's submitting jobs by its `run_job`, in threads of their own. Once it
-    ends (Ctrl-C), nobody waits and nothing is submitted.
-    """
-    submit, ending = executor.run_job, threading.Event()
-
-    def submit_later(job: Any) -> None:
-        deadline = time.monotonic() + SECONDS_AWAY
-        while not ending.is_set() and not answers() and time.monotonic() < deadline:
-            ending.wait(SECONDS_BETWEEN_QUESTIONS)
-        if not ending.is_set():
-            submit(job)
-
-    executor.run_job = submit_later
-    executor.cancel = _after(ending.set, executor.cancel)
-    executor.shutdown = _after(ending.set, executor.shutdown)
-
-
-def _after(first: Callable[[], None], then: Callable[[], None]) -> Callable[[], None]:
-    def both() -> None:
-        first()
-        then()
-
-    return both
+    Executor.logs = logs
+    ExecutorPluginRegistry().get_plugin("slurm").executor = Executor
+    normalize_states_of_sacct()

@@ -1,14 +1,14 @@
-"""`rspo plan`: what a run will ask for, before it starts.
+"""`rspo plan`: estimates the jobs, GPU-hours and disk space of the files that do not exist yet.
 
-From `models.<name>.expected` and slurm/config.yaml, for what is not there yet:
+The estimates use `models.<name>.expected` and slurm/config.yaml:
 
-    training    a cell's steps times the GPUs that its job asks for; on several nodes as many times
-                faster, which is a lower bound
-    evaluation  every response as long as it may be, at the model's tokens per second on one GPU: an
-                upper bound
-    scoring     how many jobs, and what they hold while they run; how long is not known
-    disk        policies and, for every cell that trains at the same time, checkpoints
-                (`rspo.training.verl.disk`); 4 bytes for each sampled token
+    training    steps times seconds per step times the GPUs of a job. On N nodes, N times faster: a
+                lower bound.
+    evaluation  every response has the maximum length, generated at the model's tokens per second on
+                one GPU: an upper bound.
+    scoring     number of jobs and the GPUs that each occupies; their duration is not estimated.
+    disk        policies, 4 bytes per sampled token, and checkpoints (`rspo.training.verl.disk`) for
+                every cell that trains at the same time.
 """
 
 import math
@@ -21,7 +21,7 @@ from typing import Any
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Expected
 from rspo.core.errors import InputError
-from rspo.slurm.nodes import Nodes, Slurm
+from rspo.slurm.cluster import NodeGroup, Slurm
 from rspo.slurm.profile import DEFAULT, Request, read_profile
 from rspo.status.policies import is_finished
 from rspo.training.verl import disk
@@ -31,32 +31,32 @@ TOKEN_BYTES = 4
 
 @dataclass(frozen=True)
 class Plan:
-    """What is left to do of an experiment.  Hours, GPU-hours and bytes; None: no estimate."""
+    """What remains to be done for an experiment, in hours and bytes; None: no estimate."""
 
     cells: int
     cell_gpus: int  # of one job
     cell_hours: list[float] | None  # of each cell
     limit_hours: float | None  # time limit of a training job
-    samplings: int  # jobs: policies x benchmarks x blocks of samples
+    samplings: int  # jobs: policies x benchmarks x blocks
     sampling_hours: list[float] | None  # of each, on one GPU
-    scorings: int  # jobs, likewise
+    scorings: int  # jobs
     scoring_gpus: int  # of one job
-    tables: int  # data sets and curves: jobs without a model
+    tables: int  # jobs without a model: data sets and curves
     policy_bytes: float | None  # policies and samples
-    checkpoint_bytes: float | None  # of the largest cell, while one replaces the other
+    checkpoint_bytes: float | None  # of the largest cell, old and new checkpoint
 
     @property
     def training_jobs(self) -> int | None:
-        """As many as time limits make of the cells."""
+        """Number of training jobs: a cell longer than the time limit takes several."""
         if self.cell_hours is None or not self.limit_hours:
             return None
         return sum(max(1, math.ceil(hours / self.limit_hours)) for hours in self.cell_hours)
 
 
 def plan(experiment: Experiment) -> Plan:
-    """What is not there yet.
+    """Estimate the work for all files that do not exist yet.
 
-    Raises: InputError if slurm/config.yaml cannot be read.
+    Raises: InputError if slurm/config.yaml is invalid.
     """
     _, requests = read_profile()
     request = _training_request(experiment, requests)
@@ -68,10 +68,10 @@ def plan(experiment: Experiment) -> Plan:
         for block in experiment.blocks
     ]
 
-    def missing(of: Callable[..., Path], places: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """What is not there yet, and what is of a policy that is to be trained again."""
-        anew = set(cells)
-        return [place for place in places if place[0] in anew or not of(*place).is_file()]
+    def missing(path: Callable[..., Path], names: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Files that do not exist, or whose policy has to be trained (again)."""
+        untrained = set(cells)
+        return [name for name in names if name[0] in untrained or not path(*name).is_file()]
 
     drawn, scored = missing(experiment.samples, blocks), missing(experiment.scores, blocks)
     curves = missing(experiment.curves, experiment.evaluations)
@@ -116,7 +116,7 @@ def _expected(experiment: Experiment, policy: str) -> Expected | None:
 
 
 def _tokens(experiment: Experiment, benchmark: str) -> int:
-    """Of one block of responses to a benchmark, were each as long as it may be."""
+    """Tokens of one block of responses to a benchmark, each of the maximum length."""
     data_set, config = experiment.data_set(benchmark), experiment.config
     if data_set.hub is not None:
         problems = max(data_set.hub.accepted_rows)
@@ -127,15 +127,14 @@ def _tokens(experiment: Experiment, benchmark: str) -> int:
 
 
 def text(experiment: Experiment) -> str:
-    """The plan in lines for a person; with the wall time on this cluster, if there is one."""
+    """The plan in lines to print; on a SLURM cluster, with the wall time there."""
     found = plan(experiment)
     at_a_time = _cells_at_a_time(experiment) if Slurm.is_here() else None
     lines = [
-        f"scale {experiment.scale}, what is not there yet:",
+        f"scale {experiment.scale}, files that do not exist yet:",
         _training(found),
         _evaluation(found),
-        f"scoring          {found.scorings} jobs on {found.scoring_gpus} GPU: how long is not "
-        "known",
+        f"scoring          {found.scorings} jobs on {found.scoring_gpus} GPU: duration unknown",
         f"without a model  {found.tables} jobs: data sets and curves",
     ]
     if found.cell_hours:
@@ -151,7 +150,7 @@ def text(experiment: Experiment) -> str:
 def _training(found: Plan) -> str:
     line = f"training         {found.cells} cells on {found.cell_gpus} GPUs"
     if found.cell_hours is None:
-        return f"{line}: how long is not known (models.<name>.expected)"
+        return f"{line}: duration unknown (set models.<name>.expected)"
     hours = found.cell_gpus * sum(found.cell_hours)
     longest = max(found.cell_hours, default=0.0)
     jobs = ""
@@ -167,7 +166,7 @@ def _limit(hours: float) -> str:
 def _evaluation(found: Plan) -> str:
     line = f"evaluation       {found.samplings} jobs on 1 GPU"
     if found.sampling_hours is None:
-        return f"{line}: how long is not known (models.<name>.expected)"
+        return f"{line}: duration unknown (set models.<name>.expected)"
     longest = max(found.sampling_hours, default=0.0)
     return (
         f"{line}: at most {sum(found.sampling_hours):,.0f} GPU-hours, {longest:.1f} h the longest"
@@ -175,13 +174,15 @@ def _evaluation(found: Plan) -> str:
 
 
 def _wall_time(hours: list[float], at_a_time: int | None) -> str:
-    """Cells do not wait for each other: as many train at a time as there is room for."""
+    """Wall time of all cells, which train independently of each other."""
     one, most = sum(hours), max(hours)
-    line = f"training takes   {_days(one)} with one cell at a time, {_days(most)} with all at once"
+    line = (
+        f"training takes   {_days(one)} with one cell at a time, {_days(most)} with all in parallel"
+    )
     if at_a_time:
         most = max(most, one / at_a_time)
-        line += f"; on this cluster, which has room for {at_a_time} at a time, {_days(most)}"
-    return f"{line}; time in the queue comes on top"
+        line += f"; on this cluster, with {at_a_time} at a time, {_days(most)}"
+    return f"{line}; excluding queue time"
 
 
 def _days(hours: float) -> str:
@@ -189,20 +190,23 @@ def _days(hours: float) -> str:
 
 
 def _cells_at_a_time(experiment: Experiment) -> int | None:
-    """As many as a cluster without other jobs has room for; None if no SLURM answers."""
+    """Cells that an otherwise idle cluster can train in parallel; None if SLURM does not answer."""
     _, requests = read_profile()
     try:
-        return room(Slurm().nodes, _training_request(experiment, requests)) // experiment.nodes
+        return (
+            parallel_jobs(Slurm().nodes, _training_request(experiment, requests))
+            // experiment.nodes
+        )
     except InputError:
         return None
 
 
-def room(nodes: Sequence[Nodes], request: Request) -> int:
-    """How many such jobs of one node fit at a time."""
+def parallel_jobs(nodes: Sequence[NodeGroup], request: Request) -> int:
+    """Number of one-node jobs with this request that run in parallel on idle nodes."""
     by_partition: Counter[str] = Counter()
-    for alike in nodes:
-        if request.partition in (None, alike.partition):
-            of_a_node = alike.gpus_of(request.gpu_type) // request.gpus if request.gpus else 1
-            by_partition[alike.partition] += alike.count * of_a_node
-    # Where the request names none, it is one of them; a node may stand in several.
+    for group in nodes:
+        if request.partition in (None, group.partition):
+            per_node = group.gpus_of(request.gpu_type) // request.gpus if request.gpus else 1
+            by_partition[group.partition] += group.count * per_node
+    # Without a partition in the request, take the largest: a node may be in several partitions.
     return max(by_partition.values(), default=0)

@@ -1,8 +1,8 @@
-"""What `rspo doctor` runs on a node: does it see the project's files, this software, the locks?
+"""What `rspo doctor` runs on a node: checks files, file locks and SLURM's commands there.
 
 python -m rspo.slurm.probe FILE TEXT
 
-It prints a line of JSON: `{"file": "ok", "commands": {}}`, or what is wrong with either.
+Prints one line of JSON: `{"file": "ok", "commands": {}}` if all is well.
 """
 
 import fcntl
@@ -12,21 +12,25 @@ import subprocess
 import sys
 from pathlib import Path
 
-# What a job on a node asks SLURM for: each of its steps, and to be put back into the queue.
+# Every job step needs srun; requeueing needs scontrol.
 STEP, QUEUE = "srun --version", "scontrol ping"
-SECONDS = 20  # for either to answer
-# What Snakemake's plugin leaves of SLURM's variables: which job it is, and not where SLURM's
-# configuration stands (snakemake_executor_plugin_slurm_jobstep 0.6).
+SECONDS = 20  # timeout of each command
+# Of SLURM's variables, Snakemake's plugin keeps those that identify the job. SLURM_CONF, the path
+# of the configuration, is not among them (snakemake_executor_plugin_slurm_jobstep 0.6).
 _KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_SUBMIT_DIR")
 
 
 def seen(file: Path, text: str) -> str:
-    """`ok`, or what this host does not see: the file's text, or the lock that is held on it."""
+    """Compare a file and its lock with those of the host that wrote it.
+
+    Returns: `ok`; `unseen`: no such file here; `old`: other content; `unlocked`: this host could
+        lock the file although another one holds the lock.
+    """
     try:
-        found = file.read_text()
+        content = file.read_text()
     except OSError:
         return "unseen"
-    if found != text:
+    if content != text:
         return "old"
     with file.open("r+") as stream:
         try:
@@ -37,21 +41,21 @@ def seen(file: Path, text: str) -> str:
 
 
 def failing() -> dict[str, str]:
-    """Which of SLURM's commands does not work in a job on this host, and why."""
+    """SLURM commands that would fail in a job on this host, with the reason."""
     taken = ("SLURM_", "SRUN_", "SBATCH_")
     left = {k: v for k, v in os.environ.items() if k in _KEPT or not k.startswith(taken)}
-    found = {}
+    failures = {}
     for command in (STEP, QUEUE):
         try:
             done = subprocess.run(
                 command.split(), env=left, capture_output=True, text=True, timeout=SECONDS
             )
         except (OSError, subprocess.SubprocessError) as error:
-            found[command] = str(error)
+            failures[command] = str(error)
             continue
         if done.returncode:
-            found[command] = " ".join((done.stderr or done.stdout).split())
-    return found
+            failures[command] = " ".join((done.stderr or done.stdout).split())
+    return failures
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""slurm/config.yaml as `rspo plan` and `rspo doctor` read it: what each class of jobs asks for."""
+"""Reads slurm/config.yaml: the SLURM resources that the jobs of each rule request."""
 
 import math
 import re
@@ -13,9 +13,9 @@ import yaml
 from rspo.core.errors import InputError, did_you_mean
 
 PROFILE = Path("slurm") / "config.yaml"
-DEFAULT = "default-resources"  # the class of every rule that is not named
+DEFAULT = "default-resources"  # for every rule without an entry of its own
 RULES = "set-resources"
-# Resources that Snakemake's plugin gives `sbatch` as they are.
+# Resources that Snakemake's plugin passes to `sbatch` unchanged.
 _OPTIONS = {
     "slurm_partition": "--partition",
     "slurm_account": "--account",
@@ -25,8 +25,8 @@ _OPTIONS = {
     "mem_mb": "--mem",
     "cpus_per_task": "--cpus-per-task",
 }
-# What Snakemake 9.27 and its plugins slurm 2.8 and slurm_jobstep 0.6 look at, and this project's
-# own.  Snakemake takes any other name for a resource that nothing asks about.
+# Resources that Snakemake 9.27 and its plugins slurm 2.8 and slurm_jobstep 0.6 know, and those of
+# this project. Snakemake silently accepts any other name as a resource that no rule uses.
 _RESOURCES = {
     *_OPTIONS,
     *("runtime", "mem", "mem_mib", "mem_mb_per_cpu", "disk", "disk_mb", "disk_mib", "tmpdir"),
@@ -36,40 +36,42 @@ _RESOURCES = {
     *("judge_server", "verl_cell"),
 }
 _NUMBERS = ("jobs", "retries", "latency-wait")  # Snakemake's options that are whole numbers
+# Settings of the plugin that become options of `sbatch` for every job.
+_FOR_ALL = ("qos", "reservation")
 _MINUTES = {"d": 1440.0, "h": 60.0, "m": 1.0, "s": 1 / 60}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the jobs of one rule ask SLURM for."""
+    """The SLURM resources that each job of a rule requests."""
 
     rule: str
-    key: str  # where it stands, for messages
+    key: str  # file and key, for messages
     partition: str | None
     account: str | None
     minutes: float | None
     megabytes: int
     cpus: int
     gpu_type: str | None
-    gpus: int  # of each node
-    extra: tuple[str, ...]  # of slurm_extra
-    options: tuple[str, ...]  # all of `sbatch`'s, but for the number of nodes
+    gpus: int  # on each node
+    extra: tuple[str, ...]  # options in slurm_extra
+    options: tuple[str, ...]  # all options of `sbatch` except the number of nodes
 
     @property
     def gres(self) -> str:
-        """As SLURM writes it, for one node; empty without GPUs."""
+        """GPUs on one node in SLURM's notation; empty without GPUs."""
         kind = f"{self.gpu_type}:" if self.gpu_type else ""
         return f"gpu:{kind}{self.gpus}" if self.gpus else ""
 
     @property
-    def asks_for_gpus(self) -> bool:
-        """In whatever words of `sbatch`'s; `gpus` counts those of `--gpus-per-node` alone."""
-        asking = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
-        return self.gpus > 0 or any(asking.fullmatch(word) for word in self.extra)
+    def requests_gpus(self) -> bool:
+        """By any option of `sbatch`; `gpus` counts only `gres` and `--gpus-per-node`."""
+        options = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
+        return self.gpus > 0 or any(options.fullmatch(word) for word in self.extra)
 
     @property
     def signal_seconds(self) -> int | None:
-        """How long before its time limit a job is told to stop; None if it is not told."""
+        """Seconds from the request to stop to the time limit; None without `--signal=USR1@...`."""
         for word in self.extra:
             if found := re.fullmatch(r"--signal=(?:SIG)?USR1@(\d+)", word):
                 return int(found[1])
@@ -77,10 +79,10 @@ class Request:
 
 
 def read_profile(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, Request]]:
-    """The profile, and its requests by rule; `default-resources` is that of all other rules.
+    """The profile, and the request of each rule; `default-resources` applies to all other rules.
 
-    Raises: InputError if the file is missing or says something that cannot be meant, or in an
-        expression (`"64000 * attempt"`), which only Snakemake can read.
+    Raises: InputError if the file is missing, or for an unknown name, an impossible value, or an
+        expression such as `"64000 * attempt"`, which only Snakemake can evaluate.
     """
     profile, classes = read_classes(path)
     requests = {}
@@ -91,9 +93,9 @@ def read_profile(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, Reques
 
 
 def read_classes(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The profile, and the resources of each rule in it by name, as they stand there.
+    """The profile, and the resources of each rule as written there.
 
-    Raises: InputError if the file is missing, or for a name that nothing asks about.
+    Raises: InputError if the file is missing, or for an unknown name.
     """
     profile = _load(path)
     _check_options(path, profile)
@@ -107,6 +109,11 @@ def read_classes(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, dict[s
             raise InputError(f"{path}: {key}: no such rule; {hint}")
         classes[rule] = default | _section(path, key, asked, resources)
     return profile, classes
+
+
+def options_of_all_jobs(profile: Mapping[str, Any]) -> list[str]:
+    """Options of `sbatch` that the plugin adds to every job, after those of the rule."""
+    return [f"--{name}={profile[key]}" for name in _FOR_ALL if profile.get(key := f"slurm-{name}")]
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -123,7 +130,8 @@ def _load(path: Path) -> dict[str, Any]:
 
 def _check_options(path: Path, profile: Mapping[str, Any]) -> None:
     """
-    Raises: InputError if a key is no option of Snakemake's, or no number where that needs one.
+    Raises: InputError if a key is not an option of Snakemake, or its value is not a number but
+        should be.
     """
     options = _options()
     for key, value in profile.items():
@@ -132,11 +140,11 @@ def _check_options(path: Path, profile: Mapping[str, Any]) -> None:
             raise InputError(f"{path}: {key} = {value!r}: snakemake has no such option; {hint}")
     for key in _NUMBERS:
         if profile.get(key) is not None and (key, profile[key]) != ("jobs", "unlimited"):
-            _whole(path, "", key, profile[key])
+            _integer(path, "", key, profile[key])
 
 
 def _options() -> set[str]:
-    """Names of Snakemake's options; those of its plugin for SLURM only where that is installed."""
+    """Names of Snakemake's options; those of the SLURM plugin only if it is installed."""
     from snakemake.cli import get_argument_parser  # takes a second
 
     actions = get_argument_parser()._actions
@@ -145,21 +153,21 @@ def _options() -> set[str]:
 
 
 def _rules(path: Path) -> set[str]:
-    """Names of the rules of the workflow that the profile is for; none if it lies elsewhere."""
+    """Names of the rules of the workflow beside the profile; empty if there is none."""
     root = path.parent.parent
     texts = [file.read_text() for file in (root / "workflow" / "rules").glob("*.smk")]
     return {name for text in texts for name in re.findall(r"^rule (\w+):", text, flags=re.M)}
 
 
 def _limited(profile: Mapping[str, Any]) -> set[str]:
-    """Resources that the profile itself limits: any name will do there."""
+    """Resources that the profile limits, whose names the user may choose."""
     limits = profile.get("resources") or []
     words = limits if isinstance(limits, list | dict) else str(limits).split()
     return {str(word).split("=")[0] for word in words}
 
 
 def _section(path: Path, key: str, value: Any, resources: Collection[str]) -> dict[str, Any]:
-    """The resources of one class of jobs."""
+    """The resources of one class of jobs; raises InputError for an unknown one."""
     found = _mapping(path, key, value)
     for name, amount in found.items():
         if name not in resources:
@@ -167,12 +175,12 @@ def _section(path: Path, key: str, value: Any, resources: Collection[str]) -> di
             hint = did_you_mean(name, resources) or allowed
             raise InputError(f"{path}: {key}.{name} = {amount!r}: no such resource; {hint}")
         if isinstance(amount, list | dict):
-            raise InputError(f"{path}: {key}.{name} = {amount!r}; allowed: a number or a text")
+            raise InputError(f"{path}: {key}.{name} = {amount!r}; allowed: a number or a string")
     return found
 
 
 def _mapping(path: Path, key: str, value: Any) -> dict[str, Any]:
-    """Keys and values, also as Snakemake's list of `KEY=VALUE`."""
+    """A mapping, which may also be written as a list of `KEY=VALUE`."""
     if value is None:
         return {}
     if isinstance(value, list) and all("=" in str(word) for word in value):
@@ -196,8 +204,8 @@ def _request(path: Path, rule: str, key: str, found: Mapping[str, Any]) -> Reque
         _name(found.get("slurm_partition")),
         _name(found.get("slurm_account")),
         minutes,
-        _whole(path, key, "mem_mb", found.get("mem_mb", 0)),
-        _whole(path, key, "cpus_per_task", found.get("cpus_per_task", 1)),
+        _integer(path, key, "mem_mb", found.get("mem_mb", 0)),
+        _integer(path, key, "cpus_per_task", found.get("cpus_per_task", 1)),
         kind,
         count,
         extra,
@@ -208,18 +216,18 @@ def _request(path: Path, rule: str, key: str, found: Mapping[str, Any]) -> Reque
 def _words(path: Path, key: str, value: Any) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(str(value or "").strip("'\"")))
-    except ValueError as error:  # a quotation that does not end
+    except ValueError as error:  # an unclosed quotation mark
         raise InputError(f"{path}: {key}.slurm_extra = {value!r}: {error}") from None
 
 
 def _gpus(
     path: Path, key: str, found: Mapping[str, Any], extra: tuple[str, ...]
 ) -> tuple[str | None, int]:
-    """Type and number of GPUs on each node."""
+    """Type (None: any) and number of the GPUs on each node."""
     per_node = [word.split("=", 1)[1] for word in extra if word.startswith("--gpus-per-node=")]
     text = str(found.get("gres") or (f"gpu:{per_node[-1]}" if per_node else ""))
     if not text and found.get("gpu"):
-        return _name(found.get("gpu_model")), _whole(path, key, "gpu", found["gpu"])
+        return _name(found.get("gpu_model")), _integer(path, key, "gpu", found["gpu"])
     if not text:
         return None, 0
     matched = re.fullmatch(r"gpu(?::([A-Za-z][\w.-]*))?:(\d+)", text)
@@ -227,26 +235,26 @@ def _gpus(
         raise InputError(f"{path}: {key}.gres = {text!r}; allowed: such as gpu:h800:8")
     if "gres" in found and "-" in text:
         raise InputError(
-            f"{path}: {key}.gres = {text!r}: Snakemake's plugin takes no hyphen; write "
-            f"--gpus-per-node={text.removeprefix('gpu:')} into slurm_extra instead"
+            f"{path}: {key}.gres = {text!r}: Snakemake's plugin does not accept a hyphen; write "
+            f"--gpus-per-node={text.removeprefix('gpu:')} in slurm_extra instead"
         )
     return matched[1], int(matched[2])
 
 
 def _name(value: Any) -> str | None:
-    """Of an account or a partition; YAML takes `12345` for a number."""
+    """Name of an account or a partition; YAML reads `12345` as a number."""
     return None if value is None else str(value)
 
 
-def _whole(path: Path, key: str, name: str, value: Any) -> int:
+def _integer(path: Path, key: str, name: str, value: Any) -> int:
     if isinstance(value, bool) or not str(value).isdecimal():
-        place = f"{key}.{name}" if key else name
-        raise InputError(f"{path}: {place} = {value!r}; allowed: a whole number")
+        key = f"{key}.{name}" if key else name
+        raise InputError(f"{path}: {key} = {value!r}; allowed: an integer")
     return int(value)
 
 
 def _minutes(path: Path, key: str, value: Any) -> float | None:
-    """`90`, `"4h"` or `"1d12h"` in minutes."""
+    """Minutes from `90`, `"4h"` or `"1d12h"`."""
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
     parts = re.findall(r"(\d+(?:\.\d+)?)\s*([dhms])", str(value))

@@ -1,4 +1,4 @@
-"""Snakemake's jobs in SLURM's queue: those of a folder, and those of a run."""
+"""The jobs that Snakemake has in SLURM's queue: of a folder, or of one run."""
 
 import os
 import subprocess
@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rspo.core.errors import InputError
 
-_RULE = "rule_"  # begins the comment of each job that Snakemake's plugin submits
-# Anybody's folders and comments are printed as they are, with `|` and line breaks: ASCII's own
-# separators of fields and of records stand in none.
+_RULE = "rule_"  # start of the comment of every job that Snakemake's plugin submits
+# Folders and comments of other users may contain `|` and line breaks. ASCII's separators of fields
+# and records do not occur in them.
 _FIELD, _RECORD = "\x1f", "\x1e"
 _FIELDS = ("JobID", "UserName", "State", "RestartCnt", "WorkDir", "Comment")
 
@@ -21,7 +21,7 @@ class QueuedJob:
     state: str
     restarts: int
     folder: Path
-    comment: str  # the plugin's: rule and wildcards
+    comment: str  # set by the plugin: rule and wildcards
 
     @property
     def task(self) -> str:
@@ -30,7 +30,7 @@ class QueuedJob:
 
 
 def jobs_in(folder: Path) -> list[QueuedJob]:
-    """Snakemake's jobs of anybody that work in a folder and have not ended.
+    """Jobs that Snakemake submitted from this folder, for any user, and that have not ended.
 
     Raises: InputError if SLURM does not answer.
     """
@@ -39,14 +39,14 @@ def jobs_in(folder: Path) -> list[QueuedJob]:
 
 
 def jobs_of(run: str) -> list[QueuedJob]:
-    """The jobs that one Snakemake submitted, those that ended minutes ago included.
+    """Jobs of one run of Snakemake, including those that ended minutes ago.
 
     Args:
-        run: the name that the plugin gives to all of them.
+        run: the job name that they share.
 
     Raises: InputError if SLURM does not answer.
     """
-    # SLURM's commands filter names by themselves, of all jobs or of one user's: fewer to send.
+    # Restricting the query to one user makes the controller send fewer jobs.
     return _jobs("--states=all", f"--user={os.getuid()}", f"--name={run}")
 
 
@@ -57,15 +57,15 @@ def _jobs(*options: str) -> list[QueuedJob]:
     try:
         done = subprocess.run(command, capture_output=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", None) or str(error).encode()
-        reason = said.decode(errors="replace").strip()
+        output = getattr(error, "stderr", None) or str(error).encode()
+        reason = output.decode(errors="replace").strip()
         raise InputError(f"SLURM does not answer (squeue: {reason}); try again later") from None
     records = done.stdout.split(_RECORD.encode())
     return [job for record in records if (job := _job(record.removeprefix(b"\n")))]
 
 
 def _job(record: bytes) -> QueuedJob | None:
-    """None: not one of Snakemake's."""
+    """Parse a record; None if Snakemake did not submit the job."""
     fields = record.split(_FIELD.encode())
     if len(fields) != len(_FIELDS):
         return None
@@ -77,9 +77,9 @@ def _job(record: bytes) -> QueuedJob | None:
 
 
 def require_no_jobs_in(folder: Path) -> None:
-    """Nothing may be submitted twice.
+    """Prevent that the same work is submitted twice.
 
-    Raises: InputError that names the jobs of an earlier run, or of somebody else's, in this folder.
+    Raises: InputError that names the jobs of an earlier run, or of another user, in this folder.
     """
     found = jobs_in(folder)
     if not found:
@@ -89,5 +89,5 @@ def require_no_jobs_in(folder: Path) -> None:
     numbers = " ".join(job.number for job in found)
     raise InputError(
         f"{folder}: SLURM jobs of another run work in this folder: {named}{more}. Wait until they "
-        f"have ended (their files are kept) or end them: scancel {numbers}"
+        f"end (their files are kept) or cancel them: scancel {numbers}"
     )

@@ -5,48 +5,42 @@ checkpoint, and holds its curves against those of a run that nobody disturbed, b
 """
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
-from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_benchmark
 from rspo.evaluation.score import score
 from rspo.slurm.queue import jobs_in, require_no_jobs_in
-from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
 from tests.support import ROOT, slurm_world
 from tests.support.slurm_cluster import Cluster
+from tests.support.slurm_run import (
+    CELL,
+    POLICY,
+    TRAINING,
+    Run,
+    cleaned_up,
+    lines,
+    prepare_project,
+    provenance,
+    restarts,
+)
+from tests.support.snakemake_project import PROGRAMS
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
 NODES = 3  # of the fixture `cluster`
 
-CELL = "small--rspo-pass--k4--n16--s0"
-POLICY = f"results/tiny/cells/{CELL}/policy"
 BASE = "results/tiny/cells/small--base/policy"
-# Five seconds of training on an idle core, ten checkpoints.
-TRAINING = {
-    "steps": 40,
-    "prompts_per_step": 20,
-    "mini_batch_prompts": 10,
-    "checkpoint_every": 4,
-}
-
-
 # Two minutes of training on an idle core.
 LONG_STEPS = 900
 
@@ -75,15 +69,6 @@ def project(prepared: Path, tmp_path: Path, cluster: Cluster) -> Path:
     return folder
 
 
-def prepare_project(folder: Path, training: dict[str, int]) -> Path:
-    slurm_world.make_project(folder, training=training)
-    experiment = Experiment.load("tiny", root=folder)
-    for data_set in ("train", "linear"):
-        prepare(experiment, data_set)
-    make_base_policy(experiment, "small")
-    return folder
-
-
 def results_of(project: Path) -> bytes:
     """Every number of the cell's curves and of its training, seconds aside."""
     experiment = Experiment.load("tiny", root=project)
@@ -97,89 +82,17 @@ def results_of(project: Path) -> bytes:
     return experiment.curves(CELL, "standard").read_bytes() + json.dumps(records).encode()
 
 
-def set_resources(project: Path, rule: str, **resources: Any) -> None:
-    """Edit slurm/config.yaml as a user would."""
-    path = project / "slurm" / "config.yaml"
-    profile = yaml.safe_load(path.read_text())
-    profile["set-resources"][rule] |= resources
-    path.write_text(yaml.safe_dump(profile))
-
-
-def provenance(project: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(
-        (project / POLICY).with_name("policy.provenance.json").read_text()
-    )
-    return found
-
-
-def lines(output: str) -> list[str]:
-    """What this project's own lines say."""
-    return re.findall(r"^rspo: (.*)$", output, flags=re.M)
-
-
 def given_up(line: str) -> list[str]:
-    """What a run in which one job failed for good says at its end."""
+    """The last messages of a run in which one job failed for good."""
     return [
         f"given up: {line}",
-        "not everything is done: the same command goes on from what is there",
+        "the run is incomplete: the same command resumes it",
     ]
-
-
-def told_of_restarts(output: str, number: str) -> list[str]:
-    """The counts in the lines about a job that went back into the queue."""
-    line = rf"train {CELL}: SLURM job {number} went back into the queue \(restart (\d+)\)"
-    return [found[1] for text in lines(output) if (found := re.fullmatch(line, text))]
-
-
-class Run:
-    """One `snakemake --profile slurm` that a test disturbs."""
-
-    def __init__(self, cluster: Cluster, project: Path, *words: str) -> None:
-        self.cluster, self.project = cluster, project
-        self.log = project / "run.log"
-        self.checkpoint = (project / POLICY).with_name("checkpoint") / "state.pt"
-        self.process = slurm_world.start(cluster, project, POLICY, *words, log=self.log)
-
-    def wait_for(self, what: Callable[[], Any], seconds: float = 120) -> Any:
-        deadline = time.monotonic() + seconds
-        while not (found := what()):
-            assert self.process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.1)
-        return found
-
-    def job_at_work(self) -> str:
-        """Number of the cell's job, behind its first checkpoint and word of what it used."""
-        self.wait_for(self.checkpoint.exists)
-        self.wait_for(self.checkpoint.with_name("progress.json").exists)
-        ((number, *_),) = self.cluster.jobs()
-        return number
-
-    def end(self, seconds: float = 240) -> tuple[int, str]:
-        try:
-            status = self.process.wait(timeout=seconds)
-        finally:
-            self.kill()
-        return status, self.log.read_text()
-
-    def kill(self) -> None:
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-
-
-@contextmanager
-def ended_afterwards(run: Run) -> Iterator[Run]:
-    try:
-        yield run
-    finally:
-        run.kill()
-        run.cluster.command("scancel", "--user=root", check=False)
 
 
 @pytest.fixture
 def running(cluster: Cluster, project: Path) -> Iterator[Run]:
-    with ended_afterwards(Run(cluster, project)) as run:
+    with cleaned_up(Run(cluster, project)) as run:
         yield run
 
 
@@ -189,21 +102,21 @@ def running(cluster: Cluster, project: Path) -> Iterator[Run]:
 def test_a_preempted_cell_goes_back_into_the_queue_and_on(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    number = running.job_at_work()
+    number = running.wait_for_checkpoint()
     options = ["--partition=urgent", "--nodes=3", "--gres=gpu:h800:8", "--output=/dev/null"]
     urgent = cluster.command("sbatch", "--parsable", *options, "--wrap", "srun sleep 3")
     running.wait_for(lambda: cluster.job(urgent)["JobState"] == "COMPLETED")
     status, output = running.end()
     assert status == 0, output
     assert cluster.job(number)["Restarts"] == "1"
-    assert told_of_restarts(output, number) == ["1"]
+    assert restarts(output, number) == ["1"]
     assert results_of(project) == undisturbed
 
 
 def test_a_cell_whose_node_dies_goes_on_elsewhere(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    number = running.job_at_work()
+    number = running.wait_for_checkpoint()
     node = cluster.job(number)["NodeList"]
     cluster.stop_node(node)
     try:
@@ -214,14 +127,14 @@ def test_a_cell_whose_node_dies_goes_on_elsewhere(
     job = cluster.job(number)
     assert job["Restarts"] == "1"
     assert job["NodeList"] != node
-    assert told_of_restarts(output, number) == ["1"]
+    assert restarts(output, number) == ["1"]
     assert results_of(project) == undisturbed
 
 
 def test_out_of_memory_is_told_and_more_memory_mends_it(
     cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    set_resources(project, "train", mem_mb=250)
+    slurm_world.edit_profile(project, "set-resources", "train", mem_mb=250)
     status, output = Run(cluster, project, "--retries=0").end()
     assert status != 0
     line, *at_the_end = lines(output)
@@ -229,7 +142,7 @@ def test_out_of_memory_is_told_and_more_memory_mends_it(
     assert re.fullmatch(
         rf"train {CELL}: SLURM job \d+ needed more memory than its mem_mb \[.+\.log\]", line
     )
-    set_resources(project, "train", mem_mb=64000)
+    slurm_world.edit_profile(project, "set-resources", "train", mem_mb=64000)
     status, output = Run(cluster, project).end()
     assert status == 0, output
     assert results_of(project) == undisturbed
@@ -238,7 +151,7 @@ def test_out_of_memory_is_told_and_more_memory_mends_it(
 def test_a_cancelled_job_is_told_and_submitted_again(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    number = running.job_at_work()
+    number = running.wait_for_checkpoint()
     cluster.command("scancel", number)
     status, output = running.end()
     assert status == 0, output
@@ -276,7 +189,7 @@ def test_a_full_disk_is_told_and_room_mends_it(
 def test_a_controller_that_is_away_is_waited_for(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    number = running.job_at_work()
+    number = running.wait_for_checkpoint()
     cluster.stop_controller()
     try:
         running.wait_for(lambda: "does not answer" in running.log.read_text())
@@ -286,7 +199,7 @@ def test_a_controller_that_is_away_is_waited_for(
     status, output = running.end()
     assert status == 0, output
     first, *more = lines(output)
-    assert first == "SLURM's controller does not answer: waiting for it; the jobs go on"
+    assert first == "SLURM's controller does not answer: waiting for it; running jobs continue"
     # Nobody is left to say it where the job ended meanwhile.
     assert more in ([], ["SLURM's controller answers again"])
     assert cluster.job(number)["Restarts"] == "0"
@@ -299,7 +212,7 @@ def test_a_job_that_becomes_ready_while_the_controller_is_away_waits_for_it(
     """The cell's base policy is made here, not in a job; when it is done nobody takes the cell's
     job. One try: none is spent on that."""
     shutil.rmtree(project / BASE)
-    with ended_afterwards(Run(cluster, project, "--retries=0")) as run:
+    with cleaned_up(Run(cluster, project, "--retries=0")) as run:
         run.wait_for((project / "results/tiny/logs/pretrain/small.log").exists)
         cluster.stop_controller()
         try:
@@ -311,7 +224,7 @@ def test_a_job_that_becomes_ready_while_the_controller_is_away_waits_for_it(
         status, output = run.end()
     assert status == 0, output
     assert lines(output) == [
-        "SLURM's controller does not answer: waiting for it; the jobs go on",
+        "SLURM's controller does not answer: waiting for it; running jobs continue",
         "SLURM's controller answers again",
     ]
     assert len(provenance(project)["processes"]) == 1
@@ -343,13 +256,13 @@ def test_strangers_jobs_are_no_hindrance_whatever_they_are_called(
 def test_jobs_of_a_killed_snakemake_go_on_and_are_not_submitted_twice(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    number = running.job_at_work()
+    number = running.wait_for_checkpoint()
     running.kill()
     assert slurm_world.run(cluster, project, "--unlock")[0] == 0
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status != 0
     assert f"SLURM jobs of another run work in this folder: {number} (rule_train" in output
-    assert f"or end them: scancel {number}" in output
+    assert f"or cancel them: scancel {number}" in output
     assert [job for job, *_ in cluster.jobs()] == [number]
     cluster.wait_until_idle()
     assert cluster.job(number)["JobState"] == "COMPLETED"
@@ -362,11 +275,11 @@ def test_jobs_of_a_killed_snakemake_go_on_and_are_not_submitted_twice(
 def test_a_second_person_is_refused_while_the_first_ones_run_goes_on(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    number = running.job_at_work()
+    number = running.wait_for_checkpoint()
     cluster.command("scontrol", "suspend", number)  # or it may end before the second has begun
     # The command alone, past Snakemake and SLURM.
     alone = subprocess.run(
-        [slurm_world.PROGRAMS / "rspo", "train", CELL],
+        [PROGRAMS / "rspo", "train", CELL],
         cwd=project,
         env=cluster.environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -397,7 +310,14 @@ def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
     project = prepare_project(tmp_path / "project", training)
     shutil.copytree(project, tmp_path / "undisturbed")
     extra = "--signal=USR1@1 --open-mode=append"
-    set_resources(project, "train", slurm_partition="short", runtime=1, slurm_extra=f"'{extra}'")
+    slurm_world.edit_profile(
+        project,
+        "set-resources",
+        "train",
+        slurm_partition="short",
+        runtime=1,
+        slurm_extra=f"'{extra}'",
+    )
     run = Run(cluster, project)
     train(Experiment.load("tiny", root=tmp_path / "undisturbed"), CELL)
     status, output = run.end(seconds=900)
@@ -405,7 +325,7 @@ def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
     processes = provenance(project)["processes"]
     assert len(processes) >= 3
     (number,) = {process["job"] for process in processes}  # the same one, requeued
-    assert told_of_restarts(output, number) == [str(n) for n in range(1, len(processes))]
+    assert restarts(output, number) == [str(n) for n in range(1, len(processes))]
     (log,) = (project / "logs" / "slurm" / "rule_train" / CELL).iterdir()
     said = re.findall(r"^rspo: stopped at step (\d+)", log.read_text(), flags=re.M)
     stops = [int(step) for step in said]

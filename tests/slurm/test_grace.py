@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from rspo.core import slurm_job as job
-from tests.slurm import test_faults
-from tests.support import ROOT, slurm_cluster, slurm_world
+from tests.support import ROOT, slurm_cluster, slurm_run
 from tests.support.slurm_cluster import Cluster
+from tests.support.snakemake_project import PROGRAMS
 
 # A job in which SLURM signals the first process alone, as it does where it has cgroups: Snakemake.
 SNAKEFILE = """\
-from rspo.core.slurm_job import forward_requests
+from rspo.slurm.in_job import forward_stop_requests
 
-forward_requests()
+forward_stop_requests()
 shell.prefix("set -euo pipefail; trap '' USR1; ")
 
 
@@ -88,7 +88,7 @@ def test_the_first_process_hands_a_grace_time_on_as_a_request_to_stop(
     (tmp_path / "Snakefile").write_text(SNAKEFILE.replace("{python}", sys.executable))
     (tmp_path / "work.py").write_text(WORK.replace("STATUS", str(status)))
     write_scontrol(tmp_path)
-    words = [str(slurm_world.PROGRAMS / "snakemake"), "--cores=1", "--quiet=all"]
+    words = [str(PROGRAMS / "snakemake"), "--cores=1", "--quiet=all"]
     process = subprocess.Popen(words, cwd=tmp_path, env=environment(tmp_path))
     try:
         wait_for(tmp_path / "at-work")
@@ -98,6 +98,32 @@ def test_the_first_process_hands_a_grace_time_on_as_a_request_to_stop(
         process.kill()
     asked = (tmp_path / "asked").read_text().splitlines()
     assert asked.count("requeue 7") == (status != 0)
+
+
+def test_a_request_to_stop_reaches_the_command_through_the_shell(tmp_path: Path) -> None:
+    """As in a job: a Python that forwards, the rules' shell, and a command with a handler."""
+    command = (
+        "import signal, time; signal.signal(signal.SIGUSR1, lambda *_: print('told') or exit(75));"
+        "print('ready', flush=True); [time.sleep(0.1) for _ in range(600)]"
+    )
+    shell = f'''set -euo pipefail; trap "" USR1; {sys.executable} -c "{command}" | tee -i log'''
+    first = (
+        "import subprocess; from rspo.slurm.in_job import forward_stop_requests;"
+        "forward_stop_requests();"
+        f"print(subprocess.call(['bash', '-c', {shell!r}]))"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", first],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(10)
+    assert process.communicate(timeout=60)[0] == "told\n75\n"
+    assert (tmp_path / "log").read_text() == "ready\ntold\n"
 
 
 def test_a_command_that_is_signalled_itself_goes_back_before_it_ends(tmp_path: Path) -> None:
@@ -124,7 +150,7 @@ def test_a_command_that_is_signalled_itself_goes_back_before_it_ends(tmp_path: P
     finally:
         process.kill()
     assert process.returncode == 130
-    assert error == "rspo: SLURM job 7 goes back into the queue\n"
+    assert error == "rspo: SLURM job 7 is requeued\n"
     assert (tmp_path / "asked").read_text() == "--oneliner show job 7\nrequeue 7\n"
 
 
@@ -151,10 +177,10 @@ def cluster() -> Iterator[Cluster]:
 def test_a_cell_that_is_preempted_with_a_grace_time_goes_back_into_the_queue_and_on(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    project = test_faults.prepare_project(tmp_path / "project", test_faults.TRAINING)
-    run = test_faults.Run(cluster, project, "--retries=0")
+    project = slurm_run.prepare_project(tmp_path / "project", slurm_run.TRAINING)
+    run = slurm_run.Run(cluster, project, "--retries=0")
     try:
-        number = run.job_at_work()
+        number = run.wait_for_checkpoint()
         options = ["--partition=urgent", "--gres=gpu:h800:8", "--output=/dev/null"]
         urgent = cluster.command("sbatch", "--parsable", *options, "--wrap", "srun sleep 3")
         run.wait_for(lambda: cluster.job(urgent)["JobState"] == "COMPLETED")
@@ -163,6 +189,6 @@ def test_a_cell_that_is_preempted_with_a_grace_time_goes_back_into_the_queue_and
         run.kill()
     assert status == 0, output
     assert cluster.job(number)["Restarts"] == "1"
-    assert test_faults.told_of_restarts(output, number) == ["1"]
-    processes = test_faults.provenance(project)["processes"]
+    assert slurm_run.restarts(output, number) == ["1"]
+    processes = slurm_run.provenance(project)["processes"]
     assert [process["job"] for process in processes] == [number, number]

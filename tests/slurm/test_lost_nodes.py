@@ -61,7 +61,7 @@ def test_a_cell_on_two_nodes_goes_back_into_the_queue_and_on(
     finally:
         if process.poll() is None:
             process.kill()
-    assert f"SLURM job {number} went back into the queue (restart 1)" in log.read_text()
+    assert f"SLURM job {number} was requeued (restart 1)" in log.read_text()
     note = json.loads((two.folder(CELL) / "policy.provenance.json").read_text())
     assert note["slurm"]["nodes"] == "n[1-2]"
     assert note["slurm"]["gpus"] == "gpu:h800:16"

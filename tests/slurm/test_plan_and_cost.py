@@ -14,8 +14,8 @@ from rspo.config import fingerprints
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
 from rspo.cost import cost_table, write_cost_table
-from rspo.slurm.nodes import Nodes
-from rspo.slurm.plan import plan, room, text
+from rspo.slurm.cluster import NodeGroup, time_limit
+from rspo.slurm.plan import parallel_jobs, plan, text
 from rspo.slurm.profile import read_classes, read_profile
 from rspo.training.progress import Progress, usage_before
 from tests.support import ROOT, paper_scale, tiny_world
@@ -71,12 +71,14 @@ def test_several_nodes_are_counted(here: Path) -> None:
 def test_scoring_is_told_with_the_gpus_that_it_holds(here: Path) -> None:
     found = plan(paper_scale.load(here))
     assert (found.scorings, found.scoring_gpus) == (found.samplings, 1)
-    assert f"scoring          {found.scorings} jobs on 1 GPU: how" in text(paper_scale.load(here))
+    assert f"scoring          {found.scorings} jobs on 1 GPU: duration" in text(
+        paper_scale.load(here)
+    )
 
 
 @pytest.mark.parametrize(("kind", "gpus"), [(None, 8), ("h800", 8), ("a100", 2), ("h100", 0)])
 def test_a_node_has_gpus_of_a_type_or_of_any(kind: str | None, gpus: int) -> None:
-    nodes = Nodes("gpu", 3, None, 1000, 64, {"h800": 8, "a100": 2})
+    nodes = NodeGroup("gpu", 3, None, 1000, 64, {"h800": 8, "a100": 2})
     assert nodes.gpus_of(kind) == gpus
 
 
@@ -92,16 +94,16 @@ def test_a_node_has_gpus_of_a_type_or_of_any(kind: str | None, gpus: int) -> Non
         ("cpu", None, 8, 0),
     ],
 )
-def test_a_cluster_has_room_for_so_many_jobs_at_a_time(
+def test_jobs_that_fit_on_a_cluster_in_parallel(
     here: Path, partition: str | None, kind: str | None, gpus: int, jobs: int
 ) -> None:
     nodes = [
-        Nodes("long", 2, None, 1000, 64, {"h800": 8}),
-        Nodes("long", 2, None, 1000, 64, {"a100": 2}),
-        Nodes("short", 3, None, 1000, 64, {"h800": 8}),
+        NodeGroup("long", 2, None, 1000, 64, {"h800": 8}),
+        NodeGroup("long", 2, None, 1000, 64, {"a100": 2}),
+        NodeGroup("short", 3, None, 1000, 64, {"h800": 8}),
     ]
     request = replace(read_profile()[1]["train"], partition=partition, gpu_type=kind, gpus=gpus)
-    assert room(nodes, request) == jobs
+    assert parallel_jobs(nodes, request) == jobs
 
 
 def test_disk_is_what_policies_checkpoints_and_texts_take(here: Path) -> None:
@@ -146,7 +148,7 @@ def test_without_an_estimate_only_jobs_are_told(here: Path) -> None:
     experiment = tiny_world.load(here)
     found = plan(experiment)
     assert (found.cells, found.samplings, found.cell_hours) == (25, 27 * 5 + 8 * 2, None)
-    assert "how long is not known (models.<name>.expected)" in text(experiment)
+    assert "duration unknown (set models.<name>.expected)" in text(experiment)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_without_an_estimate_only_jobs_are_told(here: Path) -> None:
         (
             '"gpu:h800:8"',
             '"gpu:h800-80:8"',
-            "write --gpus-per-node=h800-80:8 into slurm_",
+            "write --gpus-per-node=h800-80:8 in slurm_",
         ),
         (
             "mem_mb: 64000",
@@ -191,10 +193,10 @@ def test_a_wrong_profile_is_one_line(here: Path, old: str, new: str, message: st
             "default-resources.runtme = '4h': no such resource; did you mean runtime?",
         ),
         ("retries: 2", "retrys: 2", "retrys = 2: snakemake has no such option; did you mean retr"),
-        ("retries: 2", "retries: two", "retries = 'two'; allowed: a whole number"),
-        ("jobs: 200", "jobs: many", "jobs = 'many'; allowed: a whole number"),
+        ("retries: 2", "retries: two", "retries = 'two'; allowed: an integer"),
+        ("jobs: 200", "jobs: many", "jobs = 'many'; allowed: an integer"),
         ("*evaluation", "[1, 2]", "set-resources.score = [1, 2]; allowed: keys and values"),
-        ("mem_mb: 32000", "mem_mb: [1]", "resources.mem_mb = [1]; allowed: a number or a text"),
+        ("mem_mb: 32000", "mem_mb: [1]", "resources.mem_mb = [1]; allowed: a number or a string"),
         ("mem_mb: 32000", "reservation: me", "; sbatch's options go in slurm_extra"),
         ("--open-mode=append'\"", "--comment=it's a'\"", "slurm_extra = "),
     ],
@@ -285,3 +287,11 @@ def test_what_a_killed_process_used_is_known_to_the_next(tmp_path: Path) -> None
     again = Progress(tmp_path, 2, 4)
     again.report(4, {})
     assert [usage.process for usage in usage_before(tmp_path)] == [before.process] * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("2-00:00:00", 2880), ("4:00:00", 240), ("30:00", 30), ("1:30", 1.5), ("infinite", None)],
+)
+def test_time_limits_of_slurm_are_parsed(text: str, minutes: float | None) -> None:
+    assert time_limit(text) == minutes

@@ -1,10 +1,10 @@
-"""A real SLURM on this host: a controller and several nodes, each posing as one with 8 H800s.
+"""A real SLURM on this host: a controller and several nodes, each with 8 fake H800s.
 
-    python -m tests.support.slurm_cluster   starts one and says how to use it; Ctrl-C ends it
+    python -m tests.support.slurm_cluster   starts one and prints how to use it; Ctrl-C stops it
 
 The daemons are Debian's own (`apt-get install --no-install-recommends slurmctld slurmd slurm-client
 munge`), run as root, without systemd, on free ports, with all their files in one temporary folder.
-The GPUs are links to /dev/null: SLURM counts and grants them as it would real ones.
+The GPUs are links to /dev/null; SLURM counts and grants them like real ones.
 """
 
 import os
@@ -36,7 +36,7 @@ COMMANDS = (
 )
 NEEDED = DAEMONS + COMMANDS
 GPUS = 8
-# What Debian does not have on every user's path.
+# Debian installs the daemons outside of a user's PATH.
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 
 # Without cgroups, accounting or a mail program.  With SLURM's own MessageTimeout: sbatch and squeue
@@ -123,15 +123,15 @@ class Cluster:
         self._wait_for("scontrol", "ping", until="is UP")
 
     def stop_controller(self) -> None:
-        """As when its machine is lost: no goodbye."""
+        """Kill the controller, as when its machine is lost."""
         self._kill("slurmctld")
 
     def start_node(self, node: str) -> None:
         self._start(node, ["slurmd", "-D", "-N", node])
 
     def stop_node(self, node: str) -> None:
-        """As when a node loses power: slurmd, its jobs' daemons and all that they started."""
-        self._kill(node)  # and whoever could tell the controller of the jobs' end, before them
+        """Kill slurmd and all processes of its jobs, as when a node loses power."""
+        self._kill(node)  # first, so that nothing reports the end of the jobs
         _kill_all(_step_daemons(self.folder, node))
         mark = f"SLURMD_NODENAME={node}".encode()
         _kill_all(_processes_with(f"SLURM_CONF={self.folder}/slurm.conf".encode(), mark))
@@ -159,7 +159,7 @@ class Cluster:
 
     def _start(self, name: str, words: list[str]) -> None:
         log = (self.folder / f"{name}.out").open("ab")
-        # Whoever started it may be killed and unable to end it.
+        # The daemon must not outlive a test process that is killed.
         words = ["setpriv", "--pdeathsig", "KILL", *words]
         self.daemons[name] = subprocess.Popen(
             words, env=self.environment, stdout=log, stderr=log, start_new_session=True
@@ -243,7 +243,7 @@ def require_slurm() -> None:
 
 @contextmanager
 def started(nodes: int = 3, cpus: int = 128, megabytes: int = 1_000_000) -> Iterator[Cluster]:
-    """A SLURM with nodes n1, n2, ...; gone afterwards, whatever happened."""
+    """A SLURM with nodes n1, n2, ...; stopped and removed at the end of the block."""
     folder = Path(tempfile.mkdtemp(prefix="slurm-"))
     cluster = Cluster(folder, [f"n{index + 1}" for index in range(nodes)])
     try:

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,7 @@ import yaml
 from rspo.config.load import merge
 from tests.support import ROOT, tiny_world
 from tests.support.slurm_cluster import Cluster
-
-PROGRAMS = Path(sys.executable).parent  # of the environment that runs the tests
+from tests.support.snakemake_project import PROGRAMS
 
 # One benchmark and two cells; laid over the small world.
 CONFIG: dict[str, Any] = {
@@ -37,11 +35,10 @@ CONFIG: dict[str, Any] = {
 }
 FIGURE = "reports/fig_scalability.pdf"
 CELLS = ["small--rspo-pass--k4--n8--s0", "small--rspo-pass--k4--n16--s0"]
-# What the shipped profile has for weeks of work, in seconds; everything else is as shipped.  (From
-# the first follows how often this project looks at the queue: every three seconds.)
+# Shorter intervals than in the shipped profile, which is made for long runs. With the first one,
+# the queue is read every three seconds.
 IMPATIENT = [
     "--slurm-init-seconds-before-status-checks=1",
-    "--max-status-checks-per-second=2",
     "--latency-wait=30",
 ]
 
@@ -93,3 +90,18 @@ def run(cluster: Cluster, project: Path, *words: str, timeout: float = 400) -> t
         if process.poll() is None:
             os.killpg(process.pid, 9)
     return status, log.read_bytes()[before:].decode()
+
+
+def edit_profile(project: Path, section: str, rule: str | None = None, **values: Any) -> None:
+    """Change values of a section of slurm/config.yaml, or of a rule in it."""
+    path = project / "slurm" / "config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    entry = profile[section] if rule is None else profile[section][rule]
+    entry |= values
+    path.write_text(yaml.safe_dump(profile))
+
+
+def set_precommand(project: Path, command: str) -> None:
+    path = project / "slurm" / "config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(profile | {"precommand": command}))

@@ -138,6 +138,17 @@ def test_a_folder_that_is_no_mirror_stops_before_anything_runs(planning: Path) -
     assert not (planning / "results").exists()
 
 
+def test_several_nodes_with_apptainer_are_refused(planning: Path) -> None:
+    several = ["engine=verl", "verl={nodes: 2}"]
+    done = snakemake(
+        planning, "-n", "data", "--sdm", "apptainer", "--config", *SMALL_WORLD, *several
+    )
+    assert done.returncode == 1
+    assert (
+        "verl.nodes above 1 starts processes with srun, which an image does not have" in done.stdout
+    )
+
+
 def test_an_unknown_cell_gets_near_names(planning: Path) -> None:
     target = "results/tiny/cells/small--rspo-pass--k5--n16--s0/policy"
     done = snakemake(planning, "-n", target)

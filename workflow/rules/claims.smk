@@ -1,4 +1,4 @@
-# Test the paper's claims on the scores and training logs.
+# Compare the paper's claims with the measurements.
 rule claims:
     input:
         claim_inputs(experiment),

@@ -24,7 +24,7 @@ rule contamination:
         "rspo contamination {OPTIONS} 2>&1 | tee -i {log}"
 
 
-# Every set of the config, and which problems stand in more than one.
+# All data sets, and a table of the problems that two of them share.
 rule data:
     input:
         rules.contamination.input,

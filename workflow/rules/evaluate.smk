@@ -7,7 +7,7 @@ rule sample:
     log:
         f"{RESULTS}/logs/sample/{{policy}}/{{benchmark}}/{{block}}.log",
     resources:
-        # A policy in vLLM takes all of a GPU, as the judge's server does.
+        # vLLM occupies a whole GPU, as a judge server does.
         judge_server=int(experiment.config.sampler == "vllm"),
     params:
         settings=settings("sample"),
@@ -39,8 +39,8 @@ rule fetch_judge:
         "rspo fetch-judge {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -i {log}"
 
 
-# All that a judge needs. Who asks it names this stamp alone: whose server answers decides which files
-# that is, and is no reason to judge anything again.
+# Stamp for the files of the judge. Depend only on this stamp, so that changing the server does not
+# trigger re-scoring.
 rule judge:
     input:
         [file for file in (experiment.judge_prompt, experiment.judge_model) if file],
@@ -66,7 +66,7 @@ rule score:
         "rspo score {wildcards.policy} {wildcards.benchmark} --block {wildcards.block} {OPTIONS} 2>&1 | tee -i {log}"
 
 
-# Where two verifiers differ, on what the base policies say.
+# Compare two verifiers on the samples of the base policies.
 rule agreement:
     input:
         judge_files(experiment.config.agreement.against),

@@ -27,7 +27,7 @@ rule tables:
         "rspo tables {OPTIONS} 2>&1 | tee -i {log}"
 
 
-# What every policy really used, of the runs that made its files.
+# Time and GPUs that the jobs of every policy used.
 rule cost:
     input:
         rules.tables.input,
@@ -40,8 +40,8 @@ rule cost:
         "rspo cost {OPTIONS} 2>&1 | tee -i {log}"
 
 
-# reports/ holds the chosen scale; results/ keeps every scale's own. The notes that say who made a
-# file go with it.
+# reports/ has the files of the scale that ran last; results/ has one folder per scale. Each file is
+# copied together with its provenance.
 rule publish_figure:
     input:
         multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),

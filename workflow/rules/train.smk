@@ -1,8 +1,8 @@
-# A cell is validated on held-out problems or not, which changes its log and never its policy: they
-# are always an input, and no reason to train again.
+# The held-out problems are always an input, because validation may read them. They are `ancient`:
+# validation changes the training log but not the policy, so newer problems do not trigger training.
 #
-# Checkpoints lie beside the outputs and are not declared: Snakemake deletes what a failed job
-# declared, and a checkpoint is what the next try goes on from.
+# Checkpoints are not declared as outputs: Snakemake deletes the outputs of a failed job, and a retry
+# resumes from the checkpoint.
 rule train:
     input:
         base=lambda wildcards: f"{RESULTS}/cells/{experiment.cell(wildcards.cell).model}--base/policy",
@@ -24,9 +24,9 @@ rule train:
         "rspo train {wildcards.cell} --anew {OPTIONS} 2>&1 | tee -i {log}"
 
 
-# The same on several nodes: one process on each, of which the first one trains. A step of a job
-# asks for its CPUs anew (from SLURM 22.05), and does not know which start of the job it is part of:
-# the executor takes SLURM's own count away.
+# Training on several nodes: one process per node, started by srun. A job step must request its CPUs
+# again (since SLURM 22.05). RSPO_TRY tells the processes of one start of the job from those of an
+# earlier start; Snakemake's executor removes SLURM's own restart count from the environment.
 rule train_on_nodes:
     input:
         base=rules.train.input.base,

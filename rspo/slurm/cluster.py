@@ -1,4 +1,4 @@
-"""What a SLURM cluster says of itself."""
+"""Nodes, settings and limits of the SLURM cluster, as its commands report them."""
 
 import re
 import shutil
@@ -10,25 +10,25 @@ from rspo.core.errors import InputError
 
 
 @dataclass(frozen=True)
-class Nodes:
-    """Alike nodes of one partition."""
+class NodeGroup:
+    """The nodes of one partition that are equal in GPUs, memory and CPUs."""
 
     partition: str
     count: int
-    minutes: float | None  # time limit; None: none
+    minutes: float | None  # time limit of the partition; None: unlimited
     megabytes: int
     cpus: int
-    gpus: dict[str, int]  # by type, of each node; "" for GPUs without one
+    gpus: dict[str, int]  # GPUs of each node by type; "" for GPUs without a type
 
     def gpus_of(self, kind: str | None) -> int:
-        """How many a job could be granted on one node; None: of whatever type."""
+        """GPUs of this type on each node; None: of the type with the most GPUs."""
         return max(self.gpus.values(), default=0) if kind is None else self.gpus.get(kind, 0)
 
 
 class Slurm:
     """The cluster that this machine belongs to.
 
-    Raises: InputError, at any question, if the cluster does not answer.
+    Every query raises InputError if the cluster does not answer.
     """
 
     @staticmethod
@@ -36,12 +36,12 @@ class Slurm:
         return shutil.which("sinfo") is not None
 
     @cached_property
-    def nodes(self) -> list[Nodes]:
-        found = []
+    def nodes(self) -> list[NodeGroup]:
+        groups = []
         for line in self.ask("sinfo", "-h", "-e", "-o", "%R|%D|%l|%m|%c|%G").splitlines():
             partition, count, limit, megabytes, cpus, gres = line.split("|")
-            found.append(
-                Nodes(
+            groups.append(
+                NodeGroup(
                     partition,
                     int(count),
                     time_limit(limit),
@@ -53,30 +53,31 @@ class Slurm:
                     },
                 )
             )
-        return found
+        return groups
 
     @cached_property
     def settings(self) -> dict[str, str]:
-        """What `scontrol show config` says, with `PreemptMode = CANCEL` as `CANCEL`."""
+        """The settings that `scontrol show config` prints."""
         lines = self.ask("scontrol", "show", "config").splitlines()
         pairs = (line.split("=", 1) for line in lines if "=" in line)
         return {name.strip(): value.strip() for name, value in pairs}
 
     @cached_property
     def preempt_modes(self) -> dict[str, str]:
-        """What becomes of preempted jobs, such as `REQUEUE`, by partition."""
-        said = self.ask("scontrol", "--oneliner", "show", "partition")
-        return dict(re.findall(r"PartitionName=(\S+).* PreemptMode=(\S+)", said))
+        """PreemptMode, such as `REQUEUE`, by partition."""
+        output = self.ask("scontrol", "--oneliner", "show", "partition")
+        return dict(re.findall(r"PartitionName=(\S+).* PreemptMode=(\S+)", output))
 
     def refusal(self, *options: str) -> str:
-        """Why SLURM would not take a job with these options of `sbatch`; empty if it would."""
+        """Why SLURM would refuse a job with these options of `sbatch`; empty if it would not."""
         done = _run("sbatch", "--test-only", *options, "--wrap=true")
         return " ".join(done.stderr.split()) if done.returncode else ""
 
-    def takes_back(self, *options: str) -> bool:
-        """Whether such a job may go back into the queue; asks one that is held and ended at once.
+    def allows_requeue(self, *options: str) -> bool:
+        """Whether a job with these options may be requeued.
 
-        A cluster's own rules may forbid what its settings allow.
+        Submits such a job on hold and cancels it at once: a cluster's submit plugin may forbid what
+        its settings allow.
         """
         held = ("--parsable", "--hold", "--requeue", "--output=/dev/null")
         number = self.ask("sbatch", *held, *options, "--wrap=true").strip().split(";")[0]
@@ -86,7 +87,7 @@ class Slurm:
             self.ask("scancel", number)
 
     def ask(self, *words: str, seconds: float = 60) -> str:
-        """What a command printed."""
+        """Output of a SLURM command."""
         done = _run(*words, seconds=seconds)
         if done.returncode:
             raise _no_answer(words[0], done.stderr or f"exit status {done.returncode}")
@@ -106,7 +107,7 @@ def _no_answer(command: str, reason: str) -> InputError:
 
 def time_limit(text: str) -> float | None:
     """SLURM's `2-00:00:00`, `4:00:00` or `30:00` in minutes; None for `infinite`."""
-    if not (found := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)):
+    if not (match := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)):
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return days * 1440 + hours * 60 + minutes + seconds / 60

@@ -1,0 +1,154 @@
+"""Changes to private parts of Snakemake and its SLURM plugin.
+
+Each function here depends on names that these packages may change in any release. It is marked with
+the version it was written for and with the upstream issue. A test fails when another version is
+installed: then check for each function that the problem still exists and that the names in its
+docstring still mean the same, run `make test ARGS="-m slurm"`, and update the version.
+"""
+
+import json
+import os
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rspo.config import fingerprints
+from rspo.config.experiment import Experiment
+from rspo.core.files import write_text
+
+RECORDS = Path(".snakemake") / "metadata"
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Patch:
+    name: str
+    package: str
+    version: str
+    issue: str | None  # None: no upstream issue was found
+
+
+PATCHES: list[Patch] = []
+
+
+def _patch(package: str, version: str, issue: str | None) -> Callable[[_Function], _Function]:
+    """Record which version of a package a function was written for."""
+
+    def record(function: _Function) -> _Function:
+        PATCHES.append(Patch(function.__name__, package, version, issue))
+        return function
+
+    return record
+
+
+@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/2973")
+def skip_scheduling() -> None:
+    """Let a dry run print its table of jobs and end, without going through the jobs.
+
+    A dry run formats the description of every job even where `quiet: rules` then drops it, which
+    takes a quarter of the time. `--quiet` without arguments skips this, but also the table.
+
+    Private: `JobScheduler.schedule` runs all jobs and returns whether they succeeded.
+    """
+    from snakemake.scheduling.job_scheduler import JobScheduler
+
+    JobScheduler.schedule = lambda scheduler: True
+
+
+@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/551")
+def set_conda_environment(workflow: Any, environment: str) -> None:
+    """Use one conda environment for all rules, as `container:` does for images.
+
+    Snakemake has no such directive for conda. With a `conda:` line in every rule, it would inspect
+    the environment of each job even without --sdm conda.
+
+    Private: `Rule.conda_env`.
+    """
+    for rule in workflow.rules:
+        rule.conda_env = environment
+
+
+@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/3241")
+def requeue_when_preempted(
+    is_preempted: Callable[[], bool],
+    request_stop: Callable[[], None],
+    requeue: Callable[[], None],
+) -> None:
+    """Inside a SLURM job, turn the SIGTERM that starts a grace time into a request to stop.
+
+    On SIGTERM, Snakemake waits for its jobs and then exits with 1 even if they succeed: SLURM would
+    record a failure. A command that cannot requeue its SLURM job itself, such as a shell that the
+    same SIGTERM killed, has it requeued here.
+
+    Private: `JobScheduler.exit_gracefully`, the handler of SIGTERM, and `JobScheduler.schedule`,
+    which returns whether all jobs succeeded.
+
+    Args:
+        is_preempted: whether SLURM is about to preempt the job.
+        request_stop: asks the commands of this Snakemake to stop.
+        requeue: puts the job back into the queue.
+    """
+    from snakemake.scheduling.job_scheduler import JobScheduler
+
+    exit_gracefully, schedule = JobScheduler.exit_gracefully, JobScheduler.schedule
+    preempted: list[bool] = []
+
+    def stop_or_exit(scheduler: JobScheduler, *signal_and_frame: object) -> None:
+        if is_preempted():
+            preempted.append(True)
+            request_stop()
+        elif not preempted:  # otherwise `requeue` itself causes this SIGTERM
+            exit_gracefully(scheduler, *signal_and_frame)
+
+    def schedule_or_requeue(scheduler: JobScheduler) -> bool:
+        success: bool = schedule(scheduler)
+        if preempted and not success and is_preempted():
+            requeue()
+        return success
+
+    JobScheduler.exit_gracefully, JobScheduler.schedule = stop_or_exit, schedule_or_requeue
+
+
+@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/2210")
+def renew_records(experiment: Experiment, cell: str, records: Path = RECORDS) -> None:
+    """Record the current settings for a cell that was just trained with them.
+
+    A SLURM job can finish a cell after its Snakemake was killed. Snakemake's record, if there is
+    one, then describes an earlier version of the cell, and the next run would train it again.
+    `--cleanup-metadata` would remove the record, and later changes of settings would go unnoticed.
+
+    Private: the file name of a record (`FilePersistence._record_path`) and its key `params`, which
+    holds the one parameter of rule `train`. Records with long names lie in nested folders and are
+    left unchanged.
+    """
+    for path in (experiment.policy(cell), experiment.training_log(cell)):
+        file = records / urlsafe_b64encode(str(path).encode()).decode()
+        if os.path.isfile(file):  # unlike `Path.is_file`, accepts names that are too long
+            record = json.loads(file.read_text())
+            record["params"] = [repr(fingerprints.settings_hash(experiment, "train", cell))]
+            write_text(file, json.dumps(record))
+
+
+@_patch("snakemake-executor-plugin-slurm", "2.8.0", None)
+def normalize_states_of_sacct() -> None:
+    """Let the plugin notice that a job was cancelled where it asks `sacct`.
+
+    `sacct` writes `CANCELLED by 1000`, the plugin compares with `CANCELLED` and waits forever.
+
+    Private: `query_job_status` of the plugin's module, which `Executor.check_active_jobs` calls and
+    which returns the states by job number and the seconds that the query took, or None twice.
+    """
+    import snakemake_executor_plugin_slurm as plugin
+
+    query = plugin.query_job_status
+
+    async def query_and_normalize(*args: Any) -> tuple[dict[str, str] | None, float | None]:
+        states, seconds = await query(*args)
+        if states is not None:
+            states = {number: state.partition(" ")[0] for number, state in states.items()}
+        return states, seconds
+
+    plugin.query_job_status = query_and_normalize

@@ -1,0 +1,228 @@
+"""Messages about failed, requeued and forgotten jobs, and reading the queue, without SLURM."""
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import snakemake_executor_plugin_slurm as plugin
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from rspo.core.errors import InputError
+from rspo.slurm import messages
+from rspo.slurm.messages import MEANING, Controller, FailureLines, QueueLines, explanation
+from rspo.slurm.queue import QueuedJob, jobs_in, jobs_of, require_no_jobs_in
+
+CELL = "small--rspo-pass--k4--n8--s0"
+
+
+def message_of_plugin(state: str) -> str:
+    return f"SLURM-job '12' failed, SLURM status is: '{state}'. Detailed failure reason unavailable"
+
+
+@pytest.mark.parametrize(
+    ("state", "printed", "expected"),
+    [
+        ("TIMEOUT", "", "SLURM job 12 ran past its time limit: set a longer runtime"),
+        ("CANCELLED", "", "SLURM job 12 was cancelled (scancel)"),
+        ("OUT_OF_MEMORY", "rspo: error: x", "SLURM job 12 needed more memory than its mem_mb"),
+        ("FAILED", "rspo: error: a\nrspo: error: b", "SLURM job 12 failed: b"),
+        ("FAILED", "error: Exceeded job memory limit", "needed more memory than its mem_mb"),
+        ("FAILED", "slurmstepd: Detected 1 oom_kill event", "needed more memory than its mem_mb"),
+        # The kernel's or PyTorch's message says more than that of the command whose worker died.
+        (
+            "FAILED",
+            "rspo: error: a: process 7 has died\nslurmstepd: Detected 1 oom_kill event in 12.0",
+            "needed more memory than its mem_mb",
+        ),
+        (
+            "FAILED",
+            "torch.OutOfMemoryError: CUDA out of memory. Tried\nrspo: error: a: it has died",
+            "needed more GPU memory: smaller ppo_max_token_len_per_gpu or gpu_memory_utilization",
+        ),
+        ("FAILED", "srun: error: n1: task 0: User defined signal 1", "before it had started"),
+        # The log of a requeued job starts with the output of its earlier starts.
+        (
+            "FAILED",
+            "rspo: SLURM job 12 is requeued\nrspo: error: late",
+            "SLURM job 12 failed: late",
+        ),
+        (
+            "FAILED",
+            "oom_kill\nrspo: SLURM job 12 is requeued\nrspo: error: late",
+            "SLURM job 12 failed: late",
+        ),
+        ("ERROR", "", "SLURM job 12 ended in state ERROR"),
+    ],
+)
+def test_each_failure_is_explained_in_one_line(
+    tmp_path: Path, state: str, printed: str, expected: str
+) -> None:
+    log = tmp_path / "12.log"
+    log.write_text(printed)
+    line = explanation("train a", message_of_plugin(state), [log])
+    assert line.startswith("train a: SLURM job 12 ")
+    assert expected in line
+    assert line.endswith(f"[{log}]")
+    assert "\n" not in line
+
+
+def test_a_lost_node_without_requeue_is_explained() -> None:
+    message = "SLURM-job '12' failed due to a node failure, SLURM status is: 'NODE_FAIL'. Failed "
+    assert explanation("train a", message, []) == "train a: SLURM job 12 lost its node []"
+
+
+def test_every_state_that_the_plugin_reports_has_an_explanation() -> None:
+    # The plugin has the names in its code only.
+    constants = plugin.Executor.check_active_jobs.__code__.co_consts
+    (reported,) = (known for known in constants if isinstance(known, tuple) and "TIMEOUT" in known)
+    read_in_logs = {"GPU_MEMORY", "TOO_EARLY"}
+    assert MEANING.keys() - read_in_logs == set(reported) - {"ERROR"}
+
+
+def test_a_failure_before_snakemake_started_quotes_the_last_line(tmp_path: Path) -> None:
+    log = tmp_path / "12.log"
+    log.write_text("/var/spool/slurm_script: 4: module: not found\n\n")
+    line = explanation("train a", message_of_plugin("FAILED"), [log])
+    assert line == (
+        f"train a: SLURM job 12 failed: /var/spool/slurm_script: 4: module: not found [{log}]"
+    )
+    log.write_text("Building DAG of jobs...\nWorkflowError:\n")
+    assert explanation("train a", message_of_plugin("FAILED"), [log]) == (
+        f"train a: SLURM job 12 failed [{log}]"
+    )
+
+
+def test_a_refused_submission_quotes_sbatch() -> None:
+    message = (
+        "SLURM sbatch failed. The error message was 'invalid partition'.\n    sbatch call:\n x"
+    )
+    expected = "train a: SLURM sbatch failed. The error message was 'invalid partition'."
+    assert explanation("train a", message, []) == expected
+
+
+def test_failed_jobs_are_printed_and_repeated_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A job that is retried is not repeated at the end."""
+    logger = logging.getLogger("test of failure lines")
+    logger.setLevel(logging.INFO)
+    handler = FailureLines(tmp_path / "logs")
+    logger.addHandler(handler)
+
+    def log(event: LogEvent, rule: str, message: str = "") -> None:
+        file = f"{tmp_path}/logs/{rule}/{CELL}/linear.log"
+        marked = f"{file} (check log file(s) for error details)"
+        details = {"event": event, "rule_name": rule, "rule_msg": message, "log": [marked]}
+        logger.error("Error in rule", extra=details)
+
+    log(LogEvent.JOB_ERROR, "score", message_of_plugin("TIMEOUT"))
+    log(LogEvent.JOB_ERROR, "sample", message_of_plugin("FAILED"))
+    log(LogEvent.JOB_INFO, "sample")
+    logger.error("another error")
+    logger.removeHandler(handler)
+    score, sample = capsys.readouterr().err.splitlines()
+    assert score.startswith(f"rspo: score {CELL} linear: SLURM job 12 ran past its time limit")
+    assert sample.startswith(f"rspo: sample {CELL} linear: SLURM job 12 failed")
+    handler.print_given_up()
+    assert capsys.readouterr().err.splitlines() == [
+        score.replace("rspo: ", "rspo: given up: "),
+        "rspo: the run is incomplete: the same command resumes it",
+    ]
+
+
+def queued(restarts: int = 0, number: str = "12") -> QueuedJob:
+    comment = f"rule_train_wildcards_{CELL}"
+    return QueuedJob(number, "me", "RUNNING", restarts, Path("/project"), comment)
+
+
+def test_each_requeue_is_printed_once() -> None:
+    queue = QueueLines()
+    assert list(queue.lines([queued(0), queued(0, "13")], set(), 0)) == []
+    (line,) = queue.lines([queued(2), queued(0, "13")], set(), 60)
+    assert line == f"train {CELL}: SLURM job 12 was requeued (restart 2)"
+    (line,) = queue.lines([queued(2), queued(0, "13"), queued(1, "14")], set(), 120)
+    assert line == f"train {CELL}: SLURM job 14 was requeued (restart 1)"
+    assert list(queue.lines([queued(2), queued(0, "13"), queued(1, "14")], set(), 180)) == []
+
+
+def test_a_job_that_slurm_forgot_is_printed_once() -> None:
+    queue = QueueLines()
+    assert list(queue.lines([queued()], {"12", "new"}, 0)) == []
+    assert list(queue.lines([], {"12", "new"}, 290)) == []
+    assert list(queue.lines([], {"new"}, 310)) == []  # Snakemake does not wait for it
+    (line,) = queue.lines([], {"12", "new"}, 320)
+    assert line.startswith(f"train {CELL}: SLURM has forgotten job 12, and Snakemake waits for it")
+    assert list(queue.lines([], {"12", "new"}, 330)) == []
+
+
+@pytest.fixture
+def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """A fake `squeue`: call it with the records (lists of fields) to print.
+
+    Returns the file to which it writes its options.
+    """
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    script, printed, options_file = (
+        tmp_path / "bin" / name for name in ("squeue", "printed", "options_file")
+    )
+    script.parent.mkdir()
+
+    def fake(*records: list[str | bytes]) -> Path:
+        fields = [[os.fsencode(field) for field in record] for record in records]
+        printed.write_bytes(b"".join(b"\x1f".join(record) + b"\x1e\n" for record in fields))
+        script.write_text(f'#!/bin/sh\necho "$@" > {options_file}\ncat {printed}\n')
+        script.chmod(0o755)
+        return options_file
+
+    return fake
+
+
+@pytest.mark.parametrize("name", ["project", "a|b", "a\nb", b"a\xffb"])
+def test_jobs_are_found_in_a_folder_of_any_name(
+    tmp_path: Path, squeue: Callable[..., Path], name: str | bytes
+) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    squeue(
+        ["12", "me", "RUNNING", "1", os.fsencode(folder), "rule_train_wildcards_a|b"],
+        ["13", "me", "RUNNING", "0", os.fsencode(tmp_path), "rule_train_wildcards_c"],
+    )
+    assert jobs_in(folder) == [
+        QueuedJob("12", "me", "RUNNING", 1, folder, "rule_train_wildcards_a|b")
+    ]
+
+
+def test_other_users_comments_cannot_hide_a_job(
+    tmp_path: Path, squeue: Callable[..., Path]
+) -> None:
+    squeue(
+        ["10", "you", "PENDING", "0", "/home/you", "a\nb|c"],
+        ["11", "you", "PENDING", "0", b"/home/\xff", b"\xff"],
+        ["12", "you", "PENDING", "0", "/home/you", "a\x1fb\x1ec"],
+        ["13", "you", "PENDING", "N/A", tmp_path.as_posix(), "rule_a"],
+        ["14", "me", "RUNNING", "0", tmp_path.as_posix(), b"rule_train_wildcards_\xff"],
+    )
+    with pytest.raises(InputError, match=r"in this folder: 14 \(rule_train_wildcards_\ufffd, me, "):
+        require_no_jobs_in(tmp_path)
+
+
+def test_jobs_of_a_run_are_selected_by_its_name(squeue: Callable[..., Path]) -> None:
+    options_file = squeue(["12", "me", "COMPLETED", "0", "/project", "rule_train_wildcards_a"])
+    (job,) = jobs_of("rspo_1")
+    assert job.task == "train a"
+    options = options_file.read_text().split()
+    assert {"--states=all", f"--user={os.getuid()}", "--name=rspo_1"} <= set(options)
+
+
+def test_an_absent_controller_is_printed_once_and_its_return_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pings = [True, False, False, True, True]
+    monkeypatch.setattr(messages, "_ping", lambda: answers.pop(0))
+    answers, controller = list(pings), Controller()
+    assert [controller.answers() for _ in pings] == pings
+    assert capsys.readouterr().err.splitlines() == [
+        "rspo: SLURM's controller does not answer: waiting for it; running jobs continue",
+        "rspo: SLURM's controller answers again",
+    ]

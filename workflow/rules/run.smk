@@ -1,0 +1,47 @@
+# How this Snakemake runs the rules: with which software, as a dry run, on SLURM, or inside a SLURM job.
+
+import gc
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from rspo.slurm.in_job import forward_stop_requests
+from rspo.slurm.messages import print_given_up
+from rspo.slurm.snakemake_patches import set_conda_environment, skip_scheduling
+from snakemake.exceptions import WorkflowError
+from snakemake.settings.enums import Quietness
+from snakemake.settings.types import DeploymentMethod
+
+software = workflow.deployment_settings.deployment_method
+if DeploymentMethod.APPTAINER in software and experiment.nodes > 1:
+    raise WorkflowError(
+        "verl.nodes above 1 starts processes with srun, which an image does not have: "
+        "run without apptainer"
+    )
+if DeploymentMethod.CONDA in software:
+    verl = experiment.config.verl
+    kind = "gpu" if verl is not None and verl.device == "cuda" else "cpu"
+    set_conda_environment(workflow, f"{workflow.basedir}/envs/conda-{kind}.yaml")
+
+if workflow.output_settings.dryrun and Quietness.RULES in (workflow.output_settings.quiet or ()):
+    skip_scheduling()
+    gc.disable()  # the process ends before garbage collection pays off
+
+# SLURM sends USR1 ahead of the time limit. Only `rspo train` handles it; the shells around it
+# ignore it.
+if "SLURM_JOB_ID" in os.environ:
+    forward_stop_requests()
+    shell.prefix("set -euo pipefail; trap '' USR1; ")
+
+if find_spec("snakemake_executor_plugin_slurm"):
+    from rspo.slurm import executor
+
+    executor.install(Path(RESULTS) / "logs")
+
+
+onstart:
+    follow_progress(workflow.dag)
+
+
+onerror:
+    print_given_up()
