@@ -413,7 +413,7 @@ def fetch_judge(experiment: "Experiment", mirror: Mirror = None) -> None:
 @command(REPORTING, "rspo tables")
 def tables(experiment: "Experiment") -> None:
     """Write the curves of all policies as one CSV."""
-    from rspo.evaluation.curves_table import write_curves_table
+    from rspo.evaluation.curves import write_curves_table
 
     write_curves_table(experiment)
 

@@ -4,6 +4,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
+import seaborn.objects as so
 
 from rspo.config.experiment import Cell, Experiment
 from rspo.figures import style
@@ -82,22 +83,20 @@ def _caption(experiment: Experiment, cells: list[str]) -> str:
 
 def _draw(methods: Sequence[Method], frame: pd.DataFrame, panels: Sequence[str]) -> bytes:
     """Thin lines: each step; thick lines: the centred moving average."""
+    steps = int(frame["step"].max())
     with style.applied():
         picture = style.new_picture(style.TEXT_WIDTH, 2.6)
         for axes, key in zip(picture.subplots(1, len(panels)), panels, strict=True):
+            values = frame.groupby("method")[key]
+            smooth = values.transform(lambda column: smoothed(list(column), half_window(steps)))
+            table = frame.assign(smooth=smooth)
+            plot = style.plot(table, axes, x="step", y="smooth")
             for method in methods:
-                values = frame.loc[frame["method"] == method.label, key].tolist()
-                steps, look = range(1, len(values) + 1), style.line(method)
-                axes.plot(steps, values, color=look["color"], linewidth=0.5, alpha=0.3)
-                # Markers tell the lines apart in grey.
-                axes.plot(
-                    steps,
-                    smoothed(values, half_window(len(values))),
-                    **look,
-                    markevery=max(1, len(values) // 6),
-                )
-            axes.set_title(_LABELS.get(key, f"Pass@{key.removeprefix(_PASS)} of the prompts"))
-            axes.set_xlabel("training step")
+                thin = so.Line(color=style.line(method)["color"], linewidth=0.5, alpha=0.3)
+                plot = plot.add(thin, data=style.rows_of(table, method, "method"), y=key)
+            plot = style.add_lines(plot, table, methods, every=max(1, steps // 6))
+            title = _LABELS.get(key, f"Pass@{key.removeprefix(_PASS)} of the prompts")
+            plot.label(x="training step", y="", title=title).plot()
         style.legend(picture, methods)
         stream = io.BytesIO()
         dots = style.DOTS_PER_INCH // 2
