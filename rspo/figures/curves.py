@@ -86,12 +86,11 @@ def _curve(
 ) -> "pd.DataFrame":
     """The rows of one policy's curves that the figure shows, by panel and k."""
     import numpy as np
-    import pandas as pd
 
-    from rspo.core.tables import CURVES, read_table
+    from rspo.core.tables import CURVES, read_frame
 
     path = experiment.curves(policy, figure.suite(experiment))
-    rows = pd.DataFrame(read_table(path, CURVES))
+    rows = read_frame(path, CURVES)
     chosen = rows[(rows["metric"] == figure.metric) & (rows["cell"] == policy)]
     curve = chosen.set_index(["benchmark", "k"])
     ks = sorted(experiment.config.evaluation.k)

@@ -64,12 +64,12 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    from rspo.core.tables import GRADIENTS, read_table
+    from rspo.core.tables import GRADIENTS, read_frame
 
     rows = []
     for policy in figure.policies(experiment):
         path = experiment.gradients(policy)
-        gradients = pd.DataFrame(read_table(path, GRADIENTS))
+        gradients = read_frame(path, GRADIENTS)
         if missing := sorted({*OBJECTIVES} - {*gradients["objective"]}):
             raise InputError(f"{path}: has no gradients of {', '.join(missing)}; remake it")
         groups = dict(iter(gradients.groupby(["objective", "k"], sort=False)))
