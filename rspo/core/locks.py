@@ -1,4 +1,8 @@
-"""Locks on folders: one process at a time works in a folder."""
+"""Exclusive locks on folders and files (`flock`), which end with the process, also after SIGKILL.
+
+They hold across hosts where the file system supports it, such as NFS 4 and Lustre mounted with
+`-o flock`; `rspo doctor` tests that.
+"""
 
 import fcntl
 import os
@@ -12,31 +16,27 @@ from typing import IO
 from rspo.core.errors import InputError
 from rspo.core.slurm_job import host_name, name_of_this_job
 
-LOCK = ".lock"  # in a folder that one process at a time may work in
-# SLURM gives up a node that does not answer, and its job starts elsewhere: the node's processes may
-# live on, and a file server keeps the locks of a host that is gone until their lease ends, which is
-# 90 seconds on NFS and up to some minutes on Lustre.
+LOCK = ".lock"  # lock file of a folder; it contains the name of its last owner
+# When SLURM gives up a node, the job restarts elsewhere while the old processes may still run, and
+# a file server keeps the locks of a lost host until their lease ends: 90 seconds on NFS, up to some
+# minutes on Lustre.
 SECONDS_FOR_A_LOST_NODE = 300
 _SECONDS_BETWEEN_TRIES = 2
-SECONDS_FOR_A_LOOK = 1  # `is_locked` has a lock for a moment; many may look
+SECONDS_FOR_A_CHECK = 1  # `is_locked` holds the lock for a moment
 
 
 @contextmanager
 def exclusive_lock(folder: Path) -> Iterator[None]:
-    """Keep every other process that asks the same out of a folder.
+    """Hold the lock of a folder, which is created if needed.
 
-    The lock is the kernel's: it ends with the process, however that ends. Other hosts are kept out
-    where the file system passes `flock` on, as NFS from version 4 and Lustre with `-o flock` do;
-    `rspo doctor` tries it.
-
-    Raises: InputError that names the process that has the folder.
+    Raises: InputError that names the process that holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / LOCK).open("a+") as lock:
 
         def busy() -> str:
             lock.seek(0)
-            return f"{folder}: {lock.read()} is at work here"
+            return f"{folder}: {lock.read()} is running here"
 
         take_lock(lock, busy)
         lock.truncate(0)
@@ -45,48 +45,45 @@ def exclusive_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def no_locks(file: str, error: OSError) -> InputError:
-    """What to mend where a file system has none, such as Lustre without -o flock."""
+def locks_unsupported(file: str, error: OSError) -> InputError:
+    """The error for a file system without locks, such as Lustre mounted without `-o flock`."""
     return InputError(
-        f"{file}: this file system gives no locks ({error.strerror}); mount it with flock (Lustre: "
-        "-o flock; NFS: version 4), or run this on another one"
+        f"{file}: this file system does not support locks ({error.strerror}); mount it with flock "
+        "(Lustre: -o flock; NFS: version 4) or use another one"
     )
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether some process has a folder for itself: on any host, as far as `alone` reaches."""
+    """Whether a process holds the lock of a folder."""
     try:
         with (folder / LOCK).open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # no file, or no locks: nobody can have it
+    except OSError:  # no file, or no lock support
         pass
     return False
 
 
 def take_lock(file: IO[str], busy: Callable[[], str]) -> None:
-    """Have an open file for this process alone, until it is closed.
-
-    A SLURM job tries again for `SECONDS_FOR_A_LOST_NODE`.
+    """Lock an open file until it is closed; a SLURM job waits up to `SECONDS_FOR_A_LOST_NODE`.
 
     Args:
-        busy: says who has it, asked when somebody has.
+        busy: returns the message for when another process holds the lock.
 
-    Raises: InputError with what `busy` says, or if the file system has no locks.
+    Raises: InputError with that message, or if the file system does not support locks.
     """
-    if _gets_lock(file, SECONDS_FOR_A_LOOK, between_tries=0.05):
+    if _acquire(file, SECONDS_FOR_A_CHECK, between_tries=0.05):
         return
     if name_of_this_job():
         seconds = SECONDS_FOR_A_LOST_NODE
-        wait = f"waiting up to {seconds:g} s for it to end"
-        print(f"rspo: {busy()}; {wait}", file=sys.stderr, flush=True)
-        if _gets_lock(file, seconds, _SECONDS_BETWEEN_TRIES):
+        print(f"rspo: {busy()}; waiting up to {seconds:g} s", file=sys.stderr, flush=True)
+        if _acquire(file, seconds, _SECONDS_BETWEEN_TRIES):
             return
-    raise InputError(f"{busy()}; wait or end it")
+    raise InputError(f"{busy()}; wait for it or end it")
 
 
-def _gets_lock(file: IO[str], seconds: float, between_tries: float) -> bool:
+def _acquire(file: IO[str], seconds: float, between_tries: float) -> bool:
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -96,11 +93,11 @@ def _gets_lock(file: IO[str], seconds: float, between_tries: float) -> bool:
             if (left := deadline - time.monotonic()) <= 0:
                 return False
         except OSError as error:
-            raise no_locks(file.name, error) from None
+            raise locks_unsupported(file.name, error) from None
         time.sleep(min(left, between_tries))
 
 
 def this_process() -> str:
-    """Its job, number and host, for whoever finds it at work."""
+    """Job, process ID and host of this process, for messages of other processes."""
     job = f"{name_of_this_job()}, " if name_of_this_job() else ""
     return f"{job}process {os.getpid()} on {host_name()}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.core.errors import InputError
-from rspo.core.locks import no_locks
+from rspo.core.locks import locks_unsupported
 from rspo.slurm import probe
 from rspo.slurm.cluster import Slurm
 from rspo.slurm.profile import PROFILE, Request, options_of_all_jobs
@@ -187,5 +187,5 @@ def _locked_file() -> Iterator[tuple[Path, str]]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX)
         except OSError as error:
-            raise no_locks(str(Path.cwd()), error) from None
+            raise locks_unsupported(str(Path.cwd()), error) from None
         yield Path(stream.name), text

@@ -225,8 +225,8 @@ def test_a_folder_at_work_is_refused_soon(tmp_path: Path, monkeypatch: pytest.Mo
         began = time.monotonic()
         with pytest.raises(InputError) as caught, exclusive_lock(tmp_path):
             pass
-        assert time.monotonic() - began < locks.SECONDS_FOR_A_LOOK + 1
-    assert str(caught.value) == f"{tmp_path}: {name} is at work here; wait or end it"
+        assert time.monotonic() - began < locks.SECONDS_FOR_A_CHECK + 1
+    assert str(caught.value) == f"{tmp_path}: {name} is running here; wait for it or end it"
     with exclusive_lock(tmp_path):
         assert (tmp_path / locks.LOCK).read_text() == locks.this_process()
 
@@ -248,7 +248,7 @@ def test_a_file_system_without_locks_is_named_with_what_to_do(
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    words = r"\.lock: this file system gives no locks \(Function not implemented\); mount it with"
+    words = r"\.lock: this file system does not support locks \(Function not implemented\); mount"
     with pytest.raises(InputError, match=words), exclusive_lock(tmp_path):
         pass
     assert not locks.is_locked(tmp_path)  # `rspo status` still answers
@@ -262,13 +262,13 @@ def test_a_job_waits_a_while_for_a_node_that_slurm_has_given_up(
     seconds: float,
 ) -> None:
     """Its processes may live on for minutes; whoever stays for longer is really at work."""
-    monkeypatch.setattr(locks, "SECONDS_FOR_A_LOOK", 0.1)
+    monkeypatch.setattr(locks, "SECONDS_FOR_A_CHECK", 0.1)
     monkeypatch.setattr(locks, "SECONDS_FOR_A_LOST_NODE", 3)
     monkeypatch.setattr(locks, "_SECONDS_BETWEEN_TRIES", 0.1)
     with another_at_work(tmp_path, seconds) as name:
         monkeypatch.setenv("SLURM_JOB_ID", "7")
-        refused = pytest.raises(InputError, match="is at work here; wait or end it")
+        refused = pytest.raises(InputError, match="is running here; wait for it or end it")
         with refused if seconds > 3 else nullcontext(), exclusive_lock(tmp_path):
             assert (tmp_path / locks.LOCK).read_text().startswith("SLURM job 7, process ")
-    line = f"rspo: {tmp_path}: {name} is at work here; waiting up to 3 s for it to end\n"
+    line = f"rspo: {tmp_path}: {name} is running here; waiting up to 3 s\n"
     assert capsys.readouterr().err == line

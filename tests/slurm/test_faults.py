@@ -287,7 +287,7 @@ def test_a_second_person_is_refused_while_the_first_ones_run_goes_on(
     )
     assert alone.returncode == 2
     assert f"SLURM job {number}, process " in alone.stderr
-    assert " on n1 is at work here; wait or end it" in alone.stderr
+    assert " on n1 is running here; wait for it or end it" in alone.stderr
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status != 0
     assert "Directory cannot be locked" in output

@@ -129,8 +129,8 @@ def test_a_file_system_without_locks_is_reported(
     gpus, locks = paper_without_slurm(project, monkeypatch)[0]
     assert "sample requests no GPU" in gpus
     assert locks == (
-        f"{project}: this file system gives no locks (No locks available); mount it with flock "
-        "(Lustre: -o flock; NFS: version 4), or run this on another one"
+        f"{project}: this file system does not support locks (No locks available); mount it with "
+        "flock (Lustre: -o flock; NFS: version 4) or use another one"
     )
 
 

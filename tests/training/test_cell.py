@@ -211,7 +211,7 @@ def test_two_processes_cannot_train_the_same_cell(world: Experiment, tmp_path: P
     experiment = elsewhere(world, tmp_path / "results")
     process = start(experiment)
     wait_for_progress(experiment, process)
-    with pytest.raises(InputError, match=f"process {process.pid} on .* is at work here"):
+    with pytest.raises(InputError, match=f"process {process.pid} on .* is running here"):
         train(experiment, CELL)
     process.kill()
     process.wait()
