@@ -9,16 +9,16 @@
 
     grad J(theta) = 1/|D_b| sum_x sum_i w_i grad log pi_theta(y^i | x)
 
-The objective determines the weights: Theorem 4.2 of the paper for Pass@k, Theorem 4.3 for Max@k.
+The objective determines the weights: Theorem 4.3 of the paper for Pass@k, Theorem 4.4 for Max@k.
 
-A step splits its batch into mini-batches of prompts, with one update each. After the first update,
+A step splits its batch into mini-batches M of prompts, with one update each. After the first one,
 pi_theta is no longer the policy pi_old that sampled. Each mini-batch therefore maximizes PPO's
 clipped objective (Schulman et al. 2017, equation 7), whose gradient at pi_theta = pi_old is grad J:
 
-    1/|D_b| sum_x sum_i sum_t min(w_i r_it, w_i clip(r_it, 1 - epsilon, 1 + epsilon))
+    1/|M| sum_x sum_i sum_t min(w_i r_it, w_i clip(r_it, 1 - epsilon, 1 + epsilon))
     r_it = pi_theta(y^i_t | x, y^i_<t) / pi_old(y^i_t | x, y^i_<t)
 
-Unlike verl: no GPU, no critic, no KL term, no entropy bonus.
+This engine runs on CPUs. Like the verl engine, it has no critic, KL term or entropy bonus.
 Shapes: P prompts of L tokens, n responses to each, B selected responses of at most T tokens.
 """
 
@@ -66,7 +66,7 @@ class Trainer:
         self.optimizer = adam(model.parameters(), self.rate, config.training.optimizer)
 
     def train(self, prompts: Prompts, first: int = 0) -> Iterator[Record]:
-        """Algorithm 1 on the prompts D, from step `first`; yields a record after each step."""
+        """Algorithm 1 on the prompts D, from step index `first`; yields a record per step."""
         training, n, seed = self.config.training, self.cell.n, self.cell.seed
         for step in range(first, training.steps):
             clock = Stopwatch()
@@ -76,7 +76,7 @@ class Trainer:
             correct, rewards = self.reward(batch, responses)  # R(x, y^i), (P, n)
             weights = response_weights(rewards, self.cell.objective, self.cell.k)  # w_i, (P, n)
             clock.lap("reward")
-            scored = Scored.of(responses, correct, rewards, weights)
+            scored = Scored.of(responses, correct, rewards, weights)  # as tensors, (P, n)
             rollout = Rollout(torch.tensor(batch.tokens), responses, scored.weights)
             mini_batches = torch.arange(len(batch.tokens)).split(training.mini_batch_prompts)
             updates = [self.update(step, rollout, part) for part in mini_batches]  # theta
@@ -85,7 +85,7 @@ class Trainer:
             yield record_of(step, scored, entropy, updates, clock.seconds)
 
     def sample(self, prompts: Sequence[Sequence[int]], n: int, *seed: str | int) -> Responses:
-        """Sample n responses y^i ~ pi_theta(. | x) to every prompt x, seeded by cell and `seed`."""
+        """Sample n responses y^i ~ pi_theta(. | x) to every prompt x, seeded by `seed`."""
         return sample(
             self.model,
             prompts,
@@ -108,7 +108,7 @@ class Trainer:
     def update(self, step: int, rollout: Rollout, part: Tensor) -> dict[str, float]:
         """Maximize J on one mini-batch of prompts, rows `part` of the batch, by a step of Adam."""
         training, temperature = self.config.training, self.config.sampling.temperature
-        self.optimizer.zero_grad(set_to_none=False)
+        self.optimizer.zero_grad(set_to_none=False)  # without weights, Adam still applies momentum
         clipped = backward(self.model, rollout, part, training.ppo_clip, temperature)
         total = training.steps * training.prompts_per_step
         done = (step * training.prompts_per_step + int(part[0])) / total
@@ -121,7 +121,7 @@ def backward(
 ) -> float:
     """Add the gradient of -J on one mini-batch of prompts; returns the fraction of clipped tokens.
 
-    Responses of weight 0 do not change J; skipping them saves time (Section 5.1 of the paper).
+    Responses of weight 0 do not change the gradient; skipping them saves time (section 5.1).
     """
     rows = torch.arange(rollout.weights.numel()).view_as(rollout.weights)[part].flatten()  # (B,)
     rows = rows[rollout.weights.flatten()[rows] != 0]
@@ -129,7 +129,7 @@ def backward(
     clipped = tokens = 0
     for chunk in rows.split(CHUNK) if len(rows) else ():
         objective, is_clipped = clipped_objective(model, rollout, chunk, epsilon, temperature)
-        (-objective / len(part)).backward()  # |D_b| counts prompts whose responses are all skipped
+        (-objective / len(part)).backward()  # |M| includes prompts without weights
         clipped, tokens = clipped + int(is_clipped.sum()), tokens + len(is_clipped)
     return clipped / max(1, tokens)
 
@@ -141,10 +141,10 @@ def clipped_objective(
     responses, n = rollout.responses, rollout.weights.shape[1]
     longest = int(responses.lengths[rows].max())
     tokens, mask = responses.tokens[rows, :longest], responses.mask[rows, :longest]  # (B, T)
-    used, prompt_of = torch.unique(rows // n, return_inverse=True)  # reads each prompt once
-    logits = response_logits(model, rollout.prompts[used], prompt_of, tokens) / temperature
+    prompt_rows, prompt_of = torch.unique(rows // n, return_inverse=True)  # reads each once
+    logits = response_logits(model, rollout.prompts[prompt_rows], prompt_of, tokens) / temperature
     log_p = logits.log_softmax(dim=-1).gather(-1, tokens[..., None])[..., 0]  # (B, T)
     ratio = torch.exp(log_p - responses.log_probs[rows, :longest])  # r_it, (B, T)
     weights = rollout.weights.flatten()[rows, None]  # (B, 1)
-    plain, near = weights * ratio, weights * ratio.clamp(1 - epsilon, 1 + epsilon)
-    return torch.minimum(plain, near)[mask].sum(), (near < plain)[mask]
+    unclipped, clipped = weights * ratio, weights * ratio.clamp(1 - epsilon, 1 + epsilon)
+    return torch.minimum(unclipped, clipped)[mask].sum(), (clipped < unclipped)[mask]
