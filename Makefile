@@ -1,16 +1,15 @@
-# What a user types. Nothing in this file decides what is installed: envs/setup.sh does.
+# Commands for users. envs/setup.sh decides what is installed.
 #
-#   PYTHON=...       the Python to build .venv with (default: the first of python3, python3.12,
-#                    python3.11 that runs and is 3.11 or 3.12)
-#   TORCH_INDEX=...  take PyTorch from this package index instead of the usual one
-#   FLASH_ATTN=...   make setup-gpu: a wheel of flash-attn, or none (default: compile it)
-#   ARGS=...         passed on to snakemake (make demo) or pytest (make test)
+#   PYTHON=...       create .venv with this Python, 3.11 or 3.12 (default: the first suitable one of
+#                    python3, python3.12, python3.11)
+#   TORCH_INDEX=...  install PyTorch from this package index, such as PyTorch's own for CPU
+#   FLASH_ATTN=...   make setup-gpu: a wheel of flash-attn, or none (default: compile flash-attn)
+#   ARGS=...         further arguments for snakemake (demo), pytest (test) or uv lock (lock)
 
 PYTHON ?=
 TORCH_INDEX ?=
 FLASH_ATTN ?=
 ARGS ?=
-LOCK_PYTHONS ?= python3.11 python3.12
 
 export PYTHON TORCH_INDEX FLASH_ATTN
 BIN := .venv/bin
@@ -22,22 +21,22 @@ WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
-setup: ## make .venv with all that the tiny paper needs (CPU is enough)
+setup: ## create .venv with everything that the tiny scale needs, without a GPU
 	@sh envs/setup.sh base
 
-setup-verl: setup ## add verl, Ray, vLLM for CPU, the SLURM plugin and the test tools
+setup-verl: ## add verl, Ray, vLLM for CPU, the SLURM plugin and the test tools
 	@sh envs/setup.sh verl
 
-setup-gpu: ## make .venv for NVIDIA GPUs instead: Linux x86-64, Python 3.12, CUDA 13, verl, vLLM
+setup-gpu: ## create .venv for NVIDIA GPUs: verl, vLLM and flash-attn on CUDA 13
 	@sh envs/setup.sh gpu
 
-demo: setup ## the tiny paper from nothing: every cell, table and figure
+demo: setup ## reproduce the paper at tiny scale: every cell, table and figure
 	@$(WITH_VENV) $(BIN)/snakemake all $(ARGS)
 
 test: setup-verl ## run the tests
 	@$(WITH_VENV) $(BIN)/pytest $(ARGS)
 
-check: setup-verl ## check formatting, lint, types, imports between modules and dependencies
+check: setup-verl ## check format, lint, types, imports between modules and dependencies
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/snakefmt --check Snakefile workflow
@@ -45,9 +44,8 @@ check: setup-verl ## check formatting, lint, types, imports between modules and 
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry .
 
-lock: ## resolve envs/*.lock anew (needs Python 3.11 and 3.12; see LOCK_PYTHONS)
-	@$(firstword $(LOCK_PYTHONS)) envs/lock.py $(LOCK_PYTHONS)
-	@$(lastword $(LOCK_PYTHONS)) envs/lock_gpu.py $(lastword $(LOCK_PYTHONS))
+lock: setup ## update envs/lock/ to pyproject.toml; ARGS=--upgrade for the newest versions
+	@sh envs/lock.sh $(ARGS)
 
-clean-env: ## remove .venv
+clean-env: ## delete .venv
 	rm -rf .venv

@@ -1,5 +1,3 @@
 #!/bin/sh
-# Run by Snakemake in the checkout, inside the environment that conda-cpu.yaml has just made.
-set -eu
-sh envs/install.sh base python
-sh envs/install.sh verl python
+# Snakemake runs this in the checkout, inside the environment that it created from conda-cpu.yaml.
+exec sh envs/install.sh verl python

@@ -1,4 +1,3 @@
 #!/bin/sh
-# Run by Snakemake in the checkout, inside the environment that conda-gpu.yaml has just made.
-set -eu
-sh envs/install.sh gpu python
+# Snakemake runs this in the checkout, inside the environment that it created from conda-gpu.yaml.
+exec sh envs/install.sh gpu python

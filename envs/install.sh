@@ -1,119 +1,90 @@
 #!/bin/sh
-# Installs what a lock says into an environment that is there already: .venv (setup.sh), one that
-# conda made (conda-*.post-deploy.sh), one in a container (rspo.def).
+# Installs the packages of envs/lock/ and this package into an existing environment: .venv (setup.sh),
+# a conda environment (conda-*.post-deploy.sh) or the environment of an image (rspo.def).
 #
-#   envs/install.sh base PYTHON       envs/cpu.lock, PyTorch, this package
-#   envs/install.sh verl PYTHON       besides: envs/cpu-verl.lock
-#   envs/install.sh gpu PYTHON        envs/gpu.lock, flash-attn, this package
-#   envs/install.sh gpu-check PYTHON  can this machine and PYTHON take the step gpu?
+#   envs/install.sh base PYTHON   what the tiny scale needs
+#   envs/install.sh verl PYTHON   also verl, vLLM for CPU, the SLURM plugin and the test tools
+#   envs/install.sh gpu PYTHON    base and verl, with vLLM and flash-attn for CUDA 13
+#   envs/install.sh check-gpu     can this machine install gpu?
 #
-# TORCH_INDEX (step base) and FLASH_ATTN (step gpu): see envs/README.md.
+# TORCH_INDEX (base and verl) and FLASH_ATTN (gpu): see envs/README.md.
 set -eu
 cd "$(dirname "$0")/.."
-
-step=$1
-python=$2
 
 die() {
     echo "error: $*" >&2
     exit 1
 }
 
-# -qq: nothing but errors. --no-build-isolation: the few packages without a wheel, and this one, are
-# built with the setuptools of the lock, not with whatever is the newest one on the day.
-# --no-compile: `compile` below does it with all cores.
-install() {
-    "$python" -m pip --disable-pip-version-check --no-input -qq \
-        install --no-compile --no-build-isolation "$@" || die "pip failed (see above)"
-}
+packages=$1
+python=${2:-python}
+machine=$(uname -sm)
+case $machine in "Linux "*) ;; *) die "rspo supports Linux only; this is $machine" ;; esac
 
-# Hundreds of short jobs import PyTorch. Where Python may not write bytecode by itself (a read-only
-# environment, PYTHONDONTWRITEBYTECODE), each would compile it again: four seconds instead of one.
-# Some packages ship templates that are no Python; those fail, and nothing imports them.
-compile() {
-    echo "[$step] compiling"
-    "$python" -m compileall -q -q -j 0 \
-        "$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" || true
-}
-
-count() {
-    grep -c == "$1"
-}
-
-# --- flash-attn, which has no wheel for this PyTorch ---------------------------------------------
-
-check_flash_attn() {
-    case ${FLASH_ATTN:-build} in
-    none) return 0 ;;
+# flash-attn has no wheel for this PyTorch. Check before the long installation what it needs.
+if [ "${packages#check-}" = gpu ]; then
+    [ "$machine" = "Linux x86_64" ] || die "the GPU packages are for x86_64; this is $machine"
+    case ${FLASH_ATTN:=build} in
+    none) ;;
     build)
-        "$python" -c 'import flash_attn' 2>/dev/null && return 0 # compiled before
         nvcc=${CUDA_HOME:+$CUDA_HOME/bin/}nvcc
         release=$("$nvcc" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\..*/\1/p') || true
         [ "$release" = 13 ] ||
-            die "flash-attn is compiled here, with the nvcc of CUDA 13, but $nvcc is" \
-                "${release:+of CUDA }${release:-not found}. Load that toolkit (module load, or" \
-                "CUDA_HOME=...), or give a wheel that was compiled before: FLASH_ATTN=FILE, or do" \
-                "without: FLASH_ATTN=none (see envs/README.md)"
+            die "compiling flash-attn requires the nvcc of CUDA 13, but $nvcc" \
+                "${release:+has version }${release:-was not found}. Load CUDA 13 (module load, or" \
+                "CUDA_HOME=...), use a compiled wheel (FLASH_ATTN=FILE.whl) or install without" \
+                "flash-attn (FLASH_ATTN=none); see envs/README.md"
         ;;
-    *.whl) [ -f "$FLASH_ATTN" ] || die "FLASH_ATTN: there is no file $FLASH_ATTN" ;;
-    *) die "FLASH_ATTN is '$FLASH_ATTN'; allowed: build, none, a file that ends in .whl" ;;
+    *.whl) [ -f "$FLASH_ATTN" ] || die "FLASH_ATTN: no such file: $FLASH_ATTN" ;;
+    *) die "FLASH_ATTN is '$FLASH_ATTN'; allowed: build, none, a file name ending in .whl" ;;
     esac
-}
+fi
 
-install_flash_attn() {
-    case ${FLASH_ATTN:-build} in
-    none)
-        echo "[gpu] without flash-attn: set attn_implementation, see envs/README.md"
-        return 0
-        ;;
-    build)
-        echo "[gpu] compiling flash-attn, which may take an hour"
-        install --no-deps "$(grep == envs/gpu-compiled.lock)"
-        ;;
-    *) install --no-deps "$FLASH_ATTN" ;;
-    esac
-    "$python" envs/check.py envs/gpu-compiled.lock flash_attn
-}
-
-# --- the steps -----------------------------------------------------------------------------------
-
-case $step in
-base)
-    torch=$(grep '^torch==' envs/cpu.lock)
-    rest=$(mktemp)
-    trap 'rm -f "$rest"' EXIT
-    grep -v '^torch==' envs/cpu.lock >"$rest"
-    echo "[base] $(count envs/cpu.lock) packages of envs/cpu.lock"
-    install "$(grep '^setuptools==' envs/cpu.lock)"
-    install --no-deps -r "$rest"
-    # With its dependencies: the CUDA build names the NVIDIA packages it needs, the CPU build none.
-    echo "[base] PyTorch: $torch"
-    install ${TORCH_INDEX:+-i "$TORCH_INDEX"} -c envs/cpu.lock "$torch"
-    install --no-deps -e .
-    compile
-    "$python" envs/check.py envs/cpu.lock torch transformers snakemake rspo
-    ;;
-verl)
-    echo "[verl] $(count envs/cpu-verl.lock) packages of envs/cpu-verl.lock"
-    install --no-deps -r envs/cpu-verl.lock
-    compile
-    "$python" envs/check.py envs/cpu-verl.lock verl vllm ray tensordict transfer_queue pytest
-    ;;
-gpu-check)
-    "$python" envs/gpu_machine.py || exit 1
-    check_flash_attn
-    ;;
-gpu)
-    "$python" envs/gpu_machine.py || exit 1
-    check_flash_attn
-    echo "[gpu] $(count envs/gpu.lock) packages of envs/gpu.lock"
-    install "$(grep '^setuptools==' envs/gpu.lock)"
-    install --no-deps -r envs/gpu.lock
-    install_flash_attn
-    install --no-deps -e .
-    compile
-    "$python" envs/check.py envs/gpu.lock torch transformers snakemake rspo verl vllm ray \
-        tensordict transfer_queue
-    ;;
-*) die "unknown step $step; allowed: base, verl, gpu, gpu-check" ;;
+case $packages in
+base | verl | gpu) ;;
+check-gpu) exit ;;
+*) die "unknown packages: $packages; allowed: base, verl, gpu" ;;
 esac
+
+"$python" -m pip install -q --no-input --disable-pip-version-check uv==0.13.9
+
+# uv does not read the configuration of pip: pass on its package indexes. The variables of uv win.
+pip_options=$("$python" -m pip config list)
+use_pip_option() { # VARIABLE OPTION SEPARATOR
+    value=$(printf '%s\n' "$pip_options" | sed -n "s/^[a-z:]*\.$2='\(.*\)'\$/\1/p" | head -n 1 |
+        sed 's/\\n/ /g; s/^ *//' | tr -s ' ' "$3")
+    [ -z "$value" ] || eval "export $1=\"\${$1:-\$value}\""
+}
+use_pip_option UV_DEFAULT_INDEX index-url ' '
+use_pip_option UV_INDEX extra-index-url ' '
+use_pip_option UV_FIND_LINKS find-links ','
+use_pip_option UV_INSECURE_HOST trusted-host ' '
+use_pip_option SSL_CERT_FILE cert ' '
+export UV_INDEX_STRATEGY="${UV_INDEX_STRATEGY:-unsafe-best-match}" # compare all indexes, as pip does
+
+uv() { "$python" -m uv -q "$@"; }
+pip_install() { uv pip install --python "$python" --compile-bytecode "$@"; }
+
+echo "Installing the packages of envs/lock/$packages.txt"
+
+# uv compares the hash of each file with the lock files, except for PyTorch and flash-attn.
+if [ "$packages" = gpu ]; then
+    uv pip sync --python "$python" --compile-bytecode envs/lock/gpu.txt
+    case $FLASH_ATTN in
+    none) echo "Not installing flash-attn; see envs/README.md for attn_implementation" ;;
+    build)
+        echo "Compiling flash-attn; this can take an hour"
+        pip_install --no-deps --no-build-isolation -r envs/lock/flash-attn.txt
+        ;;
+    *) pip_install --no-deps -c envs/lock/flash-attn.txt "$FLASH_ATTN" ;;
+    esac
+    modules="verl, vllm, ray, tensordict, transfer_queue"
+else
+    # The CUDA build of PyTorch requires the NVIDIA packages of torch.txt, the CPU build none of them.
+    uv pip sync --python "$python" "envs/lock/$packages.txt"
+    pip_install ${TORCH_INDEX:+--default-index "$TORCH_INDEX"} -c envs/lock/torch.txt torch
+    modules="rspo"
+    [ "$packages" = base ] || modules="verl, vllm, ray, tensordict, transfer_queue, pytest"
+fi
+"$python" -c "import torch, transformers, snakemake, rspo, $modules" ||
+    die "the installed packages cannot be imported (see above)"
