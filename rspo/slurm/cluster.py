@@ -70,7 +70,7 @@ class Slurm:
 
     def refusal(self, *options: str) -> str:
         """Why SLURM would refuse a job with these options of `sbatch`; empty if it would not."""
-        done = _run("sbatch", "--test-only", *options, "--wrap=true")
+        done = run("sbatch", "--test-only", *options, "--wrap=true")
         return " ".join(done.stderr.split()) if done.returncode else ""
 
     def allows_requeue(self, *options: str) -> bool:
@@ -88,15 +88,21 @@ class Slurm:
 
     def ask(self, *words: str, seconds: float = 60) -> str:
         """Output of a SLURM command."""
-        done = _run(*words, seconds=seconds)
+        done = run(*words, seconds=seconds)
         if done.returncode:
             raise _no_answer(words[0], done.stderr or f"exit status {done.returncode}")
         return done.stdout
 
 
-def _run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
+def run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
+    """Run a SLURM command; bytes that are not UTF-8 are decoded as in file names.
+
+    Raises: InputError if it is not installed or does not end in time.
+    """
     try:
-        return subprocess.run(words, capture_output=True, text=True, timeout=seconds)
+        return subprocess.run(
+            words, capture_output=True, text=True, errors="surrogateescape", timeout=seconds
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise _no_answer(words[0], str(error)) from None
 

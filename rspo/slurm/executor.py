@@ -103,10 +103,7 @@ class Executor(plugin.Executor):
 
 
 def _require_valid_start(project: Path) -> None:
-    """
-    Raises: WorkflowError if the profile has a name that Snakemake would silently ignore, such as a
-        mistyped `gres`, or if SLURM jobs of another run work in this folder.
-    """
+    # Snakemake itself silently ignores unknown names in the profile, such as a mistyped `gres`.
     profile = Path(os.path.relpath(project / PROFILE))
     try:
         if profile.is_file():  # the user may have another profile

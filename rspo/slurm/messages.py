@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -14,6 +13,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from rspo.core.errors import InputError
 from rspo.core.slurm_job import REQUEUED
+from rspo.slurm import cluster
 from rspo.slurm.queue import QueuedJob, jobs_of
 
 # The SLURM states for which the plugin reports a failed job, and what to tell the user. (NODE_FAIL
@@ -53,50 +53,38 @@ def explanation(task: str, message: str, logs: Sequence[Path]) -> str:
         message: the plugin's message, with the job's number and state.
         logs: files with the job's output.
     """
-    number, state = _number_and_state(message)
-    printed = "\n".join(log.read_text(errors="replace") for log in logs if log.is_file())
-    printed = printed.rpartition(REQUEUED)[2]  # only the last start of the job matters
-    own_lines = _OWN_LINE.findall(printed)
-    if state == "FAILED":
-        state = next((other for other, sign in _REASONS.items() if sign.search(printed)), state)
-    if state == "FAILED" and not own_lines and _TOO_EARLY.search(printed):
-        state = "TOO_EARLY"
-    if state == "FAILED" and not own_lines:
-        own_lines = _lines_without_snakemake(printed)
-    reason = f": {own_lines[-1]}" if own_lines and state == "FAILED" else ""
-    if not number:
-        return f"{task}: {_first_line(message)}"
-    meaning = MEANING.get(state, f"ended in state {state}")
-    return f"{task}: SLURM job {number} {meaning}{reason} [{', '.join(map(str, logs[-1:]))}]"
-
-
-def _lines_without_snakemake(printed: str) -> list[str]:
-    """The output of a job that failed before Snakemake started, such as in its `precommand`."""
-    if _SNAKEMAKE in printed:
-        return []
-    return [line.strip() for line in printed.splitlines() if line.strip()]
-
-
-def _number_and_state(message: str) -> tuple[str, str]:
     number = re.search(r"SLURM-job '(\w+)'", message)
-    state = re.search(r"SLURM status is: '(\w+)'", message)
-    return (number[1] if number else "", state[1] if state else "")
+    if not number:  # the submission failed
+        return f"{task}: {' '.join(message.split('sbatch call:')[0].split()) or 'failed'}"
+    status = re.search(r"SLURM status is: '(\w+)'", message)
+    state, reason = status[1] if status else "", ""
+    if state == "FAILED":
+        printed = "\n".join(log.read_text(errors="replace") for log in logs if log.is_file())
+        state, reason = _cause(printed.rpartition(REQUEUED)[2])  # only of the job's last start
+    meaning = MEANING.get(state, f"ended in state {state}")
+    return f"{task}: SLURM job {number[1]} {meaning}{reason} [{', '.join(map(str, logs[-1:]))}]"
 
 
-def _first_line(message: str) -> str:
-    return " ".join(message.split("sbatch call:")[0].split()) or "failed"
+def _cause(printed: str) -> tuple[str, str]:
+    """Key of `MEANING`, and the command's own message, from the output of a job in state FAILED."""
+    for state, sign in _REASONS.items():
+        if sign.search(printed):
+            return state, ""
+    if own_lines := _OWN_LINE.findall(printed):
+        return "FAILED", f": {own_lines[-1]}"
+    if _TOO_EARLY.search(printed):
+        return "TOO_EARLY", ""
+    if _SNAKEMAKE not in printed and printed.strip():  # it failed before, as in its `precommand`
+        return "FAILED", f": {printed.strip().splitlines()[-1].strip()}"
+    return "FAILED", ""
 
 
 class FailureLines(logging.Handler):
     """Log handler that prints `explanation` for every failed job, whether it is retried or not."""
 
     def __init__(self, logs: Path) -> None:
-        """
-        Args:
-            logs: folder of the rules' logs; the path of a log below it names the task.
-        """
         super().__init__(logging.INFO)
-        self.logs = logs
+        self.logs = logs  # folder of the rules' logs; the path of a log below it names the task
         self._failed: dict[str, str] = {}  # by task: the line of its last failure
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -190,20 +178,17 @@ def watch_queue(
         unfinished: returns the numbers of the jobs that Snakemake waits for.
         seconds: between two looks at the queue.
     """
-    arguments = run, unfinished, controller, seconds
-    threading.Thread(target=_watch, args=arguments, daemon=True).start()
 
+    def watch() -> None:
+        queue = QueueLines()
+        while True:
+            time.sleep(seconds)
+            with contextlib.suppress(InputError):  # SLURM did not answer; try again later
+                if controller.answers():
+                    for line in queue.lines(jobs_of(run), unfinished(), time.monotonic()):
+                        _print(line)
 
-def _watch(
-    run: str, unfinished: Callable[[], Set[str]], controller: Controller, seconds: float
-) -> None:
-    queue = QueueLines()
-    while True:
-        time.sleep(seconds)
-        with contextlib.suppress(InputError):  # SLURM did not answer; try again later
-            if controller.answers():
-                for line in queue.lines(jobs_of(run), unfinished(), time.monotonic()):
-                    _print(line)
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _print(line: str) -> None:
@@ -212,7 +197,6 @@ def _print(line: str) -> None:
 
 def _ping() -> bool:
     try:
-        done = subprocess.run(["scontrol", "ping"], capture_output=True, text=True, timeout=60)
-    except (OSError, subprocess.SubprocessError):
+        return " is UP" in cluster.run("scontrol", "ping").stdout
+    except InputError:
         return False
-    return " is UP" in done.stdout

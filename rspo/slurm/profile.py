@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from humanfriendly import InvalidTimespan, parse_timespan
 
 from rspo.core.errors import InputError, did_you_mean
 
@@ -38,7 +39,6 @@ _RESOURCES = {
 _NUMBERS = ("jobs", "retries", "latency-wait")  # Snakemake's options that are whole numbers
 # Settings of the plugin that become options of `sbatch` for every job.
 _FOR_ALL = ("qos", "reservation")
-_MINUTES = {"d": 1440.0, "h": 60.0, "m": 1.0, "s": 1 / 60}
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,6 @@ class Request:
     rule: str
     key: str  # file and key, for messages
     partition: str | None
-    account: str | None
     minutes: float | None
     megabytes: int
     cpus: int
@@ -73,8 +72,8 @@ class Request:
     def signal_seconds(self) -> int | None:
         """Seconds from the request to stop to the time limit; None without `--signal=USR1@...`."""
         for word in self.extra:
-            if found := re.fullmatch(r"--signal=(?:SIG)?USR1@(\d+)", word):
-                return int(found[1])
+            if match := re.fullmatch(r"--signal=(?:SIG)?USR1@(\d+)", word):
+                return int(match[1])
         return None
 
 
@@ -86,9 +85,9 @@ def read_profile(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, Reques
     """
     profile, classes = read_classes(path)
     requests = {}
-    for rule, found in classes.items():
+    for rule, values in classes.items():
         key = rule if rule == DEFAULT else f"{RULES}.{rule}"
-        requests[rule] = _request(path, rule, key, found)
+        requests[rule] = _request(rule, f"{path}: {key}", values)
     return profile, requests
 
 
@@ -100,14 +99,14 @@ def read_classes(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, dict[s
     profile = _load(path)
     _check_options(path, profile)
     rules, resources = _rules(path), _RESOURCES | _limited(profile)
-    default = _section(path, DEFAULT, profile.get(DEFAULT), resources)
+    default = _section(f"{path}: {DEFAULT}", profile.get(DEFAULT), resources)
     classes = {DEFAULT: default}
-    for rule, asked in _mapping(path, RULES, profile.get(RULES)).items():
-        key = f"{RULES}.{rule}"
+    for rule, values in _mapping(f"{path}: {RULES}", profile.get(RULES)).items():
+        key = f"{path}: {RULES}.{rule}"
         if rules and rule not in rules:
             hint = did_you_mean(rule, rules) or f"allowed: {', '.join(sorted(rules))}"
-            raise InputError(f"{path}: {key}: no such rule; {hint}")
-        classes[rule] = default | _section(path, key, asked, resources)
+            raise InputError(f"{key}: no such rule; {hint}")
+        classes[rule] = default | _section(key, values, resources)
     return profile, classes
 
 
@@ -129,10 +128,6 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _check_options(path: Path, profile: Mapping[str, Any]) -> None:
-    """
-    Raises: InputError if a key is not an option of Snakemake, or its value is not a number but
-        should be.
-    """
     options = _options()
     for key, value in profile.items():
         if key not in options and not (key.startswith("slurm-") and "slurm-qos" not in options):
@@ -140,7 +135,7 @@ def _check_options(path: Path, profile: Mapping[str, Any]) -> None:
             raise InputError(f"{path}: {key} = {value!r}: snakemake has no such option; {hint}")
     for key in _NUMBERS:
         if profile.get(key) is not None and (key, profile[key]) != ("jobs", "unlimited"):
-            _integer(path, "", key, profile[key])
+            _integer(f"{path}: {key}", profile[key])
 
 
 def _options() -> set[str]:
@@ -154,9 +149,9 @@ def _options() -> set[str]:
 
 def _rules(path: Path) -> set[str]:
     """Names of the rules of the workflow beside the profile; empty if there is none."""
-    root = path.parent.parent
-    texts = [file.read_text() for file in (root / "workflow" / "rules").glob("*.smk")]
-    return {name for text in texts for name in re.findall(r"^rule (\w+):", text, flags=re.M)}
+    files = (path.parent.parent / "workflow" / "rules").glob("*.smk")
+    rule = re.compile(r"^(?:use rule \w+ as|rule) (\w+)", flags=re.M)
+    return {name for file in files for name in rule.findall(file.read_text())}
 
 
 def _limited(profile: Mapping[str, Any]) -> set[str]:
@@ -166,46 +161,48 @@ def _limited(profile: Mapping[str, Any]) -> set[str]:
     return {str(word).split("=")[0] for word in words}
 
 
-def _section(path: Path, key: str, value: Any, resources: Collection[str]) -> dict[str, Any]:
-    """The resources of one class of jobs; raises InputError for an unknown one."""
-    found = _mapping(path, key, value)
-    for name, amount in found.items():
+def _section(key: str, value: Any, resources: Collection[str]) -> dict[str, Any]:
+    """The resources of one class of jobs."""
+    section = _mapping(key, value)
+    for name, amount in section.items():
         if name not in resources:
             allowed = f"allowed: {', '.join(sorted(resources))}; sbatch's options go in slurm_extra"
             hint = did_you_mean(name, resources) or allowed
-            raise InputError(f"{path}: {key}.{name} = {amount!r}: no such resource; {hint}")
+            raise InputError(f"{key}.{name} = {amount!r}: no such resource; {hint}")
         if isinstance(amount, list | dict):
-            raise InputError(f"{path}: {key}.{name} = {amount!r}; allowed: a number or a string")
-    return found
+            raise InputError(f"{key}.{name} = {amount!r}; allowed: a number or a string")
+    return section
 
 
-def _mapping(path: Path, key: str, value: Any) -> dict[str, Any]:
+def _mapping(key: str, value: Any) -> dict[str, Any]:
     """A mapping, which may also be written as a list of `KEY=VALUE`."""
     if value is None:
         return {}
     if isinstance(value, list) and all("=" in str(word) for word in value):
         value = dict(str(word).split("=", 1) for word in value)
     if not isinstance(value, dict):
-        raise InputError(f"{path}: {key} = {value!r}; allowed: keys and values")
-    return {str(name): found for name, found in value.items()}
+        raise InputError(f"{key} = {value!r}; allowed: keys and values")
+    return {str(name): item for name, item in value.items()}
 
 
-def _request(path: Path, rule: str, key: str, found: Mapping[str, Any]) -> Request:
-    extra = _words(path, key, found.get("slurm_extra"))
-    kind, count = _gpus(path, key, found, extra)
-    minutes = _minutes(path, key, found.get("runtime"))
-    options = [f"{_OPTIONS[name]}={found[name]}" for name in _OPTIONS if found.get(name)]
+def _request(rule: str, key: str, values: Mapping[str, Any]) -> Request:
+    try:
+        extra = tuple(shlex.split(str(values.get("slurm_extra") or "").strip("'\"")))
+    except ValueError as error:  # an unclosed quotation mark
+        raise InputError(f"{key}.slurm_extra = {values['slurm_extra']!r}: {error}") from None
+    kind, count = _gpus(key, values, extra)
+    minutes = _minutes(key, values.get("runtime"))
+    options = [f"{_OPTIONS[name]}={values[name]}" for name in _OPTIONS if values.get(name)]
     options += [f"--time={math.ceil(minutes)}"] if minutes else []
-    if found.get("gpu") and not found.get("gres"):
+    if values.get("gpu") and not values.get("gres"):
         options += [f"--gpus={kind}:{count}" if kind else f"--gpus={count}"]
     return Request(
         rule,
-        f"{path}: {key}",
-        _name(found.get("slurm_partition")),
-        _name(found.get("slurm_account")),
+        key,
+        _name(values.get("slurm_partition")),
         minutes,
-        _integer(path, key, "mem_mb", found.get("mem_mb", 0)),
-        _integer(path, key, "cpus_per_task", found.get("cpus_per_task", 1)),
+        _integer(f"{key}.mem_mb", values.get("mem_mb", 0)),
+        _integer(f"{key}.cpus_per_task", values.get("cpus_per_task", 1)),
         kind,
         count,
         extra,
@@ -213,51 +210,42 @@ def _request(path: Path, rule: str, key: str, found: Mapping[str, Any]) -> Reque
     )
 
 
-def _words(path: Path, key: str, value: Any) -> tuple[str, ...]:
-    try:
-        return tuple(shlex.split(str(value or "").strip("'\"")))
-    except ValueError as error:  # an unclosed quotation mark
-        raise InputError(f"{path}: {key}.slurm_extra = {value!r}: {error}") from None
-
-
-def _gpus(
-    path: Path, key: str, found: Mapping[str, Any], extra: tuple[str, ...]
-) -> tuple[str | None, int]:
+def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> tuple[str | None, int]:
     """Type (None: any) and number of the GPUs on each node."""
     per_node = [word.split("=", 1)[1] for word in extra if word.startswith("--gpus-per-node=")]
-    text = str(found.get("gres") or (f"gpu:{per_node[-1]}" if per_node else ""))
-    if not text and found.get("gpu"):
-        return _name(found.get("gpu_model")), _integer(path, key, "gpu", found["gpu"])
+    text = str(values.get("gres") or (f"gpu:{per_node[-1]}" if per_node else ""))
+    if not text and values.get("gpu"):
+        return _name(values.get("gpu_model")), _integer(f"{key}.gpu", values["gpu"])
     if not text:
         return None, 0
-    matched = re.fullmatch(r"gpu(?::([A-Za-z][\w.-]*))?:(\d+)", text)
-    if matched is None:
-        raise InputError(f"{path}: {key}.gres = {text!r}; allowed: such as gpu:h800:8")
-    if "gres" in found and "-" in text:
+    match = re.fullmatch(r"gpu(?::([A-Za-z][\w.-]*))?:(\d+)", text)
+    if match is None:
+        raise InputError(f"{key}.gres = {text!r}; allowed: such as gpu:h800:8")
+    if "gres" in values and "-" in text:
         raise InputError(
-            f"{path}: {key}.gres = {text!r}: Snakemake's plugin does not accept a hyphen; write "
+            f"{key}.gres = {text!r}: Snakemake's plugin does not accept a hyphen; write "
             f"--gpus-per-node={text.removeprefix('gpu:')} in slurm_extra instead"
         )
-    return matched[1], int(matched[2])
+    return match[1], int(match[2])
 
 
 def _name(value: Any) -> str | None:
-    """Name of an account or a partition; YAML reads `12345` as a number."""
+    """Name of a partition or a GPU model; YAML reads `12345` as a number."""
     return None if value is None else str(value)
 
 
-def _integer(path: Path, key: str, name: str, value: Any) -> int:
+def _integer(key: str, value: Any) -> int:
     if isinstance(value, bool) or not str(value).isdecimal():
-        key = f"{key}.{name}" if key else name
-        raise InputError(f"{path}: {key} = {value!r}; allowed: an integer")
+        raise InputError(f"{key} = {value!r}; allowed: an integer")
     return int(value)
 
 
-def _minutes(path: Path, key: str, value: Any) -> float | None:
-    """Minutes from `90`, `"4h"` or `"1d12h"`."""
+def _minutes(key: str, value: Any) -> float | None:
+    """Minutes from `90` or `"4h"`, as Snakemake reads them."""
     if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
         return value
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([dhms])", str(value))
-    if not parts or "".join(n + unit for n, unit in parts) != str(value).replace(" ", ""):
-        raise InputError(f"{path}: {key}.runtime = {value!r}; allowed: minutes, or such as 4h")
-    return sum(float(number) * _MINUTES[unit] for number, unit in parts)
+    text = str(value).strip("'\"")
+    try:
+        return int(text) if text.isdecimal() else parse_timespan(text) / 60
+    except InvalidTimespan:
+        raise InputError(f"{key}.runtime = {value!r}; allowed: minutes, or such as 4h") from None

@@ -1,11 +1,11 @@
 """The jobs that Snakemake has in SLURM's queue: of a folder, or of one run."""
 
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from rspo.core.errors import InputError
+from rspo.slurm.cluster import Slurm
 
 _RULE = "rule_"  # start of the comment of every job that Snakemake's plugin submits
 # Folders and comments of other users may contain `|` and line breaks. ASCII's separators of fields
@@ -53,27 +53,20 @@ def jobs_of(run: str) -> list[QueuedJob]:
 def _jobs(*options: str) -> list[QueuedJob]:
     *others, last = _FIELDS
     layout = ",".join([*(f"{name}:{_FIELD}" for name in others), f"{last}:{_RECORD}"])
-    command = ["squeue", "--noheader", "--all", "--Format", layout, *options]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        output = getattr(error, "stderr", None) or str(error).encode()
-        reason = output.decode(errors="replace").strip()
-        raise InputError(f"SLURM does not answer (squeue: {reason}); try again later") from None
-    records = done.stdout.split(_RECORD.encode())
-    return [job for record in records if (job := _job(record.removeprefix(b"\n")))]
+    output = Slurm().ask("squeue", "--noheader", "--all", "--Format", layout, *options)
+    return [job for record in output.split(_RECORD) if (job := _job(record.removeprefix("\n")))]
 
 
-def _job(record: bytes) -> QueuedJob | None:
+def _job(record: str) -> QueuedJob | None:
     """Parse a record; None if Snakemake did not submit the job."""
-    fields = record.split(_FIELD.encode())
+    fields = record.split(_FIELD)
     if len(fields) != len(_FIELDS):
         return None
-    number, user, state, restarts, _, comment = (field.decode(errors="replace") for field in fields)
+    number, user, state, restarts, folder, comment = fields
     if not restarts.isdecimal() or not comment.startswith(_RULE):
         return None
-    folder = Path(os.fsdecode(fields[_FIELDS.index("WorkDir")]))
-    return QueuedJob(number, user, state, int(restarts), folder, comment)
+    printable = os.fsencode(comment).decode(errors="replace")
+    return QueuedJob(number, user, state, int(restarts), Path(folder), printable)
 
 
 def require_no_jobs_in(folder: Path) -> None:
@@ -81,12 +74,12 @@ def require_no_jobs_in(folder: Path) -> None:
 
     Raises: InputError that names the jobs of an earlier run, or of another user, in this folder.
     """
-    found = jobs_in(folder)
-    if not found:
+    jobs = jobs_in(folder)
+    if not jobs:
         return
-    named = ", ".join(f"{job.number} ({job.comment}, {job.user}, {job.state})" for job in found[:3])
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    numbers = " ".join(job.number for job in found)
+    named = ", ".join(f"{job.number} ({job.comment}, {job.user}, {job.state})" for job in jobs[:3])
+    more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
+    numbers = " ".join(job.number for job in jobs)
     raise InputError(
         f"{folder}: SLURM jobs of another run work in this folder: {named}{more}. Wait until they "
         f"end (their files are kept) or cancel them: scancel {numbers}"
