@@ -21,9 +21,8 @@ def findings(experiment: Experiment) -> tuple[list[str], list[str]]:
     """
     profile, requests = read_profile()
     used = profile_checks.used_requests(experiment, requests)
-    change = [*profile_checks.problems(experiment, requests)]
     without_locks = list(check_locks())
-    change += without_locks
+    change = [*profile_checks.problems(experiment, requests), *without_locks]
     notes = [*profile_checks.notes(experiment, profile, requests)]
     if not Slurm.is_here():
         notes.append(
@@ -158,10 +157,6 @@ def _privacy(slurm: Slurm) -> Iterator[str]:
 def report(experiment: Experiment) -> bool:
     """Print every finding on a line; returns whether nothing must change."""
     change, notes = findings(experiment)
-    for line in change:
-        print(f"change  {line}")
-    for line in notes:
-        print(f"        {line}")
-    if not change:
-        print("nothing to change")
+    lines = [*(f"change  {line}" for line in change), *(f"        {line}" for line in notes)]
+    print("\n".join(lines if change else [*lines, "nothing to change"]))
     return not change

@@ -116,61 +116,55 @@ def _node(
     """
     with _locked_file() as (file, text):
         words = [sys.executable, "-m", "rspo.slurm.probe", str(file), text]
-        words = [*_after(first), *words] if first else words
+        if first:  # its output goes to standard error, so that it is not taken for the probe's
+            script = f'exec 3>&1 >&2; {first} && echo {_REACHED} && exec "$@" >&3'
+            words = ["/bin/sh", "-c", script, "sh", *words]
         place = ["-n1", "-t1", f"--immediate={PROBE_SECONDS}", *options]
         try:
             output = slurm.ask("srun", *place, *words, seconds=PROBE_SECONDS + 180)
         except InputError as error:
             if any(sign in str(error) for sign in _NONE_FREE):
                 return [], [f"{where}: no node was free: files and software not checked ({error})"]
-            if "Unable to allocate resources" in str(error):
-                return [f"{where}: SLURM grants no node: srun {' '.join(options)}: {error}"], []
-            why = re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error))
-            if first and _REACHED not in why:
-                return [f"{where}: on a node {PROFILE}'s precommand `{first}` fails: {why}"], []
-            why = why.replace(f"{_REACHED} ", "")
-            return [f"{where}: a node cannot run {sys.executable} -m rspo.slurm.probe: {why}"], []
+            return [f"{where}: {_why_no_answer(options, first, str(error))}"], []
     # Scripts of the cluster may print lines before and after it.
     answers = [line for line in output.splitlines() if line.startswith('{"file"')]
     if not answers:
         return [f"{where}: unexpected output of rspo.slurm.probe: {' '.join(output.split())}"], []
-    result = json.loads(answers[-1])
-    problems = [*_files(where, file.parent, result["file"])]
-    problems += _commands(where, result["commands"])
+    problems = [f"{where}: {line}" for line in _problems(file.parent, json.loads(answers[-1]))]
     fine = f"{where}: a node sees this folder, its locks, this software and SLURM"
     return problems, [] if problems else [fine]
 
 
-def _after(first: str) -> list[str]:
-    """Start of a command line: a shell that runs the rest of the line if `first` succeeds.
+def _why_no_answer(options: Sequence[str], first: str, error: str) -> str:
+    if "Unable to allocate resources" in error:
+        return f"SLURM grants no node: srun {' '.join(options)}: {error}"
+    why = re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", error)
+    if first and _REACHED not in why:
+        return f"on a node {PROFILE}'s precommand `{first}` fails: {why}"
+    why = why.replace(f"{_REACHED} ", "")
+    return f"a node cannot run {sys.executable} -m rspo.slurm.probe: {why}"
 
-    The output of `first` goes to standard error, so that it is not taken for the probe's.
-    """
-    return ["/bin/sh", "-c", f'exec 3>&1 >&2; {first} && echo {_REACHED} && exec "$@" >&3', "sh"]
 
-
-def _files(where: str, folder: Path, seen: str) -> Iterator[str]:
-    """What to change, by the result of `rspo.slurm.probe.seen`."""
+def _problems(folder: Path, result: Mapping[str, Any]) -> Iterator[str]:
+    """What to change, by the output of `rspo.slurm.probe`."""
+    seen = result["file"]
     if seen == "unlocked":
         yield (
-            f"{where}: a node ignores a lock that this host holds in {folder}: two jobs could "
+            f"a node ignores a lock that this host holds in {folder}: two jobs could "
             "train one cell; mount the file system with flock (Lustre: -o flock; NFS: version 4)"
         )
     elif seen != "ok":
         yield (
-            f"{where}: a node does not see {folder} as this host does: run this in a folder "
+            f"a node does not see {folder} as this host does: run this in a folder "
             "of a shared file system"
         )
-
-
-def _commands(where: str, failing: dict[str, str]) -> Iterator[str]:
     consequences = {
         probe.STEP: "no job could start its step",
         probe.QUEUE: "no job could requeue itself",
     }
-    for command, reason in failing.items():
+    for command, reason in result["commands"].items():
         yield (
-            f"{where}: on a node `{command}` fails ({reason}): {consequences[command]}; SLURM's "
+            f"on a node `{command}` fails ({reason}): {consequences[command]}; SLURM's "
             "commands must be there and find their configuration without SLURM_CONF, which jobs do "
             "not inherit"
         )

@@ -128,49 +128,44 @@ def _tokens(experiment: Experiment, benchmark: str) -> int:
 
 def text(experiment: Experiment) -> str:
     """The plan in lines to print; on a SLURM cluster, with the wall time there."""
-    found = plan(experiment)
-    at_a_time = _cells_at_a_time(experiment) if Slurm.is_here() else None
+    work = plan(experiment)
     lines = [
         f"scale {experiment.scale}, files that do not exist yet:",
-        _training(found),
-        _evaluation(found),
-        f"scoring          {found.scorings} jobs on {found.scoring_gpus} GPU: duration unknown",
-        f"without a model  {found.tables} jobs: data sets and curves",
+        _training(work),
+        _evaluation(work),
+        f"scoring          {work.scorings} jobs on {work.scoring_gpus} GPU: duration unknown",
+        f"without a model  {work.tables} jobs: data sets and curves",
     ]
-    if found.cell_hours:
-        lines.append(_wall_time(found.cell_hours, at_a_time))
-    if found.policy_bytes is not None and found.checkpoint_bytes is not None:
+    if work.cell_hours:
+        at_a_time = _cells_at_a_time(experiment) if Slurm.is_here() else None
+        lines.append(_wall_time(work.cell_hours, at_a_time))
+    if work.policy_bytes is not None and work.checkpoint_bytes is not None:
         lines.append(
-            f"disk             {found.policy_bytes / 1e9:,.0f} GB for policies and samples, and "
-            f"{found.checkpoint_bytes / 1e9:,.0f} GB for each cell while it trains"
+            f"disk             {work.policy_bytes / 1e9:,.0f} GB for policies and samples, and "
+            f"{work.checkpoint_bytes / 1e9:,.0f} GB for each cell while it trains"
         )
     return "\n".join(lines)
 
 
-def _training(found: Plan) -> str:
-    line = f"training         {found.cells} cells on {found.cell_gpus} GPUs"
-    if found.cell_hours is None:
+def _training(work: Plan) -> str:
+    line = f"training         {work.cells} cells on {work.cell_gpus} GPUs"
+    if work.cell_hours is None:
         return f"{line}: duration unknown (set models.<name>.expected)"
-    hours = found.cell_gpus * sum(found.cell_hours)
-    longest = max(found.cell_hours, default=0.0)
+    hours = work.cell_gpus * sum(work.cell_hours)
+    longest = max(work.cell_hours, default=0.0)
     jobs = ""
-    if found.cells and found.limit_hours:
-        jobs = f", {found.training_jobs} jobs of at most {_limit(found.limit_hours)}"
+    if work.cells and (limit := work.limit_hours):
+        at_most = f"{limit:.4g} h" if limit >= 1 else f"{60 * limit:.3g} min"
+        jobs = f", {work.training_jobs} jobs of at most {at_most}"
     return f"{line}: {hours:,.0f} GPU-hours, {longest:.3g} h the longest{jobs}"
 
 
-def _limit(hours: float) -> str:
-    return f"{hours:.4g} h" if hours >= 1 else f"{60 * hours:.3g} min"
-
-
-def _evaluation(found: Plan) -> str:
-    line = f"evaluation       {found.samplings} jobs on 1 GPU"
-    if found.sampling_hours is None:
+def _evaluation(work: Plan) -> str:
+    line = f"evaluation       {work.samplings} jobs on 1 GPU"
+    if work.sampling_hours is None:
         return f"{line}: duration unknown (set models.<name>.expected)"
-    longest = max(found.sampling_hours, default=0.0)
-    return (
-        f"{line}: at most {sum(found.sampling_hours):,.0f} GPU-hours, {longest:.1f} h the longest"
-    )
+    hours, longest = sum(work.sampling_hours), max(work.sampling_hours, default=0.0)
+    return f"{line}: at most {hours:,.0f} GPU-hours, {longest:.1f} h the longest"
 
 
 def _wall_time(hours: list[float], at_a_time: int | None) -> str:
@@ -191,12 +186,9 @@ def _days(hours: float) -> str:
 
 def _cells_at_a_time(experiment: Experiment) -> int | None:
     """Cells that an otherwise idle cluster can train in parallel; None if SLURM does not answer."""
-    _, requests = read_profile()
+    request = _training_request(experiment, read_profile()[1])
     try:
-        return (
-            parallel_jobs(Slurm().nodes, _training_request(experiment, requests))
-            // experiment.nodes
-        )
+        return parallel_jobs(Slurm().nodes, request) // experiment.nodes
     except InputError:
         return None
 

@@ -28,20 +28,21 @@ def notes(
     experiment: Experiment, profile: Mapping[str, Any], requests: dict[str, Request]
 ) -> Iterator[str]:
     """What may change: unused GPUs, and jobs that connect to the hub."""
-    yield from _idle_gpus(experiment, used_requests(experiment, requests))
-    yield from _online(profile)
+    reasons = _reasons_for_no_gpu(experiment)
+    for request in used_requests(experiment, requests):
+        if request.gpus and (reason := reasons.get(request.rule)):
+            yield f"{request.key} requests {request.gres}, which is not needed: {reason}"
+    if "HF_HUB_OFFLINE=1" not in str(profile.get("precommand")):
+        yield (
+            f"{PROFILE}: precommand has no export HF_HUB_OFFLINE=1: jobs connect to the hub "
+            "although they need nothing from it, and hang on nodes without internet access"
+        )
 
 
 def used_requests(experiment: Experiment, requests: dict[str, Request]) -> list[Request]:
     """The requests of rules that this experiment runs."""
-    return [request for request in requests.values() if _is_used(experiment, request)]
-
-
-def _is_used(experiment: Experiment, request: Request) -> bool:
-    """Whether this experiment has jobs with this request."""
-    if is_training(request):
-        return (request.rule == "train_on_nodes") == (experiment.nodes > 1)
-    return True
+    unused = "train" if experiment.nodes > 1 else "train_on_nodes"
+    return [request for request in requests.values() if request.rule != unused]
 
 
 def is_training(request: Request) -> bool:
@@ -80,12 +81,12 @@ def _judging(experiment: Experiment) -> Iterator[str]:
     config = experiment.config
     if config.xverify is None or config.xverify.url is not None:
         return
-    if config.needs_judge(config.verifier):
-        yield "score"
     if config.needs_judge(config.agreement.against):
         yield "agreement"
-    if config.needs_judge(config.verifier) and config.gradients is not None:
-        yield "gradients"
+    if config.needs_judge(config.verifier):
+        yield "score"
+        if config.gradients is not None:
+            yield "gradients"
 
 
 def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
@@ -113,14 +114,6 @@ def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
                 f"{request.key}.slurm_extra: {seconds} seconds before the time limit are too few "
                 f"for a step and a checkpoint; set '{option}'"
             )
-
-
-def _idle_gpus(experiment: Experiment, used: list[Request]) -> Iterator[str]:
-    """GPUs that a rule requests although nothing at this scale uses them."""
-    reasons = _reasons_for_no_gpu(experiment)
-    for request in used:
-        if request.gpus and (reason := reasons.get(request.rule)):
-            yield f"{request.key} requests {request.gres}, which is not needed: {reason}"
 
 
 def _reasons_for_no_gpu(experiment: Experiment) -> dict[str, str]:
@@ -154,11 +147,3 @@ def _seconds_to_stop(experiment: Experiment) -> int:
 
 def format_hours(minutes: float) -> str:
     return f"{minutes / 60:g}h" if minutes >= 60 else f"{minutes:g}m"
-
-
-def _online(profile: Mapping[str, Any]) -> Iterator[str]:
-    if "HF_HUB_OFFLINE=1" not in str(profile.get("precommand")):
-        yield (
-            f"{PROFILE}: precommand has no export HF_HUB_OFFLINE=1: jobs connect to the hub "
-            "although they need nothing from it, and hang on nodes without internet access"
-        )

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -135,15 +136,8 @@ def test_a_cluster_without_requeue_is_reported(
     cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a submit plugin, which no setting shows."""
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("PATH", cluster.environment["PATH"])
-    ask = Slurm.ask
-
-    def refused(slurm: Slurm, *words: str, seconds: float = 60) -> str:
-        return ask(slurm, *words, seconds=seconds).replace("Requeue=1", "Requeue=0")
-
-    monkeypatch.setattr(Slurm, "ask", refused)
-    (line,) = findings(Experiment.load("tiny", root=project))[0]
+    change_answers(monkeypatch, lambda words, answer: answer().replace("Requeue=1", "Requeue=0"))
+    (line,) = in_this_process(cluster, project, monkeypatch)[0]
     assert line.startswith(
         "slurm/config.yaml: set-resources.train: SLURM does not requeue such jobs"
     )
@@ -152,6 +146,19 @@ def test_a_cluster_without_requeue_is_reported(
         in line
     )
     assert cluster.jobs() == []
+
+
+def change_answers(
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[tuple[str, ...], Callable[[], str]], str],
+) -> None:
+    """Replace SLURM's answers by `change(command, answer)`; `answer()` runs the command."""
+    ask = Slurm.ask
+
+    def changed(slurm: Slurm, *words: str, seconds: float = 60) -> str:
+        return change(words, lambda: ask(slurm, *words, seconds=seconds))
+
+    monkeypatch.setattr(Slurm, "ask", changed)
 
 
 def in_this_process(
@@ -187,14 +194,13 @@ def test_the_checked_node_is_one_that_the_jobs_may_get(
         slurm_extra="'--signal=USR1@600 -x n2 --nodelist n1'",
     )
     asked = []
-    ask = Slurm.ask
 
-    def granted(slurm: Slurm, *words: str, seconds: float = 60) -> str:
+    def record(words: tuple[str, ...], answer: Callable[[], str]) -> str:
         if words[0] == "srun":
             asked.append(words[: words.index("/bin/sh")])
-        return ask(slurm, *words, seconds=seconds)
+        return answer()
 
-    monkeypatch.setattr(Slurm, "ask", granted)
+    change_answers(monkeypatch, record)
     change, notes = in_this_process(cluster, project, monkeypatch)
     assert change == []
     name = f"partition {partition}" if partition else "the default partition"
@@ -227,18 +233,17 @@ def test_a_refused_node_is_reported_with_the_message_of_slurm(
     cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a partition that requires a QOS of the accounting database."""
-    ask = Slurm.ask
-    words = "srun: error: Unable to allocate resources: Invalid qos specification"
+    message = "srun: error: Unable to allocate resources: Invalid qos specification"
 
-    def refused(slurm: Slurm, *asked: str, seconds: float = 60) -> str:
-        if asked[0] == "srun":
-            raise InputError(words)
-        return ask(slurm, *asked, seconds=seconds)
+    def refuse(words: tuple[str, ...], answer: Callable[[], str]) -> str:
+        if words[0] == "srun":
+            raise InputError(message)
+        return answer()
 
-    monkeypatch.setattr(Slurm, "ask", refused)
+    change_answers(monkeypatch, refuse)
     change, _ = in_this_process(cluster, project, monkeypatch)
     assert [line.split(":")[0] for line in change] == ["partition cpu", "partition gpu"]
-    assert all(line.endswith(words) for line in change)
+    assert all(line.endswith(message) for line in change)
 
 
 @pytest.mark.parametrize(
@@ -299,18 +304,13 @@ def test_slurm_commands_that_fail_in_jobs_are_reported(cluster: Cluster, project
 def test_a_cluster_that_hides_jobs_is_noted(
     cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ask = Slurm.ask
-
-    def hiding(slurm: Slurm, *words: str, seconds: float = 60) -> str:
-        said = ask(slurm, *words, seconds=seconds)
-        return re.sub(r"(PrivateData +=) none", r"\1 accounts,jobs", said)
-
-    assert not any(
-        "PrivateData" in line for line in in_this_process(cluster, project, monkeypatch)[1]
-    )
-    monkeypatch.setattr(Slurm, "ask", hiding)
-    _, notes = in_this_process(cluster, project, monkeypatch)
-    assert len([line for line in notes if "PrivateData" in line]) == 1
+    hidden = r"\1 accounts,jobs"
+    for number in (0, 1):
+        _, notes = in_this_process(cluster, project, monkeypatch)
+        assert len([line for line in notes if "PrivateData" in line]) == number
+        change_answers(
+            monkeypatch, lambda _, answer: re.sub(r"(PrivateData +=) none", hidden, answer())
+        )
 
 
 def test_only_training_continues_in_another_job(cluster: Cluster, project: Path) -> None:

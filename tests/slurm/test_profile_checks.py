@@ -15,16 +15,17 @@ from tests.support import ROOT, slurm_world
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    return slurm_world.make_project(tmp_path / "project")
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, without SLURM."""
+    folder = slurm_world.make_project(tmp_path / "project")
+    shutil.copy(ROOT / "config" / "paper.yaml", folder / "config")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
 
 
-def paper_without_slurm(
-    project: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any
-) -> tuple[list[str], list[str]]:
-    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("PATH", str(project))
+def of_paper(project: Path, **settings: Any) -> tuple[list[str], list[str]]:
+    """What must change at the paper's scale, and the notes."""
     judge = {"xverify": {"url": "http://judge:8000"}}
     return findings(Experiment.load("paper", judge | settings, root=project))
 
@@ -33,10 +34,10 @@ def paper_without_slurm(
     ("command", "noted"), [("module load cuda", 1), ("", 1), ("export HF_HUB_OFFLINE=1", 0)]
 )
 def test_jobs_that_would_connect_to_the_hub_are_noted(
-    project: Path, monkeypatch: pytest.MonkeyPatch, command: str, noted: int
+    project: Path, command: str, noted: int
 ) -> None:
     slurm_world.set_precommand(project, command)
-    notes = paper_without_slurm(project, monkeypatch)[1]
+    notes = of_paper(project)[1]
     assert len([line for line in notes if "has no export HF_HUB_OFFLINE=1" in line]) == noted
 
 
@@ -49,13 +50,9 @@ def test_jobs_that_would_connect_to_the_hub_are_noted(
     ],
 )
 def test_a_gpu_for_scoring_without_an_own_judge_is_noted(
-    project: Path, monkeypatch: pytest.MonkeyPatch, verifier: str, url: str | None, needed: bool
+    project: Path, verifier: str, url: str | None, needed: bool
 ) -> None:
-    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("PATH", str(project))  # no SLURM
-    settings = {"verifier": verifier, "xverify": {"url": url}}
-    notes = findings(Experiment.load("paper", settings, root=project))[1]
+    notes = of_paper(project, verifier=verifier, xverify={"url": url})[1]
     key = "slurm/config.yaml: set-resources.score requests gpu:h800:1, which is not needed"
     assert [line.startswith(key) for line in notes] == [*[True] * (not needed), False]
 
@@ -75,12 +72,7 @@ def test_a_gpu_for_scoring_without_an_own_judge_is_noted(
 )
 @pytest.mark.parametrize("missing", ["line", "entry"])
 def test_a_rule_that_needs_gpus_and_requests_none_is_reported(
-    project: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    rule: str,
-    settings: dict[str, Any],
-    how: str,
-    missing: str,
+    project: Path, rule: str, settings: dict[str, Any], how: str, missing: str
 ) -> None:
     path = project / "slurm" / "config.yaml"
     profile = yaml.safe_load(path.read_text())
@@ -90,7 +82,7 @@ def test_a_rule_that_needs_gpus_and_requests_none_is_reported(
         extra = "'--signal=USR1@600 --open-mode=append'"
         profile["set-resources"][rule] = entry | {"slurm_extra": extra}
     path.write_text(yaml.safe_dump(profile))
-    (line,) = paper_without_slurm(project, monkeypatch, **settings)[0]
+    (line,) = of_paper(project, **settings)[0]
     assert line == f"slurm/config.yaml: set-resources.{rule} requests no GPU, but {how}"
 
 
@@ -103,14 +95,10 @@ def test_a_rule_that_needs_gpus_and_requests_none_is_reported(
 )
 @pytest.mark.parametrize("url", [None, "http://judge:8000"])
 def test_a_judge_without_a_gpu_is_reported(
-    project: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    rule: str,
-    settings: dict[str, Any],
-    url: str | None,
+    project: Path, rule: str, settings: dict[str, Any], url: str | None
 ) -> None:
     slurm_world.edit_profile(project, "set-resources", "score", gres=None)
-    change = paper_without_slurm(project, monkeypatch, xverify={"url": url}, **settings)[0]
+    change = of_paper(project, xverify={"url": url}, **settings)[0]
     line = (
         f"slurm/config.yaml: set-resources.{rule} requests no GPU, but a judge of its own "
         "(xverify.url: null) needs them: set its gres"
@@ -126,7 +114,7 @@ def test_a_file_system_without_locks_is_reported(
 
     slurm_world.edit_profile(project, "set-resources", "sample", gres=None)
     monkeypatch.setattr("fcntl.flock", refuse)
-    gpus, locks = paper_without_slurm(project, monkeypatch)[0]
+    gpus, locks = of_paper(project)[0]
     assert "sample requests no GPU" in gpus
     assert locks == (
         f"{project}: this file system does not support locks (No locks available); mount it with "
@@ -135,17 +123,13 @@ def test_a_file_system_without_locks_is_reported(
 
 
 @pytest.mark.parametrize("words", ["--gpus=8", "-G 8", "--gres=gpu:8", "--gres gpu:h800:8"])
-def test_gpus_in_slurm_extra_are_recognized(
-    project: Path, monkeypatch: pytest.MonkeyPatch, words: str
-) -> None:
+def test_gpus_in_slurm_extra_are_recognized(project: Path, words: str) -> None:
     extra = f"'{words} --signal=USR1@600'"
     slurm_world.edit_profile(project, "set-resources", "train", gres=None, slurm_extra=extra)
-    assert paper_without_slurm(project, monkeypatch)[0] == []
+    assert of_paper(project)[0] == []
 
 
-def test_gpus_for_work_on_cpus_are_noted(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("PATH", str(project))  # no SLURM
+def test_gpus_for_work_on_cpus_are_noted(project: Path) -> None:
     notes = findings(Experiment.load("tiny", root=project))[1]
     assert [line for line in notes if "is not needed" in line] == [
         f"slurm/config.yaml: set-resources.{rule} requests gpu:h800:{gpus}, which is not needed: "
@@ -158,35 +142,24 @@ def test_gpus_for_work_on_cpus_are_noted(project: Path, monkeypatch: pytest.Monk
     ]
 
 
-def test_a_signal_too_late_for_a_checkpoint_is_reported(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_signal_too_late_for_a_checkpoint_is_reported(project: Path) -> None:
     """By hand: 4 steps of 16 h / 580, and 16 bytes of 7.62e9 numbers at a GB/s: 519.2 seconds."""
-    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("PATH", str(project))  # no SLURM
-    paper = Experiment.load("paper", {"xverify": {"url": "http://judge:8000"}}, root=project)
-    for seconds, found in ((520, 0), (519, 1)):
+    for seconds, problems in ((520, 0), (519, 1)):
         extra = f"'--signal=USR1@{seconds}'"
         slurm_world.edit_profile(project, "set-resources", "train", slurm_extra=extra)
-        assert len(findings(paper)[0]) == found
-    assert findings(paper)[0][0].endswith("a step and a checkpoint; set '--signal=USR1@600'")
+        assert len(of_paper(project)[0]) == problems
+    assert of_paper(project)[0][0].endswith("a step and a checkpoint; set '--signal=USR1@600'")
 
 
 @pytest.mark.parametrize(
-    ("runtime", "seconds", "found"),
-    [(1, 600, "1m"), (5, 600, "5m"), (10, 600, "10m"), (11, 600, None), (None, 600, None)],
+    ("runtime", "shown"),
+    [(1, "1m"), (5, "5m"), (10, "10m"), (11, None), (None, None)],
 )
 def test_a_time_limit_shorter_than_the_signal_is_reported(
-    project: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    runtime: int | None,
-    seconds: int,
-    found: str | None,
+    project: Path, runtime: int | None, shown: str | None
 ) -> None:
-    extra = f"'--signal=USR1@{seconds}'"
-    slurm_world.edit_profile(project, "set-resources", "train", runtime=runtime, slurm_extra=extra)
-    assert paper_without_slurm(project, monkeypatch)[0] == [
-        f"slurm/config.yaml: set-resources.train.runtime = {found} is no longer than the 600 "
+    slurm_world.edit_profile(project, "set-resources", "train", runtime=runtime)
+    assert of_paper(project)[0] == [
+        f"slurm/config.yaml: set-resources.train.runtime = {shown} is no longer than the 600 "
         "seconds of --signal: every job would be asked to stop at its start; set 30m or more"
-    ] * (found is not None)
+    ] * (shown is not None)

@@ -16,24 +16,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
 
 DAEMONS = ("munged", "slurmctld", "slurmd")
-COMMANDS = (
-    "sbatch",
-    "srun",
-    "squeue",
-    "scontrol",
-    "scancel",
-    "sinfo",
-    "sacct",
-    "sacctmgr",
-    "sshare",
-)
+COMMANDS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
+COMMANDS += ("sacct", "sacctmgr", "sshare")  # the plugin calls them if there is accounting
 NEEDED = DAEMONS + COMMANDS
 GPUS = 8
 # Debian installs the daemons outside of a user's PATH.
@@ -132,9 +124,7 @@ class Cluster:
     def stop_node(self, node: str) -> None:
         """Kill slurmd and all processes of its jobs, as when a node loses power."""
         self._kill(node)  # first, so that nothing reports the end of the jobs
-        _kill_all(_step_daemons(self.folder, node))
-        mark = f"SLURMD_NODENAME={node}".encode()
-        _kill_all(_processes_with(f"SLURM_CONF={self.folder}/slurm.conf".encode(), mark))
+        _kill_jobs(self.folder, node)
 
     def wait_until_idle(self) -> None:
         """All nodes up and unused."""
@@ -154,8 +144,7 @@ class Cluster:
         for name in [*self.nodes, "slurmctld", "munged"]:
             if name in self.daemons:
                 self._kill(name)
-        _kill_all(_step_daemons(self.folder))
-        _kill_all(_processes_with(f"SLURM_CONF={self.folder}/slurm.conf".encode()))
+        _kill_jobs(self.folder)
 
     def _start(self, name: str, words: list[str]) -> None:
         log = (self.folder / f"{name}.out").open("ab")
@@ -182,46 +171,28 @@ class Cluster:
         )
 
 
-def _processes_with(*marks: bytes) -> list[int]:
-    """Processes whose environment has all of the given settings."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                settings = (entry / "environ").read_bytes().split(b"\0")
-                if all(mark in settings for mark in marks):
-                    found.append(int(entry.name))
-    return found
-
-
-def _step_daemons(folder: Path, node: str = "") -> list[int]:
-    """The daemons of jobs' steps: they outlive the node's and carry none of the job's settings."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                files = [os.readlink(fd) for fd in (entry / "fd").iterdir()]
-                if any(file.startswith(f"{folder}/slurmd-{node}") for file in files):
-                    found.append(int(entry.name))
-    return found
-
-
-def _kill_all(processes: list[int]) -> None:
-    for process in processes:
-        if process != os.getpid():
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
+def _kill_jobs(folder: Path, node: str | None = None) -> None:
+    """Kill the processes of all jobs, or of those on a node, and the daemons of their steps."""
+    settings = {"SLURM_CONF": f"{folder}/slurm.conf"}
+    if node is not None:
+        settings["SLURMD_NODENAME"] = node
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            # The daemon of a step outlives the node's daemon and has none of the job's settings.
+            logs = [file.path for file in process.open_files()]
+            is_daemon = any(log.startswith(f"{folder}/slurmd-{node or ''}") for log in logs)
+            is_job = settings.items() <= process.environ().items()
+            if (is_daemon or is_job) and process.pid != os.getpid():
+                process.kill()
 
 
 def _free_ports(count: int) -> list[int]:
     """Ports that nothing listens on."""
-    with_sockets = [socket.socket() for _ in range(count)]
-    for one in with_sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in with_sockets]
-    for one in with_sockets:
-        one.close()
-    return ports
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
 
 
 def missing() -> list[str]:
@@ -231,14 +202,14 @@ def missing() -> list[str]:
 
 def require_slurm() -> None:
     """Skip the test that needs SLURM where there is none; fail in CI."""
-    absent = missing()
-    reason = f"no {', '.join(absent)} here" if absent else ""
-    if not reason and os.geteuid() != 0:
+    if absent := missing():
+        reason = f"no {', '.join(absent)} here"
+    elif os.geteuid() != 0:
         reason = "starting SLURM's daemons needs root"
-    if reason and os.environ.get("CI"):
-        pytest.fail(f"{reason}: SLURM cannot be tested")
-    if reason:
-        pytest.skip(f"{reason}: SLURM cannot be tested")
+    else:
+        return
+    stop = pytest.fail if os.environ.get("CI") else pytest.skip
+    stop(f"{reason}: SLURM cannot be tested")
 
 
 @contextmanager

@@ -37,10 +37,7 @@ FIGURE = "reports/fig_scalability.pdf"
 CELLS = ["small--rspo-pass--k4--n8--s0", "small--rspo-pass--k4--n16--s0"]
 # Shorter intervals than in the shipped profile, which is made for long runs. With the first one,
 # the queue is read every three seconds.
-IMPATIENT = [
-    "--slurm-init-seconds-before-status-checks=1",
-    "--latency-wait=30",
-]
+IMPATIENT = ["--slurm-init-seconds-before-status-checks=1", "--latency-wait=30"]
 
 
 def make_project(folder: Path, **more: Any) -> Path:
