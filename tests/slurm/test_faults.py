@@ -1,7 +1,7 @@
-"""What goes wrong on a cluster, done to a real SLURM: one clear line, and nothing is lost.
+"""Failures on a real SLURM: each is reported in one clear line, and no work is lost.
 
 Every test trains one cell through `snakemake --profile slurm`, disturbs it after its first
-checkpoint, and holds its curves against those of a run that nobody disturbed, bit for bit.
+checkpoint, and compares its curves with those of an undisturbed run, bit for bit.
 """
 
 import json
@@ -47,7 +47,7 @@ LONG_STEPS = 900
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project in which all is there that training needs."""
+    """A project with everything that training reads."""
     return prepare_project(tmp_path_factory.mktemp("prepared"), TRAINING)
 
 
@@ -99,7 +99,7 @@ def running(cluster: Cluster, project: Path) -> Iterator[Run]:
 # --- the faults -----------------------------------------------------------------------------------
 
 
-def test_a_preempted_cell_goes_back_into_the_queue_and_on(
+def test_a_preempted_cell_is_requeued_and_resumes(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
     number = running.wait_for_checkpoint()
@@ -113,7 +113,7 @@ def test_a_preempted_cell_goes_back_into_the_queue_and_on(
     assert results_of(project) == undisturbed
 
 
-def test_a_cell_whose_node_dies_goes_on_elsewhere(
+def test_a_cell_resumes_on_another_node_after_its_node_died(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
     number = running.wait_for_checkpoint()
@@ -131,7 +131,7 @@ def test_a_cell_whose_node_dies_goes_on_elsewhere(
     assert results_of(project) == undisturbed
 
 
-def test_out_of_memory_is_told_and_more_memory_mends_it(
+def test_out_of_memory_is_reported_and_more_memory_fixes_it(
     cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
     slurm_world.edit_profile(project, "set-resources", "train", mem_mb=250)
@@ -148,7 +148,7 @@ def test_out_of_memory_is_told_and_more_memory_mends_it(
     assert results_of(project) == undisturbed
 
 
-def test_a_cancelled_job_is_told_and_submitted_again(
+def test_a_cancelled_job_is_reported_and_submitted_again(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
     number = running.wait_for_checkpoint()
@@ -163,7 +163,7 @@ def test_a_cancelled_job_is_told_and_submitted_again(
     assert jobs[0] == number
 
 
-def test_a_full_disk_is_told_and_room_mends_it(
+def test_a_full_disk_is_reported_and_more_space_fixes_it(
     cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
     """Room for one checkpoint and not for the second beside it."""
@@ -186,7 +186,7 @@ def test_a_full_disk_is_told_and_room_mends_it(
         subprocess.run(["umount", "--lazy", cell], check=True)
 
 
-def test_a_controller_that_is_away_is_waited_for(
+def test_a_run_waits_for_an_absent_controller(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
     number = running.wait_for_checkpoint()
@@ -200,7 +200,7 @@ def test_a_controller_that_is_away_is_waited_for(
     assert status == 0, output
     first, *more = lines(output)
     assert first == "SLURM's controller does not answer: waiting for it; running jobs continue"
-    # Nobody is left to say it where the job ended meanwhile.
+    # The second line is missing if the job ended meanwhile.
     assert more in ([], ["SLURM's controller answers again"])
     assert cluster.job(number)["Restarts"] == "0"
     assert results_of(project) == undisturbed
@@ -209,8 +209,10 @@ def test_a_controller_that_is_away_is_waited_for(
 def test_a_job_that_becomes_ready_while_the_controller_is_away_waits_for_it(
     cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    """The cell's base policy is made here, not in a job; when it is done nobody takes the cell's
-    job. One try: none is spent on that."""
+    """The base policy is trained outside SLURM; the controller is absent when it is done.
+
+    Without retries: waiting for the controller must not use one.
+    """
     shutil.rmtree(project / BASE)
     with cleaned_up(Run(cluster, project, "--retries=0")) as run:
         run.wait_for((project / "results/tiny/logs/pretrain/small.log").exists)
@@ -231,7 +233,7 @@ def test_a_job_that_becomes_ready_while_the_controller_is_away_waits_for_it(
     assert results_of(project) == undisturbed
 
 
-def test_strangers_jobs_are_no_hindrance_whatever_they_are_called(
+def test_jobs_of_other_folders_are_ignored_whatever_their_names(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for key, value in cluster.environment.items():
@@ -253,7 +255,7 @@ def test_strangers_jobs_are_no_hindrance_whatever_they_are_called(
         cluster.command("scancel", *numbers)
 
 
-def test_jobs_of_a_killed_snakemake_go_on_and_are_not_submitted_twice(
+def test_jobs_of_a_killed_snakemake_continue_and_are_not_submitted_twice(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
     number = running.wait_for_checkpoint()
@@ -272,12 +274,12 @@ def test_jobs_of_a_killed_snakemake_go_on_and_are_not_submitted_twice(
     assert results_of(project) == undisturbed
 
 
-def test_a_second_person_is_refused_while_the_first_ones_run_goes_on(
+def test_a_second_run_in_the_same_folder_is_refused(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
     number = running.wait_for_checkpoint()
     cluster.command("scontrol", "suspend", number)  # or it may end before the second has begun
-    # The command alone, past Snakemake and SLURM.
+    # The command itself, without Snakemake and SLURM.
     alone = subprocess.run(
         [PROGRAMS / "rspo", "train", CELL],
         cwd=project,

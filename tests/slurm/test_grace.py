@@ -1,4 +1,4 @@
-"""Preemption with a grace time: SLURM says SIGTERM first, and takes the nodes a while later."""
+"""Preemption with a grace time: SLURM sends SIGTERM first and takes the nodes later."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from tests.support import ROOT, slurm_cluster, slurm_run
 from tests.support.slurm_cluster import Cluster
 from tests.support.snakemake_project import PROGRAMS
 
-# A job in which SLURM signals the first process alone, as it does where it has cgroups: Snakemake.
+# A job in which SLURM signals only the first process, Snakemake, as it does with cgroups.
 SNAKEFILE = """\
 from rspo.slurm.in_job import forward_stop_requests
 
@@ -47,7 +47,7 @@ NOW = "2026-01-02T04:00:00"
 
 
 def write_scontrol(folder: Path, preempted: str = NOW, state: str = "RUNNING") -> None:
-    """A stand-in for SLURM's, which notes what it is asked."""
+    """A fake `scontrol` that records its arguments."""
     script = folder / "scontrol"
     script.write_text(SCONTROL.format(folder=folder, preempted=preempted, state=state))
     script.chmod(0o755)
@@ -66,11 +66,11 @@ def environment(folder: Path) -> dict[str, str]:
     [
         (NOW, "RUNNING", True),
         ("None", "RUNNING", False),
-        ("2026-01-01T00:00:00", "RUNNING", False),  # once, and it has started anew since
+        ("2026-01-01T00:00:00", "RUNNING", False),  # earlier; it has started again since
         (NOW, "COMPLETING", False),  # cancelled in its grace time
     ],
 )
-def test_only_a_job_that_has_to_go_now_counts_as_preempted(
+def test_only_a_job_in_its_grace_time_counts_as_preempted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preempted: str, state: str, found: bool
 ) -> None:
     write_scontrol(tmp_path, preempted, state)
@@ -81,10 +81,8 @@ def test_only_a_job_that_has_to_go_now_counts_as_preempted(
 
 
 @pytest.mark.parametrize("status", [0, 75])
-def test_the_first_process_hands_a_grace_time_on_as_a_request_to_stop(
-    tmp_path: Path, status: int
-) -> None:
-    """What then ends well has not failed; what fails goes back into the queue."""
+def test_sigterm_of_a_grace_time_becomes_a_request_to_stop(tmp_path: Path, status: int) -> None:
+    """A job whose command then succeeds has not failed; otherwise it is requeued."""
     (tmp_path / "Snakefile").write_text(SNAKEFILE.replace("{python}", sys.executable))
     (tmp_path / "work.py").write_text(WORK.replace("STATUS", str(status)))
     write_scontrol(tmp_path)
@@ -126,7 +124,7 @@ def test_a_request_to_stop_reaches_the_command_through_the_shell(tmp_path: Path)
     assert (tmp_path / "log").read_text() == "ready\ntold\n"
 
 
-def test_a_command_that_is_signalled_itself_goes_back_before_it_ends(tmp_path: Path) -> None:
+def test_a_command_that_receives_sigterm_requeues_its_job(tmp_path: Path) -> None:
     write_scontrol(tmp_path)
     code = (
         "import pathlib, time, rspo.cli, rspo.core.trace\n"
@@ -174,7 +172,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.mark.long
 @pytest.mark.slurm
-def test_a_cell_that_is_preempted_with_a_grace_time_goes_back_into_the_queue_and_on(
+def test_a_cell_preempted_with_a_grace_time_is_requeued_and_resumes(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     project = slurm_run.prepare_project(tmp_path / "project", slurm_run.TRAINING)

@@ -20,16 +20,16 @@ NODES = 3  # of the fixture `cluster`
 
 @pytest.fixture(scope="module")
 def grid(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project in which two cells were trained, evaluated and drawn, each job on some node.
+    """A project in which two cells were trained, evaluated and plotted on the cluster.
 
-    What the jobs' environments are is written by the profile's own first command.
+    The precommand of the profile writes the environment of each job to a file.
     """
     project = slurm_world.make_project(tmp_path_factory.mktemp("grid"))
     profile = project / "slurm" / "config.yaml"
     first = 'precommand: "export HF_HUB_OFFLINE=1'
     text = profile.read_text()
     assert text.count(f'{first}"') == 1
-    # The plugin's own shell takes away the backslash, and the job's puts in the number.
+    # The shell of the plugin removes the backslash; the shell of the job inserts the number.
     more = r" && env > \\$SLURM_JOB_ID.environment"
     profile.write_text(text.replace(f'{first}"', f'{first}{more}"'))
     targets = [slurm_world.FIGURE, "reports/tables/cost.csv"]
@@ -73,13 +73,13 @@ def test_each_evaluation_was_granted_one_gpu_and_other_jobs_none(grid: Path) -> 
         assert note["slurm"]["gpus"] == gpus
 
 
-def test_what_is_fetched_or_drawn_ran_where_snakemake_did(grid: Path) -> None:
+def test_downloads_and_figures_ran_outside_slurm(grid: Path) -> None:
     results = grid / "results" / "tiny"
     for name in ("problems/train.parquet", "cells/small--base/policy", "tables/cost.csv"):
         assert json.loads((results / f"{name}.provenance.json").read_text())["slurm"] is None
 
 
-def test_no_job_asks_the_hub(grid: Path) -> None:
+def test_no_job_connects_to_the_hub(grid: Path) -> None:
     environments = [path.read_text().splitlines() for path in grid.glob("*.environment")]
     assert len(environments) == 2 + 3 * 3  # cells trained; policies sampled, scored, made curves
     assert all("HF_HUB_OFFLINE=1" in environment for environment in environments)

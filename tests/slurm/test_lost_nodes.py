@@ -1,4 +1,4 @@
-"""A cell on two nodes through `snakemake --profile slurm`, stopped on the way, and on one node.
+"""A cell on two nodes through `snakemake --profile slurm`, stopped once, and on one node.
 
 About five minutes on two quiet cores: verl starts three times.
 """
@@ -29,7 +29,7 @@ STEPS = 3
 
 
 def make_project(folder: Path, nodes: int) -> Experiment:
-    """Two ranks in any case, of which each node has as many."""
+    """Two ranks in total, spread evenly over the nodes."""
     slurm_world.make_project(
         folder,
         engine="verl",
@@ -44,9 +44,7 @@ def make_project(folder: Path, nodes: int) -> Experiment:
 
 
 @pytest.mark.timeout(2400)
-def test_a_cell_on_two_nodes_goes_back_into_the_queue_and_on(
-    cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_cell_on_two_nodes_is_requeued_and_resumes(cluster: Cluster, tmp_path: Path) -> None:
     two = make_project(tmp_path / "two", nodes=2)
     log = tmp_path / "log"
     policy = f"results/tiny/cells/{CELL}/policy"

@@ -1,4 +1,4 @@
-"""What a run will ask for and what it used: `rspo plan` and `rspo cost`, without a cluster."""
+"""What a run will request and what it used: `rspo plan` and `rspo cost`, without a cluster."""
 
 import csv
 import json
@@ -23,7 +23,7 @@ from tests.support import ROOT, paper_scale, tiny_world
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the shipped profile, and no SLURM within reach."""
+    """A folder with the shipped profile, without SLURM."""
     shutil.copytree(ROOT / "slurm", tmp_path / "slurm")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))  # SLURM's commands may be installed here
@@ -50,7 +50,7 @@ def test_a_time_limit_makes_several_jobs_of_a_cell(here: Path) -> None:
 @pytest.mark.parametrize(
     ("limit", "said"), [("5", "of at most 5 min"), ("90", "of at most 1.5 h"), ("null", "longest")]
 )
-def test_a_time_limit_is_told_in_hours_or_minutes(here: Path, limit: str, said: str) -> None:
+def test_a_time_limit_is_printed_in_hours_or_minutes(here: Path, limit: str, said: str) -> None:
     profile = here / "slurm" / "config.yaml"
     profile.write_text(profile.read_text().replace("runtime: 24h", f"runtime: {limit}"))
     (line,) = [one for one in text(paper_scale.load(here)).splitlines() if "training  " in one]
@@ -72,7 +72,7 @@ def test_hours_of_a_cell_depend_on_steps_and_nodes(
     assert work.cell_hours == pytest.approx([hours] * 25, rel=1e-3)
 
 
-def test_scoring_is_told_with_the_gpus_that_it_holds(here: Path) -> None:
+def test_scoring_is_printed_with_its_gpus(here: Path) -> None:
     found = plan(paper_scale.load(here))
     assert (found.scorings, found.scoring_gpus) == (found.samplings, 1)
     assert f"scoring          {found.scorings} jobs on 1 GPU: duration" in text(
@@ -120,7 +120,7 @@ def test_disk_is_what_policies_checkpoints_and_texts_take(here: Path) -> None:
     assert found.checkpoint_bytes == pytest.approx(2 * 16 * 7.62e9)
 
 
-def test_what_is_there_is_not_planned_again(here: Path) -> None:
+def test_existing_files_are_not_planned_again(here: Path) -> None:
     experiment = paper_scale.load(here)
     name = next(iter(experiment.cells))
     experiment.policy(name).mkdir(parents=True)
@@ -148,7 +148,7 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
     assert (found.cells, found.samplings) == (before.cells + 1, before.samplings + 1)
 
 
-def test_without_an_estimate_only_jobs_are_told(here: Path) -> None:
+def test_without_an_estimate_only_jobs_are_counted(here: Path) -> None:
     experiment = tiny_world.load(here)
     found = plan(experiment)
     assert (found.cells, found.samplings, found.cell_hours) == (25, 27 * 5 + 8 * 2, None)
@@ -195,7 +195,7 @@ def test_an_error_in_the_profile_is_one_line(here: Path, old: str, new: str, mes
     assert "\n" not in str(raised.value)
 
 
-def test_names_of_the_users_own_are_taken(here: Path) -> None:
+def test_names_that_the_user_chooses_are_accepted(here: Path) -> None:
     """A resource that the profile limits; rules that no folder here names; as many jobs as fit."""
     profile = here / "slurm" / "config.yaml"
     text = profile.read_text().replace("judge_server: 0", "licence: 1")
@@ -204,7 +204,7 @@ def test_names_of_the_users_own_are_taken(here: Path) -> None:
     assert read_profile()[1]["drill"].gpus == 8
 
 
-def test_a_run_takes_what_snakemake_takes_as_long_as_the_names_are_known(here: Path) -> None:
+def test_a_run_accepts_expressions_if_the_names_are_known(here: Path) -> None:
     """Expressions, and lists of KEY=VALUE."""
     profile = here / "slurm" / "config.yaml"
     profile.write_text(
@@ -235,7 +235,7 @@ def test_an_account_of_digits_is_a_name(here: Path) -> None:
     assert "--account=12345" in read_profile()[1]["train"].options
 
 
-def test_cost_sums_every_process_of_a_step_and_skips_what_is_not_there(here: Path) -> None:
+def test_cost_sums_every_process_of_a_step_and_skips_missing_files(here: Path) -> None:
     experiment = tiny_world.load(here)
     cell = next(iter(experiment.cells))
     first = {"job": "7", "host": "n1", "process": 1}
@@ -259,7 +259,7 @@ def test_cost_sums_every_process_of_a_step_and_skips_what_is_not_there(here: Pat
     ]
 
 
-def test_what_a_killed_process_used_is_known_to_the_next(tmp_path: Path) -> None:
+def test_usage_of_a_killed_process_is_kept(tmp_path: Path) -> None:
     progress = Progress(tmp_path, 0, 4)
     assert progress.earlier == []
     progress.report(4, {})

@@ -17,6 +17,13 @@ def planning(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_project(tmp_path_factory.mktemp("planning"))
 
 
+def with_evaluation(**settings: int) -> list[str]:
+    """`SMALL_WORLD` with other settings of the evaluation."""
+    others = [item for item in SMALL_WORLD if not item.startswith("evaluation")]
+    evaluation = tiny_world.OVERRIDES["evaluation"] | settings
+    return [*others, f"evaluation={json.dumps(evaluation)}"]
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project in which the small world's fig_scalability was made."""
@@ -26,32 +33,27 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_all_at_tiny_scale_is_25_cells_two_bases_and_their_evaluation(planning: Path) -> None:
-    plan = jobs(snakemake(planning, "-n", "all"))
+@pytest.mark.parametrize(
+    ("scale", "blocks", "gradients"),
+    [("tiny", 1, 2), ("paper", 2, 0)],  # 64 samples in two blocks
+)
+def test_all_trains_25_cells_and_evaluates_them_and_two_base_policies(
+    planning: Path, scale: str, blocks: int, gradients: int
+) -> None:
+    plan = jobs(snakemake(planning, "-n", "all", "--config", f"scale={scale}"))
     assert plan["train"] == 25
     assert plan["pretrain"] == 2
     assert plan["prepare"] == 9
     # Five benchmarks for all policies, two more for the eight of the contamination-free figure.
-    assert plan["sample"] == plan["score"] == 27 * 5 + 8 * 2
+    assert plan["sample"] == plan["score"] == blocks * (27 * 5 + 8 * 2)
     assert plan["curves"] == 27 + 8
-    assert plan["gradients"] == 2
+    assert plan.get("gradients", 0) == gradients
 
 
-def test_all_at_paper_scale_lists_the_full_papers_jobs(planning: Path) -> None:
-    plan = jobs(snakemake(planning, "-n", "all", "--config", "scale=paper"))
-    assert plan["train"] == 25
-    assert plan["pretrain"] == 2
-    assert plan["prepare"] == 9
-    # Five benchmarks for all policies, two more for the eight of the contamination-free figure; 64
-    # samples in two blocks.
-    assert plan["sample"] == plan["score"] == 2 * (27 * 5 + 8 * 2)
-    assert plan["curves"] == 27 + 8
-
-
-def test_a_preview_lists_each_job_where_no_profile_hushes_it(planning: Path) -> None:
-    hushed = snakemake(planning, "-n", "data").stdout
+def test_a_dry_run_lists_each_job_unless_the_profile_is_quiet(planning: Path) -> None:
+    quiet = snakemake(planning, "-n", "data").stdout
     listed = snakemake(planning, "-n", "data", "--workflow-profile", "none", "--cores", "1").stdout
-    assert "rule publish_table:" not in hushed
+    assert "rule publish_table:" not in quiet
     assert "rule publish_table:" in listed
 
 
@@ -65,12 +67,11 @@ def test_claims_rest_on_scores_and_training_logs_of_the_grid(planning: Path) -> 
     assert "curves" not in plan
 
 
-def test_data_is_every_set_and_what_they_share(planning: Path) -> None:
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_data_prepares_every_data_set_and_compares_them(planning: Path, scale: str) -> None:
+    plan = jobs(snakemake(planning, "-n", "data", "--config", f"scale={scale}"))
     one_each = {"contamination": 1, "publish_table": 1, "data": 1}
-    tiny = jobs(snakemake(planning, "-n", "data"))
-    assert tiny == {"prepare": 9, **one_each, "total": 12}
-    paper = jobs(snakemake(planning, "-n", "data", "--config", "scale=paper"))
-    assert paper == {"prepare": 9, **one_each, "total": 12}
+    assert plan == {"prepare": 9, **one_each, "total": 12}
 
 
 def test_one_figure_needs_only_its_own_cells(planning: Path) -> None:
@@ -122,19 +123,13 @@ def test_more_seeds_add_cells(planning: Path) -> None:
         ("scale=papre", "config/papre.yaml: no such config file; scales here: paper, tiny"),
         ("training={stepz: 3}", "unknown key training.stepz"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
+        ("scale=paper mirror=workflow", "mirror = workflow: has none of the data sets"),
     ],
 )
 def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message: str) -> None:
-    done = snakemake(planning, "all", "--config", config)
+    done = snakemake(planning, "all", "--config", *re.split(r" (?=mirror)", config))
     assert done.returncode != 0
     assert message in done.stderr
-    assert not (planning / "results").exists()
-
-
-def test_a_folder_that_is_no_mirror_stops_before_anything_runs(planning: Path) -> None:
-    done = snakemake(planning, "data", "--config", "scale=paper", "mirror=workflow")
-    assert done.returncode != 0
-    assert "mirror = workflow: has none of the data sets" in done.stderr
     assert not (planning / "results").exists()
 
 
@@ -156,7 +151,7 @@ def test_an_unknown_cell_gets_near_names(planning: Path) -> None:
     assert "did you mean small--rspo-pass--k" in done.stdout + done.stderr
 
 
-def test_what_is_only_copied_waits_in_no_queue() -> None:
+def test_rules_that_only_copy_files_are_local() -> None:
     rules = {}
     for file in (ROOT / "workflow" / "rules").glob("*.smk"):
         found = re.findall(r"^rule (publish_\w+):\n((?:    .*\n)+)", file.read_text(), re.MULTILINE)
@@ -165,18 +160,15 @@ def test_what_is_only_copied_waits_in_no_queue() -> None:
     assert [name for name, text in rules.items() if "    localrule: True\n" not in text] == []
 
 
-def test_the_figure_is_there_with_its_numbers(built: Path) -> None:
+def test_a_finished_figure_is_complete_and_not_made_again(built: Path) -> None:
     for suffix in ("pdf", "png", "csv"):
         assert (built / "reports" / f"fig_scalability.{suffix}").stat().st_size > 0
-
-
-def test_a_second_run_does_nothing(built: Path) -> None:
     done = snakemake(built, "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)
     assert done.returncode == 0
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
-def test_more_seeds_redo_none_of_the_cells_there_are(built: Path) -> None:
+def test_more_seeds_keep_the_existing_cells(built: Path) -> None:
     target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD, "seeds=2"]
     plan = jobs(snakemake(built, *target))
     assert plan["train"] == 4
@@ -198,19 +190,15 @@ def test_one_cell_by_its_path_reruns_with_what_depends_on_it(built: Path) -> Non
     }
 
 
-def test_a_changed_setting_remakes_what_depends_on_it(built: Path) -> None:
-    changed = [item for item in SMALL_WORLD if not item.startswith("evaluation")]
-    evaluation = tiny_world.OVERRIDES["evaluation"] | {"resamples": 60}
-    changed.append(f"evaluation={json.dumps(evaluation)}")
-    plan = jobs(snakemake(built, "-n", "reports/fig_scalability.pdf", "--config", *changed))
+def test_a_changed_setting_recreates_only_what_depends_on_it(built: Path) -> None:
+    changed = ["--config", *with_evaluation(resamples=60)]
+    plan = jobs(snakemake(built, "-n", "reports/fig_scalability.pdf", *changed))
     assert plan == {"curves": 5, "figure": 1, "publish_figure": 1, "total": 7}
 
 
-def test_more_samples_add_blocks_and_remake_none(built: Path) -> None:
+def test_more_samples_add_blocks_and_keep_the_existing_ones(built: Path) -> None:
     """N from 8 to 16 in blocks of 8."""
-    more = [item for item in SMALL_WORLD if not item.startswith("evaluation")]
-    evaluation = tiny_world.OVERRIDES["evaluation"] | {"samples": 16}
-    more.append(f"evaluation={json.dumps(evaluation)}")
+    more = with_evaluation(samples=16)
     plan = jobs(snakemake(built, "-n", "reports/fig_scalability.pdf", "--config", *more))
     policies = 5
     assert plan == {
