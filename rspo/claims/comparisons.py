@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rspo.config.experiment import Experiment
+from rspo.config.experiment import Experiment
 
 Metric = Literal["pass_at_k", "max_at_k"]
 
@@ -92,7 +90,7 @@ class DroppingComparison:
 Comparison = ScoreComparison | EntropyComparison | DroppingComparison
 
 
-def inputs_of(experiment: "Experiment", comparisons: Sequence[Comparison]) -> list["Path"]:
+def inputs_of(experiment: Experiment, comparisons: Sequence[Comparison]) -> list[Path]:
     """The files that comparisons are measured from, each once."""
     scores = dict.fromkeys(
         (term.method, benchmark)

@@ -5,7 +5,7 @@ for cell in experiment.cells:
     print(cell.name, experiment.policy(cell.name))
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -199,14 +199,22 @@ class Experiment:
         samples = evaluation.samples if first is None else min(first, evaluation.samples)
         return range(-(-samples // evaluation.block))
 
-    def check_block(self, block: int) -> None:
-        """Raises: InputError for a block number that is out of range."""
+    def blocks_to_make(self, policy: str, benchmark: str, block: int | None) -> Sequence[int]:
+        """Numbers of the blocks that a command makes: one, or all for None.
+
+        Raises: InputError for an unknown policy or benchmark, or a block that is out of range.
+        """
+        self.model_of(policy)
+        self.data_set(benchmark)
+        if block is None:
+            return self.blocks
         if block not in self.blocks:
             evaluation = self.config.evaluation
             raise InputError(
                 f"block {block}: evaluation.samples = {evaluation.samples} in blocks of "
                 f"{evaluation.block} are the blocks 0 .. {self.blocks[-1]}"
             )
+        return [block]
 
     # --- file names ----------------------------------------------------------------------------
 

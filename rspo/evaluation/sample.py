@@ -29,10 +29,7 @@ def sample_benchmark(
 
     Raises: InputError for missing or bad inputs.
     """
-    experiment.model_of(policy)  # raises for an unknown policy
-    experiment.data_set(benchmark)  # raises for an unknown benchmark
-    if block is not None:
-        experiment.check_block(block)
+    blocks = experiment.blocks_to_make(policy, benchmark, block)
     folder, data = experiment.existing_policy(policy), experiment.problems(benchmark)
     problems = read_table(data, PROBLEMS)
     tokenizer, sampling = ChatTokenizer(folder), experiment.config.sampling
@@ -45,7 +42,7 @@ def sample_benchmark(
     ]
     sampler = _load(experiment, folder, tokenizer)
     already: Usage | None = None  # the first block includes the time to load the policy
-    for number in experiment.blocks if block is None else [block]:
+    for number in blocks:
         started = time.monotonic()
         path = experiment.samples(policy, benchmark, number)
         settings = fingerprints.settings(experiment, "sample")

@@ -35,7 +35,8 @@ from rspo.core.tables import (
 from rspo.core.trace import history
 from rspo.figures import FIGURES, available
 from rspo.figures.captions import full_caption
-from rspo.report import inputs, report_path, table_path, write_report
+from rspo.report import inputs, report_path, table_path
+from rspo.report.page import write_report
 from rspo.report.page_table import number
 from rspo.report.sections.errata import ERRATA, errata
 from rspo.report.sections.summary import summary
