@@ -155,9 +155,6 @@ def _mean_of(pairs: Mapping[str, tuple[Method, Method]], ks: tuple[int, ...]) ->
     return [term for pair in pairs.values() for term in difference(*pair, ks, weight)]
 
 
-# --- C1, C2, C3; C6, C7 and C8 test the same on other grid entries --------------------------------
-
-
 def above_baseline(grid: GridMethods) -> list[Comparison]:
     rspo, baseline = grid.by_k(grid.rspo, "RSPO"), grid.by_k(BASELINE, "Baseline")
     pairs = {
@@ -260,9 +257,6 @@ def _main_findings(name: str) -> Plan:
         return [*above_baseline(grid), *worse_as_k_grows(grid), *best_at_its_own_k(grid)]
 
     return plan
-
-
-# --- the others -----------------------------------------------------------------------------------
 
 
 def entropy_rises(experiment: Experiment) -> list[Comparison]:

@@ -98,8 +98,6 @@ class Measurer:
             return self._of_entropy(comparison)
         return self._of_dropping(comparison)
 
-    # --- scores ------------------------------------------------------------------------------
-
     def _of_scores(self, comparison: ScoreComparison) -> Measurement:
         weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         for term in comparison.terms:
@@ -208,8 +206,6 @@ class Measurer:
             return pass_at_k(table.correct.shape[1], table.correct.sum(axis=1), k)
         except InputError as error:
             raise InputError(f"{self._scores_folder(policy, benchmark)}: {error}") from None
-
-    # --- training logs -----------------------------------------------------------------------
 
     def _of_entropy(self, comparison: EntropyComparison) -> Measurement:
         """Each run gives one value, so one seed gives no error."""

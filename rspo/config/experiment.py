@@ -75,8 +75,6 @@ class Experiment:
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
         return cls(scale, config, root / "results" / scale, root / "reports")
 
-    # --- cells -------------------------------------------------------------------------------
-
     @cached_property
     def cells(self) -> dict[str, Cell]:
         """Every training cell of the grid by name, in the grid's order, each once."""
@@ -154,8 +152,6 @@ class Experiment:
         config = self.config
         return config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"
 
-    # --- data sets ---------------------------------------------------------------------------
-
     @cached_property
     def data_sets(self) -> dict[str, DataSet]:
         """Every set of problems by name: train, validation and the benchmarks."""
@@ -186,8 +182,6 @@ class Experiment:
             )
         return list(self.config.data.suites[suite])
 
-    # --- blocks of samples ---------------------------------------------------------------------
-
     @property
     def blocks(self) -> range:
         """Numbers of the blocks, one table each, that N samples are drawn and scored in."""
@@ -215,8 +209,6 @@ class Experiment:
                 f"{evaluation.block} are the blocks 0 .. {self.blocks[-1]}"
             )
         return [block]
-
-    # --- file names ----------------------------------------------------------------------------
 
     def problems(self, data_set: str) -> Path:
         return self.results / "problems" / f"{data_set}.parquet"

@@ -217,9 +217,6 @@ LARGER_FAMILIES: dict[str, Callable[[], Iterator[Numbers]]] = {
 }
 
 
-# --- public functions ----------------------------------------------------------
-
-
 def numbers_of(family: str, split: str) -> list[Numbers]:
     """The tuples of numbers of a family in one split, in a fixed random order."""
     enumerate_all, describe, _ = FAMILIES[family]

@@ -81,9 +81,6 @@ def _page(hub: Hub) -> str:
     return f"https://huggingface.co/datasets/{hub.id}"
 
 
-# --- a mirror -------------------------------------------------------------------------------------
-
-
 def _mirrored(path: Path, name: str) -> Iterator[SourceRow]:
     if not path.is_file():
         beside = sorted(item.name for item in path.parent.glob("*")) if path.parent.is_dir() else []
@@ -98,9 +95,6 @@ def _mirrored(path: Path, name: str) -> Iterator[SourceRow]:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     for row, columns in enumerate(rows):
         yield SourceRow(columns, name, revision, row, str(path))
-
-
-# --- the hub --------------------------------------------------------------------------------------
 
 
 def _downloaded(hub: Hub, config: str | None, name: str) -> Iterator[SourceRow]:

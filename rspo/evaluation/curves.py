@@ -76,9 +76,6 @@ def curve(scores: ScoreArrays, ks: Sequence[int], resamples: int, seed: int) -> 
     return pd.DataFrame(rows)
 
 
-# --- every policy ---------------------------------------------------------------------------------
-
-
 def curves_table(experiment: Experiment) -> Path:
     """The file that `write_curves_table` writes."""
     return experiment.results / "tables" / "curves.csv"

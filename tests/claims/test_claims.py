@@ -52,9 +52,6 @@ def comparisons(experiment: Experiment, **wanted: str) -> Rows:
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
 
 
-# --- verdicts -------------------------------------------------------------------------------------
-
-
 def test_what_was_planted_is_supported(as_claimed: Experiment) -> None:
     found = {row["claim"]: row["verdict"] for row in read(outputs(as_claimed)[0])}
     # RSPO k=8 is planted to equal k=4 at Pass@4, so k=4 is not best against every other k.
@@ -146,9 +143,6 @@ def test_a_claim_without_an_evaluated_deciding_k_is_not_tested(tmp_path: Path) -
     experiment = planted.plant_all(tmp_path, planted.all_alike, grid_of={"main": cells}, ks=[2])
     expected = "not tested: evaluation.k has no k at which it would be decided"
     assert verdicts(experiment)["C10"] == expected
-
-
-# --- numbers --------------------------------------------------------------------------------------
 
 
 def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> None:
@@ -290,9 +284,6 @@ def test_dropping_saves_the_time_that_keeping_all_would_add(
 def test_too_few_steps_give_no_growth(steps: int) -> None:
     rng = np.random.default_rng(0)
     assert growth_with_fraction(*rng.random((3, steps))) == 0.0
-
-
-# --- files ----------------------------------------------------------------------------------------
 
 
 def test_the_page_has_the_content_of_the_table(as_claimed: Experiment) -> None:

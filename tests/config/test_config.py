@@ -204,8 +204,6 @@ def test_the_contamination_free_suite_belongs_to_the_main_cells_at_paper_scale()
     assert paper.benchmarks_of("contamination_free") == ["aime2025", "livemathbench"]
 
 
-# --- what a change of the config remakes ---------------------------------------------------------
-
 STEPS = [
     ("prepare", "train"),
     ("pretrain", "small"),

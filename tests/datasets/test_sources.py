@@ -62,9 +62,6 @@ def prepared(experiment: Experiment, mirror: Path | None) -> list[dict[str, Any]
     return read_table(experiment.problems("minerva"), PROBLEMS)
 
 
-# --- what is kept ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("answer", "forms"),
     [
@@ -180,9 +177,6 @@ def test_families_of_a_mixture_take_turns(tmp_path: Path) -> None:
     assert [r["row"] for r in rows] == [turn for turn in range(12) for _ in families]
 
 
-# --- content --------------------------------------------------------------------------------------
-
-
 def notes(experiment: Experiment) -> dict[str, Any]:
     path = experiment.problems("minerva")
     note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
@@ -237,9 +231,6 @@ def test_each_number_of_rows_has_its_own_content(
     prepare(experiment, "minerva", write([row("another")]))
     with pytest.raises(InputError, match=r"hub\.content_sha256 = \{2: [0-9a-f]{64}\}"):
         prepare(experiment, "minerva", write([row("one"), row("three")]))
-
-
-# --- what is refused ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -302,9 +293,6 @@ def test_a_box_column_must_hold_text(tmp_path: Path, write: Callable[..., Path])
 def test_an_unknown_data_set_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no data set 'aime1999' .*aime2024"):
         prepare(paper_scale.load(tmp_path), "aime1999", None)
-
-
-# --- the hub --------------------------------------------------------------------------------------
 
 
 class Hub:

@@ -121,8 +121,6 @@ def test_missing_samples_and_unknown_policies_are_named(experiment: Experiment) 
         score(experiment, "smal--base", "linear")
 
 
-# --- with a judge model ---------------------------------------------------------------------------
-
 TEMPLATE = "Q {question} | O {output} | A {answer}"
 
 

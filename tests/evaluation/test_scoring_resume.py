@@ -74,9 +74,6 @@ def test_a_killed_run_writes_the_same_file_and_repeats_at_most_one_chunk(
     assert not kept.exists()
 
 
-# --- the journal ----------------------------------------------------------------------------------
-
-
 CHUNKS = [range(500), range(500, 1000), range(1000, 1200)]
 
 

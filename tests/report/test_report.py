@@ -304,9 +304,6 @@ def test_a_broken_history_is_reported(experiment: Experiment) -> None:
     assert "was made from another" in text
 
 
-# --- errata ---------------------------------------------------------------------------------------
-
-
 def test_every_erratum_has_its_tests_and_every_such_test_its_erratum(tree: Tree) -> None:
     named = [name for erratum in errata() for name in erratum.tests]
     there = re.findall(r"^def (test_\w+)\(", ERRATA_TESTS.read_text(), flags=re.MULTILINE)
@@ -317,8 +314,6 @@ def test_every_erratum_has_its_tests_and_every_such_test_its_erratum(tree: Tree)
         assert erratum.text in text
     assert len(errata()) == len(re.findall(r"^\d+\. ", ERRATA.read_text(), flags=re.MULTILINE)) == 7
 
-
-# --- samples --------------------------------------------------------------------------------------
 
 CELL = "small--rspo-pass--k2--n8--s0"  # the one whose responses are shown
 HOSTILE = (
@@ -391,9 +386,6 @@ def test_invisible_characters_are_named(written: str, shown: str) -> None:
     assert visible(written) == shown
 
 
-# --- same files, same page ------------------------------------------------------------------------
-
-
 def test_the_same_files_give_the_same_page(experiment: Experiment) -> None:
     assert page_of(experiment) == page_of(experiment)
 
@@ -418,9 +410,6 @@ def test_training_seconds_are_not_on_the_page(experiment: Experiment) -> None:
             entry |= {"seconds": {"sample": 77.7}, "tokens_per_second": 1}
         experiment.training_log(cell).write_text("".join(json.dumps(e) + "\n" for e in log))
     assert without_hosts_and_times(page_of(experiment)) == without_hosts_and_times(before)
-
-
-# --- missing and bad inputs -----------------------------------------------------------------------
 
 
 def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
