@@ -122,17 +122,6 @@ def test_bands_of_a_small_hard_benchmark_are_too_narrow_and_the_docs_say_by_how_
     assert 0.87 <= covered / len(chance) <= 0.93
 
 
-def test_the_paired_error_is_the_spread_of_differences_over_new_problems() -> None:
-    rng = np.random.default_rng(4)
-    estimates = pass_at_k(SAMPLES, rng.binomial(SAMPLES, chances(rng, 1500, 1, 0.0)), K)
-    found = [combine([Part(a), Part(-b)], SIZES) for a, b in zip(*estimates, strict=True)]
-    spread = np.std([one.value for one in found])
-    assert np.mean([one.error**2 for one in found]) == pytest.approx(spread**2, rel=0.1)
-    # With unpaired problems the error is far too wide, because problems differ so much.
-    unpaired = [combine([Part(a)], SIZES).error ** 2 for a in chain(*estimates)]
-    assert 2 * np.mean(unpaired) > 2 * spread**2
-
-
 def test_benchmarks_are_strata_so_their_levels_add_no_error() -> None:
     """Two benchmarks with means 0.1 and 0.9: only the variance within each one counts."""
     rng = np.random.default_rng(5)

@@ -42,6 +42,7 @@ from rspo.report.sections.errata import ERRATA, errata
 from rspo.report.sections.summary import summary
 from rspo.report.visible_text import visible
 from tests.support import planted, small_paper
+from tests.support.small_paper import without_hosts_and_times
 
 ERRATA_TESTS = Path(__file__).parents[1] / "objectives" / "test_errata.py"
 
@@ -131,14 +132,6 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return read_csv(path).to_dict("records")
 
 
-def without_hosts_and_times(page: str) -> str:
-    """The page without its sections "cost" and "provenance"."""
-    for section in ("cost", "provenance"):
-        page, count = re.subn(rf'<section id="{section}">.*?</section>', "", page, flags=re.DOTALL)
-        assert count == 1
-    return page
-
-
 def test_every_section_is_there(tree: Tree) -> None:
     sections = tree.sections
     assert list(sections) == [
@@ -197,6 +190,8 @@ def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     said = " ".join(text.split())
     assert "Of 4 claims 1 is supported, 1 is contradicted, 1 is not resolved" in said
     assert "With one training seed, a verdict is about the trained policies" in said
+    (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
+    assert "over resampled problems only, without the variance of training" in caption
 
 
 def test_the_summary_names_the_best_method_at_each_k(made: Experiment, tree: Tree) -> None:
@@ -254,11 +249,6 @@ def test_the_summary_has_rewards_in_their_own_unit(tmp_path: Path) -> None:
     assert found.best == [f"{said}: no claim tests this difference."]
     assert found.table.rows[0] == ["PG", "0.312 (0.250 to 0.500)"]
     assert "in units of reward" in found.table.caption
-
-
-def test_the_summary_says_that_its_intervals_exclude_training_variance(tree: Tree) -> None:
-    (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
-    assert "over resampled problems only" in caption
 
 
 def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:
