@@ -272,18 +272,18 @@ class Experiment:
     @cached_property
     def files(self) -> list[Path]:
         """The files of data and policies, without tables and figures, each once."""
-        found = [self.policy(policy) for policy in self.policies]
-        found += [self.training_log(cell) for cell in self.cells]
+        files = [self.policy(policy) for policy in self.policies]
+        files += [self.training_log(cell) for cell in self.cells]
         # A smaller grid may lack some of these policies.
-        found += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
+        files += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
         for policy, suite in self.evaluations:
-            found.append(self.curves(policy, suite))
+            files.append(self.curves(policy, suite))
             for benchmark in self.benchmarks_of(suite):
-                found += self.sample_files(policy, benchmark)
-                found += self.score_files(policy, benchmark)
+                files += self.sample_files(policy, benchmark)
+                files += self.score_files(policy, benchmark)
         benchmarks = {name for _, suite in self.evaluations for name in self.benchmarks_of(suite)}
-        found += [self.problems(name) for name in ("train", *sorted(benchmarks))]
-        return list(dict.fromkeys(found))
+        files += [self.problems(name) for name in ("train", *sorted(benchmarks))]
+        return list(dict.fromkeys(files))
 
     @property
     def judge_prompt(self) -> Path:

@@ -31,9 +31,9 @@ def check(arrival: Arrival, hub: Hub, name: str, key: str) -> None:
     """
     rows, unanswered = arrival.rows, arrival.unanswered
     if rows not in hub.accepted_rows:
-        expected = " or ".join(str(count) for count in hub.accepted_rows)
+        counts = " or ".join(str(count) for count in hub.accepted_rows)
         raise InputError(
-            f"{name}: expected {expected} rows, got {rows} from {arrival.origin}; "
+            f"{name}: expected {counts} rows, got {rows} from {arrival.origin}; "
             f"if they are correct, change {key}.rows"
         )
     if len(unanswered) != hub.without_answer:

@@ -80,7 +80,6 @@ def write_scores(
 
 
 def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Rows of the scores table."""
     return [
         {
             "problem_id": problem,
