@@ -25,7 +25,6 @@ from rspo.claims.comparisons import (
     Metric,
     ScoreComparison,
     Term,
-    inputs_of,
 )
 from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import POOLED
@@ -460,4 +459,20 @@ def inputs(experiment: Experiment) -> list[Path]:
         if not isinstance(plan, NotTested)
         for comparison in plan
     ]
-    return inputs_of(experiment, comparisons)
+    scores = dict.fromkeys(
+        (term.method, benchmark)
+        for comparison in comparisons
+        if isinstance(comparison, ScoreComparison)
+        for term in comparison.terms
+        for benchmark in comparison.benchmarks
+    )
+    files = [
+        file
+        for method, benchmark in scores
+        for policy in method.policies
+        for file in experiment.score_files(policy, benchmark)
+    ]
+    for comparison in comparisons:
+        if not isinstance(comparison, ScoreComparison):
+            files += [experiment.training_log(cell) for cell in comparison.policies]
+    return list(dict.fromkeys(files))

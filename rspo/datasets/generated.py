@@ -172,7 +172,7 @@ def _sequence_all() -> Iterator[Numbers]:
 
 
 def _sequence_rules(a: int, b: int) -> list[tuple[str, int]]:
-    """The six rules, most common first, then the base model's habit of answering b - a."""
+    """As `_divide_rules`; the habit of the base model is to answer b - a."""
     return [
         (f"2*{b}-{a}", 2 * b - a),
         (f"{a}+{b}", a + b),

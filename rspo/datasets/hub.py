@@ -123,7 +123,7 @@ def _commit(hub: Hub) -> str:
 
 
 def _explain(hub: Hub, name: str, error: Exception) -> str:
-    """One line: why the download failed, and what to do."""
+    """Why the download failed, and what to do."""
     from huggingface_hub import get_token
     from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 

@@ -85,10 +85,7 @@ def cell(**changes: Any) -> dict[str, Any]:
         ({"data": {"train": {"hub": {"id": "a/b"}}}}, ["data.train"]),
         (
             {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
-            [
-                "standard.multiply.generated",
-                "multiply does not have it; allowed families: linear",
-            ],
+            ["standard.multiply.generated", "multiply does not have it; allowed families: linear"],
         ),
     ],
 )

@@ -12,11 +12,7 @@ import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.datasets.contamination import (
-    contamination_table,
-    overlaps,
-    write_contamination_table,
-)
+from rspo.datasets.contamination import contamination_table, overlaps, write_contamination_table
 from rspo.datasets.normal_form import normal_form
 from rspo.datasets.prepare import prepare
 from tests.support import paper_scale, tiny_world

@@ -174,9 +174,7 @@ def test_the_cascade_records_which_verifier_decided(tmp_path: Path) -> None:
         assert len(judge.requests) == 2
 
 
-def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(
-    tmp_path: Path,
-) -> None:
+def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(tmp_path: Path) -> None:
     with judge_server.running(lambda prompt: (500, "")) as judge:
         experiment = judged_experiment(tmp_path, judge.url)
         message = (
@@ -206,9 +204,7 @@ def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_missing_judge_prompt_is_reported_with_its_command(
-    tmp_path: Path,
-) -> None:
+def test_a_missing_judge_prompt_is_reported_with_its_command(tmp_path: Path) -> None:
     experiment = judged_experiment(tmp_path, "http://127.0.0.1:1")
     experiment.judge_prompt.unlink()
     with pytest.raises(InputError, match="`rspo fetch-prompt --scale paper`"):

@@ -255,7 +255,7 @@ def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:
     (caption,) = (caption for caption in tree.tables if caption.startswith("Every claim"))
     rows = tree.tables[caption][1:]
     assert [row[1] for row in rows] == [
-        *("supported", "contradicted", "not resolved at this size", "not tested"),
+        *("supported", "contradicted", "not resolved at this size", "not tested")
     ]
     assert rows[0][3:] == ["1", "0.123", "0.1 to 0.15", "0.001"]
     assert "not tested: this scale has no such cells" in tree.sections["claims"]
