@@ -9,7 +9,6 @@ from rspo.core.tables import CURVES, write_csv, write_frame
 from rspo.evaluation.curves import curve
 from rspo.evaluation.score_arrays import check_suffix, read_scores
 
-
 RESAMPLES, SEED = 1000, 0
 
 
