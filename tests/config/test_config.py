@@ -1,4 +1,4 @@
-"""Bad configs get one clear line before anything runs; good ones give the paper's grid."""
+"""Bad configs give one clear line before anything runs; the shipped ones give the paper's grid."""
 
 import shutil
 from collections import Counter
@@ -119,7 +119,7 @@ def test_a_wrong_value_of_the_paper_scale_is_named(override: str, parts: list[st
         assert part in str(caught.value)
 
 
-def test_a_wrong_key_in_the_file_is_named_without_blaming_the_command_line(tmp_path: Path) -> None:
+def test_an_error_in_the_file_does_not_name_the_command_line(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "config", tmp_path / "config")
     path = tmp_path / "config" / "tiny.yaml"
     path.write_text(path.read_text().replace("ppo_clip:", "ppo_clpi:"))
@@ -242,7 +242,7 @@ STEPS = [
         ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
     ],
 )
-def test_a_change_remakes_what_depends_on_it_and_nothing_else(
+def test_a_change_reruns_only_what_depends_on_it(
     overrides: dict[str, Any], remade: list[str]
 ) -> None:
     before = Experiment.load("tiny", root=ROOT)
@@ -256,13 +256,13 @@ def test_a_change_remakes_what_depends_on_it_and_nothing_else(
     assert changed == remade
 
 
-def test_the_names_a_config_may_use_are_those_that_are_implemented() -> None:
+def test_the_names_that_a_config_allows_are_implemented() -> None:
     assert get_args(TemplateName) == tuple(TEMPLATES)
     assert get_args(Family) == tuple(FAMILIES)
     assert tuple(GENERATED_LARGER) == LARGER_FAMILIES
 
 
-def test_what_is_expected_of_rows_remakes_nothing() -> None:
+def test_expected_rows_and_hashes_rerun_nothing() -> None:
     """Otherwise, adding the hash that a warning shows would rerun every training."""
     before = Experiment.load("paper", root=ROOT)
     hub = {"rows": [7500, 7501], "content_sha256": {7501: "0" * 64}}
