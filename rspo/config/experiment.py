@@ -1,9 +1,4 @@
-"""Config -> cells -> file names.
-
-experiment = Experiment.load("tiny")
-for cell in experiment.cells:
-    print(cell.name, experiment.policy(cell.name))
-"""
+"""Config -> cells -> file names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -70,8 +70,6 @@ def write_gradients(experiment: Experiment, policy: str) -> None:
 
 
 class _Meter:
-    """Measures the gradients of one policy."""
-
     def __init__(
         self, experiment: Experiment, policy: str, settings: Gradients, verify: Verify
     ) -> None:
