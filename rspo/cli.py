@@ -440,7 +440,7 @@ def figure(
 @command(REPORTING, "rspo report")
 def report(experiment: "Experiment") -> None:
     """Write the report page from the results that exist."""
-    from rspo.report import write_report
+    from rspo.report.page import write_report
 
     write_report(experiment)
 

@@ -25,7 +25,6 @@ from rspo.claims.comparisons import (
     Metric,
     ScoreComparison,
     Term,
-    inputs_of,
 )
 from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import POOLED
@@ -155,9 +154,6 @@ def _mean_of(pairs: Mapping[str, tuple[Method, Method]], ks: tuple[int, ...]) ->
     return [term for pair in pairs.values() for term in difference(*pair, ks, weight)]
 
 
-# --- C1, C2, C3; C6, C7 and C8 test the same on other grid entries --------------------------------
-
-
 def above_baseline(grid: GridMethods) -> list[Comparison]:
     rspo, baseline = grid.by_k(grid.rspo, "RSPO"), grid.by_k(BASELINE, "Baseline")
     pairs = {
@@ -260,9 +256,6 @@ def _main_findings(name: str) -> Plan:
         return [*above_baseline(grid), *worse_as_k_grows(grid), *best_at_its_own_k(grid)]
 
     return plan
-
-
-# --- the others -----------------------------------------------------------------------------------
 
 
 def entropy_rises(experiment: Experiment) -> list[Comparison]:
@@ -466,4 +459,20 @@ def inputs(experiment: Experiment) -> list[Path]:
         if not isinstance(plan, NotTested)
         for comparison in plan
     ]
-    return inputs_of(experiment, comparisons)
+    scores = dict.fromkeys(
+        (term.method, benchmark)
+        for comparison in comparisons
+        if isinstance(comparison, ScoreComparison)
+        for term in comparison.terms
+        for benchmark in comparison.benchmarks
+    )
+    files = [
+        file
+        for method, benchmark in scores
+        for policy in method.policies
+        for file in experiment.score_files(policy, benchmark)
+    ]
+    for comparison in comparisons:
+        if not isinstance(comparison, ScoreComparison):
+            files += [experiment.training_log(cell) for cell in comparison.policies]
+    return list(dict.fromkeys(files))

@@ -1,13 +1,7 @@
 """The comparisons of a claim: descriptions, made from the config before anything is measured."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from rspo.config.experiment import Experiment
+from typing import Literal
 
 Metric = Literal["pass_at_k", "max_at_k"]
 
@@ -90,30 +84,3 @@ class DroppingComparison:
 
 
 Comparison = ScoreComparison | EntropyComparison | DroppingComparison
-
-
-def inputs_of(experiment: "Experiment", comparisons: Sequence[Comparison]) -> list["Path"]:
-    """The files that comparisons are measured from, each once."""
-    scores = dict.fromkeys(
-        (term.method, benchmark)
-        for comparison in comparisons
-        if isinstance(comparison, ScoreComparison)
-        for term in comparison.terms
-        for benchmark in comparison.benchmarks
-    )
-    trained = dict.fromkeys(
-        cell
-        for comparison in comparisons
-        if not isinstance(comparison, ScoreComparison)
-        for cell in comparison.policies
-    )
-    files = [
-        *(
-            file
-            for method, benchmark in scores
-            for policy in method.policies
-            for file in experiment.score_files(policy, benchmark)
-        ),
-        *(experiment.training_log(cell) for cell in trained),
-    ]
-    return list(dict.fromkeys(files))

@@ -21,11 +21,7 @@ from rspo.claims.comparisons import (
 )
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.evaluation.estimators import (
-    max_at_k,
-    pass_at_k,
-    pass_at_k_covariance,
-)
+from rspo.evaluation.estimators import max_at_k, pass_at_k, pass_at_k_covariance
 from rspo.evaluation.score_arrays import ScoreArrays, policy_scores
 from rspo.evaluation.statistics import (
     Estimate,
@@ -101,8 +97,6 @@ class Measurer:
         if isinstance(comparison, EntropyComparison):
             return self._of_entropy(comparison)
         return self._of_dropping(comparison)
-
-    # --- scores ------------------------------------------------------------------------------
 
     def _of_scores(self, comparison: ScoreComparison) -> Measurement:
         weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
@@ -212,8 +206,6 @@ class Measurer:
             return pass_at_k(table.correct.shape[1], table.correct.sum(axis=1), k)
         except InputError as error:
             raise InputError(f"{self._scores_folder(policy, benchmark)}: {error}") from None
-
-    # --- training logs -----------------------------------------------------------------------
 
     def _of_entropy(self, comparison: EntropyComparison) -> Measurement:
         """Each run gives one value, so one seed gives no error."""

@@ -73,9 +73,6 @@ def write_claims(experiment: Experiment) -> None:
         write_provenance(path, fingerprints.settings(experiment, "claims"), inputs(experiment))
 
 
-# --- rows -----------------------------------------------------------------------------------------
-
-
 def _claim_row(experiment: Experiment, claim: Claim, results: Sequence[Result]) -> Row:
     least = weakest(results)
     estimate = least.measurement.estimate
@@ -160,9 +157,6 @@ def _label(result: Result) -> str:
     metric = {"pass_at_k": "Pass", "max_at_k": "Max"}[comparison.metric]
     ks = ",".join(map(str, comparison.ks))
     return f"{comparison.label}, {metric}@{ks}, {comparison.where}"
-
-
-# --- claims.md ------------------------------------------------------------------------------------
 
 
 def _page(

@@ -1,11 +1,6 @@
-"""Config -> cells -> file names.
+"""Config -> cells -> file names."""
 
-experiment = Experiment.load("tiny")
-for cell in experiment.cells:
-    print(cell.name, experiment.policy(cell.name))
-"""
-
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -74,8 +69,6 @@ class Experiment:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
         return cls(scale, config, root / "results" / scale, root / "reports")
-
-    # --- cells -------------------------------------------------------------------------------
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
@@ -154,8 +147,6 @@ class Experiment:
         config = self.config
         return config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"
 
-    # --- data sets ---------------------------------------------------------------------------
-
     @cached_property
     def data_sets(self) -> dict[str, DataSet]:
         """Every set of problems by name: train, validation and the benchmarks."""
@@ -186,8 +177,6 @@ class Experiment:
             )
         return list(self.config.data.suites[suite])
 
-    # --- blocks of samples ---------------------------------------------------------------------
-
     @property
     def blocks(self) -> range:
         """Numbers of the blocks, one table each, that N samples are drawn and scored in."""
@@ -199,16 +188,22 @@ class Experiment:
         samples = evaluation.samples if first is None else min(first, evaluation.samples)
         return range(-(-samples // evaluation.block))
 
-    def check_block(self, block: int) -> None:
-        """Raises: InputError for a block number that is out of range."""
+    def blocks_to_make(self, policy: str, benchmark: str, block: int | None) -> Sequence[int]:
+        """Numbers of the blocks that a command makes: one, or all for None.
+
+        Raises: InputError for an unknown policy or benchmark, or a block that is out of range.
+        """
+        self.model_of(policy)
+        self.data_set(benchmark)
+        if block is None:
+            return self.blocks
         if block not in self.blocks:
             evaluation = self.config.evaluation
             raise InputError(
                 f"block {block}: evaluation.samples = {evaluation.samples} in blocks of "
                 f"{evaluation.block} are the blocks 0 .. {self.blocks[-1]}"
             )
-
-    # --- file names ----------------------------------------------------------------------------
+        return [block]
 
     def problems(self, data_set: str) -> Path:
         return self.results / "problems" / f"{data_set}.parquet"
@@ -272,18 +267,18 @@ class Experiment:
     @cached_property
     def files(self) -> list[Path]:
         """The files of data and policies, without tables and figures, each once."""
-        found = [self.policy(policy) for policy in self.policies]
-        found += [self.training_log(cell) for cell in self.cells]
+        files = [self.policy(policy) for policy in self.policies]
+        files += [self.training_log(cell) for cell in self.cells]
         # A smaller grid may lack some of these policies.
-        found += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
+        files += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
         for policy, suite in self.evaluations:
-            found.append(self.curves(policy, suite))
+            files.append(self.curves(policy, suite))
             for benchmark in self.benchmarks_of(suite):
-                found += self.sample_files(policy, benchmark)
-                found += self.score_files(policy, benchmark)
+                files += self.sample_files(policy, benchmark)
+                files += self.score_files(policy, benchmark)
         benchmarks = {name for _, suite in self.evaluations for name in self.benchmarks_of(suite)}
-        found += [self.problems(name) for name in ("train", *sorted(benchmarks))]
-        return list(dict.fromkeys(found))
+        files += [self.problems(name) for name in ("train", *sorted(benchmarks))]
+        return list(dict.fromkeys(files))
 
     @property
     def judge_prompt(self) -> Path:

@@ -20,8 +20,8 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
         values = yaml.load(path.read_text(), _Loader)
     except FileNotFoundError:
         scales = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml")))
-        found = f"scales here: {scales}" if scales else "run this in the project's folder"
-        raise InputError(f"{path}: no such config file; {found}") from None
+        hint = f"scales here: {scales}" if scales else "run this in the project's folder"
+        raise InputError(f"{path}: no such config file; {hint}") from None
     except yaml.YAMLError as error:
         raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
@@ -59,13 +59,13 @@ def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, 
 
 def _deepest(problems: list[Any]) -> list[Any]:
     """Drop errors about a section that follow from an error inside it."""
-    places = [problem["loc"] for problem in problems]
+    locations = [problem["loc"] for problem in problems]
     return [
         problem
         for problem in problems
         if not any(
-            len(place) > len(problem["loc"]) and place[: len(problem["loc"])] == problem["loc"]
-            for place in places
+            len(other) > len(problem["loc"]) and other[: len(problem["loc"])] == problem["loc"]
+            for other in locations
         )
     ]
 
@@ -78,13 +78,14 @@ def _explain(problem: Any, overrides: Mapping[str, Any]) -> str:
     if problem["type"] == "extra_forbidden":
         allowed = _keys_at(location[:-1])
         hints = [did_you_mean(str(location[-1]), allowed), f"allowed: {', '.join(allowed)}"]
-        found = f"unknown key {key} = {problem['input']!r}{origin}"
-        return "; ".join([found, *filter(None, hints)])
+        return "; ".join(
+            [f"unknown key {key} = {problem['input']!r}{origin}", *filter(None, hints)]
+        )
     if problem["type"] == "missing":
         return f"{key} is missing{origin}"
     message = problem["msg"].removeprefix("Value error, ")
-    found = "" if isinstance(problem["input"], (dict, Section)) else f" = {problem['input']!r}"
-    return f"{key}{found}{origin}: {message}"
+    value = "" if isinstance(problem["input"], (dict, Section)) else f" = {problem['input']!r}"
+    return f"{key}{value}{origin}: {message}"
 
 
 def _keys_at(location: list[Any]) -> list[str]:

@@ -8,14 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from rspo.config.names import (
     CASCADE,
@@ -425,7 +418,7 @@ class Config(Section):
         return cascade
 
     def needs_judge(self, verifier: str) -> bool:
-        """Whether a verifier asks the judge model xVerify."""
+        """Whether a verifier uses the judge model xVerify."""
         return "xverify" in (self.cascade if verifier == "cascade" else (verifier,))
 
     @field_validator("grid", mode="before")
@@ -450,26 +443,10 @@ class Config(Section):
                         f"grid.{name}: model {spec.model!r} is not one of models: "
                         f"{', '.join(self.models)}"
                     )
-        for key, verifier in (
-            ("verifier", self.verifier),
-            ("agreement.against", self.agreement.against),
-        ):
+        verifiers = {"verifier": self.verifier, "agreement.against": self.agreement.against}
+        for key, verifier in verifiers.items():
             if self.needs_judge(verifier) and self.xverify is None:
                 raise ValueError(f"{key} = {verifier!r} needs the section xverify")
-        train = self.data.train.generated
-        if train and len(train.families) * train.problems < self.training.prompts_per_step:
-            raise ValueError(
-                f"training.prompts_per_step = {self.training.prompts_per_step} is more than the "
-                f"{len(train.families) * train.problems} problems of data.train"
-            )
-        held_out, validation = self.data.validation.generated, self.training.validation
-        if held_out and validation.every:
-            problems = len(held_out.families) * held_out.problems
-            if problems < validation.problems:
-                raise ValueError(
-                    f"training.validation.problems = {validation.problems} is more than the "
-                    f"{problems} problems of data.validation"
-                )
         if self.engine == "verl" and self.verl is None:
             raise ValueError("engine = 'verl' needs the section verl")
         if self.engine == "local" and self.sampling.top_p != 1:
@@ -477,6 +454,22 @@ class Config(Section):
                 f"sampling.top_p = {self.sampling.top_p}: the local engine samples from the full "
                 "distribution; allowed: 1.0"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _enough_problems(self) -> "Config":
+        validation = self.training.validation
+        needed = [("train", "prompts_per_step", self.training.prompts_per_step, self.data.train)]
+        if validation.every:
+            held_out = self.data.validation
+            needed.append(("validation", "validation.problems", validation.problems, held_out))
+        for name, key, number, data_set in needed:
+            generated = data_set.generated
+            if generated and len(generated.families) * generated.problems < number:
+                raise ValueError(
+                    f"training.{key} = {number} is more than the "
+                    f"{len(generated.families) * generated.problems} problems of data.{name}"
+                )
         return self
 
     @model_validator(mode="after")

@@ -31,9 +31,9 @@ def check(arrival: Arrival, hub: Hub, name: str, key: str) -> None:
     """
     rows, unanswered = arrival.rows, arrival.unanswered
     if rows not in hub.accepted_rows:
-        expected = " or ".join(str(count) for count in hub.accepted_rows)
+        counts = " or ".join(str(count) for count in hub.accepted_rows)
         raise InputError(
-            f"{name}: expected {expected} rows, got {rows} from {arrival.origin}; "
+            f"{name}: expected {counts} rows, got {rows} from {arrival.origin}; "
             f"if they are correct, change {key}.rows"
         )
     if len(unanswered) != hub.without_answer:
@@ -44,19 +44,15 @@ def check(arrival: Arrival, hub: Hub, name: str, key: str) -> None:
         )
     if unanswered:
         _log.warning("%s: dropped rows without an answer: %s", name, "; ".join(unanswered))
-    _check_content(arrival, hub, name, key)
-
-
-def _check_content(arrival: Arrival, hub: Hub, name: str, key: str) -> None:
-    actual, expected = arrival.content_sha256, hub.content_sha256.get(arrival.rows)
+    actual, expected = arrival.content_sha256, hub.content_sha256.get(rows)
     if expected is None:
         _log.warning(
             "%s: content not checked: it has content_sha256 %s; %s.content_sha256 has no value for "
             "%d rows",
-            *(name, actual, key, arrival.rows),
+            *(name, actual, key, rows),
         )
     elif actual != expected:
-        value = actual if isinstance(hub.rows, int) else f"{{{arrival.rows}: {actual}}}"
+        value = actual if isinstance(hub.rows, int) else f"{{{rows}: {actual}}}"
         raise InputError(
             f"{name}: problems or answers changed: expected content_sha256 {expected}, got "
             f"{actual} from {arrival.origin}; check them, then set {key}.content_sha256 = {value}"

@@ -1,10 +1,7 @@
 """SHA-256 of the content of a data set; the same for the hub and for a copy of it.
 
-The hash covers the problems in order, each with its published answers, without IDs, sources and
-revisions. These differences are normalized first: the form of Unicode (NFC), runs of whitespace,
-whitespace at the ends, and a number column's `.0` (142.0 for 142).
-
-The hash is that of one line per problem, a JSON list of the text and its answers in ASCII:
+The hash is that of one line per problem: an ASCII JSON list of its text and published answers.
+Unicode (NFC), whitespace, and the `.0` of a number column (142.0 for 142) are normalized first:
 
     ["What is $1+1$?", "2"]
 """

@@ -20,7 +20,7 @@ split, `larger`, whose prompts contain a number larger than in any prompt of the
 import hashlib
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rspo.config.names import LARGER
@@ -36,24 +36,24 @@ def _uniform(text: str) -> float:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") / 2**64
 
 
+def _choice(text: str, fractions: Sequence[float]) -> int:
+    """An index, chosen with these probabilities by a hash of the text."""
+    position = _uniform(text)
+    for index, fraction in enumerate(fractions):
+        if position < fraction:
+            return index
+        position -= fraction
+    return len(fractions) - 1
+
+
 def split_of(prompt: str) -> str:
     """The split of a prompt."""
-    position = _uniform("split " + prompt)
-    for split, fraction in SPLIT_FRACTIONS.items():
-        if position < fraction:
-            return split
-        position -= fraction
-    return "test"
+    return list(SPLIT_FRACTIONS)[_choice("split " + prompt, list(SPLIT_FRACTIONS.values()))]
 
 
 def _rule_of(prompt: str) -> int:
     """The hidden rule of a divide or sequence prompt."""
-    position = _uniform("rule " + prompt)
-    for rule, fraction in enumerate(RULE_FRACTIONS):
-        if position < fraction:
-            return rule
-        position -= fraction
-    return len(RULE_FRACTIONS) - 1
+    return _choice("rule " + prompt, RULE_FRACTIONS)
 
 
 # --- families: every prompt, its answer, and a worked example of it ------------------------------
@@ -64,12 +64,8 @@ def _rule_of(prompt: str) -> int:
 Numbers = tuple[Any, ...]
 
 
-def _linear_all() -> Iterator[Numbers]:
-    yield from itertools.product(range(2, 10), range(2, 13), range(1, 21))
-
-
-def _linear_larger() -> Iterator[Numbers]:
-    yield from itertools.product(range(2, 10), range(2, 13), range(21, 30))
+def _linear_all(b: range = range(1, 21)) -> Iterator[Numbers]:
+    yield from itertools.product(range(2, 10), range(2, 13), b)
 
 
 def _linear(a: int, x: int, b: int) -> tuple[str, str]:
@@ -138,14 +134,8 @@ def _countdown_example(draw: random.Random, a: int, b: int, c: int, target: int)
     return boxed(draw.choice(templates)[0].format(a=a, b=b, c=c))
 
 
-def _divide_all() -> Iterator[Numbers]:
-    for letter, a, b in itertools.product(LETTERS, range(10, 70), range(3, 10)):
-        if a % b:
-            yield letter, a, b
-
-
-def _divide_larger() -> Iterator[Numbers]:
-    for letter, a, b in itertools.product(LETTERS, range(10, 70), range(10, 16)):
+def _divide_all(divisors: range = range(3, 10)) -> Iterator[Numbers]:
+    for letter, a, b in itertools.product(LETTERS, range(10, 70), divisors):
         if a > b and a % b:
             yield letter, a, b
 
@@ -182,7 +172,7 @@ def _sequence_all() -> Iterator[Numbers]:
 
 
 def _sequence_rules(a: int, b: int) -> list[tuple[str, int]]:
-    """The six rules, most common first, then the base model's habit of answering b - a."""
+    """As `_divide_rules`; the habit of the base model is to answer b - a."""
     return [
         (f"2*{b}-{a}", 2 * b - a),
         (f"{a}+{b}", a + b),
@@ -222,12 +212,9 @@ FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., 
 }
 # The tuples of numbers of the split `larger`.
 LARGER_FAMILIES: dict[str, Callable[[], Iterator[Numbers]]] = {
-    "linear": _linear_larger,  # b is 21-29 instead of 1-20
-    "divide": _divide_larger,  # the divisor is 10-15 instead of 3-9
+    "linear": lambda: _linear_all(range(21, 30)),
+    "divide": lambda: _divide_all(range(10, 16)),
 }
-
-
-# --- public functions ----------------------------------------------------------
 
 
 def numbers_of(family: str, split: str) -> list[Numbers]:
@@ -249,7 +236,7 @@ def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
     if problems > len(chosen):
         raise InputError(
             f"the {split} split of the generated family {family!r} has {len(chosen)} problems; "
-            f"{problems} were asked for"
+            f"{problems} were requested"
         )
     rows = []
     for row, numbers in enumerate(chosen[:problems]):

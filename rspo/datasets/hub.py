@@ -58,7 +58,8 @@ def read_rows(hub: Hub, mirror: Path | None) -> list[SourceRow]:
         )
         if not of_config:
             source = mirror / f"{name}.jsonl" if mirror is not None else _page(hub)
-            raise InputError(f"{source}: has no rows; expected {_expected(hub)}")
+            expected = " or ".join(str(count) for count in hub.accepted_rows)
+            raise InputError(f"{source}: has no rows; expected {expected} in {hub.id}")
         rows += of_config
     return rows
 
@@ -76,15 +77,8 @@ def require_mirror(mirror: Path | None, data_sets: Iterable[DataSet]) -> None:
         )
 
 
-def _expected(hub: Hub) -> str:
-    return f"{' or '.join(str(count) for count in hub.accepted_rows)} in {hub.id}"
-
-
 def _page(hub: Hub) -> str:
     return f"https://huggingface.co/datasets/{hub.id}"
-
-
-# --- a mirror -------------------------------------------------------------------------------------
 
 
 def _mirrored(path: Path, name: str) -> Iterator[SourceRow]:
@@ -101,9 +95,6 @@ def _mirrored(path: Path, name: str) -> Iterator[SourceRow]:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     for row, columns in enumerate(rows):
         yield SourceRow(columns, name, revision, row, str(path))
-
-
-# --- the hub --------------------------------------------------------------------------------------
 
 
 def _downloaded(hub: Hub, config: str | None, name: str) -> Iterator[SourceRow]:
@@ -132,9 +123,9 @@ def _commit(hub: Hub) -> str:
 
 
 def _explain(hub: Hub, name: str, error: Exception) -> str:
-    """One line: why the download failed, and what to do."""
+    """Why the download failed, and what to do."""
     from huggingface_hub import get_token
-    from huggingface_hub.errors import GatedRepoError
+    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
 
     reason = " ".join(str(error).split()) or type(error).__name__
     token = "HF_TOKEN is missing" if get_token() is None else "your token's account has no access"
@@ -142,7 +133,11 @@ def _explain(hub: Hub, name: str, error: Exception) -> str:
     # The data sets library reduces the hub's errors to these two sentences.
     if isinstance(error, GatedRepoError) or "is a gated dataset" in reason:
         return f"{name}: the data set is gated; {terms} ({token}), or use a mirror"
-    if _is_denied(error) or "doesn't exist on the Hub or cannot be accessed" in reason:
+    # The hub also denies access to data sets that do not exist.
+    denied = isinstance(error, RepositoryNotFoundError) or (
+        isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403)
+    )
+    if denied or "doesn't exist on the Hub or cannot be accessed" in reason:
         return (
             f"{name}: the hub denies that the data set exists; check {_page(hub)}; if it is gated, "
             f"{terms} ({token}); or use a mirror"
@@ -151,12 +146,3 @@ def _explain(hub: Hub, name: str, error: Exception) -> str:
         f"{name} at revision {hub.revision} could not be downloaded ({reason}); "
         f"see {_page(hub)}, or use a mirror"
     )
-
-
-def _is_denied(error: Exception) -> bool:
-    """Whether the hub denied access, which it also does for data sets that do not exist."""
-    from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError
-
-    if isinstance(error, RepositoryNotFoundError):
-        return True
-    return isinstance(error, HfHubHTTPError) and error.response.status_code in (401, 403)

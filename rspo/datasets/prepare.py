@@ -51,9 +51,6 @@ def _generated(generated: Generated) -> list[dict[str, Any]]:
     return [row for turn in zip(*families, strict=True) for row in turn]
 
 
-# --- hub ------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Kept:
     """A row that passed filter and exclude."""

@@ -12,12 +12,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.provenance import write_provenance
 from rspo.core.tables import CURVES, read_frame, write_csv, write_frame
-from rspo.evaluation.estimators import (
-    max_at_k,
-    max_at_k_variance,
-    pass_at_k,
-    pass_at_k_variance,
-)
+from rspo.evaluation.estimators import max_at_k, max_at_k_variance, pass_at_k, pass_at_k_variance
 from rspo.evaluation.score_arrays import ScoreArrays, policy_scores, pooled_scores
 from rspo.evaluation.statistics import resampled_problems, stratified_variance
 
@@ -79,9 +74,6 @@ def curve(scores: ScoreArrays, ks: Sequence[int], resamples: int, seed: int) -> 
                 }
             )
     return pd.DataFrame(rows)
-
-
-# --- every policy ---------------------------------------------------------------------------------
 
 
 def curves_table(experiment: Experiment) -> Path:

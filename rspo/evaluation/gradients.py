@@ -14,7 +14,6 @@ g_b itself.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,18 +37,6 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, verifier_of
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Moments of one prompt's gradient under one objective.
-
-    variance: tr Cov[g].
-    signal: |E[g]|^2.
-    """
-
-    variance: float
-    signal: float
 
 
 def write_gradients(experiment: Experiment, policy: str) -> None:
@@ -83,8 +70,6 @@ def write_gradients(experiment: Experiment, policy: str) -> None:
 
 
 class _Meter:
-    """Measures the gradients of one policy."""
-
     def __init__(
         self, experiment: Experiment, policy: str, settings: Gradients, verify: Verify
     ) -> None:
@@ -104,20 +89,20 @@ class _Meter:
             splits = np.array(
                 [draw.permutation(len(rewards)) for _ in range(self.settings.groupings)]
             ).reshape(self.settings.groupings, -1, self.settings.n)
-            results = [moments(products, rewards, splits, *pair) for pair in pairs]
-            rows += [
-                {
-                    "problem_id": problem["id"],
-                    "objective": objective,
-                    "k": k,
-                    "n": self.settings.n,
-                    "responses": len(rewards),
-                    "correct": float(rewards.mean()),
-                    "variance": result.variance,
-                    "signal": result.signal,
-                }
-                for (objective, k), result in zip(pairs, results, strict=True)
-            ]
+            for objective, k in pairs:
+                variance, signal = moments(products, rewards, splits, objective, k)
+                rows.append(
+                    {
+                        "problem_id": problem["id"],
+                        "objective": objective,
+                        "k": k,
+                        "n": self.settings.n,
+                        "responses": len(rewards),
+                        "correct": float(rewards.mean()),
+                        "variance": variance,
+                        "signal": signal,
+                    }
+                )
         return rows
 
     def _responses(self, problem: dict[str, Any]) -> tuple[Floats, Tensor, Tensor]:
@@ -171,8 +156,8 @@ def measured(settings: Gradients) -> Iterator[tuple[str, int]]:
 
 def moments(
     products: Tensor, rewards: Floats, splits: NDArray[np.int64], objective: str, k: int
-) -> Moments:
-    """Unbiased estimates for one prompt.
+) -> tuple[float, float]:
+    """Unbiased estimates of tr Cov[g] and |E[g]|^2 for one prompt.
 
     Args:
         products: (N, N), s_i . s_j, float64.
@@ -188,4 +173,4 @@ def moments(
     by_split = by_group.sum(dim=1)
     total = float((by_split @ products * by_split).sum()) / count  # mean |sum_b g_b|^2
     signal = (total - groups * square) / (groups * (groups - 1))
-    return Moments(square - signal, signal)
+    return square - signal, signal

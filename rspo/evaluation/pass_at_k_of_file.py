@@ -12,13 +12,7 @@ from rspo.evaluation.score_arrays import check_suffix, read_scores
 RESAMPLES, SEED = 1000, 0
 
 
-def pass_at_k_of_file(
-    scores: Path,
-    output: Path,
-    k: Sequence[int] | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-) -> None:
+def pass_at_k_of_file(scores: Path, output: Path, k: Sequence[int] | None = None) -> None:
     """Write the curves of a scores table; both files are .parquet or .csv.
 
     Args:
@@ -32,12 +26,12 @@ def pass_at_k_of_file(
         half = arrays.correct.shape[1] // 2
         k = [2**power for power in range(max(half, 1).bit_length())]
     try:
-        frame = curve(arrays, k, resamples, seed).assign(cell=scores.stem, benchmark=scores.stem)
+        frame = curve(arrays, k, RESAMPLES, SEED).assign(cell=scores.stem, benchmark=scores.stem)
     except InputError as error:
         raise InputError(f"{scores}: {error}") from None
     if output.suffix == ".csv":
         write_csv(output, frame[CURVES.schema.names], missing="nan")
     else:
         write_frame(output, CURVES, frame)
-    settings = {"k": list(k), "resamples": resamples, "seed": seed}
+    settings = {"k": list(k), "resamples": RESAMPLES, "seed": SEED}
     write_provenance(output, settings, inputs=[scores])

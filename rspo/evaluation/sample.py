@@ -13,7 +13,7 @@ from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.core.usage import Usage, usage_so_far
 from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
-from rspo.policies.responses import Block, Question, Response, Sampler
+from rspo.policies.responses import Block, Question, Sampler
 from rspo.policies.tokenizer import ChatTokenizer
 
 
@@ -29,10 +29,7 @@ def sample_benchmark(
 
     Raises: InputError for missing or bad inputs.
     """
-    experiment.model_of(policy)  # raises for an unknown policy
-    experiment.data_set(benchmark)  # raises for an unknown benchmark
-    if block is not None:
-        experiment.check_block(block)
+    blocks = experiment.blocks_to_make(policy, benchmark, block)
     folder, data = experiment.existing_policy(policy), experiment.problems(benchmark)
     problems = read_table(data, PROBLEMS)
     tokenizer, sampling = ChatTokenizer(folder), experiment.config.sampling
@@ -45,7 +42,7 @@ def sample_benchmark(
     ]
     sampler = _load(experiment, folder, tokenizer)
     already: Usage | None = None  # the first block includes the time to load the policy
-    for number in experiment.blocks if block is None else [block]:
+    for number in blocks:
         started = time.monotonic()
         path = experiment.samples(policy, benchmark, number)
         settings = fingerprints.settings(experiment, "sample")
@@ -84,7 +81,8 @@ def _rows(
 ) -> list[dict[str, Any]]:
     """Rows of the samples table for a batch of questions."""
     responses = sampler.draw(questions, batch, block)
-    texts = tokenizer.decode([_without_end_token(response) for response in responses])
+    without_end = [one.tokens[:-1] if one.ended else one.tokens for one in responses]
+    texts = tokenizer.decode(without_end)
     samples = [(questions[row].problem, index) for row in batch for index in block.indices]
     return [
         {
@@ -99,11 +97,7 @@ def _rows(
     ]
 
 
-def _without_end_token(response: Response) -> list[int]:
-    return response.tokens[:-1] if response.ended else response.tokens
-
-
 def _policy_files(folder: Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of each file: tells policies apart without reading gigabytes."""
+    """Name, size and time of each file, to identify a policy without reading gigabytes."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]

@@ -26,12 +26,8 @@ def score(experiment: Experiment, policy: str, benchmark: str, block: int | None
 
     Raises: InputError for missing or bad tables, or samples of other problems.
     """
-    experiment.model_of(policy)  # raises for an unknown policy
-    experiment.data_set(benchmark)  # raises for an unknown benchmark
-    if block is not None:
-        experiment.check_block(block)
     already: Usage | None = None
-    for number in experiment.blocks if block is None else [block]:
+    for number in experiment.blocks_to_make(policy, benchmark, block):
         _score_block(experiment, policy, benchmark, number, already)
         already = usage_so_far()
 

@@ -55,7 +55,8 @@ def score_file(
                 f"{location}: the answer {answer!r} differs from {answer_of[problem]!r}, given "
                 "before for the same problem"
             )
-        samples.append((_problem_id(problem), counts[problem]))
+        digest = hashlib.sha256(problem.encode(errors="surrogatepass")).hexdigest()
+        samples.append((digest[:12], counts[problem]))
         counts[problem] += 1
     write_scores(
         output,
@@ -72,10 +73,6 @@ def score_file(
         verifier_settings(experiment, verifier) | {"columns": columns},
         [responses],
     )
-
-
-def _problem_id(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
 
 
 def _check_line(location: str, line: Mapping[str, Any], columns: Sequence[str]) -> None:

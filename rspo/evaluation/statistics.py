@@ -11,7 +11,7 @@ hold the problems of one benchmark after another, and `sizes` is the number of p
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,8 +67,7 @@ class Estimate:
 
     def p_below(self, threshold: float) -> float:
         """One-sided p-value of "the true value is below the threshold"; 1 without an error."""
-        mirrored = (self.error_problems, self.error_seeds, self.error, self.degrees)
-        return Estimate(-self.value, *mirrored).p_above(-threshold)
+        return replace(self, value=-self.value).p_above(-threshold)
 
 
 def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:

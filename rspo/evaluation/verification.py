@@ -80,7 +80,6 @@ def write_scores(
 
 
 def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """Rows of the scores table."""
     return [
         {
             "problem_id": problem,
@@ -97,7 +96,7 @@ def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, A
 
 
 def _notes(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Counts of the verdicts by verifier; warns about a judge's replies that are no verdict."""
+    """Counts of the verdicts by verifier; warns about replies of a judge without a verdict."""
     counts = Counter(f"{verdict.verifier}: {verdict.reason}" for verdict in verdicts)
     judged = [verdict for verdict in verdicts if verdict.verifier == "xverify"]
     for reason in (INVALID_REPLY, REFUSED, NO_REPLY):

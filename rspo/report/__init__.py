@@ -8,22 +8,19 @@ This module does not import jinja2, pandas or matplotlib, because the Snakefile 
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rspo.config.experiment import Experiment
 from rspo.figures import Figure, available, figures_of
-
-if TYPE_CHECKING:
-    from rspo.config.experiment import Experiment
 
 TABLES = ("curves", "claims", "claim_comparisons", "cost")
 
 
-def report_path(experiment: "Experiment") -> Path:
-    """The file that `write_report` writes."""
+def report_path(experiment: Experiment) -> Path:
+    """The file that `rspo.report.page.write_report` writes."""
     return experiment.results / "report.html"
 
 
-def inputs(experiment: "Experiment") -> list[Path]:
+def inputs(experiment: Experiment) -> list[Path]:
     """Every file that the report reads; all are required."""
     return [
         *(path for figure in figures(experiment) for path in figure_files(experiment, figure)),
@@ -42,7 +39,7 @@ def inputs(experiment: "Experiment") -> list[Path]:
     ]
 
 
-def figures(experiment: "Experiment") -> list[Figure]:
+def figures(experiment: Experiment) -> list[Figure]:
     """The figures of the scale, results before formulas."""
     every = figures_of(experiment)
     return sorted(
@@ -50,17 +47,17 @@ def figures(experiment: "Experiment") -> list[Figure]:
     )
 
 
-def figure_files(experiment: "Experiment", figure: Figure) -> list[Path]:
+def figure_files(experiment: Experiment, figure: Figure) -> list[Path]:
     """The picture and the numbers of a figure."""
     files = {path.suffix: path for path in figure.outputs(experiment)}
     return [files[".png"], files[".csv"]]
 
 
-def table_path(experiment: "Experiment", name: str) -> Path:
+def table_path(experiment: Experiment, name: str) -> Path:
     return experiment.results / "tables" / f"{name}.csv"
 
 
-def readable(experiment: "Experiment") -> list[tuple[str, str]]:
+def readable(experiment: Experiment) -> list[tuple[str, str]]:
     """Each benchmark with the policy whose responses are shown: (policy, benchmark).
 
     The policy is the first RSPO cell, or else the first cell, of the first grid entry on the suite.
@@ -73,13 +70,3 @@ def readable(experiment: "Experiment") -> list[tuple[str, str]]:
             cell = next((cell for cell in cells if cell.objective.startswith("rspo")), cells[0])
             pairs += [(cell.name, benchmark) for benchmark in experiment.benchmarks_of(suite)]
     return pairs
-
-
-def write_report(experiment: "Experiment") -> None:
-    """Write the report as one HTML file.
-
-    Raises: InputError for missing or bad inputs.
-    """
-    from rspo.report.page import write_page  # here, because it imports matplotlib
-
-    write_page(experiment)

@@ -25,8 +25,11 @@ from rspo.report.sections.training import training_pictures
 TEMPLATE = Path(__file__).with_name("template.html")
 
 
-def write_page(experiment: Experiment) -> None:
-    """Raises: InputError for missing or bad inputs."""
+def write_report(experiment: Experiment) -> None:
+    """Write the report as one HTML file.
+
+    Raises: InputError for missing or bad inputs.
+    """
     _require_inputs(experiment)
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

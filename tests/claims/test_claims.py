@@ -16,12 +16,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 from rspo.core.tables import read_csv
-from rspo.evaluation.estimators import (
-    max_at_k,
-    pass_at_k,
-    pass_at_k_covariance,
-    pass_at_k_variance,
-)
+from rspo.evaluation.estimators import max_at_k, pass_at_k, pass_at_k_covariance, pass_at_k_variance
 from rspo.evaluation.score_arrays import policy_scores
 from rspo.evaluation.statistics import Estimate
 from tests.support import planted
@@ -50,9 +45,6 @@ def as_claimed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 def comparisons(experiment: Experiment, **wanted: str) -> Rows:
     rows = read(outputs(experiment)[1])
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
-
-
-# --- verdicts -------------------------------------------------------------------------------------
 
 
 def test_what_was_planted_is_supported(as_claimed: Experiment) -> None:
@@ -146,9 +138,6 @@ def test_a_claim_without_an_evaluated_deciding_k_is_not_tested(tmp_path: Path) -
     experiment = planted.plant_all(tmp_path, planted.all_alike, grid_of={"main": cells}, ks=[2])
     expected = "not tested: evaluation.k has no k at which it would be decided"
     assert verdicts(experiment)["C10"] == expected
-
-
-# --- numbers --------------------------------------------------------------------------------------
 
 
 def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> None:
@@ -290,9 +279,6 @@ def test_dropping_saves_the_time_that_keeping_all_would_add(
 def test_too_few_steps_give_no_growth(steps: int) -> None:
     rng = np.random.default_rng(0)
     assert growth_with_fraction(*rng.random((3, steps))) == 0.0
-
-
-# --- files ----------------------------------------------------------------------------------------
 
 
 def test_the_page_has_the_content_of_the_table(as_claimed: Experiment) -> None:

@@ -1,4 +1,4 @@
-"""Bad configs get one clear line before anything runs; good ones give the paper's grid."""
+"""Bad configs give one clear line before anything runs; the shipped ones give the paper's grid."""
 
 import shutil
 from collections import Counter
@@ -17,6 +17,8 @@ from rspo.datasets.generated import LARGER_FAMILIES as GENERATED_LARGER
 from rspo.objectives import OBJECTIVES
 from rspo.policies.templates import TEMPLATES
 from tests.support import ROOT
+
+SUITE = "data.suites.standard"
 
 
 def cell(**changes: Any) -> dict[str, Any]:
@@ -83,10 +85,7 @@ def cell(**changes: Any) -> dict[str, Any]:
         ({"data": {"train": {"hub": {"id": "a/b"}}}}, ["data.train"]),
         (
             {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
-            [
-                "standard.multiply.generated",
-                "multiply does not have it; allowed families: linear",
-            ],
+            ["standard.multiply.generated", "multiply does not have it; allowed families: linear"],
         ),
     ],
 )
@@ -102,32 +101,25 @@ def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
 
 
 @pytest.mark.parametrize(
-    ("name", "keys", "parts"),
+    ("override", "parts"),
     [
+        (f"{SUITE}.amc.hub.prompt=What?", ["amc.hub.prompt = 'What?'", "must contain {problem}"]),
+        (f"{SUITE}.amc.hub.content_sha256=abc", ["content_sha256.83 = 'abc'", "pattern"]),
         (
-            "amc",
-            {"prompt": "What?"},
-            ["amc.hub.prompt = 'What?'", "must contain {problem}"],
-        ),
-        ("amc", {"content_sha256": "abc"}, ["amc.hub.content_sha256.83 = 'abc'", "pattern"]),
-        (
-            "olympiadbench",
-            {"content_sha256": "0" * 64},
+            f"{SUITE}.olympiadbench.hub.content_sha256={'a' * 64}",
             ["olympiadbench.hub.content_sha256", "rows has several numbers; allowed: {ROWS: SHA"],
         ),
+        ("xverify.url=judge:8000", ["xverify.url = 'judge:8000'"]),
     ],
 )
-def test_a_wrong_entry_of_a_data_set_is_named(
-    name: str, keys: dict[str, Any], parts: list[str]
-) -> None:
-    suites = {"standard": {name: {"hub": keys}}}
+def test_a_wrong_value_of_the_paper_scale_is_named(override: str, parts: list[str]) -> None:
     with pytest.raises(InputError) as caught:
-        Experiment.load("paper", {"data": {"suites": suites}}, root=ROOT)
+        Experiment.load("paper", parse_overrides([override]), root=ROOT)
     for part in ["config/paper.yaml", *parts]:
         assert part in str(caught.value)
 
 
-def test_a_wrong_key_in_the_file_is_named_without_blaming_the_command_line(tmp_path: Path) -> None:
+def test_an_error_in_the_file_does_not_name_the_command_line(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "config", tmp_path / "config")
     path = tmp_path / "config" / "tiny.yaml"
     path.write_text(path.read_text().replace("ppo_clip:", "ppo_clpi:"))
@@ -138,16 +130,31 @@ def test_a_wrong_key_in_the_file_is_named_without_blaming_the_command_line(tmp_p
     assert "command line" not in str(caught.value)
 
 
-def test_an_unknown_scale_lists_those_there_are() -> None:
-    with pytest.raises(InputError, match=r"huge.yaml: no such config file; scales here: paper, t"):
-        Experiment.load("huge", root=ROOT)
+@pytest.mark.parametrize(
+    ("scale", "message"),
+    [
+        ("huge", r"huge.yaml: no such config file; scales here: paper, t"),
+        ("../config/tiny", r"scale = '\.\./config/tiny': expected the name of a file"),
+    ],
+)
+def test_an_unknown_scale_is_named(scale: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Experiment.load(scale, root=ROOT)
 
 
-@pytest.mark.parametrize("text", ["a: [", "- 1\n", ""])
-def test_a_file_that_is_no_mapping_is_named(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: [", "not YAML"),
+        ("- 1\n", "expected keys"),
+        ("", "expected keys"),
+        ("seeds: 1\nseeds: 3\n", "not YAML: line 2: the key seeds is duplicated"),
+    ],
+)
+def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "tiny.yaml").write_text(text)
-    with pytest.raises(InputError, match=r"config/tiny.yaml: (not YAML|expected keys)"):
+    with pytest.raises(InputError, match=f"config/tiny.yaml: {message}"):
         Experiment.load("tiny", root=tmp_path)
 
 
@@ -204,8 +211,6 @@ def test_the_contamination_free_suite_belongs_to_the_main_cells_at_paper_scale()
     assert paper.benchmarks_of("contamination_free") == ["aime2025", "livemathbench"]
 
 
-# --- what a change of the config remakes ---------------------------------------------------------
-
 STEPS = [
     ("prepare", "train"),
     ("pretrain", "small"),
@@ -237,7 +242,7 @@ STEPS = [
         ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
     ],
 )
-def test_a_change_remakes_what_depends_on_it_and_nothing_else(
+def test_a_change_reruns_only_what_depends_on_it(
     overrides: dict[str, Any], remade: list[str]
 ) -> None:
     before = Experiment.load("tiny", root=ROOT)
@@ -251,14 +256,14 @@ def test_a_change_remakes_what_depends_on_it_and_nothing_else(
     assert changed == remade
 
 
-def test_the_names_a_config_may_use_are_those_that_are_implemented() -> None:
+def test_the_names_that_a_config_allows_are_implemented() -> None:
     assert get_args(TemplateName) == tuple(TEMPLATES)
     assert get_args(Family) == tuple(FAMILIES)
     assert tuple(GENERATED_LARGER) == LARGER_FAMILIES
 
 
-def test_what_is_expected_of_rows_remakes_nothing() -> None:
-    """Or adding the hash that a warning asks for would train everything anew."""
+def test_expected_rows_and_hashes_rerun_nothing() -> None:
+    """Otherwise, adding the hash that a warning shows would rerun every training."""
     before = Experiment.load("paper", root=ROOT)
     hub = {"rows": [7500, 7501], "content_sha256": {7501: "0" * 64}}
     after = Experiment.load("paper", {"data": {"train": {"hub": hub}}}, root=ROOT)
@@ -283,28 +288,6 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     assert settings()[1] == before[1]
 
 
-def test_duplicate_keys_are_errors(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    with (tmp_path / "config" / "tiny.yaml").open("a") as file:
-        file.write("seeds: 3\n")
-    with pytest.raises(
-        InputError, match=r"tiny\.yaml: not YAML: line \d+: the key seeds is duplicated"
-    ):
-        Experiment.load("tiny", root=tmp_path)
-
-
-def test_a_scale_is_a_name_and_no_path() -> None:
-    with pytest.raises(
-        InputError, match=r"scale = '\.\./config/tiny': expected the name of a file"
-    ):
-        Experiment.load("../config/tiny", root=ROOT)
-
-
-def test_a_judge_has_an_address() -> None:
-    with pytest.raises(InputError, match=r"xverify\.url = 'judge:8000'"):
-        Experiment.load("paper", {"xverify": {"url": "judge:8000"}}, root=ROOT)
-
-
 @pytest.mark.parametrize(
     ("change", "same"),
     [
@@ -314,14 +297,12 @@ def test_a_judge_has_an_address() -> None:
         ("xverify.revision=another", False),
     ],
 )
-def test_how_a_judge_is_served_is_no_reason_to_train_or_score_again(
-    change: str, same: bool
-) -> None:
+def test_the_judge_but_not_its_server_changes_fingerprints(change: str, same: bool) -> None:
     assert (judge_hashes([change]) == judge_hashes([])) is same
 
 
 def judge_hashes(overrides: list[str]) -> list[str]:
-    """Of the settings of the steps that ask a judge."""
+    """Fingerprints of the steps that use a judge."""
     experiment = Experiment.load("paper", parse_overrides(["verifier=xverify", *overrides]), ROOT)
     cell = next(iter(experiment.cells))
     return [
@@ -352,11 +333,11 @@ ROLLOUT, ACTOR = ("actor_rollout_ref.rollout", "actor_rollout_ref.actor")
         [f"models.small.verl.{ACTOR}.ppo_max_token_len_per_gpu=8192"],
     ],
 )
-def test_how_fast_and_where_verl_runs_is_no_reason_to_train_again(change: list[str]) -> None:
+def test_operational_settings_of_verl_do_not_change_the_fingerprint(change: list[str]) -> None:
     assert verl_hash(change) == verl_hash([])
 
 
-def test_a_setting_of_verl_that_decides_the_policy_is_one() -> None:
+def test_other_settings_of_verl_change_the_fingerprint() -> None:
     model_dtype = f"{ACTOR}.fsdp_config.model_dtype=bf16"
     hashes = [
         verl_hash(change)
@@ -373,7 +354,7 @@ def test_a_setting_of_verl_that_decides_the_policy_is_one() -> None:
 
 
 def verl_hash(overrides: list[str]) -> str:
-    """Of the settings of a cell's training through verl."""
+    """Fingerprint of a cell's training with verl."""
     parsed = parse_overrides(["engine=verl", *overrides])
     experiment = Experiment.load("tiny", parsed, root=ROOT)
     return fingerprints.settings_hash(experiment, "train", "small--rspo-pass--k4--n16--s0")

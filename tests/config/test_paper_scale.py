@@ -1,8 +1,8 @@
-"""The evaluation half of the paper's scale without GPUs: everything is real but the weights.
+"""The evaluation of the paper's scale without GPUs: only the weights are not real.
 
-Real rows from the mirror, config/paper.yaml with smaller numbers, vLLM, xVerify's path with its own
-server, curves and a figure, by Snakemake. The models have weights made by hand, and nobody trains:
-the "trained" policy is another such model, laid where `rspo train` would have left it.
+Snakemake runs config/paper.yaml with smaller numbers: real rows from the mirror, vLLM, xVerify with
+its own server, curves and a figure. The weights of the models are handmade. Nothing is trained: the
+"trained" policy is another handmade model in the folder that `rspo train` writes.
 """
 
 import csv
@@ -29,7 +29,7 @@ JUDGED_CORRECT = 0.25  # hub_model.VERDICT
 
 
 def settings(judge: Path, upstream: Path, pinned: str) -> list[str]:
-    """What is laid over the paper's config: sizes, and where the judge and its prompt are."""
+    """Overrides of the paper's config: sizes, and the paths of the judge and its prompt."""
     cells = [{"model": "qwen2.5-math-1.5b", "objective": "rspo_pass_at_k", "k": 2, "n": 16}]
     changed: dict[str, Any] = {
         "grid": {"contamination_free": {"cells": cells}},
@@ -138,7 +138,7 @@ def check_samples_and_scores(results: Path) -> None:
 
 
 def check_figure(picture: Path) -> None:
-    """A judge that says "correct" a quarter of the time gives 1 - (3/4)^k, whatever it judges."""
+    """A judge that accepts a quarter of the responses at random gives Pass@k = 1 - (3/4)^k."""
     assert picture.read_bytes().startswith(b"%PDF")
     with picture.with_suffix(".csv").open() as lines:
         rows = list(csv.DictReader(lines))

@@ -1,4 +1,4 @@
-"""Which problems stand in more than one set: what counts as a copy, and the table of them."""
+"""Problems in more than one data set: normal forms, and the table of overlaps."""
 
 import csv
 import itertools
@@ -12,11 +12,7 @@ import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.datasets.contamination import (
-    contamination_table,
-    overlaps,
-    write_contamination_table,
-)
+from rspo.datasets.contamination import contamination_table, overlaps, write_contamination_table
 from rspo.datasets.normal_form import normal_form
 from rspo.datasets.prepare import prepare
 from tests.support import paper_scale, tiny_world
@@ -65,7 +61,7 @@ def test_other_mathematics_is_no_copy(one: str, other: str) -> None:
     assert normal_form(one) != normal_form(other)
 
 
-def test_overlaps_are_those_that_comparing_every_two_texts_finds() -> None:
+def test_overlaps_equal_those_of_comparing_every_pair_of_texts() -> None:
     a = {f"a/{i}": f"{i % 7}" for i in range(20)}
     b = {f"b/{i}": f"{i % 11}" for i in range(15)}
     expected = [(i, j) for i, j in itertools.product(a, b) if a[i] == b[j]]
@@ -119,7 +115,7 @@ def three(tmp_path: Path) -> Experiment:
         id: {"hub": {"id": id, "rows": len(questions), **columns}}
         for id, questions in texts.items()
     }
-    # Words that a prompt puts around the problems hide no overlap.
+    # The words that a prompt adds to the problems do not hide an overlap.
     entries["own/benchmark"]["hub"]["prompt"] = "Q: {problem} A number!"
     for id, questions in texts.items():
         file = tmp_path / "mirror" / id / "all.jsonl"
@@ -141,7 +137,7 @@ def three(tmp_path: Path) -> Experiment:
     return experiment
 
 
-def test_every_overlap_can_be_opened(three: Experiment) -> None:
+def test_every_overlap_is_listed_with_its_ids(three: Experiment) -> None:
     write_contamination_table(three)
     assert table(three) == {
         ("train", "validation", "exact"): (2, "train/0 train/3", "validation/1 validation/1"),
@@ -157,8 +153,8 @@ def test_every_overlap_can_be_opened(three: Experiment) -> None:
     }
 
 
-def test_the_papers_sets_share_what_they_are_known_to_share(tmp_path: Path, shared: Path) -> None:
-    """Each of the eight was read; two of MATH's four differ in whitespace alone."""
+def test_the_papers_data_sets_have_the_known_overlaps(tmp_path: Path, shared: Path) -> None:
+    """A person read each of the eight; two of MATH's four differ only in whitespace."""
     experiment = paper_scale.load(tmp_path)
     for name in experiment.data_sets:
         prepare(experiment, name, shared / "mirror")

@@ -1,4 +1,4 @@
-"""The content hash: the same for the same problems however they are stored, another for others."""
+"""The content hash depends on the problems, but not on how they are stored."""
 
 import hashlib
 
@@ -9,8 +9,8 @@ from rspo.datasets.content import content_sha256
 PROBLEMS = [("What is $1+1$?", ["2"]), ("Solve $x^2=4$.", ["2", "-2"])]
 
 
-def test_it_is_the_sha256_of_one_json_line_a_problem() -> None:
-    """As anybody may compute it: printf '["..."]\\n...' | sha256sum"""
+def test_it_is_the_sha256_of_one_json_line_per_problem() -> None:
+    """You can compute it in a shell: printf '["..."]\\n...' | sha256sum"""
     lines = b'["What is $1+1$?", "2"]\n["Solve $x^2=4$.", "2", "-2"]\n'
     assert content_sha256(PROBLEMS) == hashlib.sha256(lines).hexdigest()
 
@@ -24,11 +24,11 @@ def test_it_is_the_sha256_of_one_json_line_a_problem() -> None:
         ("What is $1+1$?", "2.0"),
     ],
 )
-def test_what_no_reader_sees_changes_nothing(text: str, answer: str) -> None:
+def test_whitespace_and_trailing_zeros_do_not_change_it(text: str, answer: str) -> None:
     assert content_sha256([(text, [answer]), PROBLEMS[1]]) == content_sha256(PROBLEMS)
 
 
-def test_a_letter_and_its_accent_are_the_accented_letter() -> None:
+def test_a_letter_with_a_combining_accent_equals_the_accented_letter() -> None:
     assert content_sha256([("Poincare\u0301", ["1"])]) == content_sha256([("Poincar\u00e9", ["1"])])
 
 

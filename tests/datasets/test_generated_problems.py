@@ -1,4 +1,4 @@
-"""The tiny world: what its splits, answers and worked examples must be."""
+"""The generated problems of the tiny scale: splits, answers and worked examples."""
 
 import hashlib
 import itertools
@@ -40,9 +40,7 @@ def test_splits_are_disjoint_and_large_enough(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", LARGER_FAMILIES)
-def test_a_larger_prompt_is_in_no_other_split_and_holds_a_number_that_none_of_them_has(
-    family: str,
-) -> None:
+def test_larger_prompts_have_a_larger_number_than_any_other_split(family: str) -> None:
     larger = prompts(family, LARGER)
     others = {prompt for split in SPLIT_FRACTIONS for prompt in prompts(family, split)}
     assert len(larger) == len(numbers_of(family, LARGER)) >= 100
@@ -58,15 +56,6 @@ def numbers_in(family: str, prompt: str) -> list[int]:
     return [int(number) for number in re.findall(pattern, prompt)]
 
 
-def test_larger_answers_follow_the_rules_of_their_families() -> None:
-    for row in generate("linear", LARGER, 100):
-        a, b, total = map(int, re.split(r"x\+|=", row["prompt"][0]["content"]))
-        assert a * int(row["answers"][0]) + b == total
-    for row in generate("divide", LARGER, 100):
-        a, b = map(int, row["prompt"][0]["content"][1:].removesuffix("=?").split("/"))
-        assert int(row["answers"][0]) in {a // b, a // b + 1, a % b, b - a % b, a - b, a + b}
-
-
 @pytest.mark.parametrize("family", LARGER_FAMILIES)
 def test_larger_prompts_fit_the_limits_and_the_alphabet(family: str) -> None:
     tokenizer = build_tokenizer()
@@ -79,8 +68,8 @@ def test_larger_prompts_fit_the_limits_and_the_alphabet(family: str) -> None:
             assert len(tokenizer.encode(response).ids) + 1 <= 18
 
 
-def test_what_the_base_models_and_the_cells_learn_from_is_what_it_was() -> None:
-    """Another example or training prompt would change every policy of the tiny scale."""
+def test_training_data_do_not_change() -> None:
+    """A different example or training prompt would change every policy of the tiny scale."""
     examples = hashlib.sha256(repr(worked_examples(60000, 0)).encode()).hexdigest()
     assert examples.startswith("0cacee31fa16e8a3")
     rows = [generate(family, "train", 800) for family in FAMILIES]
@@ -89,7 +78,7 @@ def test_what_the_base_models_and_the_cells_learn_from_is_what_it_was() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_prompt_stands_once_and_in_the_split_of_its_hash(family: str) -> None:
+def test_prompts_are_unique_and_in_the_split_of_their_hash(family: str) -> None:
     rows = generate(family, "test", 200)
     texts = [row["prompt"][0]["content"] for row in rows]
     assert len(set(texts)) == len(texts)
@@ -97,13 +86,13 @@ def test_a_prompt_stands_once_and_in_the_split_of_its_hash(family: str) -> None:
 
 
 def same_task(family: str, prompt: str) -> str:
-    """The prompt with factors or digits in order: what multiplication and countdown do not see."""
+    """The prompt with its factors or digits sorted, because their order does not matter."""
     pattern = {"multiply": r"\d+\*\d+", "countdown": r"\d,\d,\d"}[family]
     return re.sub(pattern, lambda found: " ".join(sorted(re.findall(r"\d+", found[0]))), prompt)
 
 
 @pytest.mark.parametrize(("family", "twins"), [("multiply", 140), ("countdown", 87)])
-def test_as_many_test_problems_are_training_problems_in_another_order_as_the_docs_say(
+def test_the_docs_count_the_test_problems_that_are_reordered_training_problems(
     family: str, twins: int
 ) -> None:
     train, test = (
@@ -113,11 +102,11 @@ def test_as_many_test_problems_are_training_problems_in_another_order_as_the_doc
     assert sum(task in train for task in test) == twins
 
 
-def test_linear_answers_solve_the_equation() -> None:
-    for row in generate("linear", "train", 800):
-        left, total = row["prompt"][0]["content"].split("=")
-        a, b = left.split("x+")
-        assert int(a) * int(row["answers"][0]) + int(b) == int(total)
+@pytest.mark.parametrize(("split", "problems"), [("train", 800), (LARGER, 100)])
+def test_linear_answers_solve_the_equation(split: str, problems: int) -> None:
+    for row in generate("linear", split, problems):
+        a, b, total = map(int, re.split(r"x\+|=", row["prompt"][0]["content"]))
+        assert a * int(row["answers"][0]) + b == total
 
 
 def test_multiply_answers_are_the_product() -> None:
@@ -142,28 +131,29 @@ def test_every_countdown_problem_has_a_solution_that_the_verifier_accepts() -> N
 
 
 @pytest.mark.parametrize("family", ["divide", "sequence"])
-def test_hidden_rules_come_in_their_shares_and_do_not_follow_from_the_letter(family: str) -> None:
-    """The commonest rule holds about 36 % of the time whatever the prompt's letter."""
+def test_hidden_rules_have_their_fractions_whatever_the_letter_of_the_prompt(family: str) -> None:
+    """The most common rule holds for about 36 % of the prompts with each letter."""
     hits: Counter[str] = Counter()
     totals: Counter[str] = Counter()
     for split in SPLIT_FRACTIONS:
         for letter, a, b in numbers_of(family, split):
             _, answer = FAMILIES[family][1](letter, a, b)
-            commonest = a // b if family == "divide" else 2 * b - a
+            most_common = a // b if family == "divide" else 2 * b - a
             others = [a % b, b - a % b, a - b, a + b, a // b + 1]
-            if family == "divide" and commonest in others:
+            if family == "divide" and most_common in others:
                 continue  # two rules agree: the answer does not tell which one holds
-            if family == "sequence" and commonest in (a + b, 2 * b, b + 1, a, b - 1):
+            if family == "sequence" and most_common in (a + b, 2 * b, b + 1, a, b - 1):
                 continue
             totals[letter] += 1
-            hits[letter] += int(answer) == commonest
+            hits[letter] += int(answer) == most_common
     assert sum(hits.values()) / sum(totals.values()) == pytest.approx(RULE_FRACTIONS[0], abs=0.03)
     for letter in totals:
         assert hits[letter] / totals[letter] == pytest.approx(RULE_FRACTIONS[0], abs=0.12)
 
 
-def test_a_divide_answer_is_one_of_the_six_rules() -> None:
-    for row in generate("divide", "test", 200):
+@pytest.mark.parametrize(("split", "problems"), [("test", 200), (LARGER, 100)])
+def test_a_divide_answer_is_one_of_the_six_rules(split: str, problems: int) -> None:
+    for row in generate("divide", split, problems):
         a, b = map(int, row["prompt"][0]["content"][1:].removesuffix("=?").split("/"))
         assert a % b != 0
         assert int(row["answers"][0]) in {a // b, a // b + 1, a % b, b - a % b, a - b, a + b}
@@ -199,6 +189,6 @@ def test_a_sign_error_in_a_linear_example_is_never_right_by_accident() -> None:
             assert not response.endswith(f"\\boxed{{{x}}}")
 
 
-def test_asking_for_more_problems_than_there_are_is_an_error() -> None:
+def test_requesting_more_problems_than_a_split_has_is_an_error() -> None:
     with pytest.raises(InputError, match=r"test split .* 'multiply' has \d+ problems; 5000 were"):
         generate("multiply", "test", 5000)

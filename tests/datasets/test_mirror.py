@@ -1,4 +1,4 @@
-"""Real rows: every data set of config/paper.yaml from a mirror, with the counts it must have."""
+"""Every data set of config/paper.yaml, read from a mirror with the published rows."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def texts(rows: Rows) -> list[str]:
     return [row["prompt"][0]["content"] for row in rows]
 
 
-def test_every_set_of_the_config_is_here(experiment: Experiment) -> None:
+def test_every_data_set_of_the_config_is_tested(experiment: Experiment) -> None:
     assert set(COUNTS) == set(experiment.data_sets)
 
 
@@ -88,7 +88,7 @@ def test_every_row_can_be_found_in_its_source(
         assert texts([row]) == [published[row["source"]][row["row"]][column]]
 
 
-def test_the_two_rows_without_an_answer_are_named(
+def test_the_two_rows_without_an_answer_are_listed(
     experiment: Experiment, problems: dict[str, Rows], shared: Path
 ) -> None:
     source = source_rows(shared, "DigitalLearningGmbH/MATH-lighteval/train")

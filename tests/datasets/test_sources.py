@@ -1,4 +1,4 @@
-"""What `prepare` makes of sources that are whole, and what it says about those that are not."""
+"""`rspo prepare`: problems from correct sources, and clear messages about bad ones."""
 
 import json
 import subprocess
@@ -39,15 +39,14 @@ def with_hub(root: Path, **keys: Any) -> Experiment:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., Path]:
-    """Write a mirror file of rows (or of text) and give the mirror."""
+    """Write rows (or bytes) to a file of a mirror, and return the mirror."""
 
-    def write_rows(rows: list[dict[str, Any]] | str, path: str = MINERVA) -> Path:
+    def write_rows(rows: list[dict[str, Any]] | bytes, path: str = MINERVA) -> Path:
         mirror = tmp_path / "mirror"
         file = mirror / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(
-            rows if isinstance(rows, str) else "".join(json.dumps(row) + "\n" for row in rows)
-        )
+        lines = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+        file.write_bytes(rows if isinstance(rows, bytes) else lines)
         return mirror
 
     return write_rows
@@ -60,9 +59,6 @@ def row(question: str = "1+1?", answer: Any = "2", **more: Any) -> dict[str, Any
 def prepared(experiment: Experiment, mirror: Path | None) -> list[dict[str, Any]]:
     prepare(experiment, "minerva", mirror)
     return read_table(experiment.problems("minerva"), PROBLEMS)
-
-
-# --- what is kept ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -112,7 +108,7 @@ def test_a_solution_answers_with_its_last_box_or_with_all(
 
 
 @pytest.mark.parametrize("nothing", ["", "  ", None, [], [""], float("nan")])
-def test_rows_without_an_answer_go_and_are_named(
+def test_rows_without_an_answer_are_dropped_and_listed(
     tmp_path: Path, write: Callable[..., Path], caplog: pytest.LogCaptureFixture, nothing: Any
 ) -> None:
     mirror = write([row("first", nothing), row("second")])
@@ -123,9 +119,7 @@ def test_rows_without_an_answer_go_and_are_named(
         prepare(with_hub(tmp_path), "minerva", mirror)
 
 
-def test_context_stands_in_front_of_its_question(
-    tmp_path: Path, write: Callable[..., Path]
-) -> None:
+def test_context_precedes_its_question(tmp_path: Path, write: Callable[..., Path]) -> None:
     mirror = write([row(context="Let x = 1."), row(context=None)])
     experiment = with_hub(tmp_path, context="context")
     texts = [found["prompt"][0]["content"] for found in prepared(experiment, mirror)]
@@ -180,9 +174,6 @@ def test_families_of_a_mixture_take_turns(tmp_path: Path) -> None:
     assert [r["row"] for r in rows] == [turn for turn in range(12) for _ in families]
 
 
-# --- content --------------------------------------------------------------------------------------
-
-
 def notes(experiment: Experiment) -> dict[str, Any]:
     path = experiment.problems("minerva")
     note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
@@ -190,7 +181,7 @@ def notes(experiment: Experiment) -> dict[str, Any]:
     return found
 
 
-def test_content_that_nobody_knew_is_taken_and_written_down(
+def test_content_without_an_expected_hash_is_accepted_and_recorded(
     tmp_path: Path, write: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     experiment = with_hub(tmp_path)
@@ -239,18 +230,16 @@ def test_each_number_of_rows_has_its_own_content(
         prepare(experiment, "minerva", write([row("one"), row("three")]))
 
 
-# --- what is refused ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ([row()], r"minerva: expected 2 rows, got 1 from .*test\.jsonl"),
         ([row()] * 3, r"minerva: expected 2 rows, got 3 from .*test\.jsonl"),
         ([], r"test\.jsonl: has no rows; expected 2 in math-ai/minervamath"),
-        ("", r"test\.jsonl: has no rows"),
-        ('{"question": "1+1?", "answer": "2"}\n{"question": "1+', r"test\.jsonl, line 2: not JSON"),
-        ("[1, 2]\n", r"test\.jsonl, line 1: expected a JSON object"),
+        (b"", r"test\.jsonl: has no rows"),
+        (b'{"question": "1+1?", "answer": "2"}\n{"question": "1+', r"jsonl, line 2: not JSON"),
+        (b'{"question": "\xff"}\n', r"test\.jsonl, line 1: not UTF-8"),
+        (b"[1, 2]\n", r"test\.jsonl, line 1: expected a JSON object"),
         (
             [row(), {"question": "x", "solution": "y"}],
             r"test\.jsonl, line 2: the column 'answer' is missing; has question, solution",
@@ -269,13 +258,6 @@ def test_a_bad_mirror_is_refused(
     with pytest.raises(InputError, match=message):
         prepare(experiment, "minerva", write(content))
     assert not experiment.problems("minerva").exists()
-
-
-def test_a_text_that_is_not_utf8_is_refused(tmp_path: Path, write: Callable[..., Path]) -> None:
-    mirror = write([row()])
-    (mirror / MINERVA).write_bytes(b'{"question": "\xff"}\n')
-    with pytest.raises(InputError, match=r"test\.jsonl, line 1: not UTF-8"):
-        prepare(with_hub(tmp_path), "minerva", mirror)
 
 
 def test_a_missing_file_says_what_is_there(tmp_path: Path, write: Callable[..., Path]) -> None:
@@ -304,11 +286,8 @@ def test_an_unknown_data_set_is_refused(tmp_path: Path) -> None:
         prepare(paper_scale.load(tmp_path), "aime1999", None)
 
 
-# --- the hub --------------------------------------------------------------------------------------
-
-
 class Hub:
-    """Stands for the hub: gives rows, or raises, and remembers what was asked."""
+    """A simulated hub: returns rows, or raises, and records the requests."""
 
     def __init__(self, answer: list[dict[str, Any]] | Exception) -> None:
         self.answer = answer
@@ -395,7 +374,7 @@ def test_the_simulated_answers_are_of_the_real_classes() -> None:
 
 @pytest.mark.parametrize("token", [None, "hf_secret"])
 @pytest.mark.parametrize("error", [*GATED, *DENIED])
-def test_a_set_that_is_not_given_says_where_to_accept_its_terms(
+def test_a_gated_data_set_says_where_to_accept_its_terms(
     tmp_path: Path,
     hub: Callable[..., Hub],
     monkeypatch: pytest.MonkeyPatch,
@@ -456,7 +435,7 @@ def test_another_error_of_the_hub_is_one_line(tmp_path: Path, hub: Callable[...,
         prepare(with_hub(tmp_path), "minerva", None)
 
 
-def test_no_library_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(InputError, match="needs the package datasets"):
         prepare(with_hub(tmp_path), "minerva", None)

@@ -26,10 +26,10 @@ def test_kappa_is_agreement_beyond_that_of_shuffled_verdicts(
     shuffled = [a == b for (a, _), (_, b) in itertools.product(verdicts, verdicts)]
     chance = Fraction(sum(shuffled), len(shuffled))
     observed = Fraction(sum(a == b for a, b in verdicts), len(verdicts))
-    found = agreement_of(*(pd.Series(one) for one in zip(*verdicts, strict=True)))
-    assert found["agreement"] == pytest.approx(float(observed), rel=1e-12)
-    assert found["kappa"] == pytest.approx(float((observed - chance) / (1 - chance)), rel=1e-9)
-    assert found["responses"] == len(verdicts)
+    result = agreement_of(*(pd.Series(one) for one in zip(*verdicts, strict=True)))
+    assert result["agreement"] == pytest.approx(float(observed), rel=1e-12)
+    assert result["kappa"] == pytest.approx(float((observed - chance) / (1 - chance)), rel=1e-9)
+    assert result["responses"] == len(verdicts)
 
 
 def test_kappa_is_undefined_if_both_accept_everything() -> None:

@@ -41,9 +41,6 @@ def points(correct: Any, rewards: Any, k: int, resamples: int = 10, seed: int = 
     return curve(ScoreArrays(correct, rewards), [k], resamples, seed).to_dict("records")
 
 
-# --- statistics -----------------------------------------------------------------------------------
-
-
 def test_a_row_for_each_benchmark_metric_and_k(experiment: Experiment) -> None:
     frame = curves_of(experiment)
     assert len(frame) == len(frame[["benchmark", "metric", "k"]].drop_duplicates()) == 6 * 2 * 3
@@ -151,9 +148,6 @@ def test_rewards_of_any_size_stay_finite() -> None:
     assert np.isfinite(frame[["estimate", "low", "high"]]).all(axis=None)
 
 
-# --- bad scores -----------------------------------------------------------------------------------
-
-
 def changed(row: int, **values: Any) -> list[Row]:
     rows = random_scores(0)
     rows[row] |= values
@@ -198,9 +192,6 @@ def test_a_truncated_file_is_named(experiment: Experiment) -> None:
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(InputError, match=r"divide/0\.parquet: not a complete Parquet file"):
         curves(experiment, POLICY, "standard")
-
-
-# --- every policy ---------------------------------------------------------------------------------
 
 
 def test_one_table_has_every_curve_with_the_policys_settings(experiment: Experiment) -> None:

@@ -54,13 +54,6 @@ def test_pass_at_k_variance_is_exact(n: int) -> None:
         assert (found >= 0).all()
 
 
-def test_pass_at_k_is_the_fraction_of_subsets_with_a_correct_sample() -> None:
-    for n, c, k in [(6, 2, 3), (7, 1, 2), (5, 5, 1), (5, 0, 5)]:
-        samples = [True] * c + [False] * (n - c)
-        fraction = np.mean([any(subset) for subset in combinations(samples, k)])
-        assert pass_at_k(n, c, k) == pytest.approx(fraction)
-
-
 @pytest.mark.parametrize("n", SIZES)
 def test_max_at_k_is_exact(n: int) -> None:
     """Ties, negative rewards and one outlier included."""

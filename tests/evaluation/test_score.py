@@ -58,8 +58,8 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     assert len(note["inputs"]) == 2
 
 
-def test_blocks_that_one_process_scored_share_its_seconds(tmp_path: Path) -> None:
-    """The test's process has used many seconds already: counting them twice would show."""
+def test_seconds_of_one_process_are_split_among_its_blocks(tmp_path: Path) -> None:
+    """This process has already used many seconds, so counting them twice would fail."""
     experiment = tiny_world.load(tmp_path, evaluation={"samples": 4, "block": 2, "k": [1, 2]})
     problems = [problem("p0", ["5"]), problem("p1", ["7", "seven"])]
     write_table(experiment.problems("linear"), PROBLEMS, problems)
@@ -106,22 +106,12 @@ def test_bad_samples_are_refused(
     assert not experiment.scores(POLICY, "linear", 0).exists()
 
 
-def test_a_truncated_table_is_named(experiment: Experiment) -> None:
-    write_samples(experiment, SAMPLES_OF_BOTH)
-    path = experiment.samples(POLICY, "linear", 0)
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match=r"linear/0\.parquet: not a complete Parquet file"):
-        score(experiment, POLICY, "linear")
-
-
 def test_missing_samples_and_unknown_policies_are_named(experiment: Experiment) -> None:
     with pytest.raises(InputError, match=r"samples/linear/0\.parquet: no such file"):
         score(experiment, POLICY, "linear")
     with pytest.raises(InputError, match="no cell 'smal--base'"):
         score(experiment, "smal--base", "linear")
 
-
-# --- with a judge model ---------------------------------------------------------------------------
 
 TEMPLATE = "Q {question} | O {output} | A {answer}"
 
@@ -184,9 +174,7 @@ def test_the_cascade_records_which_verifier_decided(tmp_path: Path) -> None:
         assert len(judge.requests) == 2
 
 
-def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(
-    tmp_path: Path,
-) -> None:
+def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(tmp_path: Path) -> None:
     with judge_server.running(lambda prompt: (500, "")) as judge:
         experiment = judged_experiment(tmp_path, judge.url)
         message = (
@@ -216,9 +204,7 @@ def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_a_missing_judge_prompt_is_reported_with_its_command(
-    tmp_path: Path,
-) -> None:
+def test_a_missing_judge_prompt_is_reported_with_its_command(tmp_path: Path) -> None:
     experiment = judged_experiment(tmp_path, "http://127.0.0.1:1")
     experiment.judge_prompt.unlink()
     with pytest.raises(InputError, match="`rspo fetch-prompt --scale paper`"):

@@ -74,9 +74,6 @@ def test_a_killed_run_writes_the_same_file_and_repeats_at_most_one_chunk(
     assert not kept.exists()
 
 
-# --- the journal ----------------------------------------------------------------------------------
-
-
 CHUNKS = [range(500), range(500, 1000), range(1000, 1200)]
 
 
@@ -103,21 +100,18 @@ def test_chunks_cover_all_rows_and_the_journal_is_removed(tmp_path: Path) -> Non
     assert not (tmp_path / "journal").exists()
 
 
-def test_only_missing_chunks_are_made_again(tmp_path: Path) -> None:
-    run(tmp_path / "journal", "a", fail_at=2)
-    assert run(tmp_path / "journal", "a") == CHUNKS[2:]
-
-
-def test_a_truncated_line_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("origin", "cut", "made"),
+    [("a", 0, CHUNKS[2:]), ("a", 5, CHUNKS[1:]), ("b", 0, CHUNKS)],
+    ids=["same rows", "truncated line", "other rows"],
+)
+def test_a_resumed_run_makes_only_the_missing_chunks(
+    tmp_path: Path, origin: str, cut: int, made: list[range]
+) -> None:
     path = tmp_path / "journal"
     run(path, "a", fail_at=2)
-    os.truncate(path, path.stat().st_size - 5)
-    assert run(path, "a") == CHUNKS[1:]
-
-
-def test_a_journal_of_other_rows_is_discarded(tmp_path: Path) -> None:
-    run(tmp_path / "journal", "a", fail_at=2)
-    assert len(run(tmp_path / "journal", "b")) == 3
+    os.truncate(path, path.stat().st_size - cut)
+    assert run(path, origin) == made
 
 
 def test_a_failure_after_the_last_chunk_keeps_the_journal(tmp_path: Path) -> None:

@@ -51,9 +51,6 @@ def passed(chance: Floats) -> Floats:
     return 1 - (1 - chance) ** K
 
 
-# --- coverage -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.05), (3, 0.5)], ids=str)
 def test_95_percent_intervals_of_paired_differences_cover_95_percent(
     seeds: int, spread: float
@@ -123,20 +120,6 @@ def test_bands_of_a_small_hard_benchmark_are_too_narrow_and_the_docs_say_by_how_
         point = curve(ScoreArrays(right, right.astype(float)), [1], 400, number).iloc[0]
         covered += point["low"] <= 0.15 / 1.65 <= point["high"]
     assert 0.87 <= covered / len(chance) <= 0.93
-
-
-# --- errors ---------------------------------------------------------------------------------------
-
-
-def test_the_paired_error_is_the_spread_of_differences_over_new_problems() -> None:
-    rng = np.random.default_rng(4)
-    estimates = pass_at_k(SAMPLES, rng.binomial(SAMPLES, chances(rng, 1500, 1, 0.0)), K)
-    found = [combine([Part(a), Part(-b)], SIZES) for a, b in zip(*estimates, strict=True)]
-    spread = np.std([one.value for one in found])
-    assert np.mean([one.error**2 for one in found]) == pytest.approx(spread**2, rel=0.1)
-    # With unpaired problems the error is far too wide, because problems differ so much.
-    unpaired = [combine([Part(a)], SIZES).error ** 2 for a in chain(*estimates)]
-    assert 2 * np.mean(unpaired) > 2 * spread**2
 
 
 def test_benchmarks_are_strata_so_their_levels_add_no_error() -> None:
@@ -226,9 +209,6 @@ def test_runs_are_compared_by_welchs_test_and_cells_by_students() -> None:
     assert np.isnan(mean_of_cells([0.3]).error)
 
 
-# --- degenerate cases ---------------------------------------------------------------------
-
-
 def test_a_difference_of_exactly_zero_is_no_evidence() -> None:
     same = Part(np.full((1, 20), 0.5))
     found = combine([same, Part(-same.values)], (20,))
@@ -248,9 +228,6 @@ def test_p_values_of_both_sides_add_up() -> None:
     found = Estimate(0.3, 0.1, 0.0, 0.1, 7.0)
     assert found.p_above(0.1) + found.p_below(0.1) == pytest.approx(1.0)
     assert found.p_above(0.1) == pytest.approx(stats.t.sf(2.0, 7))
-
-
-# --- multiple tests ------------------------------------------------------------------------
 
 
 def closed_testing(p: Floats) -> list[float]:

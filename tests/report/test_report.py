@@ -35,12 +35,14 @@ from rspo.core.tables import (
 from rspo.core.trace import history
 from rspo.figures import FIGURES, available
 from rspo.figures.captions import full_caption
-from rspo.report import inputs, report_path, table_path, write_report
+from rspo.report import inputs, report_path, table_path
+from rspo.report.page import write_report
 from rspo.report.page_table import number
 from rspo.report.sections.errata import ERRATA, errata
 from rspo.report.sections.summary import summary
 from rspo.report.visible_text import visible
 from tests.support import planted, small_paper
+from tests.support.small_paper import without_hosts_and_times
 
 ERRATA_TESTS = Path(__file__).parents[1] / "objectives" / "test_errata.py"
 
@@ -130,14 +132,6 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return read_csv(path).to_dict("records")
 
 
-def without_hosts_and_times(page: str) -> str:
-    """The page without its sections "cost" and "provenance"."""
-    for section in ("cost", "provenance"):
-        page, count = re.subn(rf'<section id="{section}">.*?</section>', "", page, flags=re.DOTALL)
-        assert count == 1
-    return page
-
-
 def test_every_section_is_there(tree: Tree) -> None:
     sections = tree.sections
     assert list(sections) == [
@@ -196,6 +190,8 @@ def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     said = " ".join(text.split())
     assert "Of 4 claims 1 is supported, 1 is contradicted, 1 is not resolved" in said
     assert "With one training seed, a verdict is about the trained policies" in said
+    (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
+    assert "over resampled problems only, without the variance of training" in caption
 
 
 def test_the_summary_names_the_best_method_at_each_k(made: Experiment, tree: Tree) -> None:
@@ -255,16 +251,11 @@ def test_the_summary_has_rewards_in_their_own_unit(tmp_path: Path) -> None:
     assert "in units of reward" in found.table.caption
 
 
-def test_the_summary_says_that_its_intervals_exclude_training_variance(tree: Tree) -> None:
-    (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
-    assert "over resampled problems only" in caption
-
-
 def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:
     (caption,) = (caption for caption in tree.tables if caption.startswith("Every claim"))
     rows = tree.tables[caption][1:]
     assert [row[1] for row in rows] == [
-        *("supported", "contradicted", "not resolved at this size", "not tested"),
+        *("supported", "contradicted", "not resolved at this size", "not tested")
     ]
     assert rows[0][3:] == ["1", "0.123", "0.1 to 0.15", "0.001"]
     assert "not tested: this scale has no such cells" in tree.sections["claims"]
@@ -303,9 +294,6 @@ def test_a_broken_history_is_reported(experiment: Experiment) -> None:
     assert "was made from another" in text
 
 
-# --- errata ---------------------------------------------------------------------------------------
-
-
 def test_every_erratum_has_its_tests_and_every_such_test_its_erratum(tree: Tree) -> None:
     named = [name for erratum in errata() for name in erratum.tests]
     there = re.findall(r"^def (test_\w+)\(", ERRATA_TESTS.read_text(), flags=re.MULTILINE)
@@ -316,8 +304,6 @@ def test_every_erratum_has_its_tests_and_every_such_test_its_erratum(tree: Tree)
         assert erratum.text in text
     assert len(errata()) == len(re.findall(r"^\d+\. ", ERRATA.read_text(), flags=re.MULTILINE)) == 7
 
-
-# --- samples --------------------------------------------------------------------------------------
 
 CELL = "small--rspo-pass--k2--n8--s0"  # the one whose responses are shown
 HOSTILE = (
@@ -390,9 +376,6 @@ def test_invisible_characters_are_named(written: str, shown: str) -> None:
     assert visible(written) == shown
 
 
-# --- same files, same page ------------------------------------------------------------------------
-
-
 def test_the_same_files_give_the_same_page(experiment: Experiment) -> None:
     assert page_of(experiment) == page_of(experiment)
 
@@ -417,9 +400,6 @@ def test_training_seconds_are_not_on_the_page(experiment: Experiment) -> None:
             entry |= {"seconds": {"sample": 77.7}, "tokens_per_second": 1}
         experiment.training_log(cell).write_text("".join(json.dumps(e) + "\n" for e in log))
     assert without_hosts_and_times(page_of(experiment)) == without_hosts_and_times(before)
-
-
-# --- missing and bad inputs -----------------------------------------------------------------------
 
 
 def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rspo.report import report_path, write_report
+from rspo.report import report_path
+from rspo.report.page import write_report
 from tests.support import browser, small_paper
 
 WIDTHS = {"desk": 1400, "phone": 390}

@@ -1,5 +1,6 @@
 """A small experiment with all results, made in this process in the current folder."""
 
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -117,6 +118,14 @@ def write_claims_and_cost(experiment: Experiment) -> None:
         path = experiment.results / "tables" / f"{name}.csv"
         write_csv(path, pd.DataFrame(rows))
         write_provenance(path, {}, [experiment.results / "tables" / "curves.csv"])
+
+
+def without_hosts_and_times(page: str) -> str:
+    """A report without its sections "cost" and "provenance"."""
+    for section in ("cost", "provenance"):
+        page, count = re.subn(rf'<section id="{section}">.*?</section>', "", page, flags=re.DOTALL)
+        assert count == 1
+    return page
 
 
 def make_scores(experiment: Experiment, policy: str) -> None:

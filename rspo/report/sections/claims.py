@@ -13,15 +13,7 @@ from rspo.report.page_table import PageTable, number, page_table
 Row = Mapping[str, str]
 # The template shows these on their own; all further columns become facts.
 _SHOWN = [
-    "claim",
-    "title",
-    "hypothesis",
-    "estimate",
-    "low",
-    "high",
-    "p_adjusted",
-    "verdict",
-    "seeds",
+    *("claim", "title", "hypothesis", "estimate", "low", "high", "p_adjusted", "verdict", "seeds")
 ]
 
 

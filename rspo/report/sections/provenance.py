@@ -15,14 +15,6 @@ _SECONDS = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
 
 
 @dataclass(frozen=True)
-class Cost:
-    """by_policy: sums over steps; steps: every row of tables/cost.csv."""
-
-    by_policy: PageTable
-    steps: PageTable
-
-
-@dataclass(frozen=True)
 class Provenance:
     """code: version that wrote the page; faults: where the history of its inputs is broken."""
 
@@ -33,8 +25,8 @@ class Provenance:
     files: PageTable
 
 
-def cost(experiment: Experiment) -> Cost:
-    """The time that each policy used, for training and evaluation.
+def cost(experiment: Experiment) -> tuple[PageTable, PageTable]:
+    """The time that each policy used for training and evaluation: in total, and by step.
 
     Raises: InputError for a table that is missing or lacks a column.
     """
@@ -44,12 +36,8 @@ def cost(experiment: Experiment) -> Cost:
     sums.loc["all"] = seconds.sum()
     clocks = sums.map(_clock).reset_index()
     clocks.columns = pd.Index(["policy", "wall, all jobs", "CPU", "GPU"])
-    return Cost(
-        page_table(
-            "Time by policy, its training and evaluation together (hours:minutes:seconds)", clocks
-        ),
-        page_table("Time by policy and step", steps),
-    )
+    caption = "Time by policy, its training and evaluation together (hours:minutes:seconds)"
+    return page_table(caption, clocks), page_table("Time by policy and step", steps)
 
 
 def _clock(seconds: float) -> str:
