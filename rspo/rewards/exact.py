@@ -8,7 +8,7 @@ uses each of the numbers exactly once and equals the target.
 import ast
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rspo.rewards.extraction import last_box
 from rspo.rewards.verdict import CORRECT, INCORRECT, NO_ANSWER, Verdict
@@ -16,7 +16,11 @@ from rspo.rewards.verdict import CORRECT, INCORRECT, NO_ANSWER, Verdict
 _COUNTDOWN = re.compile(r"([0-9]+(?:,[0-9]+)*)=(-?[0-9]+)")
 _CHARACTERS = re.compile(r"[-+*()0-9]*")
 _LONGEST_EXPRESSION = 100  # characters; this bounds the recursion
-_OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+_OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+}
 
 
 def verify(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
@@ -69,6 +73,5 @@ def _value(node: ast.expr) -> int:
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return -_value(operand)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
-            value: int = _OPERATIONS[type(op)](_value(left), _value(right))
-            return value
+            return _OPERATIONS[type(op)](_value(left), _value(right))
     raise _NotAnExpression

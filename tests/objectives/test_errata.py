@@ -1,8 +1,7 @@
-"""Where the paper's own formulas or claims fail, each shown by the smallest example or by all.
+"""Formulas and claims of the paper that do not hold, with counterexamples in exact arithmetic.
 
-What the code does instead is in `test_objectives.py`. Equation and theorem numbers are those of
-the compiled paper; everything here is exact rational arithmetic, and the code is asked only
-where the paper and the code meet.
+`test_weights.py` tests what the code does instead. Equation and theorem numbers are those of the
+compiled paper.
 """
 
 from fractions import Fraction

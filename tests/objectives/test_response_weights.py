@@ -45,12 +45,12 @@ def column_of_binomials(a: int) -> list[int]:
 
 
 def assert_accurate(found: float, numerator: int, denominator: int) -> bool:
-    """Relative error <= 1e-9; returns whether there was a relative error to speak of.
+    """Relative error <= 1e-9. Returns whether the true value is a normal float64.
 
-    Below the smallest normal float64 (2.2e-308) digits are lost whatever one does, so there the
-    value must only be as small as the truth is, and exactly 0 where the truth is.
+    Below the smallest normal float64 (2.2e-308), the value must only be very small, and 0 if the
+    true value is 0.
     """
-    truth = numerator / denominator  # of integers: correctly rounded, however long they are
+    truth = numerator / denominator  # division of integers rounds correctly
     if truth >= SMALLEST_NORMAL:
         assert abs(found - truth) <= 1e-9 * truth, (found, truth)
         return True
@@ -70,7 +70,7 @@ def test_pass_at_k_of_4096_responses_is_accurate_for_every_k() -> None:
         for found, column in zip(first, numerators, strict=True):
             denominator = LARGE_N * denominators[k - 1]
             normal += assert_accurate(found, k * column[k - 1], denominator)
-    # Not idle: with 1, 2, 7 right nearly every k counts, with 4000 right hardly any.
+    # With 1, 2 or 7 correct responses, the weights are normal numbers for nearly every k.
     assert normal > 3 * 4000
 
 
@@ -123,7 +123,7 @@ def test_max_at_k_of_4096_uneven_rewards_is_accurate_for_every_response(k: int) 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_memory_grows_no_faster_than_the_group(objective: str) -> None:
-    # A table of all pairs would take 128 GiB here, a table of all subsets has no name.
+    # A table of all pairs would take 128 GiB.
     n = 2**17
     rewards = groups_for(objective, (n,))
     tracemalloc.start()
@@ -162,15 +162,15 @@ def test_hitchhiking_depends_on_the_order_of_the_responses() -> None:
 
 @pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3), (2, 1, 4)])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_every_prompt_is_weighed_alone(objective: str, leading: tuple[int, ...]) -> None:
+def test_prompts_do_not_affect_each_other(objective: str, leading: tuple[int, ...]) -> None:
     n = 6
     rewards = groups_for(objective, (*leading, n))
     for k in allowed_ks(objective, n):
         together = response_weights(rewards, objective, k)
         assert together.shape == rewards.shape
         for index in np.ndindex(leading):
-            alone = response_weights(rewards[index], objective, k)
-            assert (together[index] == alone).all()
+            separate = response_weights(rewards[index], objective, k)
+            assert (together[index] == separate).all()
 
 
 # --- Kinds of array --------------------------------------------------------------------------
@@ -214,9 +214,7 @@ def test_torch_gives_numpy_s_numbers_with_its_own_dtype_and_device(
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_rewards_are_left_as_they_were_and_share_no_memory_with_the_weights(
-    objective: str,
-) -> None:
+def test_rewards_are_not_changed_and_share_no_memory_with_weights(objective: str) -> None:
     rewards = groups_for(objective, (3, 4))
     for k in allowed_ks(objective, 4):
         array, tensor = rewards.copy(), torch.tensor(rewards)
@@ -227,7 +225,7 @@ def test_rewards_are_left_as_they_were_and_share_no_memory_with_the_weights(
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_read_only_and_strided_arrays_are_welcome(objective: str) -> None:
+def test_read_only_and_strided_arrays_are_accepted(objective: str) -> None:
     rewards = groups_for(objective, (4, 6))
     expected = response_weights(rewards, objective, k=2)
     transposed = np.asfortranarray(rewards)

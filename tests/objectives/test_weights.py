@@ -28,7 +28,7 @@ from tests.support.groups import (
 # --- Each objective is its formula -----------------------------------------------------------
 
 
-def test_every_objective_has_a_formula_to_be_held_against() -> None:
+def test_every_objective_has_a_reference_formula() -> None:
     assert set(OBJECTIVES) == {*FORMULAS, "grpo"}
 
 

@@ -15,8 +15,8 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "f91e1e9a7281",
-    ("rules", 2): "3a5457a2180f",
+    ("exact", 1): "af8e386ff3a1",
+    ("rules", 2): "db08c507e4a2",
     ("math_verify", 3): "d5b19ea7c1d8",
 }
 

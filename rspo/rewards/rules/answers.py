@@ -212,8 +212,8 @@ def _list(tokens: Tokens, depth: int) -> Answer | None:
 
 def _is_system(items: list[Answer]) -> bool:
     """Several unknowns with one value each: p = 5, q = 2."""
-    labels = [item.members[0] for item in items if isinstance(item, Relation)]
-    return len(items) > 1 and len(set(labels)) == len(items)
+    labels = {item.members[0] for item in items if isinstance(item, Relation)}
+    return len(labels) == len(items) > 1
 
 
 def _flat(items: Iterable[Answer]) -> list[Answer]:
@@ -313,9 +313,9 @@ def _set(inside: Tokens, depth: int) -> Answer:
     builder = split(inside, ("|", ":"))
     if len(builder) == 2 and builder[0]:
         return read(builder[1], depth)
-    shape = read(inside, depth)
     if not inside:
         return Collected(())
+    shape = read(inside, depth)
     return Collected(shape.items if isinstance(shape, Listed) else (shape,))
 
 
