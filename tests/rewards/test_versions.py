@@ -16,7 +16,7 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "af8e386ff3a1",
-    ("rules", 2): "db08c507e4a2",
+    ("rules", 2): "f055f44d92a5",
     ("math_verify", 3): "d5b19ea7c1d8",
 }
 

@@ -69,8 +69,8 @@ def same(gold: Answer, prediction: Answer) -> bool:
     if gold == prediction:
         return gold != Formula(())
     if isinstance(gold, Formula) and isinstance(prediction, Formula):
-        one, other = gold.tokens, prediction.tokens
-        return _same_words(one, other) or quantities.same(one, other)
+        tokens = gold.tokens, prediction.tokens
+        return _same_words(*tokens) or quantities.same(*tokens)
     if isinstance(gold, Relation) or isinstance(prediction, Relation):
         return _same_with_relations(gold, prediction)
     if isinstance(gold, Matrix) and isinstance(prediction, Matrix):
