@@ -1,7 +1,7 @@
-"""Measurements with a bar: `python -m benchmarks` runs them all and writes `results.md`.
+"""Benchmarks with limits: `python -m benchmarks` runs all and writes `results.md`.
 
-A new benchmark is one module here with a function `run() -> list[Row]`. Ratios compare what was
-timed in one run, taking turns, so that a slow moment of the machine slows both sides.
+A benchmark is a module here with a function `run() -> list[Row]`. Ratios compare candidates that
+were timed alternately in one run, so that a busy machine slows down both.
 """
 
 import time
@@ -17,10 +17,10 @@ Name = TypeVar("Name")
 class Row:
     """One line of the table.
 
-    what: the quantity, its sizes included.
+    what: the quantity and the sizes of its input.
     measured: the number with its unit.
-    bar: what the number must be; empty where it is only reported.
-    holds: whether it is; True where there is no bar.
+    bar: the limit for the number, or empty.
+    holds: whether the number is within the limit.
     """
 
     what: str
@@ -32,15 +32,14 @@ class Row:
 def median_cpu_seconds(
     candidates: Mapping[Name, Callable[[], object]], repeats: int, at_least: float = 0.02
 ) -> dict[Name, float]:
-    """Median over `repeats` rounds of the processor time of one call, all taking turns.
+    """Median processor time of one call over `repeats` rounds. Each round runs every candidate.
 
-    Processor time, because other processes that take the core away would otherwise count, and
-    count more for whatever runs longer. Calls that are over in no time are repeated within a
-    round until they take `at_least` seconds together.
+    Wall-clock time would include other processes on the same core. A round repeats a short call
+    until the calls take about `at_least` seconds in total.
     """
     calls: dict[Name, int] = {}
     for name, run in candidates.items():
-        run()  # what only the first call pays: imports, caches
+        run()  # the first call also pays for imports and caches
         calls[name] = 1 + int(at_least / max(_seconds(run, 1), 1e-6))
     rounds = [
         {name: _seconds(candidates[name], calls[name]) for name in calls} for _ in range(repeats)
@@ -56,7 +55,7 @@ def _seconds(run: Callable[[], object], calls: int) -> float:
 
 
 def readable(seconds: float) -> str:
-    """Three digits in the unit that fits: 12.3 ms."""
+    """Three digits and a suitable unit: 12.3 ms."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

@@ -1,13 +1,14 @@
 """python -m benchmarks [name ...]: run all benchmarks, or those named.
 
-Running all of them replaces `benchmarks/results.md`; naming some only prints their table. Exits
-with 1 if a number is not what its bar asks for.
+A run of all benchmarks replaces `benchmarks/results.md`. A run of some only prints their table. The
+exit status is 1 if a number is not within its limit.
 """
 
 import importlib
 import os
 import pkgutil
 import platform
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,13 +32,13 @@ def main(names: Sequence[str]) -> int:
     rows = {}
     for name in names or known:
         print(f"running {name}", file=sys.stderr)
-        with patch.dict(os.environ):  # what one sets is not there for the next
+        with patch.dict(os.environ):  # a benchmark may set variables, which must not affect others
             rows[name] = importlib.import_module(f"benchmarks.{name}").run()
     text = page(rows)
     print(text)
     if not names:
         RESULTS.write_text(text, encoding="utf-8")
-    return 0 if all(row.holds for of_one in rows.values() for row in of_one) else 1
+    return 0 if all(row.holds for table in rows.values() for row in table) else 1
 
 
 def page(rows: dict[str, list[Row]]) -> str:
@@ -48,9 +49,9 @@ def page(rows: dict[str, list[Row]]) -> str:
         + machine(),
         "",
     ]
-    for name, of_one in rows.items():
+    for name, table in rows.items():
         lines += [f"## {name}", "", "| what | measured | bar | |", "|---|---|---|---|"]
-        for row in of_one:
+        for row in table:
             verdict = "" if not row.bar else "holds" if row.holds else "**FAILS**"
             lines.append(f"| {row.what} | {row.measured} | {row.bar} | {verdict} |")
         lines.append("")
@@ -58,7 +59,7 @@ def page(rows: dict[str, list[Row]]) -> str:
 
 
 def machine() -> str:
-    """The hardware and the versions that numbers depend on, and no name of the machine."""
+    """The hardware and versions that the numbers depend on, without the name of the machine."""
     return (
         f"{processor()}, {os.cpu_count()} cores, {platform.system()}; "
         f"Python {platform.python_version()}, numpy {np.__version__}, torch {torch.__version__}."
@@ -67,10 +68,8 @@ def machine() -> str:
 
 def processor() -> str:
     cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+    if cpuinfo.exists() and (name := re.search(r"model name\s*: (.*)", cpuinfo.read_text())):
+        return name[1]
     return platform.processor() or platform.machine()
 
 

@@ -1,8 +1,7 @@
-"""How right and how fast `response_weights` is, against plain Python and against enumeration.
+"""Accuracy and speed of `response_weights`, compared with plain Python and with enumeration.
 
-The sizes are those of training: 128 prompts x 16 responses is a step of the paper, 1024 x 64 a
-step sixteen times as large in prompts and four in responses. The rewards are the binary ones and
-the length-discounted ones of the two experiments.
+128 prompts x 16 responses is a training step of the paper; 1024 x 64 is 32 times as large. The
+rewards are those of the two experiments: binary and length-discounted.
 """
 
 from bisect import bisect_left
@@ -33,7 +32,7 @@ def run() -> list[Row]:
     return [*correctness(), *speed(), *scaling()]
 
 
-# --- Plain Python: what one would write for one prompt ----------------------------------------
+# --- Plain Python, one prompt at a time -------------------------------------------------------
 
 
 def plain_pass_at_k(rewards: list[float], k: int) -> list[float]:
@@ -44,7 +43,7 @@ def plain_pass_at_k(rewards: list[float], k: int) -> list[float]:
 
 
 def plain_max_at_k(rewards: list[float], k: int) -> list[float]:
-    """Theorem C.4, response by response: its sum over all that are worse. O(n^2)."""
+    """Theorem C.4, response by response, with a sum over all lower rewards: O(n^2)."""
     n = len(rewards)
     ascending = sorted(rewards)
     weights = []
@@ -57,14 +56,14 @@ def plain_max_at_k(rewards: list[float], k: int) -> list[float]:
 
 
 def plain_pass_at_k_once_per_prompt(rewards: list[float], k: int) -> list[float]:
-    """The same with both binomials formed once a prompt: plain Python at its best."""
+    """The same, with both binomials computed once per prompt."""
     n = len(rewards)
     weight = k / n * comb(n - int(sum(rewards)), k - 1) / comb(n - 1, k - 1)
     return [weight * reward for reward in rewards]
 
 
 def plain_max_at_k_running_sum(rewards: list[float], k: int) -> list[float]:
-    """The same in O(n log n), the sum carried from one response to the next best."""
+    """The same in O(n log n): a running sum over the sorted responses."""
     n = len(rewards)
     scale = k / n / comb(n - 1, k - 1)
     weights = [0.0] * n
@@ -81,25 +80,25 @@ PLAIN: dict[str, tuple[Plain, Plain]] = {
 }
 
 
-# --- Right ------------------------------------------------------------------------------------
+# --- Accuracy ------------------------------------------------------------------------------------
 
 
 def correctness() -> list[Row]:
     rows = []
-    # The numbers of (k-1)-subsets of the others: 455, 6435; then 1953 and, for 16 prompts, 39711.
+    # A response has 455, 6435, 1953 and 39711 subsets of k-1 other responses.
     for prompts, n, k in ((128, 16, 4), (128, 16, 8), (1024, 64, 3), (16, 64, 4)):
         for objective in PLAIN:
             rewards = sampled_rewards(objective, prompts, n)
-            found = response_weights(rewards, objective, k)
-            error = largest_relative_error(found, by_enumeration(rewards, k))
+            weights = response_weights(rewards, objective, k)
+            error = largest_relative_error(weights, by_enumeration(rewards, k))
             rows.append(agreement(f"{objective}, k={k}, {prompts} x {n}: enumeration", error))
     for prompts, n in SIZES:
         for objective, (plain, _) in PLAIN.items():
             rewards = sampled_rewards(objective, prompts, n)
-            found = response_weights(rewards, objective, K)
+            weights = response_weights(rewards, objective, K)
             expected = np.array([plain(row, K) for row in rewards.tolist()])
-            # The printed difference cancels, so plain Python is good to its largest weight only.
-            error = float(abs(found - expected).max() / abs(expected).max())
+            # Cancellation makes the small weights of plain Python inexact.
+            error = float(abs(weights - expected).max() / abs(expected).max())
             rows.append(agreement(f"{objective}, k={K}, {prompts} x {n}: plain Python", error))
     return rows
 
@@ -122,15 +121,15 @@ def by_enumeration(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     return weights
 
 
-def largest_relative_error(found: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """Infinite where one of the two is 0 and the other is not."""
-    if ((found == 0) != (expected == 0)).any():
+def largest_relative_error(weights: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+    """Infinite if a weight is 0 in only one of the two arrays."""
+    if ((weights == 0) != (expected == 0)).any():
         return float("inf")
-    return float((abs(found - expected) / np.where(expected == 0, 1.0, expected)).max())
+    return float((abs(weights - expected) / np.where(expected == 0, 1.0, expected)).max())
 
 
 def sampled_rewards(objective: str, prompts: int, n: int) -> NDArray[np.float64]:
-    """Prompts of every difficulty; right answers lose up to a half for their length."""
+    """Rewards of prompts of every difficulty, with a discount for length of up to one half."""
     rng = np.random.default_rng(0)
     correct = rng.random((prompts, n)) < rng.random((prompts, 1))
     if OBJECTIVES[objective].binary:
@@ -138,7 +137,7 @@ def sampled_rewards(objective: str, prompts: int, n: int) -> NDArray[np.float64]
     return correct * (1.0 - 0.5 * rng.integers(100, 3072, (prompts, n)) / 3072)
 
 
-# --- Fast -------------------------------------------------------------------------------------
+# --- Speed -------------------------------------------------------------------------------------
 
 
 def speed() -> list[Row]:
@@ -150,8 +149,8 @@ def speed() -> list[Row]:
             taken = median_cpu_seconds(
                 {
                     "ours": partial(response_weights, rewards, objective, K),
-                    "plain": partial(weigh_each, plain, as_lists),
-                    "best plain": partial(weigh_each, best_plain, as_lists),
+                    "plain": partial(weights_of_each, plain, as_lists),
+                    "best plain": partial(weights_of_each, best_plain, as_lists),
                 },
                 REPEATS,
             )
@@ -175,15 +174,14 @@ def speed() -> list[Row]:
     return rows
 
 
-def weigh_each(plain: Plain, groups: list[list[float]]) -> list[list[float]]:
+def weights_of_each(plain: Plain, groups: list[list[float]]) -> list[list[float]]:
     return [plain(rewards, K) for rewards in groups]
 
 
 def scaling() -> list[Row]:
     """The exponent e in time per prompt ~ (n log n)^e: 1 is n log n, about 1.8 would be n^2.
 
-    The number of elements is the same at every n, so that all calls are long enough to time.
-    Continuous rewards: they are the worst case for the sort.
+    All calls have the same number of elements. Continuous rewards are the worst case for sorting.
     """
     rng = np.random.default_rng(0)
     rewards = rng.normal(size=SCALING_ELEMENTS)

@@ -140,19 +140,18 @@ def _start(verifier: str) -> "subprocess.Popen[str]":
         raise InputError(f"verifier {verifier!r} needs the package math-verify; pip install it")
     # The package may be imported from a checkout that is not installed.
     paths = [str(Path(rspo.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
+    code = f"from rspo.rewards.sandbox_worker import main; main({verifier!r}, {MEMORY_LIMIT})"
+    environment = {
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+        "OPENBLAS_NUM_THREADS": "1",  # each thread reserves address space
+    }
     return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            f"from rspo.rewards.sandbox_worker import main; main({verifier!r}, {MEMORY_LIMIT})",
-        ],
+        [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        # Each thread of OpenBLAS reserves address space.
-        env=os.environ
-        | {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "OPENBLAS_NUM_THREADS": "1"},
+        env=os.environ | environment,
     )
 
 

@@ -1,8 +1,7 @@
-"""Where the paper's own formulas or claims fail, each shown by the smallest example or by all.
+"""Formulas and claims of the paper that do not hold, with counterexamples in exact arithmetic.
 
-What the code does instead is in `test_objectives.py`. Equation and theorem numbers are those of
-the compiled paper; everything here is exact rational arithmetic, and the code is asked only
-where the paper and the code meet.
+`test_weights.py` tests what the code does instead. Equation and theorem numbers are those of the
+compiled paper.
 """
 
 from fractions import Fraction
@@ -83,15 +82,10 @@ def test_three_dice_need_the_second_product_over_j_from_i_plus_1_to_k() -> None:
     assert counted == Fraction(37, 216)
     assert probability_of_first_best(DIE, face_4, 3, "j = i+1..k") == counted
     assert probability_of_first_best(DIE, face_4, 3, "j = 1..i-1") == Fraction(52, 216)
-
-
-def test_with_the_printed_range_the_six_faces_do_not_add_up_to_1() -> None:
-    def total(second_product: str) -> Fraction:
+    # With the printed range, the probabilities of the six faces do not add up to 1.
+    for second_product, total in (("j = i+1..k", 1), ("j = 1..i-1", Fraction(2945, 1944))):
         faces = (probability_of_first_best(DIE, y, 3, second_product) for y in range(6))
-        return sum(faces, start=Fraction(0))
-
-    assert total("j = i+1..k") == 1
-    assert total("j = 1..i-1") > 1
+        assert sum(faces, start=Fraction(0)) == total
 
 
 # --- Theorem 4.1 itself: with ties it is the probability of being the *first* of the best ----

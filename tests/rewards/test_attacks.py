@@ -15,7 +15,6 @@ from rspo.rewards.sandbox import MEMORY_LIMIT
 from tests.support import ROOT
 from tests.support.attacks import ATTACKS, CODE, ENDLESS, SIZE, boxed
 
-LIMIT = 1.5  # seconds a row
 CLOCK = 0.001  # seconds; less is noise
 
 
@@ -24,19 +23,26 @@ def test_the_corpus_is_wide() -> None:
     assert len(set(ATTACKS.values())) == len(ATTACKS)
 
 
-def test_an_attack_affects_only_its_row() -> None:
-    """The honest response after each attack is accepted."""
-    sandbox.close()
+def reasons_next_to_honest_responses(attacks: dict[str, str], time_limit: float) -> dict[str, str]:
+    """The reason of each attack. The honest response after each one must be accepted."""
     honest = boxed(r"\frac{14}{2}")
-    responses = [text for attack in ATTACKS.values() for text in (attack, honest)]
-    verdicts = verify(responses, ["7"] * len(responses), time_limit=LIMIT)
-    reasons = {name: verdict.reason for name, verdict in zip(ATTACKS, verdicts[::2], strict=True)}
-    assert [name for name, reason in reasons.items() if reason == "correct"] == []
+    responses = [text for attack in attacks.values() for text in (attack, honest)]
+    verdicts = verify(responses, ["7"] * len(responses), time_limit=time_limit)
     assert {verdict.reason for verdict in verdicts[1::2]} == {"correct"}
-    assert {reasons[name] for name in ENDLESS} <= {"timeout", "worker died"}
-    # Only these end their worker, which takes the full time limit and a restart.
-    ended = {name for name, reason in reasons.items() if reason in ("timeout", "worker died")}
-    assert len(ended) <= len(ENDLESS) + 4, ended
+    return {name: verdict.reason for name, verdict in zip(attacks, verdicts[::2], strict=True)}
+
+
+def test_an_endless_attack_affects_only_its_row() -> None:
+    sandbox.close()
+    reasons = reasons_next_to_honest_responses(ENDLESS, time_limit=5)
+    assert {*reasons.values()} <= {"timeout", "worker died"}
+
+
+def test_other_attacks_are_refused_and_end_no_worker() -> None:
+    """Each takes a fraction of a second, but time limits are wall-clock times."""
+    others = {name: attack for name, attack in ATTACKS.items() if name not in ENDLESS}
+    reasons = reasons_next_to_honest_responses(others, time_limit=60)
+    assert {*reasons.values()} <= {"incorrect", "no answer", "too long"}, reasons
 
 
 def test_reasons_are_recorded() -> None:

@@ -33,12 +33,8 @@ def test_the_content_of_the_box_must_equal_the_answer(response: str, right: bool
 def test_any_accepted_form_counts() -> None:
     responses = [boxed("36"), boxed("six squared"), boxed("37")]
     verdicts = verify([*responses, "36"], [["36", "six squared"]] * 4, "exact")
-    assert [verdict.reason for verdict in verdicts] == [
-        "correct",
-        "correct",
-        "incorrect",
-        "no answer",
-    ]
+    reasons = [verdict.reason for verdict in verdicts]
+    assert reasons == ["correct", "correct", "incorrect", "no answer"]
 
 
 SHAPES = ("{}{}{}{}{}", "({}{}{}){}{}", "{}{}({}{}{})", "-{}{}{}{}{}", "({}{}({}{}{}))")
@@ -86,6 +82,7 @@ def test_a_repeated_number_is_used_that_often() -> None:
     assert solves_countdown(("2", "2", "3"), 12, "2*2*3")
     assert not solves_countdown(("2", "2", "3"), 12, "2*3*2*1")
     assert not solves_countdown(("2", "2", "3"), 6, "2*3")
+    assert solves_countdown(("04", "5"), 9, "04+5")  # written as in the task
 
 
 def test_the_attacks_earn_nothing_and_take_no_time() -> None:

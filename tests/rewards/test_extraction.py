@@ -37,14 +37,8 @@ def test_the_last_box_counts(text: str, answer: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "5",
-        r"\boxed{}",
-        r"\boxed{  }",
-        r"\boxed{5",
-        r"\boxed{5} \boxed{6",
-        r"\boxed",
-        r"\boxedx{5}",
+        *("", "5", r"\boxed{}", r"\boxed{  }"),
+        *(r"\boxed{5", r"\boxed{5} \boxed{6", r"\boxed", r"\boxedx{5}"),
     ],
 )
 def test_no_answer(text: str) -> None:

@@ -17,16 +17,10 @@ from rspo.rewards.extraction import last_box
 from tests.support.attacks import boxed
 from tests.support.paper_scale import load
 
-BENCHMARKS = [
-    "aime2024",
-    "aime2025",
-    "amc",
-    "livemathbench",
-    "math500",
-    "minerva",
-    "olympiadbench",
-    "validation",
-]
+BENCHMARKS = (
+    *("aime2024", "aime2025", "amc", "livemathbench"),
+    *("math500", "minerva", "olympiadbench", "validation"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -50,14 +44,8 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 def rewritten(answer: str) -> str:
     """The same answer with different spaces, brackets and commands."""
     for old, new in (
-        (r"\left", ""),
-        (r"\right", ""),
-        ("(", r"\left( "),
-        (")", r" \right)"),
-        (r"\frac", r"\dfrac"),
-        (r"\cdot", r"\times"),
-        (r"\leq", r"\le "),
-        ("+", " + "),
+        *((r"\left", ""), (r"\right", ""), ("(", r"\left( "), (")", r" \right)")),
+        *((r"\frac", r"\dfrac"), (r"\cdot", r"\times"), (r"\leq", r"\le "), ("+", " + ")),
     ):
         answer = answer.replace(old, new)
     return rf"\displaystyle {answer} ."

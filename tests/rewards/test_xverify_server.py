@@ -1,11 +1,8 @@
 """The judge's vLLM server with a tiny model: start, failures and end."""
 
-import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
 from rspo.rewards.xverify import XVerify
 from rspo.rewards.xverify.server import serving
 from tests.support import ROOT
+from tests.support.processes import processes_with, wait_until
 
 ON_A_CPU = ("--dtype", "float32", "--enforce-eager", "--max-model-len", "4096")
 
@@ -59,26 +57,6 @@ def settings(model: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
         request_seconds=60,
         retry_seconds=10,
     )
-
-
-def processes_with(text: str) -> list[int]:
-    """Other processes whose command line contains a text."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (folder / "cmdline").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if text in command and int(folder.name) != os.getpid():
-            found.append(int(folder.name))
-    return found
-
-
-def wait_until(holds: Callable[[], bool], seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "timed out"
-        time.sleep(0.1)
 
 
 def test_a_judge_starts_its_server_once_and_leaves_no_process(

@@ -1,8 +1,7 @@
-"""The estimators as the papers print them, in exact rational arithmetic and without cleverness.
+"""The estimators as the papers print them, in exact rational arithmetic.
 
-Nothing here is fast and nothing rounds, so a test that compares with it can only fail because
-the formula or the code is wrong. Rewards are `Fraction`s; responses to one prompt are numbered
-from 0 in the order in which they were sampled. Weights have the 1/n inside.
+Rewards are `Fraction`s. Responses to one prompt are numbered from 0 in the order of sampling.
+Weights include the factor 1/n.
 """
 
 import operator
@@ -17,22 +16,22 @@ Weights = list[Fraction]
 
 
 def binomial(a: int, b: int) -> int:
-    """C(a, b), and 0 wherever the papers leave it out: b < 0, a < b or a < 0."""
+    """C(a, b); 0 for b < 0, a < b or a < 0, as in the papers."""
     return comb(a, b) if 0 <= b <= a else 0
 
 
 def fractions(values: Iterable[float | Fraction]) -> list[Fraction]:
-    """Exactly the numbers that the floats stand for."""
+    """The exact values of floats."""
     return [Fraction(value) for value in values]
 
 
-# --- The yardstick: enumeration of subsets ---------------------------------------------------
+# --- The reference: enumeration of subsets ---------------------------------------------------
 
 
 def marginal_contributions(rewards: Rewards, k: int) -> Weights:
     """w_i = (k/n) * average over the (k-1)-subsets S of the others of max(S + i) - max(S).
 
-    For k = 1 the only S is empty, there is nothing to beat and the marginal is R_i itself.
+    For k = 1 the only S is empty, and w_i = R_i / n.
     """
     n = len(rewards)
     weights = []
@@ -64,27 +63,24 @@ def pass_at_k_as_printed(rewards: Rewards, k: int) -> Weights:
     """Theorem 4.3: k C(n-c, k-1)/C(n-1, k-1) * R_i / n."""
     n = len(rewards)
     correct = sum(reward == 1 for reward in rewards)
-    share = Fraction(binomial(n - correct, k - 1), binomial(n - 1, k - 1))
-    return [Fraction(k, n) * share * reward for reward in rewards]
+    scale = Fraction(k * binomial(n - correct, k - 1), n * binomial(n - 1, k - 1))
+    return [scale * reward for reward in rewards]
 
 
 def pass_at_k_as_a_product(rewards: Rewards, k: int) -> Weights:
-    """METHOD.md: (k/n) R_i prod_{t=0}^{k-2} (n-c-t)/(n-1-t), cut to 0 where n-c < k-1."""
+    """(k/n) R_i prod_{t=0}^{k-2} (n-c-t)/(n-1-t), and 0 where n-c < k-1."""
     n = len(rewards)
     wrong = sum(reward == 0 for reward in rewards)
-    share = (
-        prod((Fraction(wrong - t, n - 1 - t) for t in range(k - 1)), start=Fraction(1))
-        if wrong >= k - 1
-        else Fraction(0)
-    )
-    return [Fraction(k, n) * share * reward for reward in rewards]
+    factors = (Fraction(max(wrong - t, 0), n - 1 - t) for t in range(k - 1))
+    scale = prod(factors, start=Fraction(k, n))
+    return [scale * reward for reward in rewards]
 
 
 def pass_at_k_plug_in(rewards: Rewards, k: int) -> Weights:
     """Section 4.2: (k/n) R_i (1 - c/n)^(k-1)."""
     n = len(rewards)
-    share_wrong = 1 - Fraction(sum(rewards)) / n
-    return [Fraction(k, n) * reward * share_wrong ** (k - 1) for reward in rewards]
+    wrong = 1 - Fraction(sum(rewards)) / n
+    return [Fraction(k, n) * reward * wrong ** (k - 1) for reward in rewards]
 
 
 def max_at_k_appendix(rewards: Rewards, k: int) -> Weights:
@@ -124,7 +120,7 @@ def _positions(rewards: Rewards) -> list[int]:
 
 
 def max_at_k_without_cancellation(rewards: Rewards, k: int) -> Weights:
-    """METHOD.md, identity 1: (k/n)/C(n-1,k-1) sum_{j<=c_<} (R_i - R_(j)) C(j-1, k-2), k >= 2."""
+    """(k/n)/C(n-1,k-1) sum_{j<=c_<} (R_i - R_(j)) C(j-1, k-2), k >= 2."""
     n = len(rewards)
     ascending = sorted(rewards)
     scale = Fraction(k, n * binomial(n - 1, k - 1))
@@ -139,14 +135,14 @@ def max_at_k_without_cancellation(rewards: Rewards, k: int) -> Weights:
 def max_at_k_plug_in(rewards: Rewards, k: int) -> Weights:
     """Section 4.3: (k/n) [R_i F_i^(k-1) - (k-1)/n sum_j 1(R_j < R_i) R_j F_j^(k-2)]."""
     n = len(rewards)
-    share = [Fraction(sum(other <= reward for other in rewards), n) for reward in rewards]
+    cdf = [Fraction(sum(other <= reward for other in rewards), n) for reward in rewards]
     return [
         Fraction(k, n)
         * (
-            reward * share[i] ** (k - 1)
+            reward * cdf[i] ** (k - 1)
             - Fraction(k - 1, n)
             * sum(
-                (rewards[j] * share[j] ** (k - 2) for j in range(n) if rewards[j] < reward),
+                (rewards[j] * cdf[j] ** (k - 2) for j in range(n) if rewards[j] < reward),
                 start=Fraction(0),
             )
         )
@@ -188,7 +184,7 @@ def max_at_k_algorithm(
 
 
 def _powers(below: int, equal: int, a: int, b: int, total: int) -> Fraction:
-    """First lemma of appendix C: unbiased for P_<^a P_<=^b, from `total` other responses."""
+    """Unbiased estimate of P_<^a P_<=^b from `total` other responses (lemma of appendix C)."""
     return Fraction(
         binomial(below, a) * binomial(below + equal - a, b),
         binomial(total, a + b) * binomial(a + b, a),
@@ -226,7 +222,7 @@ def max_at_k_estimate(rewards: Rewards, k: int) -> Fraction:
     return total / binomial(len(rewards), k)
 
 
-# --- Small policies, whose every outcome can be listed ---------------------------------------
+# --- Small policies, whose outcomes can be enumerated ---------------------------------------
 
 
 @dataclass(frozen=True)
@@ -244,7 +240,7 @@ class Policy:
         assert sum(self.probabilities) == 1
 
     def outcomes(self, n: int) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-        """Every sequence of n draws, as indices of responses, with its probability."""
+        """All sequences of n draws, as indices of responses, with their probabilities."""
         for drawn in product(range(len(self.rewards)), repeat=n):
             yield drawn, prod((self.probabilities[y] for y in drawn), start=Fraction(1))
 
@@ -253,12 +249,11 @@ class Policy:
 
     def max_at_k(self, k: int) -> Fraction:
         """E max of k draws, by enumeration."""
-        return sum(
-            (p * max(self.rewards_of(drawn)) for drawn, p in self.outcomes(k)), start=Fraction(0)
-        )
+        terms = (p * max(self.rewards_of(drawn)) for drawn, p in self.outcomes(k))
+        return sum(terms, start=Fraction(0))
 
     def gradient_of_max_at_k(self, k: int) -> list[Fraction]:
-        """d Max@k / d logits, from the distribution function and not from any estimator.
+        """d Max@k / d logits, from the distribution function.
 
         Max@k = sum_v v [P(R <= v)^k - P(R < v)^k] is a polynomial in the probabilities; the
         chain rule through the softmax is d/d theta_a = pi(a) (D_a - sum_b pi(b) D_b).
@@ -286,7 +281,7 @@ class Policy:
     def expected_estimate_of(
         self, formula: Callable[[Rewards, int], Weights], n: int, k: int
     ) -> list[Fraction]:
-        """The same for weights that depend on the rewards alone, as every objective's do."""
+        """The same for weights that depend only on the rewards."""
         return self.expected_estimate(n, lambda drawn: formula(self.rewards_of(drawn), k))
 
     def _probability(
@@ -296,8 +291,6 @@ class Policy:
         return sum((p for reward, p in pairs if comparison(reward, value)), start=Fraction(0))
 
     def _through_softmax(self, derivatives: Sequence[Fraction]) -> list[Fraction]:
-        mean = sum(
-            (p * d for p, d in zip(self.probabilities, derivatives, strict=True)),
-            start=Fraction(0),
-        )
-        return [p * (d - mean) for p, d in zip(self.probabilities, derivatives, strict=True)]
+        pairs = list(zip(self.probabilities, derivatives, strict=True))
+        mean = sum((p * d for p, d in pairs), start=Fraction(0))
+        return [p * (d - mean) for p, d in pairs]

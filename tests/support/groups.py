@@ -29,7 +29,7 @@ PLUG_INS = ("rspo_pass_at_k_plug_in", "rspo_max_at_k_plug_in")
 MAX_AT_K = ("rspo_max_at_k", "rspo_max_at_k_ranked")
 ORDER_MATTERS = {"hitchhiking"}
 
-# Differences of this relative size are rounding: float64 has 1.1e-16, and n is small here.
+# Largest relative rounding error of float64 (1.1e-16) for the small n of these tests.
 ROUNDING = 1e-13
 
 property_test = settings(max_examples=40, deadline=None, derandomize=True)

@@ -171,7 +171,7 @@ def _without_quantifiers(tokens: Tokens) -> Tokens:
     for index, token in enumerate(tokens):
         if index and (token in _QUANTIFIERS or _declares(tokens[index - 1 : index + 3])):
             end = index + 1
-            while end < len(tokens) and _quantifies(tokens[end]):
+            while end < len(tokens) and (tokens[end] in _DOMAIN or _is_letter(tokens[end])):
                 end += 1
             after = tokens[end:]
             if end > index + 1 and after[:1] in ((), (",",), (";",), ("and",), ("or",)):
@@ -183,13 +183,9 @@ def _without_quantifiers(tokens: Tokens) -> Tokens:
 
 
 def _declares(tokens: Tokens) -> bool:
-    opening, letter, *rest = (*tokens, "", "")[:4]
-    return (
-        opening in (",", ";", "(")
-        and _is_letter(letter)
-        and rest[0] == r"\in"
-        and rest[1] in _ALL_NUMBERS
-    )
+    opening, letter, sign, domain = (*tokens, "", "")[:4]
+    membership = sign == r"\in" and domain in (r"\mathbb", "Z", "N", "R")
+    return membership and opening in (",", ";", "(") and _is_letter(letter)
 
 
 def _is_letter(token: str) -> bool:
@@ -197,13 +193,8 @@ def _is_letter(token: str) -> bool:
     return (len(bare) == 1 and bare.isalpha()) or token == PARAMETER
 
 
-_ALL_NUMBERS = (r"\mathbb", "Z", "N", "R")
 _QUANTIFIERS = {TEXT + "for", TEXT + "where", TEXT + "with", r"\forall"}
 _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb", "{", "}", "(", ")"}
-
-
-def _quantifies(token: str) -> bool:
-    return token in _DOMAIN or _is_letter(token)
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:
@@ -221,8 +212,8 @@ def _list(tokens: Tokens, depth: int) -> Answer | None:
 
 def _is_system(items: list[Answer]) -> bool:
     """Several unknowns with one value each: p = 5, q = 2."""
-    labels = [item.members[0] for item in items if isinstance(item, Relation)]
-    return len(items) > 1 and len(set(labels)) == len(items)
+    labels = {item.members[0] for item in items if isinstance(item, Relation)}
+    return len(labels) == len(items) > 1
 
 
 def _flat(items: Iterable[Answer]) -> list[Answer]:
@@ -234,12 +225,11 @@ def _flat(items: Iterable[Answer]) -> list[Answer]:
 
 def _with_shared_label(items: list[Answer], joined_by: str) -> Answer:
     """x = 1, 2, 3 is x = 1, x = 2, x = 3."""
-    first = items[0]
-    labelled = isinstance(first, Relation) and set(first.signs) == {"="}
-    if labelled and not any(isinstance(item, Relation) for item in items[1:]):
-        assert isinstance(first, Relation)
-        return Listed((read(first.members[-1]), *items[1:]), joined_by)
-    return Listed(tuple(items), joined_by)
+    first, *others = items
+    alone = not any(isinstance(item, Relation) for item in others)
+    if alone and isinstance(first, Relation) and set(first.signs) == {"="}:
+        first = read(first.members[-1])
+    return Listed((first, *others), joined_by)
 
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
@@ -255,11 +245,8 @@ def _relation(tokens: Tokens, depth: int) -> Answer | None:
     if r"\approx" in signs[1:]:  # x = 1/3 = 0.33, roughly
         exact = signs.index(r"\approx", 1)
         members, signs = members[: exact + 1], signs[:exact]
-    return _by_entry(Relation(tuple(trimmed(member) for member in members), tuple(signs)), depth)
-
-
-def _by_entry(relation: Relation, depth: int) -> Answer:
-    """(f(x), g(x)) = (x, 1) entry by entry; (x, y) = (1, 2) stays a point."""
+    relation = Relation(tuple(map(trimmed, members)), tuple(signs))
+    # (f(x), g(x)) = (x, 1) entry by entry; (x, y) = (1, 2) stays a point.
     return relation if "(" not in relation.members[0][1:] else by_entry(relation, depth) or relation
 
 
@@ -304,8 +291,7 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
     infinite = trimmed(items[0])[-1:] == INFINITY or trimmed(items[-1])[-1:] == INFINITY
     if len(items) == 2 and (infinite or "[" in opening or "]" in closing):
         left, right = (trimmed(item) for item in items)
-        if right == ("+", *INFINITY):
-            right = INFINITY
+        right = INFINITY if right == ("+", *INFINITY) else right
         return Interval(left, right, opening == "(", closing == ")")
     if (opening, closing) not in (("(", ")"), ("[", "]"), (r"\langle", r"\rangle")):
         return None
@@ -327,9 +313,9 @@ def _set(inside: Tokens, depth: int) -> Answer:
     builder = split(inside, ("|", ":"))
     if len(builder) == 2 and builder[0]:
         return read(builder[1], depth)
-    shape = read(inside, depth)
     if not inside:
         return Collected(())
+    shape = read(inside, depth)
     return Collected(shape.items if isinstance(shape, Listed) else (shape,))
 
 

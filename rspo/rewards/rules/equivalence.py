@@ -8,16 +8,7 @@ accepted.
 from collections.abc import Iterator, Sequence
 
 from rspo.rewards.extraction import final_answers
-from rspo.rewards.rules import (
-    answers,
-    prose,
-    quantities,
-    relations,
-    sets,
-    symbolic,
-    units,
-    values,
-)
+from rspo.rewards.rules import answers, prose, quantities, relations, sets, symbolic, units, values
 from rspo.rewards.rules.answers import (
     INEQUALITIES,
     PARAMETER,
@@ -78,7 +69,8 @@ def same(gold: Answer, prediction: Answer) -> bool:
     if gold == prediction:
         return gold != Formula(())
     if isinstance(gold, Formula) and isinstance(prediction, Formula):
-        return _same_formulas(gold.tokens, prediction.tokens)
+        tokens = gold.tokens, prediction.tokens
+        return _same_words(*tokens) or quantities.same(*tokens)
     if isinstance(gold, Relation) or isinstance(prediction, Relation):
         return _same_with_relations(gold, prediction)
     if isinstance(gold, Matrix) and isinstance(prediction, Matrix):
@@ -93,10 +85,6 @@ def same(gold: Answer, prediction: Answer) -> bool:
     return _same_collections(gold, prediction)
 
 
-def _same_formulas(gold: Tokens, prediction: Tokens) -> bool:
-    return _same_words(gold, prediction) or quantities.same(gold, prediction)
-
-
 def _same_words(gold: Tokens, prediction: Tokens) -> bool:
     r"""Whether both are the same words, with or without \text{}, ignoring case."""
     if not any(units.is_word(token) for token in gold + prediction):
@@ -106,9 +94,7 @@ def _same_words(gold: Tokens, prediction: Tokens) -> bool:
 
 def _words(tokens: Tokens) -> list[str]:
     words = [token.removeprefix(TEXT) for token in tokens]
-    words = [
-        word.lower() if len(word) > 1 else word for word in words
-    ]  # A and a are different letters
+    words = [word.lower() if word[1:] else word for word in words]  # A and a are different letters
     if any(word[0].isdigit() or (len(word) == 1 and word.isalpha()) for word in words):
         return words
     # Without numbers or variables, hyphens and brackets are punctuation.
@@ -136,8 +122,8 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
     one, other = _items(gold), _items(prediction)
     if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
         return False
-    if any(isinstance(side, Ordered | Matrix) for side in (gold, prediction)):
-        sides = (gold, prediction)
+    sides = (gold, prediction)
+    if any(isinstance(side, Ordered | Matrix) for side in sides):
         return all(map(_is_ordered, sides)) and _same_in_order(one, other)
     if isinstance(gold, Listed) and isinstance(prediction, Listed):
         if _differ_in_conjunction(gold, prediction):
@@ -230,14 +216,10 @@ def _same_relations(gold: Relation, prediction: Relation) -> bool:
         return True
     if len(gold.signs) == len(prediction.signs) == 1:
         return _proportional(gold, prediction)
-    if gold.signs == prediction.signs and all(
-        quantities.same(*pair) for pair in zip(gold.members, prediction.members, strict=True)
-    ):
-        return True
     turned = tuple(sets.REVERSED.get(sign, "") for sign in reversed(gold.signs))
-    return turned == prediction.signs and all(
-        quantities.same(*pair)
-        for pair in zip(reversed(gold.members), prediction.members, strict=True)
+    return any(
+        signs == prediction.signs and all(map(quantities.same, members, prediction.members))
+        for signs, members in ((gold.signs, gold.members), (turned, gold.members[::-1]))
     )
 
 

@@ -58,13 +58,7 @@ _ACCENTS = _commands("vec bar hat overline tilde dot ddot")
 FUNCTIONS = _commands(
     "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh tanh ln log lg exp"
 )
-_PAIRS = {
-    "(": ")",
-    "[": "]",
-    "{": "}",
-    r"\lfloor": r"\rfloor",
-    r"\lceil": r"\rceil",
-}
+_PAIRS = {"(": ")", "[": "]", "{": "}", r"\lfloor": r"\rfloor", r"\lceil": r"\rceil"}
 _FUNCTION_NAMES = set("fghFGH")
 _FACTOR_ENDS = {"+", "-", "*", "/", ":", ")", "]", "}", "=", ",", "!", "^", "_"}
 
@@ -149,14 +143,11 @@ class _Reader:
         if self.next != "^":
             return base
         self.take()
-        power = Apply("^", (base, self.exponent()))
-        return self.postfix(power)
+        return self.postfix(Apply("^", (base, self.exponent())))
 
     def exponent(self) -> Expression:
         """What follows ^: a group, or a signed atom that may have an exponent itself."""
-        if self.next == "{":
-            return self.argument()
-        return self.signed()
+        return self.argument() if self.next == "{" else self.signed()
 
     def postfix(self, operand: Expression) -> Expression:
         while self.next in ("!", r"\degree", r"\%"):
@@ -201,8 +192,7 @@ class _Reader:
         if self.next == r"\overline" and "." in token:
             self.take()
             value += self._repeating(len(token.partition(".")[2]))
-        whole = token.isdigit()
-        if whole and (fraction := self._fraction_of_mixed()) is not None:
+        if token.isdigit() and (fraction := self._fraction_of_mixed()) is not None:
             value += fraction
         if self.next == "_":
             raise Unreadable  # the number is in another base
@@ -258,9 +248,10 @@ class _Reader:
         if exponent is None:
             return applied
         if exponent == Apply("negate", (Number(Fraction(1)),)):
-            if name not in _INVERSES:
+            inverse = name.replace("\\", r"\arc")
+            if inverse not in FUNCTIONS:
                 raise Unreadable
-            return Apply(_INVERSES[name], applied.arguments)
+            return Apply(inverse, applied.arguments)
         return Apply("^", (applied, exponent))
 
     def _function_argument(self) -> Expression:
@@ -328,11 +319,3 @@ def decimal(token: str) -> Fraction:
     if len(exponent.lstrip("+-0")) > 4:
         raise Unreadable
     return Fraction(token)
-
-
-_INVERSES = {
-    r"\sin": r"\arcsin",
-    r"\cos": r"\arccos",
-    r"\tan": r"\arctan",
-    r"\cot": r"\arccot",
-}

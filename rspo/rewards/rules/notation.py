@@ -21,74 +21,22 @@ Tokens = tuple[str, ...]
 TEXT = '"'  # prefix of a token of running text
 LONGEST = 2000  # tokens; answers need fewer
 
+# Each sign, followed by the name of its command.
+_COMMANDS_OF_SIGNS = (
+    "×times ⋅cdot ·cdot ∙cdot ≤leq ⩽leq ≥geq ⩾geq ≠neq ≈approx ∈in ∪cup ∩cap ∅emptyset ∞infty "
+    "±pm ∓mp √sqrt °degree ºdegree πpi θtheta αalpha βbeta γgamma λlambda μmu φphi ωomega …ldots "
+    "∀forall ℝmathbb{R} ℤmathbb{Z} ℕmathbb{N} ½frac{1}{2} ⅓frac{1}{3} ⅔frac{2}{3} ¼frac{1}{4} "
+    "¾frac{3}{4}"
+)
 _SIGNS = {
-    "−": "-",
-    "–": "-",
-    "—": "-",
-    "×": r" \times ",
-    "⋅": r" \cdot ",
-    "·": r" \cdot ",
-    "∙": r" \cdot ",
-    "÷": "/",
-    "∕": "/",
-    "≤": r" \leq ",
-    "⩽": r" \leq ",
-    "≥": r" \geq ",
-    "⩾": r" \geq ",
-    "≠": r" \neq ",
-    "≈": r" \approx ",
-    "∈": r" \in ",
-    "∪": r" \cup ",
-    "∩": r" \cap ",
-    "∅": r" \emptyset ",
-    "∞": r" \infty ",
-    "±": r" \pm ",
-    "∓": r" \mp ",
-    "√": r" \sqrt ",
-    "°": r" \degree ",
-    "º": r" \degree ",
-    "π": r" \pi ",
-    "θ": r" \theta ",
-    "α": r" \alpha ",
-    "β": r" \beta ",
-    "γ": r" \gamma ",
-    "λ": r" \lambda ",
-    "μ": r" \mu ",
-    "φ": r" \phi ",
-    "ω": r" \omega ",
-    "ℝ": r" \mathbb{R} ",
-    "ℤ": r" \mathbb{Z} ",
-    "ℕ": r" \mathbb{N} ",
-    "½": r" \frac{1}{2} ",
-    "⅓": r" \frac{1}{3} ",
-    "⅔": r" \frac{2}{3} ",
-    "¼": r" \frac{1}{4} ",
-    "¾": r" \frac{3}{4} ",
-    "²": "^{2}",
-    "³": "^{3}",
-    "⁻": "^-",
-    "’": "'",
-    "′": "'",
-    "…": r" \ldots ",
-    "∀": r" \forall ",
-    "＞": ">",
-    "＜": "<",
-    "＝": "=",
-    "，": ",",
-    "（": "(",
-    "）": ")",
-    "：": ":",
+    **{pair[0]: f" \\{pair[1:]} " for pair in _COMMANDS_OF_SIGNS.split()},
+    **dict(zip("−–—÷∕’′＞＜＝，（）：", "---//''><=,():", strict=True)),
+    **{"²": "^{2}", "³": "^{3}", "⁻": "^-"},
     **{chr(0x2460 + index): f" {index + 1}, " for index in range(9)},  # ① to ⑨
     # Commands whose backslash and first letter became one control character.
-    "\f": r"\f",
-    "\b": r"\b",
-    "\v": r"\v",
-    "\a": r"\a",
-    "\u00a0": " ",
-    "\u2009": " ",
-    "\u202f": " ",
-    "\u2061": "",
-    "\u200b": "",
+    **{"\f": r"\f", "\b": r"\b", "\v": r"\v", "\a": r"\a"},
+    **dict.fromkeys("\u00a0\u2009\u202f", " "),
+    **dict.fromkeys("\u2061\u200b", ""),
 }
 _SIGNS_TABLE = str.maketrans(_SIGNS)
 
@@ -130,77 +78,51 @@ _TOKEN = re.compile(
 )
 _OF_TEXT = re.compile(r"\\(?:text|math|mbox|hbox|operatorname)[a-z]*\*?[ ]?\{")
 
-_RENAMED = {
-    r"\dfrac": r"\frac",
-    r"\tfrac": r"\frac",
-    r"\cfrac": r"\frac",
-    r"\rac": r"\frac",
-    r"\dbinom": r"\binom",
-    r"\tbinom": r"\binom",
-    r"\choose": r"\binom",
-    r"\le": r"\leq",
-    r"\leqslant": r"\leq",
-    r"\ge": r"\geq",
-    r"\geqslant": r"\geq",
-    r"\lt": "<",
-    r"\gt": ">",
-    r"\ne": r"\neq",
-    r"\lbrace": r"\{",
-    r"\rbrace": r"\}",
-    r"\lbrack": "[",
-    r"\rbrack": "]",
-    r"\lparen": "(",
-    r"\rparen": ")",
-    r"\mid": "|",
-    r"\vert": "|",
-    r"\lvert": "|",
-    r"\rvert": "|",
-    r"\colon": ":",
-    r"\times": "*",
-    r"\cdot": "*",
-    r"\ast": "*",
-    r"\div": "/",
-    r"\infin": r"\infty",
-    r"\textcirc": r"\circ",
-    r"\prime": "'",
-    r"\cupdot": r"\cup",
-    r"\sqcup": r"\cup",
-    r"\backslash": r"\setminus",
-    r"\varnothing": r"\emptyset",
-    r"\degrees": r"\degree",
-    r"\varepsilon": r"\epsilon",
-    r"\varphi": r"\phi",
-    r"\exponentialE": "e",
-    r"\dots": r"\ldots",
-    r"\cdots": r"\ldots",
-    r"\lor": "or",
-    r"\vee": "or",
-    r"\land": "and",
-    r"\wedge": "and",
-    r"\simeq": r"\approx",
-    r"\sim": r"\approx",
-    "%": r"\%",
-    r"\$": TEXT + "dollar",
-    "€": TEXT + "euro",
-    "£": TEXT + "pound",
+_NAMES = {
+    r"\frac": r"\dfrac \tfrac \cfrac \rac",
+    r"\binom": r"\dbinom \tbinom \choose",
+    r"\leq": r"\le \leqslant",
+    r"\geq": r"\ge \geqslant",
+    "<": r"\lt",
+    ">": r"\gt",
+    r"\neq": r"\ne",
+    r"\{": r"\lbrace",
+    r"\}": r"\rbrace",
+    "[": r"\lbrack",
+    "]": r"\rbrack",
+    "(": r"\lparen",
+    ")": r"\rparen",
+    "|": r"\mid \vert \lvert \rvert",
+    ":": r"\colon",
+    "*": r"\times \cdot \ast",
+    "/": r"\div",
+    r"\infty": r"\infin",
+    r"\circ": r"\textcirc",
+    "'": r"\prime",
+    r"\cup": r"\cupdot \sqcup",
+    r"\setminus": r"\backslash",
+    r"\emptyset": r"\varnothing",
+    r"\degree": r"\degrees",
+    r"\epsilon": r"\varepsilon",
+    r"\phi": r"\varphi",
+    "e": r"\exponentialE",
+    r"\ldots": r"\dots \cdots",
+    "or": r"\lor \vee",
+    "and": r"\land \wedge",
+    r"\approx": r"\simeq \sim",
+    r"\%": "%",
+    TEXT + "dollar": r"\$",
+    TEXT + "euro": "€",
+    TEXT + "pound": "£",
 }
-_DROPPED = {
-    *(r"\left", r"\right", r"\middle", r"\big", r"\Big", r"\bigg", r"\Bigg"),
-    *(r"\bigl", r"\bigr", r"\Bigl", r"\Bigr", r"\biggl", r"\biggr", r"\Biggl", r"\Biggr"),
-    *(r"\displaystyle", r"\textstyle", r"\scriptstyle", r"\limits", r"\nolimits", r"\hfill"),
-    *(r"\mathbf", r"\mathit", r"\boldsymbol", r"\bm", r"\mathcal", r"\boxed", r"\fbox", r"\rm"),
-    *(r"\bf", r"\it", r"\text", r"\mathrm", r"\mbox", r"\(", r"\)", r"\[", r"\]", "$", "`", "\\"),
-    *(
-        r"\phantom",
-        r"\nonumber",
-        r"\hline",
-        r"\operatorname",
-        r"\therefore",
-        r"\implies",
-        r"\/",
-        r"\underline",
-    ),
-}
+_CANONICAL = {name: canonical for canonical, names in _NAMES.items() for name in names.split()}
+_DROPPED_COMMANDS = (
+    r"\left \right \middle \big \Big \bigg \Bigg \bigl \bigr \Bigl \Bigr \biggl \biggr \Biggl "
+    r"\Biggr \displaystyle \textstyle \scriptstyle \limits \nolimits \hfill \mathbf \mathit "
+    r"\boldsymbol \bm \mathcal \boxed \fbox \rm \bf \it \text \mathrm \mbox \( \) \[ \] $ ` "
+    r"\phantom \nonumber \hline \operatorname \therefore \implies \/ \underline"
+)
+_DROPPED = {*_DROPPED_COMMANDS.split(), "\\"}
 _FUNCTIONS = {
     *("sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "arccot"),
     *("sinh", "cosh", "tanh", "ln", "log", "lg", "exp", "sqrt", "gcd", "lcm", "max", "min"),
@@ -287,7 +209,7 @@ def _canonical(text: str, in_text: bool) -> list[str]:
         elif token.isalpha():
             items.append(_WORDS.get(token.lower(), TEXT + token if in_text else token))
         elif token not in _DROPPED:
-            items.append(_RENAMED.get(token, token))
+            items.append(_CANONICAL.get(token, token))
         elif token in (r"\left", r"\right"):
             items.append(token)  # `_undelimited` removes it
     return items

@@ -173,11 +173,5 @@ def choice_in(text: str) -> str | None:
 def _only_letter(text: str) -> str | None:
     """The only isolated capital letter in a sentence: `I would go for C`."""
     letters = set(_ALONE.findall(text))
-    if (
-        len(letters) != 1
-        or len(_WORD.findall(text)) < 3
-        or _DENIES.search(text)
-        or _SEVERAL.search(text)
-    ):
-        return None
-    return letters.pop()
+    clear = len(_WORD.findall(text)) >= 3 and not (_DENIES.search(text) or _SEVERAL.search(text))
+    return letters.pop() if clear and len(letters) == 1 else None

@@ -55,10 +55,9 @@ def _around_zero(sign: str, name: Tokens, end: Tokens) -> Answer | None:
 def _ray(sign: str, end: Tokens) -> Answer | None:
     below = Interval(MINUS_INFINITY, end, True, sign != r"\leq")
     above = Interval(end, INFINITY, sign != r"\geq", True)
-    shapes: dict[str, Answer] = {"<": below, r"\leq": below, ">": above, r"\geq": above}
     if sign == r"\neq":
         return Union((below, above))
-    return shapes.get(sign)
+    return {"<": below, r"\leq": below, ">": above, r"\geq": above}.get(sign)
 
 
 def as_interval(answer: Answer) -> Interval | None:

@@ -77,9 +77,8 @@ def _may_be_read(tokens: Tokens) -> bool:
     """
     if sum(map(len, tokens)) > _LONGEST or nesting(tokens) > _DEEPEST:
         return False
-    if not _MISREAD.isdisjoint(tokens):
-        return False
-    if any(token.startswith(TEXT) and len(token) > 2 for token in tokens):
+    words = any(token.startswith(TEXT) and len(token) > 2 for token in tokens)
+    if words or not _MISREAD.isdisjoint(tokens):
         return False
     return not any(one[0].isdigit() and other == "_" for one, other in pairwise(tokens))
 

@@ -95,23 +95,15 @@ def is_word(token: str) -> bool:
     """Running text, or at least four letters with a vowel that are unlikely to be a product."""
     if token.startswith(TEXT):
         return len(token) > 2
-    return (
-        len(token) > 3
-        and token.isascii()
-        and token.isalpha()
-        and any(vowel in token for vowel in "aeiou")
-        and list(token) != sorted(token)
-    )
+    letters = len(token) > 3 and token.isascii() and token.isalpha()
+    return letters and not set("aeiou").isdisjoint(token) and list(token) != sorted(token)
 
 
 def has_meaning(word: str) -> bool:
     """Whether a word changes the value or the statement, so that it cannot be a unit."""
     word = word.lower()
-    stems = {
-        word,
-        word.removesuffix("ves") + "f",
-        word.removesuffix("s").removesuffix("ieth") + "y",
-    }
+    stems = {word, word.removesuffix("ves") + "f"}
+    stems |= {word.removesuffix("s").removesuffix("ieth") + "y"}
     stems |= {word.removesuffix(ending) for ending in _ENDINGS}
     return not stems.isdisjoint(_MEANINGFUL) or word.removesuffix("s").endswith("illion")
 
@@ -142,10 +134,8 @@ def _is_unit(tokens: Tokens) -> bool:
 def _canonical_unit(tokens: Tokens) -> Tokens:
     words = [token.removeprefix(TEXT) for token in tokens if token not in ("{", "}", ".", "*")]
     words = [part for word in words for part in _ALSO_WRITTEN.get(word, (word,))]
-    if words[:1] in (["square"], ["sq"]):
-        words = [*words[1:], "^", "2"]
-    elif words[:1] in (["cubic"], ["cu"]):
-        words = [*words[1:], "^", "3"]
+    power = {"square": "2", "sq": "2", "cubic": "3", "cu": "3"}.get(words[0]) if words else None
+    words = [*words[1:], "^", power] if power else words
     return tuple(
         _CANONICAL.get(word, word.removesuffix("s")) for word in words if word not in ("(", ")")
     )

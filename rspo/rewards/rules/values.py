@@ -13,15 +13,8 @@ from typing import Any
 
 import mpmath
 
-from rspo.rewards.rules.expressions import (
-    Apply,
-    Expression,
-    Number,
-    Symbol,
-    TooDeep,
-    Unreadable,
-    read,
-)
+from rspo.rewards.rules import expressions
+from rspo.rewards.rules.expressions import Apply, Expression, Number, Symbol, TooDeep, Unreadable
 from rspo.rewards.rules.notation import Tokens
 
 _DIGITS = 120
@@ -71,7 +64,7 @@ def evaluate(
 def constant(tokens: Tokens) -> Value | None:
     """The value of a formula without variables; None for any other."""
     try:
-        formula = read(tokens)
+        formula = expressions.read(tokens)
         return None if symbols(formula) else evaluate(formula, {})[0]
     except (Unreadable, TooDeep, Undefined):
         return None
@@ -185,10 +178,6 @@ def _tanh(number: Value) -> Value:
     return mpmath.tanh(_mpmath(number))
 
 
-def _exponential(exponent: Value) -> Value:
-    return _power(mpmath.e(), exponent)
-
-
 _CONSTANTS: dict[str, Callable[[], Value]] = {
     r"\pi": lambda: +mpmath.pi,
     "e": lambda: +mpmath.e,
@@ -213,23 +202,12 @@ _OPERATIONS: dict[str, Callable[..., Value]] = {
     r"\log": _logarithm,
     r"\lg": _logarithm,
     r"\ln": lambda number: mpmath.log(_mpmath(number)),
-    r"\exp": _exponential,
+    r"\exp": lambda exponent: _power(mpmath.e(), exponent),
     r"\tanh": _tanh,
 }
-for _name, _function in {
-    "sin": mpmath.sin,
-    "cos": mpmath.cos,
-    "tan": mpmath.tan,
-    "cot": mpmath.cot,
-    "sec": mpmath.sec,
-    "csc": mpmath.csc,
-    "arcsin": mpmath.asin,
-    "arccos": mpmath.acos,
-    "arctan": mpmath.atan,
-    "arccot": mpmath.acot,
-    "sinh": mpmath.sinh,
-    "cosh": mpmath.cosh,
-}.items():
+_FUNCTIONS_OF_MPMATH = "sin cos tan cot sec csc arcsin arccos arctan arccot sinh cosh"
+for _name in _FUNCTIONS_OF_MPMATH.split():
+    _function = getattr(mpmath, _name.replace("arc", "a"))
     _OPERATIONS["\\" + _name] = lambda number, function=_function: function(_mpmath(number))
 
 
@@ -321,9 +299,8 @@ def _mentions_i(expression: Expression) -> bool:
 def _rounds(expression: Expression) -> bool:
     if not isinstance(expression, Apply):
         return False
-    return expression.operation in (r"\lfloor", r"\lceil") or any(
-        map(_rounds, expression.arguments)
-    )
+    rounds = expression.operation in (r"\lfloor", r"\lceil")
+    return rounds or any(map(_rounds, expression.arguments))
 
 
 def within(value: Value, centre: Fraction, distance: Fraction) -> bool:
