@@ -14,6 +14,7 @@ import pytest
 
 from rspo.cli import main, parse_overrides
 from rspo.core.errors import InputError
+from rspo.training.progress import read_progress
 from tests.support import ROOT
 
 CELL = "small--rspo-pass--k4--n16--s0"
@@ -291,6 +292,9 @@ def test_training_killed_after_its_policy_was_written_is_completed_by_the_same_c
     assert {path.name for path in checkpoint.iterdir()} - {"origin.json"} == left
     assert main(["status", *SMALL]) == 0
     assert f"{CELL} {state} " in " ".join(capsys.readouterr().out.split())
+    snapshot = read_progress(checkpoint)
+    shown = list(snapshot.metrics) if snapshot else []
+    assert shown == (["reward", "pass_at_4", "entropy"] if state == "stopped" else [])
     assert main(["train", CELL, *SMALL]) == 0
     assert main(["status", *SMALL]) == 0
     assert f"{CELL} trained " in " ".join(capsys.readouterr().out.split())
