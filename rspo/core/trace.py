@@ -17,17 +17,8 @@ from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.provenance import UNCOMMITTED, provenance_path
 
-_KEYS = (
-    "digest",
-    "command",
-    "settings",
-    "settings_hash",
-    "inputs",
-    "git_commit",
-    "written",
-    "host",
-)
-_KEYS += ("packages", "notes")
+_KEYS = ["digest", "command", "settings", "settings_hash", "inputs"]
+_KEYS += ["git_commit", "written", "host", "packages", "notes"]
 _SHOWN = 12  # hex digits of a digest or commit that are printed
 _WIDTH = 100_000  # columns, so that no line is wrapped
 
