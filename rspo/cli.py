@@ -8,10 +8,11 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from inspect import Parameter, Signature, signature
+from inspect import Signature, signature
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -40,6 +41,8 @@ REPORTING, CLUSTER = "Figures and report", "Cluster"
 # Options that have become commands of their own.
 MOVED = {("score", "--responses"): "score-file", ("curves", "--scores"): "pass-at-k"}
 
+Command = Callable[..., int | None]
+
 app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -47,30 +50,9 @@ app = typer.Typer(
 )
 
 
-# --- parameters ----------------------------------------------------------------------------------
-
-
-def _load(scale: str, overrides: Sequence[str] = ()) -> "Experiment":
-    from rspo.config.experiment import Experiment
-
-    return Experiment.load(scale, parse_overrides(overrides))
-
-
 def _scales(incomplete: str) -> list[str]:
     names = sorted(file.stem for file in Path("config").glob("*.yaml"))
     return [name for name in names if name.startswith(incomplete)]
-
-
-def _names(of: Callable[["Experiment"], Iterable[str]]) -> Callable[..., list[str]]:
-    """Shell completion for names that the config defines."""
-
-    def complete(context: typer.Context, incomplete: str) -> list[str]:
-        with suppress(InputError):  # the command itself reports it
-            names = of(_load(context.params.get("scale") or "tiny"))
-            return [name for name in names if name.startswith(incomplete)]
-        return []
-
-    return complete
 
 
 Scale = Annotated[
@@ -84,34 +66,45 @@ Overrides = Annotated[
         help="Override a config key, such as seeds=3 or training.steps=50. Repeatable.",
     ),
 ]
+
+
+def _load(scale: Scale = "tiny", overrides: Overrides = []) -> "Experiment":  # noqa: B006
+    from rspo.config.experiment import Experiment
+
+    return Experiment.load(scale, parse_overrides(overrides))
+
+
+def _name(text: str, attribute: str) -> Any:
+    """An argument with shell completion.
+
+    Args:
+        text: its description.
+        attribute: that of an experiment with the allowed names, such as "cells".
+    """
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        with suppress(InputError):  # the command itself reports it
+            names = attrgetter(attribute)(_load(context.params.get("scale") or "tiny"))
+            return [name for name in names if name.startswith(incomplete)]
+        return []
+
+    return typer.Argument(help=text, autocompletion=complete)
+
+
+DataSet = Annotated[str, _name("train, validation or a benchmark.", "data_sets")]
+Benchmark = Annotated[str, _name("A benchmark of the config.", "data_sets")]
+Suite = Annotated[str, _name("A suite of benchmarks.", "config.data.suites")]
+Model = Annotated[str, _name("A model of the config.", "config.models")]
+Cell = Annotated[str, _name("A cell of the grid; `rspo status` lists all.", "cells")]
+Policy = Annotated[str, _name("A cell, or a base policy such as small--base.", "policies")]
 Mirror = Annotated[Path | None, typer.Option(help="Folder to use instead of the Hugging Face hub.")]
 Block = Annotated[
     int | None,
     typer.Option(help="Only this block of the samples, from 0. Default: all evaluation.samples."),
 ]
-Policy = Annotated[
-    str,
-    typer.Argument(
-        help="A cell, or a base policy such as small--base.",
-        autocompletion=_names(lambda experiment: experiment.policies),
-    ),
-]
-Benchmark = Annotated[
-    str,
-    typer.Argument(
-        help="A benchmark of the config.",
-        autocompletion=_names(
-            lambda experiment: [
-                name for suite in experiment.config.data.suites.values() for name in suite
-            ]
-        ),
-    ),
-]
 
 
-def command(
-    panel: str, example: str, *more_examples: str
-) -> Callable[[Callable[..., int | None]], Callable[..., int | None]]:
+def command(panel: str, *examples: str) -> Callable[[Command], Command]:
     """Register a function as a subcommand.
 
     A parameter `experiment` becomes the options --scale and --set. Typer does not run the function:
@@ -119,24 +112,20 @@ def command(
 
     Args:
         panel: group of the command in `rspo --help`.
-        example, more_examples: command lines for the command's own help.
+        examples: command lines for the command's own help.
     """
 
-    def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    def register(function: Command) -> Command:
         parameters = dict(signature(function).parameters)
         needs_experiment = parameters.pop("experiment", None) is not None
         if needs_experiment:
-            options = {"scale": (Scale, "tiny"), "overrides": (Overrides, [])}
-            for name, (annotation, default) in options.items():
-                parameters[name] = Parameter(
-                    name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation
-                )
+            parameters |= signature(_load).parameters
 
         def parsed(**arguments: Any) -> Callable[[], int | None]:
             def call() -> int | None:
                 if needs_experiment:
-                    scale, overrides = arguments.pop("scale"), arguments.pop("overrides")
-                    arguments["experiment"] = _load(scale, overrides)
+                    options = arguments.pop("scale"), arguments.pop("overrides")
+                    arguments["experiment"] = _load(*options)
                 return function(**arguments)
 
             return call
@@ -144,11 +133,10 @@ def command(
         parsed.__signature__ = Signature(list(parameters.values()))  # type: ignore[attr-defined]
         parsed.__annotations__ = {name: item.annotation for name, item in parameters.items()}
         parsed.__doc__ = function.__doc__
-        examples = "\n\n".join(f"  {line}" for line in (example, *more_examples))
         app.command(
             function.__name__.replace("_", "-"),
             rich_help_panel=panel,
-            epilog=f"[bold]Example:[/bold]\n\n{examples}",
+            epilog="\n\n  ".join(["[bold]Example:[/bold]", *examples]),
         )(parsed)
         return function
 
@@ -173,21 +161,8 @@ def _options(
     """RSPO: risk-seeking policy optimization for Pass@k and Max@k."""
 
 
-# --- data ----------------------------------------------------------------------------------------
-
-
 @command(DATA, "rspo prepare linear")
-def prepare(
-    experiment: "Experiment",
-    data_set: Annotated[
-        str,
-        typer.Argument(
-            help="train, validation or a benchmark.",
-            autocompletion=_names(lambda experiment: experiment.data_sets),
-        ),
-    ],
-    mirror: Mirror = None,
-) -> None:
+def prepare(experiment: "Experiment", data_set: DataSet, mirror: Mirror = None) -> None:
     """Write the problems of a data set."""
     from rspo.datasets.prepare import prepare
 
@@ -202,21 +177,8 @@ def contamination(experiment: "Experiment") -> None:
     write_contamination_table(experiment)
 
 
-# --- training ------------------------------------------------------------------------------------
-
-
 @command(TRAINING, "rspo pretrain small")
-def pretrain(
-    experiment: "Experiment",
-    model: Annotated[
-        str,
-        typer.Argument(
-            help="A model of the config.",
-            autocompletion=_names(lambda experiment: experiment.config.models),
-        ),
-    ],
-    mirror: Mirror = None,
-) -> None:
+def pretrain(experiment: "Experiment", model: Model, mirror: Mirror = None) -> None:
     """Create the base policy of a model: pretrain it, or fetch it from the hub."""
     from rspo.training.pretraining import make_base_policy
 
@@ -227,13 +189,7 @@ def pretrain(
 @command(TRAINING, "rspo train small--rspo-pass--k4--n16--s0")
 def train(
     experiment: "Experiment",
-    cell: Annotated[
-        str,
-        typer.Argument(
-            help="A cell of the grid; `rspo status` lists all.",
-            autocompletion=_names(lambda experiment: experiment.cells),
-        ),
-    ],
+    cell: Cell,
     anew: Annotated[
         bool, typer.Option("--anew", help="Also train a cell that is finished.")
     ] = False,
@@ -249,12 +205,6 @@ def train(
 
     accept_requests()
     experiment.cell(cell)
-    if not (anew or print_config) and is_finished(experiment, cell):
-        if experiment.checkpoint(cell).exists():  # a previous process was killed while removing it
-            with exclusive_lock(experiment.folder(cell)):
-                remove_checkpoints(experiment.checkpoint(cell))
-        print(f"{cell} is finished; use --anew to train it again and replace it")
-        return
     verl = experiment.config.engine == "verl"
     if print_config:
         if not verl:
@@ -262,13 +212,18 @@ def train(
         from rspo.training.verl.run import config_text
 
         print(config_text(experiment, cell), end="")
-        return
-    from rspo.slurm.snakemake_patches import renew_records
-    from rspo.training.train import train
+    elif not anew and is_finished(experiment, cell):
+        if experiment.checkpoint(cell).exists():  # a previous process was killed while removing it
+            with exclusive_lock(experiment.folder(cell)):
+                remove_checkpoints(experiment.checkpoint(cell))
+        print(f"{cell} is finished; use --anew to train it again and replace it")
+    else:
+        from rspo.slurm.snakemake_patches import renew_records
+        from rspo.training.train import train
 
-    if not verl:
-        _use_one_thread()
-    train(experiment, cell, before_cleanup=partial(renew_records, experiment, cell))
+        if not verl:
+            _use_one_thread()
+        train(experiment, cell, before_cleanup=partial(renew_records, experiment, cell))
 
 
 @command(TRAINING, "rspo status", "rspo status --follow")
@@ -285,9 +240,6 @@ def status(
         display.follow(experiment)
     else:
         print(display.table_text(experiment))
-
-
-# --- evaluation ----------------------------------------------------------------------------------
 
 
 @command(EVALUATION, "rspo sample small--rspo-pass--k4--n16--s0 linear")
@@ -339,17 +291,7 @@ def score_file(
 
 
 @command(EVALUATION, "rspo curves small--rspo-pass--k4--n16--s0 standard")
-def curves(
-    experiment: "Experiment",
-    policy: Policy,
-    suite: Annotated[
-        str,
-        typer.Argument(
-            help="A suite of benchmarks.",
-            autocompletion=_names(lambda experiment: experiment.config.data.suites),
-        ),
-    ],
-) -> None:
+def curves(experiment: "Experiment", policy: Policy, suite: Suite) -> None:
     """Compute Pass@k and Max@k of a policy on a suite."""
     from rspo.evaluation.curves import curves
 
@@ -407,9 +349,6 @@ def fetch_judge(experiment: "Experiment", mirror: Mirror = None) -> None:
     fetch_judge(experiment, mirror)
 
 
-# --- figures and report --------------------------------------------------------------------------
-
-
 @command(REPORTING, "rspo tables")
 def tables(experiment: "Experiment") -> None:
     """Write the curves of all policies as one CSV."""
@@ -456,9 +395,6 @@ def trace(
         print(line)
 
 
-# --- cluster -------------------------------------------------------------------------------------
-
-
 @command(CLUSTER, "rspo plan --scale paper")
 def plan(experiment: "Experiment") -> None:
     """Estimate jobs, GPU hours, time and disk space of what is left to run."""
@@ -482,9 +418,6 @@ def doctor(experiment: "Experiment") -> int:
     from rspo.slurm.doctor import report
 
     return 0 if report(experiment) else 2
-
-
-# --- running a command ---------------------------------------------------------------------------
 
 
 def parse_overrides(items: Sequence[str]) -> dict[str, Any]:

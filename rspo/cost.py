@@ -13,14 +13,9 @@ SECONDS = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
 COLUMNS = ["policy", "step", *SECONDS, "host", "jobs"]
 
 
-def cost_table(experiment: Experiment) -> Path:
-    """The file that `write_cost_table` writes."""
-    return experiment.results / "tables" / "cost.csv"
-
-
 def write_cost_table(experiment: Experiment) -> None:
-    """Write a row for each policy and finished step: seconds of all its processes."""
-    path = cost_table(experiment)
+    """Write a row for each policy and finished step to tables/cost.csv."""
+    path = experiment.results / "tables" / "cost.csv"
     write_csv(path, costs(experiment))
     curves = [experiment.curves(*pair) for pair in experiment.evaluations]
     write_provenance(
@@ -31,7 +26,7 @@ def write_cost_table(experiment: Experiment) -> None:
 
 
 def costs(experiment: Experiment) -> pd.DataFrame:
-    """The table: policies in the experiment's order, steps in the order of the work."""
+    """A row for each policy and finished step: seconds of all its processes, hosts and jobs."""
     processes = pd.DataFrame(
         [
             {"policy": policy, "step": step, "job": ""} | process
@@ -52,7 +47,6 @@ def costs(experiment: Experiment) -> pd.DataFrame:
 
 
 def _provenance_files(experiment: Experiment, policy: str) -> dict[str, list[Path]]:
-    """The provenance files of each step."""
     folder = experiment.folder(policy)
     first = "train" if policy in experiment.cells else "pretrain"
     # The processes of training.jsonl are those of the policy.
@@ -63,7 +57,6 @@ def _provenance_files(experiment: Experiment, policy: str) -> dict[str, list[Pat
 
 
 def _processes(path: Path) -> list[dict[str, object]]:
-    """The processes that worked on a file; none if it does not exist."""
     if not path.is_file():
         return []
     note = json.loads(path.read_text())
@@ -75,16 +68,10 @@ def _processes(path: Path) -> list[dict[str, object]]:
 
 
 def summary(experiment: Experiment) -> str:
-    """Wall-clock, CPU and GPU hours of each policy and of all, as text."""
+    """Hours of each policy and of all together, as text."""
     hours = costs(experiment).groupby("policy", sort=False)[SECONDS].sum() / 3600
     if hours.empty:
         return f"scale {experiment.scale} has no results yet"
     hours.loc["all"] = hours.sum()
     hours.columns = pd.Index(["wall h", "cpu h", "GPU h"])
-    width = max(map(len, hours.index))
-    lines = [" " * width + "".join(f"{name:>12}" for name in hours.columns)]
-    lines += [
-        f"{policy:{width}}" + "".join(f"{value:12,.2f}" for value in row)
-        for policy, row in zip(hours.index, hours.to_numpy(), strict=True)
-    ]
-    return "\n".join(lines)
+    return hours.rename_axis(None).to_string(col_space=11, float_format="{:,.2f}".format)

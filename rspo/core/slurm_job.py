@@ -48,7 +48,7 @@ def this_job() -> Job | None:
 
 
 def host_name() -> str:
-    """Name of this machine; inside a SLURM job, SLURM's name of the node."""
+    """This machine's name; in a SLURM job, SLURM's name of the node."""
     return os.environ.get("SLURMD_NODENAME", platform.node())
 
 
@@ -91,7 +91,6 @@ def is_preempted() -> bool:
 
 
 def _fields(*options_and_number: str) -> dict[str, str]:
-    """What `scontrol show job` prints."""
     *options, number = options_and_number
     words = _output("scontrol", *options, "--oneliner", "show", "job", number).split()
     return dict(word.split("=", 1) for word in words if "=" in word)

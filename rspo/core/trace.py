@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+from rich.text import Text
+from rich.tree import Tree
+
 from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.provenance import UNCOMMITTED, provenance_path
 
-_KEYS = (
-    *("digest", "command", "settings", "settings_hash", "inputs"),
-    *("git_commit", "written", "host", "packages", "notes"),
-)
+_KEYS = ["digest", "command", "settings", "settings_hash", "inputs"]
+_KEYS += ["git_commit", "written", "host", "packages", "notes"]
 _SHOWN = 12  # hex digits of a digest or commit that are printed
+_WIDTH = 100_000  # columns, so that no line is wrapped
 
 
 @dataclass(frozen=True)
@@ -90,30 +93,22 @@ def faults(artifacts: Mapping[Path, Artifact], contents: bool = True) -> list[st
         contents: also read every file and compare it with its recorded digest; at the paper's scale
             that is hundreds of gigabytes.
     """
-    return [
-        fault
-        for artifact in artifacts.values()
-        for fault in (*_own(artifact, contents), *_links(artifacts, artifact))
-    ]
-
-
-def _own(artifact: Artifact, contents: bool) -> Iterator[str]:
-    if not artifact.path.exists():
-        yield f"{artifact.path}: no longer exists"
-    elif not artifact.provenance:
-        yield f"{artifact.path}: has no provenance"
-    elif contents and digest(artifact.path) != artifact.provenance["digest"]:
-        yield f"{artifact.path}: was changed after its provenance was written"
-
-
-def _links(artifacts: Mapping[Path, Artifact], artifact: Artifact) -> Iterator[str]:
-    for name, then in artifact.provenance.get("inputs", {}).items():
-        now = artifacts[Path(name)].provenance.get("digest", then)
-        if now != then:
-            yield (
-                f"{artifact.path}: was made from another version of {name} ({then[:_SHOWN]}, now "
-                f"{now[:_SHOWN]}); recreate it"
-            )
+    result = []
+    for path, artifact in artifacts.items():
+        if not path.exists():
+            result.append(f"{path}: no longer exists")
+        elif not artifact.provenance:
+            result.append(f"{path}: has no provenance")
+        elif contents and digest(path) != artifact.provenance["digest"]:
+            result.append(f"{path}: was changed after its provenance was written")
+        for name, then in artifact.provenance.get("inputs", {}).items():
+            now = artifacts[Path(name)].provenance.get("digest", then)
+            if now != then:
+                versions = f"{then[:_SHOWN]}, now {now[:_SHOWN]}"
+                result.append(
+                    f"{path}: was made from another version of {name} ({versions}); recreate it"
+                )
+    return result
 
 
 def sources(artifacts: Mapping[Path, Artifact]) -> dict[str, list[Path]]:
@@ -136,42 +131,30 @@ def trace(path: Path) -> Iterator[str]:
     artifacts = history([path])
     if not artifacts[path].provenance:
         raise InputError(f"{path}: has no provenance ({provenance_path(path)} is missing)")
-    yield from _tree(artifacts, path, "", "", set())
+    console = Console(width=_WIDTH, highlight=False, color_system=None)
+    with console.capture() as capture:
+        console.print(_tree(artifacts, path, set()))
+    yield from capture.get().splitlines()
     yield ""
     for source, holders in sources(artifacts).items():
         yield f"data: {source} in {', '.join(str(holder) for holder in holders)}"
-    broken = faults(artifacts)
-    if broken:
+    if broken := faults(artifacts):
         raise InputError("the history is broken:\n  " + "\n  ".join(broken))
 
 
-def _tree(
-    artifacts: Mapping[Path, Artifact], path: Path, first: str, rest: str, seen: set[Path]
-) -> Iterator[str]:
-    """Lines of a file and of its inputs; each file is expanded once.
-
-    Args:
-        first, rest: prefixes of the first line and of the others.
-    """
+def _tree(artifacts: Mapping[Path, Artifact], path: Path, seen: set[Path]) -> Tree:
+    """A file and its inputs; each file is expanded once."""
     artifact = artifacts[path]
     if path in seen:
-        yield f"{first}{path} (see above)"
-        return
+        return Tree(Text(f"{path} (see above)"))
     seen.add(path)
-    yield f"{first}{path}{_origin(artifact)}"
+    lines = [f"{path}{_origin(artifact)}"]
     if artifact.provenance and not artifact.inputs:
-        yield f"{rest}    settings: {json.dumps(artifact.provenance['settings'])}"
-    for source in artifact.sources:
-        yield f"{rest}    source: {source}, content {artifact.content}"
-    for number, item in enumerate(artifact.inputs, start=1):
-        last = number == len(artifact.inputs)
-        yield from _tree(
-            artifacts,
-            item,
-            rest + ("└── " if last else "├── "),
-            rest + ("    " if last else "│   "),
-            seen,
-        )
+        lines.append(f"    settings: {json.dumps(artifact.provenance['settings'])}")
+    lines += [f"    source: {source}, content {artifact.content}" for source in artifact.sources]
+    tree = Tree(Text("\n".join(lines)))
+    tree.children = [_tree(artifacts, item, seen) for item in artifact.inputs]
+    return tree
 
 
 def _origin(artifact: Artifact) -> str:

@@ -1,6 +1,7 @@
 """Progress of a run as text: a table, one line, or a table that stays at the bottom of a terminal.
 
-reward, Pass@k and entropy are those of the last step that a job reported.
+reward, Pass@k and entropy are those of the last step that a job reported. Pass@k is that of the
+cell's k, or of the largest power of two below it.
 """
 
 import os
@@ -22,7 +23,7 @@ from rspo.status.policies import Status, Suites, seconds_of_training_left, statu
 
 SECONDS_BETWEEN_LINES = 15
 REFRESHES_PER_SECOND = 0.5
-COLUMNS = ("reward", "Pass@k", "entropy")
+DETAILS = ("step", "reward", "Pass@k", "entropy", "left")
 STYLES = {"running": "green", "stopped": "red", "stale": "yellow", "waiting": "dim"}
 WIDTH_OF_FILES = 200  # columns, where the output is no terminal
 
@@ -38,12 +39,12 @@ class Run:
     jobs: tuple[int, int] | None = None
 
     @property
-    def trained(self) -> int:
-        return sum(status.state in ("trained", "evaluated") for status in self.policies)
-
-    @property
     def evaluated(self) -> int:
         return sum(status.state == "evaluated" for status in self.policies)
+
+    @property
+    def trained(self) -> int:
+        return self.evaluated + sum(status.state == "trained" for status in self.policies)
 
     @property
     def running(self) -> list[Status]:
@@ -57,8 +58,8 @@ class Run:
     def counts(self) -> str:
         counts = ["{} of {} jobs done".format(*self.jobs)] if self.jobs else []
         if self.policies:
-            trained = f"{self.trained} of {len(self.policies)} policies trained"
-            counts.append(f"{trained}, {self.evaluated} evaluated")
+            counts.append(f"{self.trained} of {len(self.policies)} policies trained")
+            counts.append(f"{self.evaluated} evaluated")
         return ", ".join(counts)
 
     @property
@@ -84,7 +85,6 @@ def duration(seconds: float) -> str:
 
 
 def _details(status: Status) -> dict[str, str]:
-    """Step, metrics and time left of a policy in training."""
     if (snapshot := status.snapshot) is None:
         return {}
     details = {"step": f"{snapshot.step}/{snapshot.steps}"}
@@ -107,14 +107,14 @@ def line(run: Run) -> str:
 def table(run: Run, policies: Sequence[Status]) -> RenderableType:
     """A bar for the run, and a row for each of some of its policies."""
     done, total = run.jobs or (run.trained + run.evaluated, 2 * len(run.policies))
-    rows = Table(box=None, pad_edge=False)
-    for name in ("policy", "state", "step", *COLUMNS, "left"):
-        rows.add_column(
-            name, no_wrap=True, justify="left" if name in ("policy", "state") else "right"
-        )
+    rows = Table("policy", "state", box=None, pad_edge=False)
+    for name in DETAILS:
+        rows.add_column(name, justify="right")
+    for column in rows.columns:
+        column.no_wrap = True
     for status in policies:
         details = _details(status)
-        cells = [details.get(name, "") for name in ("step", *COLUMNS, "left")]
+        cells = [details.get(name, "") for name in DETAILS]
         rows.add_row(status.policy, status.state, *cells, style=STYLES.get(status.state))
     summary = f"{run.counts}; {run.time_left}" if run.policies else run.counts
     bar = Table.grid(padding=(0, 1))
@@ -129,8 +129,7 @@ def table_text(experiment: Experiment) -> str:
     console = Console(width=width, highlight=False)
     with console.capture() as capture:
         console.print(table(run, run.policies))
-    lines = [text.rstrip() for text in capture.get().splitlines()]
-    return "\n".join(lines)
+    return "\n".join(text.rstrip() for text in capture.get().splitlines())
 
 
 def follow(experiment: Experiment, suites: Suites | None = None) -> None:
@@ -146,13 +145,10 @@ def follow(experiment: Experiment, suites: Suites | None = None) -> None:
 
 @contextmanager
 def shown(read: Callable[[], Run]) -> Iterator[None]:
-    """Show progress on standard error while the block runs.
+    """Show progress on standard error while the block runs; `read` runs in another thread.
 
     In a terminal this is a table below everything else that is printed, and otherwise one line
     every 15 seconds.
-
-    Args:
-        read: returns the current progress; it is called in another thread.
     """
     with _live_table(read) if sys.stderr.isatty() else _lines(read):
         yield

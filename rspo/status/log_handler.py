@@ -13,16 +13,10 @@ from pathlib import Path
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-# Messages that come with every job. The display says more in less space.
-FREQUENT = {
-    LogEvent.JOB_INFO,
-    LogEvent.GROUP_INFO,
-    LogEvent.JOB_STARTED,
-    LogEvent.JOB_FINISHED,
-    LogEvent.PROGRESS,
-}
-ONCE = {LogEvent.WORKFLOW_STARTED, LogEvent.RESOURCES_INFO, LogEvent.RUN_INFO}
-SELECTING_JOBS = "Select jobs to execute..."  # the only frequent message without an event
+# Messages that `--quiet rules` hides: the display says more in less space.
+HIDDEN = {LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED}
+HIDDEN |= {LogEvent.PROGRESS, LogEvent.WORKFLOW_STARTED, LogEvent.RESOURCES_INFO, LogEvent.RUN_INFO}
+SELECTING_JOBS = "Select jobs to execute..."  # comes with every job, and has no event
 
 
 class LogHandler(LogHandlerBase):
@@ -77,14 +71,11 @@ class LogHandler(LogHandlerBase):
             return not self.common_settings.verbose
         if event == LogEvent.RUN_INFO and self.common_settings.dryrun:
             return False
-        if "RULES" in self.quiet and (
-            event in FREQUENT | ONCE or record.getMessage() == SELECTING_JOBS
-        ):
-            return True
-        return "ALL" in self.quiet
+        of_rules = event in HIDDEN or record.getMessage() == SELECTING_JOBS
+        return "ALL" in self.quiet or ("RULES" in self.quiet and of_rules)
 
     def _show_progress(self, record: LogRecord) -> None:
-        """Start the display of a run, with the values that the Snakefile logged at its start."""
+        """Start the display, with what the Snakefile logs at the start of a run."""
         from rspo.status.display import Run, shown
         from rspo.status.policies import statuses
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -43,31 +44,21 @@ class Status:
 
 
 def suites_of_run(wildcards: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
-    """Policies of a Snakemake run, and the suites that it evaluates them on.
-
-    Args:
-        wildcards: those of each job.
-    """
-    suites: dict[str, set[str]] = {}
+    """Policies of a Snakemake run, and their suites, from the wildcards of each of its jobs."""
+    suites: defaultdict[str, set[str]] = defaultdict(set)
     for of_job in wildcards:
         if policy := of_job.get("policy") or of_job.get("cell"):
-            of_policy = suites.setdefault(policy, set())
-            if suite := of_job.get("suite"):
-                of_policy.add(suite)
+            suites[policy] |= {of_job["suite"]} if "suite" in of_job else set()
     return dict(sorted(suites.items()))
-
-
-def suites_of_all(experiment: Experiment) -> dict[str, set[str]]:
-    """All policies of an experiment, and the suites that it evaluates them on."""
-    suites: dict[str, set[str]] = {policy: set() for policy in experiment.policies}
-    for policy, suite in experiment.evaluations:
-        suites[policy].add(suite)
-    return suites
 
 
 def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Status]:
     """The status of each policy of a run; default: of all policies of the experiment."""
-    suites = suites_of_all(experiment) if suites is None else suites
+    if suites is None:
+        suites = {
+            policy: [suite for other, suite in experiment.evaluations if other == policy]
+            for policy in experiment.policies
+        }
     durations = _Durations(experiment, suites)
     return [_status(experiment, policy, suites[policy], durations) for policy in suites]
 
@@ -78,26 +69,25 @@ def _status(
     training = durations.training_of(policy)
     evaluation = durations.evaluation if suites else 0.0
     snapshot = read_progress(experiment.checkpoint(policy))
-    if snapshot is None and is_finished(experiment, policy):
+    if snapshot is not None:
+        state = "running" if _is_running(snapshot, experiment.folder(policy)) else "stopped"
+        left = seconds_of_training_left(snapshot) + (evaluation or 0.0)
+        return Status(policy, state, snapshot, left)
+    if is_finished(experiment, policy):
         if suites and _is_evaluated(experiment, policy, suites):
             return Status(policy, "evaluated", None, 0.0)
         return Status(policy, "trained", None, evaluation)
-    if snapshot is None:
-        total = None if training is None else training + (evaluation or 0.0)
-        state = "stale" if is_stale(experiment, policy) else "waiting"
-        return Status(policy, state, None, total)
-    state = "running" if _is_running(snapshot, experiment.folder(policy)) else "stopped"
-    left = seconds_of_training_left(snapshot) + (evaluation or 0.0)
-    return Status(policy, state, snapshot, left)
+    total = None if training is None else training + (evaluation or 0.0)
+    state = "stale" if is_stale(experiment, policy) else "waiting"
+    return Status(policy, state, None, total)
 
 
 def seconds_of_training_left(snapshot: Snapshot) -> float:
-    """Time for the remaining steps, at the speed so far."""
     return (snapshot.steps - snapshot.step) * snapshot.seconds_per_step
 
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
-    """Whether all these curves exist and are newer than the policy."""
+    """Whether all curves exist and are newer than the policy."""
     try:
         trained = experiment.policy(policy).stat().st_mtime
         curves = [experiment.curves(policy, suite) for suite in suites]
@@ -143,16 +133,18 @@ class _Durations:
     def __init__(self, experiment: Experiment, suites: Suites) -> None:
         self.experiment = experiment
         self.per_cost: dict[str, list[float]] = {}
-        evaluations = []
         for policy in experiment.policies:
             if seconds := _wall_seconds(provenance_path(experiment.policy(policy))):
                 kind, cost = self._cost(policy)
                 self.per_cost.setdefault(kind, []).append(seconds / cost)
-        for policy, of_policy in suites.items():
-            if of_policy and _is_evaluated(experiment, policy, of_policy):
-                files = _files_of_evaluation(experiment, policy, of_policy)
-                seconds_of = (_wall_seconds(provenance_path(file)) for file in files)
-                evaluations.append(sum(seconds or 0.0 for seconds in seconds_of))
+        evaluations = [
+            sum(
+                _wall_seconds(provenance_path(file)) or 0.0
+                for file in _files_of_evaluation(experiment, policy, of_policy)
+            )
+            for policy, of_policy in suites.items()
+            if of_policy and _is_evaluated(experiment, policy, of_policy)
+        ]
         self.evaluation = mean(evaluations) if evaluations else None
 
     def _cost(self, policy: str) -> tuple[str, float]:
@@ -174,7 +166,6 @@ class _Durations:
 def _files_of_evaluation(
     experiment: Experiment, policy: str, suites: Collection[str]
 ) -> Iterator[Path]:
-    """Files with the samples, the scores and the curves of a policy."""
     for suite in suites:
         yield experiment.curves(policy, suite)
         for benchmark in experiment.benchmarks_of(suite):

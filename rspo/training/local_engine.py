@@ -24,7 +24,7 @@ from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.local import Trainer
 from rspo.training.progress import Progress
 from rspo.training.prompts import Prompts, existing_problems, read_prompts
-from rspo.training.records import Record
+from rspo.training.records import Record, shown_metrics
 from rspo.training.validation import held_out_prompts, is_due, validate
 
 
@@ -83,7 +83,7 @@ class LocalEngine:
             if held_out is not None and is_due(step, training):
                 record |= validate(trainer, step - 1, held_out)
             records.append(record)
-            progress.report(step, {key: record[key] for key in ("reward", "entropy")})
+            progress.report(step, shown_metrics(record, self.cell))
             stop = is_requested() and step < steps
             if stop or step % training.checkpoint_every == 0:
                 self._save(trainer, records)

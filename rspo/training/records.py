@@ -143,3 +143,12 @@ def record_of(
         "seconds": {phase: round(value, 4) for phase, value in seconds.items()},
         "tokens_per_second": round(tokens / seconds["sample"]),
     }
+
+
+def shown_metrics(record: Record, cell: Cell) -> dict[str, float]:
+    """The metrics that `rspo status` shows: reward, Pass@k and entropy.
+
+    A record has Pass@k for powers of two: this is the largest one up to the k of the cell.
+    """
+    k = 2 ** (min(cell.k, cell.n).bit_length() - 1)
+    return {key: record[key] for key in ("reward", f"pass_at_{k}", "entropy")}

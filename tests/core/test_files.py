@@ -1,4 +1,4 @@
-"""Files are whole or not there, and bad tables are named."""
+"""Atomic writes, tables, digests, provenance and locks."""
 
 import errno
 import fcntl
@@ -51,7 +51,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
     assert [item.name for item in tmp_path.iterdir()] == ["file.txt"]
 
 
-def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
+def test_a_folder_is_replaced_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "policy"
     path.mkdir()
     (path / "stale").touch()
@@ -61,7 +61,7 @@ def test_a_folder_is_replaced_whole(tmp_path: Path) -> None:
     assert [item.name for item in path.iterdir()] == ["fresh"]
 
 
-def test_what_a_kill_left_behind_goes_with_the_next_write(tmp_path: Path) -> None:
+def test_the_next_write_removes_what_a_killed_process_left(tmp_path: Path) -> None:
     code = (
         "import os, pathlib, signal; from rspo.core.files import atomic_write\n"
         f"with atomic_write(pathlib.Path({str(tmp_path / 'table.parquet')!r})) as partial:\n"
@@ -75,7 +75,7 @@ def test_what_a_kill_left_behind_goes_with_the_next_write(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_leaves_no_file(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
 
     def fill() -> None:
@@ -89,7 +89,7 @@ def test_a_full_disk_is_an_error_that_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tables_come_back_as_they_were_and_byte_for_byte_the_same(tmp_path: Path) -> None:
+def test_tables_are_read_as_written_and_are_the_same_bytes_each_time(tmp_path: Path) -> None:
     for name in ("a.parquet", "b.parquet"):
         write_table(tmp_path / name, SCORES, [ROW])
     assert read_table(tmp_path / "a.parquet", SCORES) == [ROW]
@@ -116,7 +116,9 @@ def test_a_row_without_a_column_or_of_another_type_is_an_error(tmp_path: Path) -
         ("version", r"is scores/0, expected scores/1"),
     ],
 )
-def test_a_bad_table_is_named_with_what_is_wrong(tmp_path: Path, damage: str, message: str) -> None:
+def test_the_error_for_a_bad_table_names_the_file_and_the_reason(
+    tmp_path: Path, damage: str, message: str
+) -> None:
     path = tmp_path / "scores.parquet"
     write_table(path, SCORES, [ROW] if damage != "empty" else [])
     table = pq.read_table(path)
@@ -136,8 +138,8 @@ def test_a_bad_table_is_named_with_what_is_wrong(tmp_path: Path, damage: str, me
     assert str(path) in str(caught.value)
 
 
-def test_a_table_from_elsewhere_needs_only_the_columns(tmp_path: Path) -> None:
-    """pandas writes 64-bit integers and large strings; they are the same numbers and texts."""
+def test_a_table_of_another_program_needs_only_the_columns(tmp_path: Path) -> None:
+    """pandas writes 64-bit integers and large strings; the values are the same."""
     path = tmp_path / "scores.parquet"
     columns = {name: [value] for name, value in ROW.items()} | {"more": [1]}
     table = pa.table(columns)
@@ -146,7 +148,7 @@ def test_a_table_from_elsewhere_needs_only_the_columns(tmp_path: Path) -> None:
     assert read_table(path, SCORES) == [ROW]
 
 
-def test_json_lines_name_the_line_that_is_wrong(tmp_path: Path) -> None:
+def test_the_error_for_bad_json_lines_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     write_json_lines(path, [{"a": 1}, {"a": 2}])
     assert read_json_lines(path) == [{"a": 1}, {"a": 2}]
@@ -158,32 +160,31 @@ def test_json_lines_name_the_line_that_is_wrong(tmp_path: Path) -> None:
         read_json_lines(path)
 
 
-def test_fingerprints_ignore_order_and_notice_every_value() -> None:
+def test_fingerprints_depend_on_every_value_but_not_on_the_order() -> None:
     assert fingerprint({"a": 1, "b": [1, 2]}) == fingerprint({"b": [1, 2], "a": 1})
     assert fingerprint({"a": 1}) != fingerprint({"a": 2})
     assert fingerprint({"a": 1.0}) != fingerprint({"a": 1})
 
 
-def test_a_folders_digest_changes_with_every_name_and_content_and_nothing_hidden(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "part").mkdir()
-    (tmp_path / "part" / "weights").write_bytes(b"1")
-    (tmp_path / "config").write_bytes(b"2")
+def test_a_digest_depends_on_names_and_contents_without_hidden_files(tmp_path: Path) -> None:
+    weights, config = tmp_path / "part" / "weights", tmp_path / "config"
+    weights.parent.mkdir()
+    weights.write_bytes(b"1")
+    config.write_bytes(b"2")
     before = digest(tmp_path)
     (tmp_path / ".snakemake_timestamp").touch()
     (tmp_path / ".cache").mkdir()
     (tmp_path / ".cache" / "download").write_bytes(b"3")
     assert digest(tmp_path) == before
-    (tmp_path / "part" / "weights").write_bytes(b"2")
+    weights.write_bytes(b"2")
     assert digest(tmp_path) != before
-    (tmp_path / "part" / "weights").write_bytes(b"1")
+    weights.write_bytes(b"1")
     assert digest(tmp_path) == before
-    (tmp_path / "config").rename(tmp_path / "configuration")
+    config.rename(tmp_path / "configuration")
     assert digest(tmp_path) != before
 
 
-def test_provenance_says_who_made_a_file(tmp_path: Path) -> None:
+def test_provenance_has_settings_digests_inputs_packages_and_host(tmp_path: Path) -> None:
     path, data, folder = tmp_path / "a.parquet", tmp_path / "b", tmp_path / "c"
     path.write_bytes(b"made")
     data.write_bytes(b"data")
@@ -199,12 +200,9 @@ def test_provenance_says_who_made_a_file(tmp_path: Path) -> None:
     assert note["wall_seconds"] >= 0
 
 
-# --- one at a time --------------------------------------------------------------------------------
-
-
 @contextmanager
-def another_at_work(folder: Path, seconds: float) -> Iterator[str]:
-    """A process that has the folder, for a while; what its errors call it."""
+def locked_by_another_process(folder: Path, seconds: float) -> Iterator[str]:
+    """Lock a folder in another process; yields its name in error messages."""
     code = (
         "import pathlib, time; from rspo.core.locks import exclusive_lock, this_process\n"
         f"with exclusive_lock(pathlib.Path({str(folder)!r})):\n"
@@ -219,9 +217,9 @@ def another_at_work(folder: Path, seconds: float) -> Iterator[str]:
         process.communicate()
 
 
-def test_a_folder_at_work_is_refused_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locked_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    with another_at_work(tmp_path, 60) as name:
+    with locked_by_another_process(tmp_path, 60) as name:
         began = time.monotonic()
         with pytest.raises(InputError) as caught, exclusive_lock(tmp_path):
             pass
@@ -231,8 +229,8 @@ def test_a_folder_at_work_is_refused_soon(tmp_path: Path, monkeypatch: pytest.Mo
         assert (tmp_path / locks.LOCK).read_text() == locks.this_process()
 
 
-def test_who_only_looks_keeps_nobody_out(tmp_path: Path) -> None:
-    """As `rspo status` may, at the very moment in which a training starts."""
+def test_a_check_of_a_lock_does_not_block_a_job(tmp_path: Path) -> None:
+    """`rspo status` checks locks, also while a training starts."""
     (tmp_path / locks.LOCK).touch()
     with (tmp_path / locks.LOCK).open() as look:
         fcntl.flock(look, fcntl.LOCK_SH)
@@ -241,7 +239,7 @@ def test_who_only_looks_keeps_nobody_out(tmp_path: Path) -> None:
             assert locks.is_locked(tmp_path)
 
 
-def test_a_file_system_without_locks_is_named_with_what_to_do(
+def test_a_file_system_without_locks_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
@@ -255,17 +253,17 @@ def test_a_file_system_without_locks_is_named_with_what_to_do(
 
 
 @pytest.mark.parametrize("seconds", [0.5, 60])
-def test_a_job_waits_a_while_for_a_node_that_slurm_has_given_up(
+def test_a_slurm_job_waits_for_processes_on_a_lost_node(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     seconds: float,
 ) -> None:
-    """Its processes may live on for minutes; whoever stays for longer is really at work."""
+    """They may run for minutes after SLURM has given up the node."""
     monkeypatch.setattr(locks, "SECONDS_FOR_A_CHECK", 0.1)
     monkeypatch.setattr(locks, "SECONDS_FOR_A_LOST_NODE", 3)
     monkeypatch.setattr(locks, "_SECONDS_BETWEEN_TRIES", 0.1)
-    with another_at_work(tmp_path, seconds) as name:
+    with locked_by_another_process(tmp_path, seconds) as name:
         monkeypatch.setenv("SLURM_JOB_ID", "7")
         refused = pytest.raises(InputError, match="is running here; wait for it or end it")
         with refused if seconds > 3 else nullcontext(), exclusive_lock(tmp_path):

@@ -1,4 +1,4 @@
-"""Every file can say who made it, from what, back to the data, and whether that still holds."""
+"""The history of each file back to the data, and errors where it is broken."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ CELL = "small--rspo-pass--k4--n8--s0"
 
 @pytest.fixture
 def project(small_results: Path, tmp_path: Path) -> Iterator[Path]:
-    """A copy to break, and the current folder."""
+    """A copy of the results that tests can change, as the current folder."""
     root = tmp_path / "project"
     shutil.copytree(small_results, root)
     with contextlib.chdir(root):
@@ -37,7 +37,7 @@ def figure_of(experiment: Experiment) -> Path:
     return FIGURES["fig_main"].outputs(experiment)[0]
 
 
-def test_a_figures_history_is_every_step_from_the_data_on(experiment: Experiment) -> None:
+def test_the_history_of_a_figure_has_every_step_back_to_the_data(experiment: Experiment) -> None:
     expected = {figure_of(experiment), experiment.problems("train")}
     for policy in experiment.policies:
         expected |= {experiment.curves(policy, "standard"), experiment.policy(policy)}
@@ -50,7 +50,7 @@ def test_a_figures_history_is_every_step_from_the_data_on(experiment: Experiment
     assert set(history([figure_of(experiment)])) == expected
 
 
-def test_inputs_are_what_each_step_reads(experiment: Experiment) -> None:
+def test_inputs_are_the_files_that_each_step_reads(experiment: Experiment) -> None:
     def inputs(path: Path) -> list[Path]:
         return history([path])[path].inputs
 
@@ -63,8 +63,8 @@ def test_inputs_are_what_each_step_reads(experiment: Experiment) -> None:
     assert inputs(experiment.scores(CELL, "linear", 0)) == [problems, samples]
 
 
-def test_no_file_is_without_a_note(project: Path) -> None:
-    """Neither logs nor locks nor Snakemake's own files are results."""
+def test_every_result_has_provenance(project: Path) -> None:
+    """Locks are no results."""
     folders = set(project.glob("results/tiny/cells/*/policy"))
     for path in project.glob("results/tiny/**/*"):
         inside = folders & {path, *path.parents}
@@ -87,13 +87,13 @@ def test_the_tree_names_step_settings_commit_time_host_and_revisions(
         assert f"source: generated/{family}/test @ 1" in text
         assert f"data: generated/{family}/test @ 1 in results/tiny/problems/{family}" in text
     assert "source: generated/worked examples @ seed 0" in text
-    # Told in full once, however many were made from it.
+    # Each file is expanded once.
     assert sum(": generated/linear/train @ 1 in" in line for line in lines) == 1
     base = f"{experiment.policy('small--base')}: "
     assert sum(base in line for line in lines) == 1
 
 
-def test_a_hub_sets_source_is_its_revision(
+def test_the_source_of_a_hub_data_set_is_its_revision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -106,21 +106,18 @@ def test_a_hub_sets_source_is_its_revision(
     assert f"data: {hub.id}/{hub.split} @ sha256:" in lines[-1]
 
 
-def test_a_published_copy_is_traced_like_the_original(experiment: Experiment) -> None:
+def test_the_command_prints_the_same_history_for_a_copy(
+    experiment: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
     original = figure_of(experiment)
     copy = Path("reports") / original.name
     copy.parent.mkdir()
     for suffix in ("", ".provenance.json"):
         shutil.copy(f"{original}{suffix}", f"{copy}{suffix}")
-    assert list(trace(copy))[1:] == list(trace(original))[1:]
-
-
-def test_the_command_prints_it(experiment: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trace", str(experiment.samples(CELL, "linear", 0))]) == 0
-    assert capsys.readouterr().out.startswith(f"{experiment.samples(CELL, 'linear', 0)}: ")
-
-
-# --- broken histories --------------------------------------------------------------------------
+    lines = list(trace(original))
+    assert list(trace(copy))[1:] == lines[1:]
+    assert main(["trace", str(original)]) == 0
+    assert capsys.readouterr().out.splitlines() == lines
 
 
 def broken(path: Path) -> str:
@@ -129,13 +126,13 @@ def broken(path: Path) -> str:
     return str(caught.value)
 
 
-def test_a_file_that_nobody_made_is_an_error(experiment: Experiment) -> None:
+def test_a_file_without_provenance_is_an_error(experiment: Experiment) -> None:
     Path("other.csv").write_text("1")
     assert "other.csv: has no provenance" in broken(Path("other.csv"))
     assert "no.csv: no such file" in broken(Path("no.csv"))
 
 
-def test_an_input_that_was_remade_otherwise_is_named_with_what_was_made_from_it(
+def test_an_input_that_changed_is_named_with_the_file_made_from_it(
     experiment: Experiment,
 ) -> None:
     small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL)
@@ -152,41 +149,30 @@ def test_an_input_that_was_remade_otherwise_is_named_with_what_was_made_from_it(
     assert message.count("\n") == len(solved) > 0
 
 
-def test_a_remade_file_with_the_same_content_breaks_nothing(experiment: Experiment) -> None:
-    small_paper.make_scores(experiment, CELL)
-    list(trace(figure_of(experiment)))
-
-
-def test_an_edited_file_is_named(experiment: Experiment) -> None:
-    scores = experiment.scores(CELL, "linear", 0)
-    scores.write_bytes(scores.read_bytes() + b"\0")
-    assert f"{scores}: was changed after its provenance was written" in broken(
-        figure_of(experiment)
-    )
-
-
-def test_an_edited_policy_is_named(experiment: Experiment) -> None:
-    (experiment.policy(CELL) / "config.json").write_text("{}")
-    assert f"{experiment.policy(CELL)}: was changed" in broken(figure_of(experiment))
-
-
-def test_a_lost_input_and_a_lost_note_are_named(experiment: Experiment) -> None:
+def test_edited_and_removed_files_are_named(experiment: Experiment) -> None:
+    scores, policy = experiment.scores(CELL, "linear", 0), experiment.policy(CELL)
     samples, problems = experiment.samples(CELL, "linear", 0), experiment.problems("divide")
+    scores.write_bytes(scores.read_bytes() + b"\0")
+    (policy / "config.json").write_text("{}")
     samples.unlink()
-    problems.with_name(problems.name + ".provenance.json").unlink()
+    Path(f"{problems}.provenance.json").unlink()
     message = broken(figure_of(experiment))
+    assert f"{scores}: was changed after its provenance was written" in message
+    assert f"{policy}: was changed" in message
     assert f"{samples}: no longer exists" in message
     assert f"{problems}: has no provenance" in message
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"inputs": []}'])
-def test_a_damaged_note_is_named(experiment: Experiment, text: str) -> None:
+def test_a_damaged_provenance_file_is_named(experiment: Experiment, text: str) -> None:
     note = Path(f"{experiment.scores(CELL, 'linear', 0)}.provenance.json")
     note.write_text(text)
     assert str(note) in broken(figure_of(experiment))
 
 
-def test_a_figure_drawn_again_is_sound_again(experiment: Experiment) -> None:
+def test_a_history_is_valid_again_after_its_steps_ran_again(experiment: Experiment) -> None:
+    small_paper.make_scores(experiment, CELL)  # the same content
+    list(trace(figure_of(experiment)))
     small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL)
     small_paper.make_curves(experiment, CELL)
     draw(experiment, "fig_main")

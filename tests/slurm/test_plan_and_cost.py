@@ -13,7 +13,7 @@ import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 from rspo.config import fingerprints
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
-from rspo.cost import cost_table, write_cost_table
+from rspo.cost import write_cost_table
 from rspo.slurm.cluster import NodeGroup, time_limit
 from rspo.slurm.plan import parallel_jobs, plan, text
 from rspo.slurm.profile import read_classes, read_profile
@@ -250,7 +250,7 @@ def test_cost_sums_every_process_of_a_step_and_skips_missing_files(here: Path) -
         path = folder / "samples" / f"{benchmark}.parquet.provenance.json"
         path.write_text(json.dumps({"processes": [first]}))
     write_cost_table(experiment)
-    with cost_table(experiment).open() as stream:
+    with (experiment.results / "tables" / "cost.csv").open() as stream:
         rows = list(csv.reader(stream))
     assert rows == [
         ["policy", "step", "wall_seconds", "cpu_seconds", "gpu_seconds", "host", "jobs"],

@@ -8,15 +8,17 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from rspo.config import fingerprints
-from rspo.config.experiment import Experiment
+from rspo.config.experiment import Cell, Experiment
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import provenance_path
 from rspo.status import display
 from rspo.status.display import Run, duration, follow, line, table_text
 from rspo.status.policies import Suites, statuses, suites_of_run
 from rspo.training.progress import Progress, Snapshot, read_progress
+from rspo.training.records import Scored, record_of, shown_metrics
 from tests.support import tiny_world
 from tests.support.terminal import HIDE_CURSOR, SHOW_CURSOR, run_in_terminal
 
@@ -227,6 +229,19 @@ def test_follow_prints_lines_that_changed_until_all_policies_are_finished(
 @pytest.mark.parametrize(("seconds", "words"), [(45, "45 s"), (720, "12 min"), (19_800, "5.5 h")])
 def test_durations_have_a_suitable_unit(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(("k", "n", "shown"), [(1, 16, 1), (4, 4, 4), (7, 16, 4), (12, 12, 8)])
+def test_a_cell_reports_pass_at_the_largest_power_of_two_up_to_its_k(
+    k: int, n: int, shown: int
+) -> None:
+    shape = (1, n)
+    correct = torch.arange(n).view(shape) == 0
+    scored = Scored(torch.ones(shape), correct, correct, correct.double(), torch.ones(shape))
+    record = record_of(0, scored, 0.5, [{}], {"sample": 1.0})
+    metrics = shown_metrics(record, Cell("small", "rspo_pass_at_k", k, n, "binary", 0))
+    assert list(metrics) == ["reward", f"pass_at_{shown}", "entropy"]
+    assert metrics[f"pass_at_{shown}"] == pytest.approx(shown / n)  # 1 of n is correct
 
 
 def test_a_job_reports_its_last_step_and_its_speed(tmp_path: Path) -> None:

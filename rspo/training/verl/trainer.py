@@ -37,7 +37,7 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.adam import learning_rate_factor
 from rspo.training.progress import Progress
-from rspo.training.records import Scored, judge, record_of
+from rspo.training.records import Scored, judge, record_of, shown_metrics
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.batches import as_metrics, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE, keep_the_last
@@ -217,7 +217,7 @@ class Trainer(PPOTrainerSync):
 
     def _log(self, record: dict[str, Any]) -> None:
         self.records.append(record)
-        self.progress.report(self.global_steps, {key: record[key] for key in ("reward", "entropy")})
+        self.progress.report(self.global_steps, shown_metrics(record, self.cell))
 
     def _updates(
         self, batch: KVBatchMeta, scored: Scored, metrics: dict[str, Any]
