@@ -5,11 +5,25 @@ from pathlib import Path
 
 import torch
 
+from rspo.policies import qwen2
+from rspo.policies.qwen2 import ModelConfig, Qwen2
+from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
 from rspo.training.verl.cpu_server import Output, Server
-from tests.support.random_policy import random_model, save_policy
 
 PROMPTS = [[2 + (7 * row + column) % 30 for column in range(10)] for row in range(40)]
 TOKENS = 18
+
+
+def make_policy(folder: Path) -> Path:
+    config = ModelConfig(
+        build_tokenizer().get_vocab_size(), 64, 2, 2, 2, 192, max_position_embeddings=10 + TOKENS
+    )
+    model = Qwen2(config)
+    model.initialise(0.3, torch.Generator().manual_seed(0))
+    folder.mkdir()
+    save_tokenizer(folder, prompt_tokens=10, context=10 + TOKENS)
+    qwen2.save(model, folder, {"eos_token_id": 1, "pad_token_id": 0})
+    return folder
 
 
 def request(server: Server, rows: list[int]) -> dict[int, Output]:
@@ -25,7 +39,7 @@ def request(server: Server, rows: list[int]) -> dict[int, Output]:
 
 
 def test_responses_do_not_depend_on_other_requests_or_their_order(tmp_path: Path) -> None:
-    policy = save_policy(random_model(deviation=0.3), tmp_path)
+    policy = make_policy(tmp_path / "policy")
     rows = list(range(40))
     in_order = request(Server(policy, TOKENS, 0), rows)
     reversed_order = request(Server(policy, TOKENS, 0), rows[::-1])
@@ -42,7 +56,7 @@ def test_responses_do_not_depend_on_other_requests_or_their_order(tmp_path: Path
 
 
 def test_responses_depend_on_the_seed(tmp_path: Path) -> None:
-    policy = save_policy(random_model(deviation=0.3), tmp_path)
+    policy = make_policy(tmp_path / "policy")
     first, other = (request(Server(policy, TOKENS, seed), list(range(40))) for seed in (0, 1))
     same = sum(first[row].token_ids == other[row].token_ids for row in range(40))
     assert same < 10
