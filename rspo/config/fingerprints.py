@@ -79,6 +79,8 @@ def _train(experiment: Experiment, name: str) -> Settings:
     cell, config = experiment.cell(name), experiment.config
     result = asdict(cell) | verifier_settings(experiment, config.verifier)
     result.pop("rules", None)  # a new version of the rules must not rerun weeks of training
+    if config.verifier == "rules":  # under the former name, so that the new name reruns nothing
+        result["verifier"] = "math_verify"
     result["learning_rate"] = config.models[cell.model].learning_rate
     result |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
     # These do not change the policy, so changing them must not rerun the training.

@@ -1,8 +1,9 @@
 """Journal of an unfinished table, from which a killed run resumes."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
@@ -35,13 +36,12 @@ def in_chunks(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     owner = path.with_suffix(".owner")
-    with path.open("a+") as journal:
 
-        def busy() -> str:
-            who = owner.read_text() if owner.exists() else "another process"
-            return f"{path}: {who} is writing this table"
+    def busy() -> str:
+        who = owner.read_text() if owner.exists() else "another process"
+        return f"{path}: {who} is writing this table"
 
-        take_lock(journal, busy)
+    with _locked(path, busy) as journal:
         owner.write_text(this_process())
         done = _read(journal, fingerprint(origin))[: len(chunks)]
         for chunk in chunks[len(done) :]:
@@ -54,12 +54,27 @@ def in_chunks(
         path.unlink()
 
 
+def _locked(path: Path, busy: Callable[[], str]) -> TextIO:
+    """Open and lock the journal, also if the process that held the lock has removed it."""
+    while True:
+        journal = path.open("a+")
+        try:
+            take_lock(journal, busy)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(journal.fileno()), path.stat()):
+                    return journal
+        except BaseException:
+            journal.close()
+            raise
+        journal.close()
+
+
 def _read(journal: TextIO, origin: str) -> list[list[Any]]:
     """The rows of the complete chunks. Anything else in the journal is removed."""
     journal.seek(0)
     complete, chunks = 0, []
     for number, line in enumerate(journal):
-        if not line.endswith("\n") or (number == 0 and json.loads(line) != origin):
+        if not line.endswith("\n") or (number == 0 and line != json.dumps(origin) + "\n"):
             break
         complete += len(line)
         if number > 0:

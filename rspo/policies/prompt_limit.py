@@ -1,12 +1,7 @@
 """Prompts longer than `sampling.max_prompt_tokens`: one rule for all engines and samplers.
 
-The limit counts tokens of the policy's own tokenizer and chat template.
-
-- Training leaves a prompt that is too long out.
-- Evaluation keeps it in full, because dropping or truncating it would change the benchmark. Its
-  response may have what the prompt leaves of max_prompt_tokens + max_response_tokens.
-
-Both list the problems that are too long in the log and in the provenance of their outputs.
+Training leaves them out. Evaluation keeps them in full, because dropping or truncating them would
+change the benchmark, and shortens their responses.
 """
 
 import logging

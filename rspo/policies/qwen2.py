@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -239,9 +238,6 @@ def response_logits(model: Qwen2, prompts: Tensor, prompt_of: Tensor, responses:
     return model.logits(hidden)
 
 
-# --- Hugging Face folders ------------------------------------------------------------------------
-
-
 def save(model: Qwen2, folder: Path, special_tokens: dict[str, int]) -> None:
     """Write config.json and model.safetensors, for transformers, vLLM and verl.
 
@@ -285,54 +281,43 @@ def load(folder: Path) -> Qwen2:
     return model
 
 
+# Names in transformers, within a layer or in the model; a product that joins several has them all.
+_HUB_NAMES = {
+    "embedding.weight": ["model.embed_tokens.weight"],
+    "final_norm": ["model.norm.weight"],
+    "head.weight": ["lm_head.weight"],
+    "attention_norm": ["input_layernorm.weight"],
+    "feed_forward_norm": ["post_attention_layernorm.weight"],
+    "query_key_value.weight": [f"self_attn.{letter}_proj.weight" for letter in "qkv"],
+    "query_key_value.bias": [f"self_attn.{letter}_proj.bias" for letter in "qkv"],
+    "attention_out.weight": ["self_attn.o_proj.weight"],
+    "gate_up.weight": ["mlp.gate_proj.weight", "mlp.up_proj.weight"],
+    "down.weight": ["mlp.down_proj.weight"],
+}
+
+
+def _hub_names(parameter: str) -> list[str]:
+    if not parameter.startswith("layers."):
+        return _HUB_NAMES[parameter]
+    _, index, own = parameter.split(".", 2)
+    return [f"model.layers.{index}.{name}" for name in _HUB_NAMES[own]]
+
+
 def load_hub_weights(model: Qwen2, weights: dict[str, Tensor]) -> None:
     """Load weights under the names of transformers into a model."""
-    model.load_state_dict(_from_hub(weights, model.config))
+    names = {parameter: _hub_names(parameter) for parameter, _ in model.named_parameters()}
+    state = {own: torch.cat([weights[name] for name in hub]) for own, hub in names.items()}
+    model.load_state_dict({own: tensor.float() for own, tensor in state.items()})
 
 
 def to_hub(model: Qwen2) -> dict[str, Tensor]:
     """Weights under the names of transformers, with the joined products split."""
-    config = model.config
+    config, weights = model.config, {}
     kv_heads = config.num_key_value_heads
-    sizes = [heads * config.head_size for heads in (config.num_attention_heads, kv_heads, kv_heads)]
-    named = {
-        "model.embed_tokens.weight": model.embedding.weight,
-        "model.norm.weight": model.final_norm,
-    }
-    if not config.tie_word_embeddings:
-        named["lm_head.weight"] = model.head.weight
-    for index, layer in enumerate(cast("list[Layer]", model.layers)):
-        prefix = f"model.layers.{index}."
-        named[prefix + "input_layernorm.weight"] = layer.attention_norm
-        named[prefix + "post_attention_layernorm.weight"] = layer.feed_forward_norm
-        named[prefix + "self_attn.o_proj.weight"] = layer.attention_out.weight
-        named[prefix + "mlp.down_proj.weight"] = layer.down.weight
-        for kind, parameter in layer.query_key_value.named_parameters():
-            parts = parameter.split(sizes)
-            for letter, part in zip("qkv", parts, strict=True):
-                named[f"{prefix}self_attn.{letter}_proj.{kind}"] = part
-        for half, part in zip(("gate", "up"), layer.gate_up.weight.chunk(2), strict=True):
-            named[f"{prefix}mlp.{half}_proj.weight"] = part
-    return {name: tensor.detach().to("cpu").contiguous() for name, tensor in named.items()}
-
-
-def _from_hub(weights: dict[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """The reverse of `to_hub`."""
-    state = {
-        "embedding.weight": weights["model.embed_tokens.weight"],
-        "final_norm": weights["model.norm.weight"],
-    }
-    if not config.tie_word_embeddings:
-        state["head.weight"] = weights["lm_head.weight"]
-    for index in range(config.num_hidden_layers):
-        prefix, own = f"model.layers.{index}.", f"layers.{index}."
-        state[own + "attention_norm"] = weights[prefix + "input_layernorm.weight"]
-        state[own + "feed_forward_norm"] = weights[prefix + "post_attention_layernorm.weight"]
-        state[own + "attention_out.weight"] = weights[prefix + "self_attn.o_proj.weight"]
-        state[own + "down.weight"] = weights[prefix + "mlp.down_proj.weight"]
-        for kind in ("weight", "bias"):
-            parts = [weights[f"{prefix}self_attn.{letter}_proj.{kind}"] for letter in "qkv"]
-            state[f"{own}query_key_value.{kind}"] = torch.cat(parts)
-        halves = [weights[f"{prefix}mlp.{half}_proj.weight"] for half in ("gate", "up")]
-        state[own + "gate_up.weight"] = torch.cat(halves)
-    return {name: tensor.float() for name, tensor in state.items()}
+    qkv = [heads * config.head_size for heads in (config.num_attention_heads, kv_heads, kv_heads)]
+    for parameter, tensor in model.named_parameters():
+        names = _hub_names(parameter)
+        sizes = qkv if len(names) == len(qkv) else len(tensor) // len(names)
+        for name, part in zip(names, tensor.detach().cpu().split(sizes), strict=True):
+            weights[name] = part.contiguous()
+    return weights

@@ -1,4 +1,4 @@
-"""The interface of the samplers for evaluation: their requests and their responses."""
+"""The interface of the samplers for evaluation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,19 +1,10 @@
 r"""Chat templates: the published texts around a problem, by name.
 
 A policy is trained and evaluated under one template. The template is written into the tokenizer of
-the policy's folder, where transformers, vLLM, verl and this package read it. Problems stay plain
-chat messages: `[{"role": "user", "content": problem}]`.
+the policy's folder, where transformers, vLLM, verl and this package read it.
 
-| name      | text                                                                            |
-|-----------|---------------------------------------------------------------------------------|
-| qwen_math | Qwen's chat markup, with Qwen2.5-Math's system message that requests a \boxed{}   |
-| r1        | a conversation with the answer in <answer> tags; the response starts after        |
-|           | <think>. Verifiers that read the last box need a policy that still writes one     |
-| none      | the problem alone                                                               |
-
-The template alone changes a base model's accuracy by tens of percentage points, so the config
-names it. Responses end with the policy's end token under every template; the publications that
-use r1 also stop at </answer>.
+Responses end with the policy's end token under every template; the publications that use r1 also
+stop at </answer>. Verifiers that read the last box need a policy that writes one under r1 too.
 """
 
 import json

@@ -39,12 +39,7 @@ class VllmSampler:
     """A policy in vLLM, on one GPU if vLLM was built for GPUs."""
 
     def __init__(
-        self,
-        folder: Path,
-        tokenizer: ChatTokenizer,
-        sampling: Sampling,
-        *,
-        log_probs: bool = False,
+        self, folder: Path, tokenizer: ChatTokenizer, sampling: Sampling, *, log_probs: bool = False
     ) -> None:
         """
         Args:

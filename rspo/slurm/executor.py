@@ -86,10 +86,10 @@ class Executor(plugin.Executor):
             await asyncio.sleep(SECONDS_BETWEEN_PINGS)
         yielded = set()
         async for job_info in super().check_active_jobs(active_jobs):
-            yielded.add(job_info.external_jobid)
+            yielded.add(str(job_info.external_jobid))
             yield job_info
         for job_info in active_jobs:
-            number = job_info.external_jobid
+            number = str(job_info.external_jobid)
             if number not in yielded and number in self._unfinished:
                 yield job_info
 

@@ -1,11 +1,13 @@
 """Adam with the learning rate and gradient clipping of the config."""
 
+import math
 from collections.abc import Iterable
 
 import torch
 from torch import nn
 
 from rspo.config.schema import Optimizer
+from rspo.core.errors import InputError
 
 
 def adam(
@@ -41,6 +43,15 @@ def adam_step(
     norm = nn.utils.clip_grad_norm_(group["params"], limit)
     optimizer.step()
     return float(norm), rate
+
+
+def require_finite(gradient_norm: float, cell: str, step: int, rate: float) -> None:
+    """Raises: InputError if the gradient of a step, counted from 1, is infinite or not a number."""
+    if not math.isfinite(gradient_norm):
+        raise InputError(
+            f"{cell}: the gradient is not finite at step {step} (learning_rate = {rate}); a lower "
+            "learning_rate may help"
+        )
 
 
 def learning_rate_factor(done: float, settings: Optimizer) -> float:

@@ -1,20 +1,16 @@
-"""The life of a cell: everything around its training, the same for every engine.
+"""Everything around the training of a cell, the same for every engine.
 
-lock the cell's folder      one process at a time trains a cell
-verify the inputs           base policy, problems, and what else the engine needs
-choose the checkpoint       the one with the same settings and inputs, or none
-train                       the engine; it writes checkpoints
-publish                     policy folder and training.jsonl, each with its provenance
-before_cleanup              a hook of the caller
-remove the checkpoint       from here on, the cell counts as finished
+It locks the cell's folder, verifies the inputs, chooses the checkpoint, calls the engine, and
+publishes the policy and its log. Removing the checkpoint marks the cell as finished.
 """
 
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment, base_name
@@ -48,15 +44,18 @@ class Trained:
     notes: dict[str, Any] = field(default_factory=dict)
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """Trains one cell: `rspo.training.local_engine` or `rspo.training.verl.run`."""
 
+    @abstractmethod
     def base_digest(self, base: Path) -> Any:
         """Digest of a policy's weights, as plain data. Other weights make another checkpoint."""
 
+    @abstractmethod
     def last_step(self, checkpoint: Path) -> int:
         """Finished steps in a folder of checkpoints; 0 without a usable one."""
 
+    @abstractmethod
     def prepare(self) -> AbstractContextManager[Callable[[], Trained]]:
         """Read and verify all inputs; enter to get the function that trains the remaining steps.
 
@@ -65,39 +64,29 @@ class Engine(Protocol):
         Raises: InputError for missing or invalid inputs.
         """
 
-    def discard_logs(self) -> None:
-        """Remove logs that training appends to; called before it starts from another checkpoint."""
-
 
 def train_cell(
     experiment: Experiment, name: str, engine: Engine, before_cleanup: Callable[[], None]
 ) -> None:
-    """Train one cell with an engine: see `rspo.training.train`."""
     base = experiment.existing_policy(base_name(experiment.cell(name).model))
-    inputs = [base, existing_problems(experiment, "train")]
+    problems = existing_problems(experiment, "train")
     checkpoint, steps = experiment.checkpoint(name), experiment.config.training.steps
     with exclusive_lock(experiment.folder(name)), engine.prepare() as train_remaining_steps:
-        origin = _origin(experiment, name, engine, *inputs)
+        origin = {
+            "settings": fingerprints.settings(experiment, "train", name),
+            "base": engine.base_digest(base),
+            "problems": sha256(problems),
+        }
         if not is_made_with(checkpoint, origin):
-            engine.discard_logs()
+            # Only verl writes this folder; it would append to the events of another training.
+            shutil.rmtree(experiment.folder(name) / "tensorboard", ignore_errors=True)
         with resumed(checkpoint, origin, lambda folder: engine.last_step(folder) > 0) as earlier:
             if step := engine.last_step(checkpoint):
                 print(f"{name} resumes from step {step} of {steps}", flush=True)
             trained = train_remaining_steps()
             _publish(experiment, name, trained, base)
-            _write_provenance(experiment, name, trained, origin, inputs, earlier)
+            _write_provenance(experiment, name, trained, origin, [base, problems], earlier)
             before_cleanup()
-
-
-def _origin(
-    experiment: Experiment, name: str, engine: Engine, base: Path, problems: Path
-) -> dict[str, Any]:
-    """Settings and inputs that a checkpoint must share with a run that resumes from it."""
-    return {
-        "settings": fingerprints.settings(experiment, "train", name),
-        "base": engine.base_digest(base),
-        "problems": sha256(problems),
-    }
 
 
 @contextmanager
@@ -117,7 +106,6 @@ def resumed(
 
 
 def _publish(experiment: Experiment, name: str, trained: Trained, base: Path) -> None:
-    """Write the policy folder and training.jsonl."""
     with atomic_write(experiment.policy(name)) as partial:
         # Not Snakemake's timestamp of the base policy: the new folder would look as old.
         old = shutil.ignore_patterns(".snakemake*", "*.safetensors*")

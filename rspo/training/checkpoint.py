@@ -8,26 +8,20 @@ import torch
 
 from rspo.core.files import atomic_write
 
+STATE_FILE = "state.pt"
+
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
     """Write `state` (tensors and plain data); it replaces the previous checkpoint atomically."""
     buffer = io.BytesIO()  # torch.save to a file reports a full disk as another error
     torch.save(state, buffer)
-    with atomic_write(_state_file(folder)) as partial:
+    with atomic_write(folder / STATE_FILE) as partial:
         partial.write_bytes(buffer.getbuffer())
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any] | None:
     """Read the last saved state; None if there is none."""
-    if not has_state(folder):
+    if not (folder / STATE_FILE).is_file():
         return None
-    state: dict[str, Any] = torch.load(_state_file(folder), weights_only=True)
+    state: dict[str, Any] = torch.load(folder / STATE_FILE, weights_only=True)
     return state
-
-
-def has_state(folder: Path) -> bool:
-    return _state_file(folder).is_file()
-
-
-def _state_file(folder: Path) -> Path:
-    return folder / "state.pt"

@@ -1,10 +1,6 @@
-"""The local engine: trains a cell in this process by `rspo.training.local`.
-
-Between the steps it validates, reports progress, writes checkpoints, and stops on request.
-"""
+"""The local engine: trains a cell in this process by `rspo.training.local`."""
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -12,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment, base_name
-from rspo.core.errors import InputError
 from rspo.core.files import sha256
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies import qwen2
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import verifier_of
-from rspo.training.cell import Trained
+from rspo.training.adam import require_finite
+from rspo.training.cell import Engine, Trained
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.local import Trainer
 from rspo.training.progress import Progress
@@ -28,31 +24,22 @@ from rspo.training.records import Record, shown_metrics
 from rspo.training.validation import held_out_prompts, is_due, validate
 
 
-class LocalEngine:
-    """An engine of `rspo.training.cell`."""
+class LocalEngine(Engine):
+    """Trains in this process."""
 
     def __init__(self, experiment: Experiment, name: str) -> None:
         self.experiment, self.config = experiment, experiment.config
         self.cell, self.checkpoint = experiment.cell(name), experiment.checkpoint(name)
 
     def base_digest(self, base: Path) -> str:
-        """SHA-256 of the weights."""
         return sha256(base / "model.safetensors")
 
     def last_step(self, checkpoint: Path) -> int:
-        """Finished steps in a checkpoint; 0 if there is none."""
         state = load_checkpoint(checkpoint)
         return len(json.loads(state["records"])) if state else 0
 
-    def discard_logs(self) -> None:
-        """Nothing: training.jsonl is written once, at the end."""
-
     @contextmanager
     def prepare(self) -> Iterator[Callable[[], Trained]]:
-        """Read the problems and the base policy, and start the verifier.
-
-        Raises: InputError for missing or invalid inputs.
-        """
         experiment, sampling = self.experiment, self.config.sampling
         base = experiment.existing_policy(base_name(self.cell.model))
         tokenizer = ChatTokenizer(base)
@@ -69,17 +56,13 @@ class LocalEngine:
     def _train(
         self, trainer: Trainer, prompts: Prompts, held_out: Prompts | None, notes: dict[str, Any]
     ) -> Trained:
-        """Train from the last checkpoint to the last step.
-
-        Raises: Stopped after a checkpoint, when a stop is requested; InputError when the gradient
-            is not finite.
-        """
+        """Train from the last checkpoint; validate, report and save between the steps."""
         training, steps = self.config.training, self.config.training.steps
         records = self._resume(trainer)
         progress = Progress(self.checkpoint, len(records), steps)
         for record in trainer.train(prompts, first=len(records)):
             step = record["step"]
-            self._require_finite(record)
+            require_finite(record["gradient_norm"], self.cell.name, step, trainer.rate)
             if held_out is not None and is_due(step, training):
                 record |= validate(trainer, step - 1, held_out)
             records.append(record)
@@ -111,12 +94,3 @@ class LocalEngine:
             "records": json.dumps(records),
         }
         save_checkpoint(self.checkpoint, state)
-
-    def _require_finite(self, record: Record) -> None:
-        """Raises: InputError if the gradient of a step is infinite or not a number."""
-        if not math.isfinite(record["gradient_norm"]):
-            rate = self.config.models[self.cell.model].learning_rate
-            raise InputError(
-                f"{self.cell.name}: the gradient is not finite at step {record['step']} "
-                f"(learning_rate = {rate}); a lower learning_rate may help"
-            )

@@ -1,10 +1,6 @@
 """Choose the checkpoint that a run resumes from: the one with the same settings and inputs.
 
-In a cell's folder:
-
-    checkpoint/                      of the current training, until it finishes
-    checkpoint-of-other-settings/    the previous one after a change of settings, until then too
-
+A cell has the checkpoint of its current training and, after a change of settings, the one before.
 Each has a file with its origin, written first and removed first. A folder without that file is the
 rest of a removal that was killed; no run resumes from it.
 """
@@ -26,11 +22,7 @@ def is_begun(folder: Path) -> bool:
 
 
 def is_made_with(folder: Path, origin: Any) -> bool:
-    """Whether the checkpoint in a folder has this origin.
-
-    Args:
-        origin: settings and inputs, as plain data.
-    """
+    """Whether the checkpoint in a folder has this origin: settings and inputs, as plain data."""
     note = folder / _NOTE_FILE
     return note.is_file() and json.loads(note.read_text()) == fingerprint(origin)
 

@@ -22,7 +22,7 @@ from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.cell import resumed
-from rspo.training.checkpoint import has_state, load_checkpoint, save_checkpoint
+from rspo.training.checkpoint import STATE_FILE, load_checkpoint, save_checkpoint
 from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
@@ -33,9 +33,6 @@ IGNORED = -100  # target of positions that are not part of the loss
 
 def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = None) -> None:
     """Write the base policy of a model as a Hugging Face folder.
-
-    Args:
-        mirror: a folder with files of the hub (`rspo.policies.published`).
 
     Raises: InputError for a model that the config does not have, or that could not be downloaded.
     """
@@ -50,7 +47,7 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
     checkpoint = experiment.checkpoint(name)
     with (
         exclusive_lock(experiment.folder(name)),
-        resumed(checkpoint, settings, has_state) as earlier,
+        resumed(checkpoint, settings, lambda folder: (folder / STATE_FILE).is_file()) as earlier,
     ):
         with atomic_write(folder) as partial:
             if source.scratch is not None:

@@ -63,7 +63,7 @@ class Progress:
 def usage_before(folder: Path) -> list[Usage]:
     """Usage of earlier processes that trained with this checkpoint folder and did not finish.
 
-    It is as of their last report, at most a second or a step before they ended.
+    They reported it at most a second or a step before they ended.
     """
     snapshot = read_progress(folder)
     return [Usage(**used) for used in snapshot.used] if snapshot else []

@@ -34,10 +34,7 @@ class Prompts:
 
 
 def existing_problems(experiment: Experiment, data_set: str) -> Path:
-    """The file with a data set's problems.
-
-    Raises: InputError if it is missing, with the command that makes it.
-    """
+    """The file with a data set's problems. Raises: InputError if it is missing."""
     path = experiment.problems(data_set)
     if not path.is_file():
         command = experiment.command("prepare", data_set)

@@ -44,7 +44,7 @@ class Scored:
         rewards: NDArray[np.float64],
         weights: NDArray[np.float64],
     ) -> "Scored":
-        """Collect what is known of a step's responses; the arrays have any shape that fits."""
+        """Collect a step's responses; `weights` is (prompts, n), the others have its size."""
         shape = weights.shape
         return cls(
             responses.lengths.view(shape),
@@ -98,12 +98,7 @@ def judge(
 def rewards_of(
     correct: NDArray[np.bool_], lengths: list[int], cell: Cell, config: Config
 ) -> NDArray[np.float64]:
-    """Rewards of a cell's responses: 1 or 0 by default, discounted by length for reward "length".
-
-    Args:
-        correct: (responses,).
-        lengths: of the same responses, in tokens.
-    """
+    """Rewards (responses,): 1 or 0 by default, discounted by length in tokens for "length"."""
     if cell.reward == "length":
         limit, discount = config.sampling.max_response_tokens, config.rewards.length_discount
         return length_discounted(correct, lengths, limit, discount)

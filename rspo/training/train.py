@@ -12,7 +12,7 @@ def train(
 ) -> None:
     """Train one cell: write its policy folder, and training.jsonl with one line per step.
 
-    A killed run resumes from its last checkpoint. With the local engine it ends in the same policy,
+    A killed run resumes from its last checkpoint; with the local engine it ends in the same policy,
     bit for bit. On several nodes (verl), the first node trains, and the others return afterwards.
 
     Args:

@@ -55,11 +55,7 @@ def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompt
 
 
 def validate(trainer: Trainer, step: int, held_out: Prompts) -> dict[str, dict[str, float]]:
-    """Sample and verify responses to the held-out problems; returns the entry of training.jsonl.
-
-    Args:
-        step: after which the policy is validated, counted from 0.
-    """
+    """Validate after `step`, counted from 0; returns the entry of training.jsonl."""
     samples, count = trainer.config.training.validation.samples, len(held_out.tokens)
     tokens: list[list[int]] = []
     for first in range(0, count, CHUNK):

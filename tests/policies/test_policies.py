@@ -107,9 +107,6 @@ def test_responses_that_share_a_prompt_have_the_logits_of_full_sequences() -> No
     torch.testing.assert_close(shared, expected, atol=2e-5, rtol=2e-5)
 
 
-# --- sampler ---------------------------------------------------------------------------------
-
-
 def draw(model: Qwen2, prompts: int = 4, n: int = 64, **options: object) -> object:
     tokens = torch.randint(2, 35, (prompts, 10), generator=torch.Generator().manual_seed(3))
     settings: dict[str, object] = {
@@ -180,8 +177,6 @@ def test_prompts_of_different_lengths_or_too_long_are_errors() -> None:
     with pytest.raises(InputError, match="need 42 tokens, the model has 28"):
         sample(peaked_model(), [[2, 3]], 1, max_tokens=40, **options)
 
-
-# --- tokenizer -------------------------------------------------------------------------------
 
 QUESTIONS = ["8x+2=66", "1", "(12)+(34)-5=?"]  # shorter and longer than the padded length
 

@@ -95,9 +95,6 @@ def test_a_model_that_cannot_be_used_is_an_error_when_it_is_fetched(
     assert not experiment.policy(f"{MODEL}--base").exists()
 
 
-# --- the judge's model ----------------------------------------------------------------------------
-
-
 def test_the_judge_model_is_fetched_before_a_server_needs_it(
     experiment: Experiment, tmp_path: Path
 ) -> None:

@@ -181,8 +181,6 @@ def test_a_model_with_less_context_than_the_config_requires_is_an_error(folder: 
         VllmSampler(folder, ChatTokenizer(folder), more)
 
 
-# --- killed jobs ----------------------------------------------------------------------------------
-
 # Small batches, so that the job has several of them.
 PROGRAM = """
 import sys

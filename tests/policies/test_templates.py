@@ -61,22 +61,17 @@ def test_the_registry_has_the_published_templates() -> None:
     assert {name: template.text("Q") for name, template in TEMPLATES.items()} == PUBLISHED
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_transformers_renders_the_same_prompt(base_policy: Any, name: str) -> None:
+@pytest.mark.parametrize("name", [*PUBLISHED, None])
+def test_transformers_renders_the_same_prompt(base_policy: Any, name: str | None) -> None:
+    """Without a template in the config, it is qwen_math."""
     folder = base_policy(name)
     theirs = AutoTokenizer.from_pretrained(folder)
     text = theirs.apply_chat_template(chat(QUESTION), tokenize=False, add_generation_prompt=True)
-    assert text == PUBLISHED[name].replace("Q", QUESTION, 1)
+    assert text == PUBLISHED[name or "qwen_math"].replace("Q", QUESTION, 1)
     ids = theirs.apply_chat_template(
         chat(QUESTION), tokenize=True, add_generation_prompt=True, return_dict=False
     )
     assert ChatTokenizer(folder).prompts([chat(QUESTION)]) == [ids]
-
-
-def test_the_default_template_is_qwen_math(base_policy: Any) -> None:
-    theirs = AutoTokenizer.from_pretrained(base_policy())
-    text = theirs.apply_chat_template(chat("1+1?"), tokenize=False, add_generation_prompt=True)
-    assert text == PUBLISHED["qwen_math"].replace("Q", "1+1?")
 
 
 def test_saving_a_trained_policy_keeps_its_template(base_policy: Any, tmp_path: Path) -> None:

@@ -130,11 +130,9 @@ def local_updates(
 
 def as_verl_batch(rollout: RewardedRollout, advantages: Tensor, rows: list[int]) -> TensorDict:
     """Some responses as input of verl's actor: nested tensors."""
-    lengths = rollout.responses.lengths[rows].tolist()
+    log_probs = [rollout.responses.log_probs[row, : rollout.responses.lengths[row]] for row in rows]
     prompts = [rollout.prompts[row // N] for row in rows]
-    responses = [
-        rollout.responses.tokens[row, :length] for row, length in zip(rows, lengths, strict=True)
-    ]
+    responses = [rollout.responses.tokens[row, : rollout.responses.lengths[row]] for row in rows]
     sequences = [torch.cat(pair) for pair in zip(prompts, responses, strict=True)]
     fields = {
         "prompts": prompts,
@@ -143,13 +141,10 @@ def as_verl_batch(rollout: RewardedRollout, advantages: Tensor, rows: list[int])
         "position_ids": [torch.arange(len(tokens)) for tokens in sequences],
         "response_mask": [torch.ones_like(tokens) for tokens in responses],
         "loss_mask": [torch.ones_like(tokens) for tokens in responses],
-        "old_log_probs": [
-            rollout.responses.log_probs[row, :length]
-            for row, length in zip(rows, lengths, strict=True)
-        ],
+        "old_log_probs": log_probs,
         "advantages": [
-            torch.full((length,), float(advantages[row]))
-            for row, length in zip(rows, lengths, strict=True)
+            torch.full((len(tokens),), float(advantages[row]))
+            for row, tokens in zip(rows, responses, strict=True)
         ],
     }
     nested = {

@@ -50,6 +50,10 @@ except Stopped:
 """
 
 
+class Killed(BaseException):
+    """Ends a training as a kill would."""
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     root = tmp_path_factory.mktemp("world")
@@ -107,9 +111,14 @@ def test_training_changes_the_policy_and_leaves_no_checkpoint(undisturbed: Exper
 def test_the_same_cell_again_gives_the_same_file(
     world: Experiment, undisturbed: Experiment, tmp_path: Path
 ) -> None:
+    """Without Snakemake's timestamp of the base: the new policy would look as old as the base."""
     again = elsewhere(world, tmp_path / "results")
+    stamp = again.policy("small--base") / ".snakemake_timestamp"
+    stamp.touch()
     train(again, CELL)
+    stamp.unlink()
     assert weights_of(again) == weights_of(undisturbed)
+    assert not (again.policy(CELL) / stamp.name).exists()
 
 
 @pytest.mark.parametrize("attempt", range(3))
@@ -141,9 +150,6 @@ def test_a_cell_killed_at_random_moments_ends_in_the_same_file(
 def test_a_base_model_killed_in_the_middle_ends_in_the_same_file(
     world: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(BaseException):
-        pass
-
     def report(self: Progress, step: int, metrics: object) -> None:
         steps.append(step)
         if len(steps) == 25:
@@ -184,9 +190,6 @@ def test_a_cell_killed_before_its_cleanup_is_resumed(
     world: Experiment, undisturbed: Experiment, tmp_path: Path
 ) -> None:
     """The hook runs after everything is published and before the checkpoint is removed."""
-
-    class Killed(BaseException):
-        pass
 
     def kill() -> None:
         assert weights_of(experiment) == weights_of(undisturbed)
@@ -289,33 +292,8 @@ def test_a_checkpoint_of_other_settings_or_another_base_is_not_used(
     assert not experiment.checkpoint(CELL).exists()
 
 
-def test_a_setting_that_is_changed_back_resumes_from_its_checkpoint(
-    world: Experiment,
-    undisturbed: Experiment,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    experiment = elsewhere(world, tmp_path / "results")
-    settings = tiny_world.load(
-        world.reports.parent, training=TRAINING, sampling={"temperature": 0.5}
-    )
-    interrupt_after_a_checkpoint(experiment)
-    interrupt_after_a_checkpoint(dataclasses.replace(settings, results=experiment.results))
-    capsys.readouterr()
-    train(experiment, CELL)
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith(
-        "restored the checkpoint of these settings from checkpoint-of-other-settings"
-    )
-    assert second == f"{CELL} resumes from step 3 of {STEPS}"
-    assert weights_of(experiment) == weights_of(undisturbed)
-
-
 def interrupt_after_a_checkpoint(experiment: Experiment) -> None:
     """Leave the files of a run that was killed right after its first checkpoint."""
-
-    class Killed(BaseException):
-        pass
 
     def save(*arguments: object) -> None:
         save_checkpoint(*arguments)
@@ -326,16 +304,6 @@ def interrupt_after_a_checkpoint(experiment: Experiment) -> None:
         with pytest.raises(Killed):
             train(experiment, CELL)
     assert (experiment.checkpoint(CELL) / "state.pt").exists()
-
-
-def test_snakemakes_timestamp_of_the_base_is_not_copied(world: Experiment, tmp_path: Path) -> None:
-    """It would make the new policy folder look as old as the base."""
-    experiment = elsewhere(world, tmp_path / "results")
-    stamp = experiment.policy("small--base") / ".snakemake_timestamp"
-    stamp.touch()
-    train(experiment, CELL)
-    stamp.unlink()
-    assert not (experiment.policy(CELL) / ".snakemake_timestamp").exists()
 
 
 def test_an_infinite_learning_rate_stops_with_the_step_and_the_rate(

@@ -18,7 +18,7 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training import local_engine
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
-from rspo.training.validation import held_out_prompts, is_due, validation_record
+from rspo.training.validation import held_out_prompts, validation_record
 from tests.support import tiny_world
 
 CELL = "small--rspo-pass--k4--n16--s0"
@@ -145,11 +145,6 @@ def test_the_provenance_of_the_log_has_the_validation_settings(validated: Experi
     assert notes["training.jsonl"]["settings"]["validation"].items() >= EVERY_TWO.items()
     assert str(validated.problems("validation")) in notes["training.jsonl"]["inputs"]
     assert "validation" not in notes["policy"]["settings"]
-
-
-def test_validation_can_be_turned_off(tmp_path: Path) -> None:
-    training = load(tmp_path, EVERY_TWO | {"every": None}).config.training
-    assert not any(is_due(step, training) for step in range(1, training.steps + 1))
 
 
 def test_a_missing_validation_set_is_named_before_training(tmp_path: Path) -> None:

@@ -1,17 +1,9 @@
 """The objectives as advantage estimators of verl: weights of responses become token advantages.
 
-On a mini-batch of P prompts with n responses each, both engines minimise
+The advantage of every token of response i is n * w_i. The weight w_i contains the factor 1/n, and
+verl's `seq-mean-token-sum` takes the mean over all responses, which is another 1/n:
 
-    loss = -1/P sum_x sum_i w_i sum_t (clipped ratio of token t)
-
-where w_i contains the factor 1/n. verl's `seq-mean-token-sum` sums over tokens and takes the mean
-over the P * n *responses*, which is another 1/n. So every token of response i has the advantage
-n * w_i:
-
-    -1/(P n) sum_x sum_i (n w_i) sum_t ...  =  -1/P sum_x sum_i w_i sum_t ...
-
-With this factor, the advantage of `grpo` equals verl's own (R - mean) / std, and that of
-`policy_gradient` is the reward.
+    -1/(P n) sum_x sum_i (n w_i) sum_t (clipped ratio)  =  -1/P sum_x sum_i w_i sum_t (...)
 """
 
 from collections.abc import Mapping

@@ -21,8 +21,8 @@ NAME = "cpu"
 class CpuModule(ModuleType):
     """`torch.cpu`, and what verl also uses of `torch.cuda`; there is no device memory."""
 
-    def __init__(self) -> None:
-        super().__init__("torch.cpu")
+    get_rng_state = staticmethod(torch.get_rng_state)
+    set_rng_state = staticmethod(torch.set_rng_state)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(torch.cpu, name)
@@ -39,25 +39,12 @@ class CpuModule(ModuleType):
     def memory_allocated(self) -> int:
         return 0
 
-    def memory_reserved(self) -> int:
-        return 0
-
-    def max_memory_allocated(self) -> int:
-        return 0
-
-    def max_memory_reserved(self) -> int:
-        return 0
+    memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
 
     def mem_get_info(self) -> tuple[int, int]:
         """Free and total bytes of the machine."""
         memory = psutil.virtual_memory()
         return memory.available, memory.total
-
-    def get_rng_state(self) -> torch.Tensor:
-        return torch.get_rng_state()
-
-    def set_rng_state(self, state: torch.Tensor) -> None:
-        torch.set_rng_state(state)
 
 
 @PlatformRegistry.register(NAME)
@@ -66,7 +53,7 @@ class CpuPlatform(PlatformBase):
 
     device_name = NAME
     vendor_name = NAME
-    device_module = CpuModule()
+    device_module = CpuModule("torch.cpu")
 
     def is_available(self) -> bool:
         return True
@@ -91,8 +78,7 @@ class CpuPlatform(PlatformBase):
     def manual_seed(self, seed: int) -> None:
         torch.manual_seed(seed)
 
-    def manual_seed_all(self, seed: int) -> None:
-        torch.manual_seed(seed)
+    manual_seed_all = manual_seed
 
     def set_allocator_settings(self, settings: str) -> None:
         """The allocator has no settings."""
@@ -116,8 +102,7 @@ class CpuPlatform(PlatformBase):
     def profiler_start(self) -> None:
         """There is no profiler."""
 
-    def profiler_stop(self) -> None:
-        """There is no profiler."""
+    profiler_stop = profiler_start
 
     def ray_resource_name(self) -> str:
         """Each rank uses one of the logical GPUs that `ray.init` declares."""

@@ -1,9 +1,4 @@
-"""Disk usage of a cell, from the number of its model's parameters.
-
-A checkpoint holds float32 numbers: the weights and Adam's two moments in one file per rank, and the
-weights again as a Hugging Face folder, which becomes the policy. A test compares this with a
-checkpoint that verl wrote.
-"""
+"""Disk usage of a cell in bytes, from the number of its model's parameters."""
 
 FLOAT32 = 4  # bytes
 AT_ONCE = 2  # checkpoints: the previous one is removed when the next is complete
@@ -15,7 +10,6 @@ def checkpoint_bytes(parameters: float) -> float:
 
 
 def policy_bytes(parameters: float) -> float:
-    """The policy of a finished cell."""
     return FLOAT32 * parameters
 
 

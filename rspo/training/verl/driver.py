@@ -128,10 +128,7 @@ class _Watchdog(threading.Thread):
     """
 
     def __init__(self, check: Callable[[], str | None], outcome: _Outcome) -> None:
-        """
-        Args:
-            check: returns a message if a process was lost.
-        """
+        """`check` returns a message if a process was lost."""
         super().__init__(daemon=True)
         self.check, self.outcome, self.stopped = check, outcome, threading.Event()
         self.parent, self.failed = os.getppid(), 0

@@ -1,13 +1,7 @@
 """Drop responses of weight 0 from a mini-batch, which saves their forward and backward pass.
 
-They add nothing to the loss. Dropping them does not change the update, because
-
-- mini-batches are formed before dropping, so no response moves into another update,
-- the loss is divided by the number of responses before dropping (verl's `global_batch_size`),
-- a mini-batch without remaining responses still makes its update, by Adam's momentum.
-
-The second holds for the mean over responses. `token-mean` divides by the number of tokens that
-verl's actor receives, so with it nothing is dropped.
+docs/verl.md says why the update stays the same. `token-mean` divides the loss by the number of
+tokens that verl's actor receives, so with it nothing is dropped.
 """
 
 from typing import Any

@@ -1,8 +1,7 @@
 """Responses of the rollout servers to held-out problems.
 
-verl's own validation uses another data set, rewards each response separately, and runs after the
-step's checkpoint. Here validation runs before the checkpoint, so that a kill cannot lose or repeat
-it.
+verl's own validation runs after the step's checkpoint. Here it runs before, so that a kill cannot
+lose or repeat it.
 
 Depends on verl/trainer/ppo/v1/trainer_base.py (`_validate` submits prompts in this way),
 verl/trainer/ppo/v1/agent_loop_tq.py and verl/trainer/ppo/v1/replay_buffer.py. `rollout.val_kwargs`

@@ -35,12 +35,7 @@ class PromptsInOrder(Dataset[dict[str, Any]]):
     """Item i is the i-th prompt of the training, through all steps and epochs."""
 
     def __init__(self, data_files: str, config: DictConfig, **_: Any) -> None:
-        """
-        Args:
-            data_files: the training set; empty for verl's validation set, which is not used.
-
-        Raises: InputError for missing or bad inputs.
-        """
+        """`data_files` is empty for verl's validation set, which is not used."""
         if not data_files:
             self.rows = [0]  # verl's loader rejects an empty data set
             return

@@ -121,17 +121,11 @@ def _set_environment(token: str, folder: Path) -> None:
 
 
 def slots(settings: Mapping[str, Any]) -> int:
-    """Number of CPUs that Ray assumes on this node.
+    """Number of CPUs that Ray assumes on this node, given the settings for `ray.init`.
 
     By default Ray counts all CPUs of the host, of which the job may have only a few.
-
-    Args:
-        settings: for `ray.init`, from the config; `num_cpus` takes precedence.
     """
     return settings.get("num_cpus") or max(_MIN_SLOTS, len(os.sched_getaffinity(0)))
-
-
-# --- the first node -------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -237,16 +231,8 @@ def lost_member() -> str | None:
     return None
 
 
-# --- the other nodes ------------------------------------------------------------------------------
-
-
 def join(cell: Path, checkpoint: Path, job_step: JobStep, seconds: float = SECONDS_TO_JOIN) -> None:
     """Join the first node's cluster with this node until the cluster ends.
-
-    Args:
-        cell: the cell's folder.
-        checkpoint: the folder where the first node writes the cluster's address.
-        seconds: time limit for the address.
 
     Raises: LostProcess if there is no cluster in time, or if Ray on this node ends before it.
     """
@@ -273,10 +259,6 @@ def join(cell: Path, checkpoint: Path, job_step: JobStep, seconds: float = SECON
 
 
 def _wait_for_address(file: Path, seconds: float) -> dict[str, Any]:
-    """Content of the file that the first node writes.
-
-    Raises: LostProcess if the file does not appear in time.
-    """
     deadline = time.monotonic() + seconds
     while not file.exists():
         if time.monotonic() > deadline:

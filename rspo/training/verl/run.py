@@ -1,8 +1,4 @@
-"""The verl engine: trains a cell by starting verl's trainer in a process of its own.
-
-    this process      holds the cell's lock, waits, and collects the policy or the error
-    `supervisor.py`   ends everything below when this process ends
-    `driver.py`       verl's trainer; starts Ray, which starts everything else
+"""The verl engine: runs `driver.py` under a supervisor, and collects the policy or the error.
 
 verl reads environment variables when it is imported. It is therefore imported only after they are
 set for the device of the cell.
@@ -18,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from rspo.config.experiment import Experiment
 from rspo.config.schema import VerlSettings
@@ -26,7 +22,7 @@ from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import sha256, write_text
 from rspo.core.signals import REQUEST, Stopped, is_requested
 from rspo.core.supervisor import clean_up, supervised
-from rspo.training.cell import Trained
+from rspo.training.cell import Engine, Trained
 from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import (
     OUTCOME_FILE,
@@ -67,8 +63,10 @@ def engine_of_node(experiment: Experiment, name: str) -> Iterator["VerlEngine | 
         the first node, or Ray on this node, died.
     """
     _require_judge_server(experiment)
-    job_step = cluster.current_job_step(_settings(experiment).nodes, os.environ)
-    _set_environment(experiment)
+    settings = experiment.config.verl
+    assert settings is not None  # by the config's check
+    job_step = cluster.current_job_step(settings.nodes, os.environ)
+    _set_environment(settings)
     checkpoint = experiment.checkpoint(name)
     if job_step.rank > 0:
         cluster.join(experiment.folder(name), checkpoint, job_step)
@@ -81,31 +79,21 @@ def engine_of_node(experiment: Experiment, name: str) -> Iterator["VerlEngine | 
         raise
 
 
-class VerlEngine:
-    """An engine of `rspo.training.cell`. Besides a cell's other files it writes verl.yaml."""
+class VerlEngine(Engine):
+    """Trains with verl. Besides a cell's other files it writes verl.yaml."""
 
     def __init__(self, experiment: Experiment, name: str) -> None:
         self.experiment, self.name = experiment, name
         self.folder, self.checkpoint = experiment.folder(name), experiment.checkpoint(name)
 
     def base_digest(self, base: Path) -> dict[str, str]:
-        """SHA-256 of each file with weights."""
         return {file.name: sha256(file) for file in sorted(base.glob("*.safetensors"))}
 
     def last_step(self, checkpoint: Path) -> int:
-        """Step of the last complete checkpoint; 0 if there is none."""
         return last_step(checkpoint)
-
-    def discard_logs(self) -> None:
-        """Remove TensorBoard's events, which verl would append to."""
-        shutil.rmtree(self.folder / "tensorboard", ignore_errors=True)
 
     @contextmanager
     def prepare(self) -> Iterator[Callable[[], Trained]]:
-        """Write verl's config, and remove incomplete checkpoints.
-
-        Raises: InputError for settings that verl rejects.
-        """
         config = _config(self.experiment, self.name)
         require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
         write_text(self.folder / CONFIG_FILE, _as_yaml(config))
@@ -113,13 +101,7 @@ class VerlEngine:
         yield partial(self._train, config.trainer)
 
     def _train(self, trainer: Any) -> Trained:
-        """Train the remaining steps.
-
-        Args:
-            trainer: the section of verl's config.
-
-        Raises: see `_run`.
-        """
+        """Train the remaining steps, with the section `trainer` of verl's config."""
         started, ranks = time.monotonic(), trainer.nnodes * trainer.n_gpus_per_node
         # The other nodes wait for a cluster to join, even if no step remains.
         if last_step(self.checkpoint) < trainer.total_training_steps or trainer.nnodes > 1:
@@ -141,24 +123,18 @@ def _copy_weights(source: Path, folder: Path) -> None:
         shutil.copy(file, folder)
 
 
-def _settings(experiment: Experiment) -> VerlSettings:
-    """Raises: InputError if the config has no section verl."""
-    if experiment.config.verl is None:
-        raise InputError(f"config/{experiment.scale}.yaml: engine = 'verl' needs the section verl")
-    return experiment.config.verl
-
-
-def _set_environment(experiment: Experiment) -> None:
+def _set_environment(settings: VerlSettings) -> None:
     """Set the variables that verl and Ray read, for this process and all that it starts."""
     # SLURM sets a variable of every GPU vendor; verl rejects more than one.
     os.environ.pop("ROCR_VISIBLE_DEVICES", None)
-    if _settings(experiment).device == "cpu":
+    if settings.device == "cpu":
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
         os.environ.update(_CPU)
 
 
 def _config(experiment: Experiment, name: str) -> "DictConfig":
-    _set_environment(experiment)  # first: verl chooses its platform at import
+    assert experiment.config.verl is not None  # by the config's check
+    _set_environment(experiment.config.verl)  # first: verl chooses its platform at import
     require_version()
     from rspo.training.verl.verl_config import verl_config
 
@@ -184,14 +160,7 @@ def _require_judge_server(experiment: Experiment) -> None:
 
 
 def _run(cell: Path, checkpoint: Path) -> None:
-    """Train until the last checkpoint is written.
-
-    Args:
-        cell: the cell's folder, which has verl's config.
-
-    Raises: InputError and Stopped as the driver does; LostProcess if a process died or a request
-        was not answered.
-    """
+    """Train until the last checkpoint is written; raises the driver's error, if any."""
     key, folder = cluster.key_of(cell, rank=0), cluster.folder_of(cell, rank=0)
     clean_up(key, folder)  # after a run whose supervisor was killed
     outcome = checkpoint / OUTCOME_FILE
@@ -216,13 +185,9 @@ def _run(cell: Path, checkpoint: Path) -> None:
     if result["kind"] != TRAINED:
         with suppress(OSError):  # another node may still write there; the next run removes it
             keep_the_last(checkpoint)  # an incomplete one may have filled the disk
-        _raise(result["kind"], result["words"], cell.name, last_step(checkpoint))
-
-
-def _raise(kind: str, words: str, cell: str, step: int) -> NoReturn:
-    """Raise the driver's error in this process."""
-    if kind == Stopped.__name__:
-        raise Stopped(step)
-    if kind == InputError.__name__:
-        raise InputError(words)
-    raise LostProcess(f"{cell}: {words}; the same command resumes from step {step}")
+        kind, words, step = result["kind"], result["words"], last_step(checkpoint)
+        if kind == Stopped.__name__:
+            raise Stopped(step)
+        if kind == InputError.__name__:
+            raise InputError(words)
+        raise LostProcess(f"{cell.name}: {words}; the same command resumes from step {step}")

@@ -1,18 +1,10 @@
 """verl's synchronous trainer with this package's step: reward, weight, drop, update.
 
-    verl's step                          this step
-    sample from the replay buffer        the same, then sorted by prompt
-    rewards (one response at a time)     `rspo.rewards`, for the batch
-    balance ranks, log-probabilities     after weighting and dropping, on the remaining responses
-    advantages (an estimator)            n * `rspo.objectives`, in the order of sampling
-    update                               one call per mini-batch, formed before dropping
-
 Depends on verl/trainer/ppo/v1/trainer_base.py (methods of `PPOTrainer` that are overridden or
 called here) and verl/trainer/ppo/v1/trainer_sync.py.
 """
 
 import json
-import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,13 +23,12 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
-from rspo.core.errors import InputError
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
-from rspo.training.adam import learning_rate_factor
+from rspo.training.adam import learning_rate_factor, require_finite
 from rspo.training.progress import Progress
-from rspo.training.records import Scored, judge, record_of, shown_metrics
+from rspo.training.records import Scored, Stopwatch, judge, record_of, shown_metrics
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.batches import as_metrics, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE, keep_the_last
@@ -76,15 +67,10 @@ class Trainer(PPOTrainerSync):
 
     progress: Progress  # set when verl looks for a checkpoint, before the first step
     stopping = False  # a stop was requested and its checkpoint is written
-    began: float  # start of the current step, by time.perf_counter
+    clock: Stopwatch  # of the current step
     weights_seconds: float  # for sending the current step's weights to the servers
 
     def __init__(self, config: DictConfig, verify: Verify) -> None:
-        """
-        Args:
-            config: from `rspo.training.verl.verl_config`.
-            verify: the verifier: responses, answers, questions -> verdicts.
-        """
         super().__init__(config)
         self.replay_buffer.poll_interval = POLL_SECONDS
         self.experiment = experiment_of(config.rspo)
@@ -95,8 +81,6 @@ class Trainer(PPOTrainerSync):
         self.scoring = Scoring(self.experiment.config, self.cell, self.chat_tokenizer, verify)
         self.held_out = held_out_prompts(self.experiment, self.chat_tokenizer)
         self.records: list[dict[str, Any]] = []
-
-    # --- set-up -----------------------------------------------------------------------------------
 
     def _init_dataloader(self) -> None:
         """Keep the number of updates, which verl would overwrite with the number of steps."""
@@ -118,8 +102,6 @@ class Trainer(PPOTrainerSync):
         finally:
             if hasattr(self, "logger"):  # missing if its constructor failed
                 self.logger.finish()
-
-    # --- checkpoints ------------------------------------------------------------------------------
 
     @property
     def _records_file(self) -> Path:
@@ -144,8 +126,6 @@ class Trainer(PPOTrainerSync):
         checkpoints = self.experiment.checkpoint(self.cell.name)
         self.progress = Progress(checkpoints, self.global_steps, self.training.steps)
 
-    # --- between steps ----------------------------------------------------------------------------
-
     def on_init_end(self) -> None:
         """verl sends the weights for the first step."""
         self._send_weights(super().on_init_end)
@@ -157,7 +137,7 @@ class Trainer(PPOTrainerSync):
         """
         if self.stopping:
             raise Stopped(self.global_steps - 1)
-        self.began = time.perf_counter()
+        self.clock = Stopwatch()
         super().on_step_begin()
 
     def on_step_end(self) -> None:
@@ -173,33 +153,31 @@ class Trainer(PPOTrainerSync):
         send()
         self.weights_seconds = time.perf_counter() - started
 
-    # --- one step ---------------------------------------------------------------------------------
-
     def _step_once(
         self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int
     ) -> KVBatchMeta:
         """One step of training; adds its record to `records`."""
-        seconds = {}
         batch, _ = self.replay_buffer.sample(
             global_steps=self.global_steps, partition_id="train", batch_size=sample_batch_size
         )
         self.on_sample_end()
         expected = self.training.prompts_per_step * self.cell.n
         indices = sort_by_prompt(batch, expected, f"step {self.global_steps}")
-        seconds["sample"] = time.perf_counter() - self.began
+        self.clock.lap("sample")
         dataset: PromptsInOrder = self.train_dataset
         rows = [dataset.rows[index] for index in indices]
         scored, entropy = self.scoring.score(batch, rows, dataset.prompts)
-        seconds["reward"] = time.perf_counter() - self.began - seconds["sample"]
+        self.clock.lap("reward")
         updates = self._updates(batch, scored, metrics)
-        seconds["update"] = time.perf_counter() - self.began - sum(seconds.values())
-        seconds["weights"] = self.weights_seconds
+        self.clock.lap("update")
+        seconds = self.clock.seconds | {"weights": self.weights_seconds}
         record = record_of(self.global_steps - 1, scored, entropy, updates, seconds)
         if is_due(self.global_steps, self.training):
             record |= self._validation()
         metrics["actor/entropy"] = entropy  # verl's own depends on loss_agg_mode and dropping
         metrics.update(as_metrics(record))
-        self._log(record)
+        self.records.append(record)
+        self.progress.report(self.global_steps, shown_metrics(record, self.cell))
         timing_raw.update(seconds)
         return batch
 
@@ -214,10 +192,6 @@ class Trainer(PPOTrainerSync):
         self.checkpoint_manager.sleep_replicas()
         correct = judge(tokens, rows, self.held_out, self.chat_tokenizer, self.verify)
         return validation_record(correct, [len(ids) for ids in tokens], config)
-
-    def _log(self, record: dict[str, Any]) -> None:
-        self.records.append(record)
-        self.progress.report(self.global_steps, shown_metrics(record, self.cell))
 
     def _updates(
         self, batch: KVBatchMeta, scored: Scored, metrics: dict[str, Any]
@@ -251,11 +225,7 @@ class Trainer(PPOTrainerSync):
         ]
 
     def _update(self, batch: KVBatchMeta, mini_batch: int) -> dict[str, float]:
-        """One update; returns verl's metrics.
-
-        Args:
-            batch: the remaining responses of a mini-batch.
-            mini_batch: number of its responses before dropping.
+        """One update on the remaining responses of a mini-batch; returns verl's metrics.
 
         Raises: InputError if the gradient is not finite, where verl would skip the update.
         """
@@ -263,11 +233,8 @@ class Trainer(PPOTrainerSync):
         batch.extra_info.update(update_settings(section, mini_batch, len(batch)))
         output = self.actor_rollout_wg.update_actor(batch)
         metrics: dict[str, float] = reduce_metrics(output["metrics"])
-        if not math.isfinite(metrics["grad_norm"]):
-            raise InputError(
-                f"{self.cell.name}: the gradient is not finite at step {self.global_steps} "
-                f"(learning_rate = {section.actor.optim.lr}); a lower learning_rate may help"
-            )
+        rate = section.actor.optim.lr
+        require_finite(metrics["grad_norm"], self.cell.name, self.global_steps, rate)
         return metrics
 
     def _ranks(self) -> int:

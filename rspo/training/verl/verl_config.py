@@ -88,8 +88,7 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     require_version()
     cell = experiment.cell(name)
     settings = experiment.config.verl
-    if settings is None:
-        raise InputError(f"config/{experiment.scale}.yaml: engine = 'verl' needs the section verl")
+    assert settings is not None  # by the config's check
     _require_divisible(experiment.config, cell, settings)
     _require_loggers(settings)
     device = OmegaConf.load(Path(__file__).with_name(f"{settings.device}.yaml"))
@@ -250,7 +249,6 @@ def _verl_defaults() -> DictConfig:
 
 
 def _merge(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
-    """Raises: InputError for an unknown key, or a value in place of a section."""
     try:
         config.merge_with(layer)
     except OmegaConfBaseException as error:

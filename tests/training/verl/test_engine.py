@@ -25,6 +25,7 @@ from rspo.training.train import train as train_locally
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
 from tests.support import ROOT, tiny_world
 
+pytestmark = pytest.mark.timeout(1800)
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS, CHECKPOINT_EVERY, VALIDATED = 4, 2, {2, 4}
 CHANGES = {
@@ -79,7 +80,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     assert not experiment.policy(CELL).exists()
     records = checkpoint / f"global_step_{CHECKPOINT_EVERY}" / RECORDS_FILE
     before = json.loads(records.read_text())
-    assert start(root, log).wait(timeout=300) == 0, log.read_text()[-3000:]
+    assert start(root, log).wait(timeout=900) == 0, log.read_text()[-3000:]
     return Killed(experiment, before)
 
 

@@ -41,6 +41,10 @@ def load(root: Path, **overrides: Any) -> Experiment:
     return tiny_world.load(root, engine="verl", **overrides)
 
 
+def with_clip(root: Path, clip: float) -> Experiment:
+    return load(root, training=tiny_world.OVERRIDES["training"] | {"ppo_clip": clip})
+
+
 def start(experiment: Experiment) -> None:
     with pytest.raises(Started):
         train(experiment, CELL)
@@ -67,10 +71,7 @@ def names(experiment: Experiment) -> list[str]:
 def test_a_checkpoint_of_other_settings_is_set_aside(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    training = tiny_world.OVERRIDES["training"]
-    first, second, third = (
-        load(root, training=training | {"ppo_clip": clip}) for clip in (0.1, 0.2, 0.3)
-    )
+    first, second, third = (with_clip(root, clip) for clip in (0.1, 0.2, 0.3))
     start(first)
     leave_checkpoint(first, step=2)
     capsys.readouterr()
@@ -92,8 +93,7 @@ def test_a_checkpoint_of_other_settings_is_set_aside(
 def test_a_setting_that_is_changed_back_resumes_from_its_checkpoint(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    training = tiny_world.OVERRIDES["training"]
-    first, second = (load(root, training=training | {"ppo_clip": clip}) for clip in (0.1, 0.2))
+    first, second = (with_clip(root, clip) for clip in (0.1, 0.2))
     checkpoint = first.checkpoint(CELL)
     aside = checkpoint.with_name("checkpoint-of-other-settings")
     start(first)
@@ -124,8 +124,7 @@ def test_a_setting_that_is_changed_back_resumes_from_its_checkpoint(
 def test_a_kill_while_two_checkpoints_are_exchanged_loses_neither(
     root: Path, monkeypatch: pytest.MonkeyPatch, renames: int
 ) -> None:
-    training = tiny_world.OVERRIDES["training"]
-    first, second = (load(root, training=training | {"ppo_clip": clip}) for clip in (0.1, 0.2))
+    first, second = (with_clip(root, clip) for clip in (0.1, 0.2))
     start(first)
     leave_checkpoint(first, step=2)
     start(second)

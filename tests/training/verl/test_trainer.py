@@ -63,6 +63,8 @@ def trainer_of(experiment: Experiment, step: int = 1, ranks: int = 1) -> Trainer
     trainer.training, trainer.global_steps = experiment.config.training, step
     trainer.actor_rollout_wg = Actor(ranks)
     trainer.records = []
+    trainer.with_log_probs = []
+    trainer._compute_old_log_prob = lambda batch, _: trainer.with_log_probs.append(batch)
     return trainer
 
 
@@ -94,8 +96,6 @@ def batch_of(rows: int) -> KVBatchMeta:
     )
 
 
-# --- updates --------------------------------------------------------------------------------------
-
 WEIGHTS = {
     "all weights non-zero": ([1] * ROWS, [-1] * ROWS),
     "odd counts": ([0, 1, 0, 0, 0, 0], [1, 0, -1, 1, 0, 0]),
@@ -109,16 +109,9 @@ LENGTHS = [5, 9, 3, 2, 8, 1, 4, 1, 7, 9, 2, 6]
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
 def test_each_mini_batch_is_one_update_on_its_responses_of_non_zero_weight(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    weights: tuple[list[float], list[float]],
-    ranks: int,
+    tmp_path: Path, weights: tuple[list[float], list[float]], ranks: int
 ) -> None:
     trainer = trainer_of(load(tmp_path), ranks=ranks)
-    with_log_probs: list[KVBatchMeta] = []
-    monkeypatch.setattr(
-        trainer, "_compute_old_log_prob", lambda batch, _: with_log_probs.append(batch)
-    )
     trainer._updates(batch_of(len(LENGTHS)), scored([*weights[0], *weights[1]], LENGTHS), {})
     updates = trainer.actor_rollout_wg.updates
     assert len(updates) == MINI_BATCHES
@@ -135,18 +128,13 @@ def test_each_mini_batch_is_one_update_on_its_responses_of_non_zero_weight(
         assert update.extra_info["mini_batch_size"] == len(rows)
         assert update.extra_info["temperature"] == 1.0
     # Log-probabilities are computed once, for the responses of all updates.
-    assert len(with_log_probs) == 1
-    assert sorted(with_log_probs[0].keys) == sorted(
-        key for update in updates for key in update.keys
-    )
+    (with_log_probs,) = trainer.with_log_probs
+    assert sorted(with_log_probs.keys) == sorted(key for update in updates for key in update.keys)
 
 
-def test_ranks_get_similar_numbers_of_tokens(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_get_similar_numbers_of_tokens(tmp_path: Path) -> None:
     """In each mini-batch, one rank takes the first half of the rows, the other the second."""
     trainer = trainer_of(load(tmp_path), ranks=2)
-    monkeypatch.setattr(trainer, "_compute_old_log_prob", lambda batch, metrics: batch)
     lengths = [9, 9, 9, 1, 1, 1, 8, 8, 2, 2, 5, 5]
     trainer._updates(batch_of(12), scored([1.0] * 12, lengths), {})
     for update, half in zip(trainer.actor_rollout_wg.updates, ((11, 19), (15, 15)), strict=True):
@@ -154,11 +142,8 @@ def test_ranks_get_similar_numbers_of_tokens(
         assert sorted((sum(tokens[:3]), sum(tokens[3:]))) == list(half)
 
 
-def test_the_loggers_get_the_mean_over_a_steps_updates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loggers_get_the_mean_over_a_steps_updates(tmp_path: Path) -> None:
     trainer = trainer_of(load(tmp_path))
-    monkeypatch.setattr(trainer, "_compute_old_log_prob", lambda batch, metrics: batch)
     metrics: dict[str, Any] = {}
     updates = trainer._updates(batch_of(12), scored([1.0] * 12, LENGTHS), metrics)
     assert [update["gradient_norm"] for update in updates] == [1, 2]
@@ -177,9 +162,6 @@ def test_a_gradient_that_is_not_finite_ends_the_training(tmp_path: Path) -> None
         trainer._update(batch_of(2), ROWS)
 
 
-# --- set-up ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def prepared(tmp_path: Path) -> Experiment:
     """An experiment with a linear schedule after a warm-up, problems and a base policy."""
@@ -195,13 +177,10 @@ def with_loader(experiment: Experiment) -> Trainer:
     return trainer
 
 
-def test_the_learning_rate_follows_the_updates_not_the_steps(
-    prepared: Experiment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_learning_rate_follows_the_updates_not_the_steps(prepared: Experiment) -> None:
     """The logged rate is that of verl's engine, which steps its schedule once per update."""
     trainer = with_loader(prepared)
     assert trainer.total_training_steps == STEPS
-    monkeypatch.setattr(trainer, "_compute_old_log_prob", lambda batch, metrics: batch)
     optim = trainer.config.actor_rollout_ref.actor.optim
     engine = ScheduledEngine.__new__(ScheduledEngine)
     engine.optimizer_config = omega_conf_to_dataclass(optim)
@@ -237,9 +216,6 @@ def test_the_training_set_is_read_once(
     assert len(trainer.train_dataset) == STEPS * MINI_BATCH * MINI_BATCHES
 
 
-# --- checkpoints ----------------------------------------------------------------------------------
-
-
 def saved_by_verl(complete: bool) -> Callable[[Trainer], None]:
     """Stands in for verl's part of a checkpoint, which ends by marking it as complete."""
 
@@ -272,9 +248,6 @@ def test_one_checkpoint_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(PPOTrainer, "_save_checkpoint", saved_by_verl(complete=True))
     trainer_of(experiment, 4)._save_checkpoint()
     assert steps() == ["global_step_4"]
-
-
-# --- stopping -------------------------------------------------------------------------------------
 
 
 class Loggers:
@@ -363,9 +336,6 @@ def test_the_loggers_are_finished_when_the_training_fails(
     with pytest.raises(LostProcess, match="gone"):
         trainer.fit(None)
     assert trainer.logger.finished
-
-
-# --- requests -------------------------------------------------------------------------------------
 
 
 class Requested(Exception):

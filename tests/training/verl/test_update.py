@@ -88,34 +88,22 @@ def test_disk_usage_of_a_checkpoint(
     assert 1 <= measured / checkpoint_bytes(parameters) < 1.1
 
 
-def test_responses_of_weight_0_are_dropped() -> None:
-    advantages = torch.tensor([0.0, 2.0, 0.0, -1.0])
-    assert kept_rows(advantages, torch.tensor([5, 5, 5, 5]), ranks=1, aggregation=SUM) == [1, 3]
-
-
-def test_the_shortest_responses_fill_up_to_a_multiple_of_the_ranks() -> None:
-    advantages = torch.tensor([1.0, 0.0, 0.0, 0.0, 1.0, 1.0])
-    assert kept_rows(advantages, torch.tensor([5, 9, 2, 4, 5, 5]), ranks=2, aggregation=SUM) == [
-        0,
-        2,
-        4,
-        5,
-    ]
-
-
-def test_every_rank_gets_a_row_when_all_weights_are_0() -> None:
-    assert kept_rows(
-        torch.zeros(6), torch.tensor([3, 1, 2, 9, 9, 9]), ranks=2, aggregation=SUM
-    ) == [1, 2]
-
-
-def test_nothing_is_dropped_when_all_have_a_weight() -> None:
-    assert kept_rows(torch.ones(6), torch.ones(6), ranks=3, aggregation=SUM) == list(range(6))
-
-
-def test_nothing_is_dropped_when_the_loss_is_divided_by_tokens() -> None:
-    kept = kept_rows(torch.zeros(6), torch.ones(6), ranks=2, aggregation="token-mean")
-    assert kept == list(range(6))
+@pytest.mark.parametrize(
+    ("advantages", "lengths", "ranks", "kept"),
+    [
+        ([0, 2, 0, -1], [5, 5, 5, 5], 1, [1, 3]),
+        ([1, 0, 0, 0, 1, 1], [5, 9, 2, 4, 5, 5], 2, [0, 2, 4, 5]),  # the shortest fills up
+        ([0, 0, 0, 0, 0, 0], [3, 1, 2, 9, 9, 9], 2, [1, 2]),  # one row for every rank
+        ([1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1], 3, [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_responses_of_weight_0_are_dropped(
+    advantages: list[float], lengths: list[int], ranks: int, kept: list[int]
+) -> None:
+    weights, tokens = torch.tensor(advantages), torch.tensor(lengths)
+    assert kept_rows(weights, tokens, ranks, SUM) == kept
+    # `token-mean` divides the loss by the number of tokens, so nothing is dropped.
+    assert kept_rows(weights, tokens, ranks, "token-mean") == list(range(len(advantages)))
 
 
 def test_a_mini_batch_that_ranks_cannot_split_equally_is_an_error() -> None:

@@ -67,13 +67,6 @@ def test_settings_of_a_model_reach_only_its_cells(tmp_path: Path) -> None:
     assert budgets == [32768, 16384]
 
 
-def test_any_key_of_verl_can_be_overridden(tmp_path: Path) -> None:
-    overrides = {"actor_rollout_ref": {"rollout": {"gpu_memory_utilization": 0.4}}}
-    experiment = paper_scale.load(tmp_path, verl={"overrides": overrides})
-    config = verl_config(experiment, CELL_7B)
-    assert config.actor_rollout_ref.rollout.gpu_memory_utilization == 0.4
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -153,16 +146,23 @@ def test_a_key_of_a_model_without_effect_is_an_error_too(tmp_path: Path) -> None
         verl_config(experiment, TINY_CELL)
 
 
-def test_the_one_key_of_a_section_with_an_effect_is_accepted(tmp_path: Path) -> None:
-    overrides = nested("algorithm.rollout_correction.bypass_mode", True)
-    experiment = tiny_world.load(tmp_path, engine="verl", verl={"overrides": overrides})
-    assert verl_config(experiment, TINY_CELL).algorithm.rollout_correction.bypass_mode
+BYPASS = "algorithm.rollout_correction.bypass_mode"  # the one key of its section with an effect
+MEMORY = "actor_rollout_ref.rollout.gpu_memory_utilization"
 
 
-def test_the_loss_aggregation_reaches_verl(tmp_path: Path) -> None:
-    verl = {"loss_aggregation": "token-mean"}
-    config = verl_config(tiny_world.load(tmp_path, engine="verl", verl=verl), TINY_CELL)
-    assert config.actor_rollout_ref.actor.loss_agg_mode == "token-mean"
+@pytest.mark.parametrize(
+    ("changes", "key", "value"),
+    [
+        ({"overrides": nested(MEMORY, 0.4)}, MEMORY, 0.4),
+        ({"overrides": nested(BYPASS, True)}, BYPASS, True),
+        ({"loss_aggregation": "token-mean"}, f"{ACTOR}.loss_agg_mode", "token-mean"),
+    ],
+)
+def test_a_setting_reaches_verl(
+    tmp_path: Path, changes: dict[str, Any], key: str, value: object
+) -> None:
+    config = verl_config(tiny_world.load(tmp_path, engine="verl", verl=changes), TINY_CELL)
+    assert OmegaConf.select(config, key) == value
 
 
 def test_the_config_survives_a_file(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_a_judge_on_the_gpus_of_the_policy_is_an_error(
     experiment.policy("qwen2.5-math-7b--base").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     assert main(["train", CELL_7B, "--scale", "paper"]) == 2
-    assert "needs xverify.url in training" in capsys.readouterr().err
+    assert "training on GPUs needs xverify.url" in capsys.readouterr().err
 
 
 def test_the_local_engine_has_no_verl_config(
