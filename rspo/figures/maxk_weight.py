@@ -44,8 +44,7 @@ START = -10.0
 
 def normal_cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Phi, the cumulative distribution of a standard normal reward."""
-    values = [0.5 * math.erfc(-value / math.sqrt(2)) for value in x.ravel()]
-    return np.array(values).reshape(x.shape)
+    return 0.5 * np.vectorize(math.erfc)(-x / math.sqrt(2))
 
 
 def gradient_weight(k: int, rewards: NDArray[np.float64]) -> NDArray[np.float64]:

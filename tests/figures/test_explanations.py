@@ -91,8 +91,8 @@ def test_objectives_that_share_a_line_are_the_same_on_binary_rewards() -> None:
     for one, other in SAME.items():
         for k, n in ((1, 4), (2, 8), (8, 16)):
             a, b = blocks_of(one, k, n), blocks_of(other, k, n)
-            assert np.array_equal(a.correct, b.correct)
-            assert np.array_equal(a.wrong, b.wrong)
+            assert np.array_equal(a.total_correct, b.total_correct)
+            assert np.array_equal(a.total_wrong, b.total_wrong)
 
 
 # --- the bandit -----------------------------------------------------------------------------------
