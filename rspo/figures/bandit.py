@@ -25,7 +25,7 @@ from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.figures import style
 from rspo.figures.binary_groups import Floats, binomial, blocks_of
 from rspo.figures.figure import Figure
-from rspo.figures.methods import Method, label_of
+from rspo.figures.methods import Method, formula_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,19 +97,10 @@ def signal_to_noise(objective: str, k: int, n: int, policy: Floats) -> float:
     return float(mean @ mean / (square - mean @ mean))
 
 
-def _lines(objective: str) -> list[Method]:
-    larger = KS[1:]
-    return [
-        Method(label_of(objective, k), objective, k, None, (), position, len(larger))
-        for position, k in enumerate(larger)
-    ]
-
-
-_SHARE = Method("share of prompts", BASE, None, None, ())
-_PG = Method(label_of("policy_gradient"), "policy_gradient", 1, None, ())
+_SHARE = Method("share of prompts", BASE)
 # The baseline estimates the same objective as RSPO, so it has the same optima.
-_OPTIMA = [_PG, *_lines("rspo_pass_at_k")]
-_OBJECTIVES = [*_OPTIMA, *_lines("hitchhiking")]
+_OPTIMA = [*formula_lines("policy_gradient", [1]), *formula_lines("rspo_pass_at_k", KS[1:])]
+_OBJECTIVES = [*_OPTIMA, *formula_lines("hitchhiking", KS[1:])]
 
 
 def table() -> "pd.DataFrame":

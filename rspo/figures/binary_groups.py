@@ -52,9 +52,7 @@ def binomial(n: int, p: float) -> Floats:
 def lines() -> list[Method]:
     """A line for each objective that differs on 0/1 rewards, as in the figures of results."""
     return [
-        Method(label_of(objective), objective, None, None, ())
-        for objective in OBJECTIVES
-        if objective not in SAME
+        Method(label_of(objective), objective) for objective in OBJECTIVES if objective not in SAME
     ]
 
 

@@ -70,10 +70,9 @@ def draw(table: "pd.DataFrame") -> "Picture":
         axes.set_ylim(0, 1.3 * table["value"][unit].max())
         for first in range(K + 1, len(REWARDS) + 1, K):
             axes.axvline(first - 0.5, color=style.FAINT, linewidth=0.6, linestyle=":")
+    place = {"ha": "center", "va": "top", "transform": panels[0].get_xaxis_transform()}
     for group, middle in rewards.groupby("group")["response"].mean().items():
-        axes = panels[0]
-        position = axes.get_xaxis_transform()
-        axes.text(middle, 1.0, f"group {group}", ha="center", va="top", transform=position)
+        panels[0].text(middle, 1.0, f"group {group}", **place)
     panels[-1].set(xlabel="response", xticks=range(1, len(REWARDS) + 1))
     style.note(picture, f"k = {K}, Max@k", "hatched: not the best response of its group")
     return picture

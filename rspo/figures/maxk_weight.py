@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rspo.figures import style
 from rspo.figures.figure import Figure
+from rspo.figures.methods import formula_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +89,7 @@ def draw(table: "pd.DataFrame") -> "Picture":
     picture = style.new_picture(style.COLUMN_WIDTH, 2.2)
     left, right = picture.subplots(1, 2)
     _draw_cdf(left, dict(iter(table.groupby("panel"))))
-    lines = style.formula_lines(LINES)
+    lines = formula_lines("rspo_max_at_k", LINES)
     plot = style.plot(table, right, x="reward", y="value").limit(x=(LEFT, RIGHT), y=(0, 14))
     rows = table[table["panel"] == "weight"]
     style.add_lines(plot, rows, lines, by="k", every=20).label(

@@ -38,9 +38,9 @@ class Method:
 
     label: str
     objective: str
-    k: int | None
-    n: int | None
-    policies: tuple[str, ...]
+    k: int | None = None
+    n: int | None = None
+    policies: tuple[str, ...] = ()
     position: int = 0
     family: int = 1
 
@@ -89,6 +89,14 @@ def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
         place = family.index(key), len(family)
         methods.append(Method(label, objective, own_k, n, tuple(policies), *place))
     return methods
+
+
+def formula_lines(objective: str, ks: Sequence[int]) -> list[Method]:
+    """A line for each k, without policies, with the styles of the figures of results."""
+    return [
+        Method(label_of(objective, k), objective, k, position=position, family=len(ks))
+        for position, k in enumerate(ks)
+    ]
 
 
 def label_of(objective: str, k: int | None = None, full: bool = False) -> str:

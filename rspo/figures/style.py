@@ -215,15 +215,6 @@ def _family(objective: str) -> Family:
     return _OTHERS[others.index(objective) % len(_OTHERS)]
 
 
-def formula_lines(ks: Sequence[int]) -> list[Method]:
-    """Lines for RSPO's formulas at several k, with the styles of the figures of results."""
-    larger = [k for k in ks if k > 1]
-    lines = [Method("$k=1$ (PG)", "policy_gradient", 1, None, ())] if 1 in ks else []
-    for position, k in enumerate(larger):
-        lines.append(Method(f"$k={k}$", "rspo_pass_at_k", k, None, (), position, len(larger)))
-    return lines
-
-
 def shade(colours: str, position: int, family: int) -> str:
     """Colour `position` of `family` in a colour map, from light to dark; or the one "#RRGGBB"."""
     if colours.startswith("#"):
