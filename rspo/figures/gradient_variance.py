@@ -74,9 +74,8 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
             raise InputError(f"{path}: has no gradients of {', '.join(missing)}; remake it")
         groups = dict(iter(gradients.groupby(["objective", "k"], sort=False)))
         for (objective, k), group in groups.items():
-            reference = groups.get((REFERENCE, k))
-            rows.append({"policy": policy, "objective": objective, "line": shown_as(objective)})
-            rows[-1] |= {"k": k, **_summary(group, reference)}
+            names = {"policy": policy, "objective": objective, "line": shown_as(objective), "k": k}
+            rows.append(names | _summary(group, groups.get((REFERENCE, k))))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

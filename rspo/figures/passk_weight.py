@@ -78,7 +78,7 @@ def draw(table: "pd.DataFrame") -> "Picture":
     left.set_ylabel("$k(1-w)^{k-1}$", size=style.FORMULA)
     _draw_regions(right, numbers[numbers["panel"] == "boundary"])
     style.legend(picture, lines)
-    style.note(picture, "right, k = 1: weight 1 for every w (hollow: the limit)")
+    style.note(picture, "PG is k = 1: weight 1 for every w (right, hollow: the limit)")
     return picture
 
 
