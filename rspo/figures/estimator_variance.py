@@ -55,13 +55,11 @@ def table() -> "pd.DataFrame":
     import pandas as pd
 
     rows = [_row("p", name, k, N, p) for k in KS for name in OBJECTIVES for p in P]
-    rows += [_row("k", name, k, N, HARD) for name in OBJECTIVES for k in _ks(name)]
+    for name, objective in OBJECTIVES.items():
+        ks = (1,) if objective.k_rule is KRule.NONE else ALL_KS
+        rows += [_row("k", name, k, N, HARD) for k in ks]
     rows += [_row("n", name, K, n, HARD) for name in OBJECTIVES for n in NS]
     return pd.DataFrame(rows)
-
-
-def _ks(objective: str) -> tuple[int, ...]:
-    return (1,) if OBJECTIVES[objective].k_rule is KRule.NONE else ALL_KS
 
 
 def moments(objective: str, k: int, n: int, p: float) -> tuple[float, float]:

@@ -66,7 +66,7 @@ class Figure:
         return bool(self.grids) or self.gradients
 
     def policies(self, experiment: "Experiment") -> list[str]:
-        """Names of the policies it draws without duplicates, base policies first.
+        """Names of the policies it draws, base policies first.
 
         Raises: InputError for a grid or section that the config lacks.
         """

@@ -79,7 +79,7 @@ def draw(table: "pd.DataFrame") -> "Picture":
 
 
 def _draw_bars(axes: "Axes", table: "pd.DataFrame", colour: str, title: str) -> None:
-    """A solid bar where `own` is true, and a hatched one elsewhere."""
+    # Solid where `own` is true, hatched elsewhere.
     import seaborn.objects as so
 
     bar = so.Bar({"hatch": "////"}, color=colour, alpha=1, edgewidth=1.0, width=0.7)

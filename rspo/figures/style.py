@@ -90,7 +90,7 @@ _FAMILIES = {
     "rspo_max_at_k": Family("Reds", markers="Phd8v<>*"),
     "hitchhiking": Family("Blues", filled=False),
 }
-# For all other objectives, in the order of the registry.
+# For the other objectives, in the order of the registry.
 _OTHERS = (
     Family("Purples", "-.", markers="Phd8"),
     Family("Greens", (0, (6, 1.5)), markers="hd8P"),
