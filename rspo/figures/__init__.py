@@ -19,14 +19,13 @@ from rspo.figures import (
     bandit,
     curves,
     disjoint,
-    entropy,
     estimator_variance,
     gradient_variance,
     hitchhiking,
     intro,
     maxk_weight,
     passk_weight,
-    sample_efficiency,
+    training_curves,
     weight_by_difficulty,
 )
 from rspo.figures.figure import SUFFIXES, Figure
@@ -45,12 +44,12 @@ FIGURES: dict[str, Figure] = {
         passk_weight.FIGURE,
         maxk_weight.FIGURE,
         curves.MAIN,
-        entropy.FIGURE,
+        training_curves.ENTROPY,
         *curves.OTHERS,
         weight_by_difficulty.FIGURE,
         estimator_variance.FIGURE,
         bandit.FIGURE,
-        sample_efficiency.FIGURE,
+        training_curves.SAMPLE_EFFICIENCY,
         gradient_variance.FIGURE,
     )
 }
@@ -82,10 +81,7 @@ def available(experiment: "Experiment") -> list[str]:
 
 
 def named(figures: Mapping[str, Figure], name: str) -> Figure:
-    """One of the figures.
-
-    Raises: InputError for an unknown name.
-    """
+    """Raises: InputError for an unknown name."""
     if name not in figures:
         hints = [did_you_mean(name, figures), f"has {', '.join(figures)}"]
         raise InputError("; ".join([f"no figure {name!r}", *filter(None, hints)]))
@@ -98,9 +94,6 @@ def draw(experiment: "Experiment", name: str) -> None:
     Writes <name>.pdf, <name>.png and <name>.csv, with the same bytes for the same input. The
     provenance file of each also describes the columns of the CSV.
 
-    Raises: InputError for an unknown figure, a grid that the config lacks, and inputs that are
-        missing or incomplete.
+    Raises: InputError for an unknown figure, and for missing or incomplete inputs.
     """
-    figure = named(figures_of(experiment), name)
-    figure.require(experiment)
-    figure.write(experiment)
+    named(figures_of(experiment), name).write(experiment)

@@ -25,7 +25,7 @@ from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.figures import style
 from rspo.figures.binary_groups import Floats, binomial, blocks_of
 from rspo.figures.figure import Figure
-from rspo.figures.methods import Method, label_of
+from rspo.figures.methods import Method, formula_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,13 +97,19 @@ def signal_to_noise(objective: str, k: int, n: int, policy: Floats) -> float:
     return float(mean @ mean / (square - mean @ mean))
 
 
+_SHARE = Method("share of prompts", BASE)
+# The baseline estimates the same objective as RSPO, so it has the same optima.
+_OPTIMA = [*formula_lines("policy_gradient", [1]), *formula_lines("rspo_pass_at_k", KS[1:])]
+_OBJECTIVES = [*_OPTIMA, *formula_lines("hitchhiking", KS[1:])]
+
+
 def table() -> "pd.DataFrame":
     """One row for each point."""
     import pandas as pd
 
     rows: list[tuple[str, str, int | None, int, float]] = []
-    for method in _optima():
-        k, policy = _k(method), optimum(_k(method))
+    for method, k in zip(_OPTIMA, KS, strict=True):
+        policy = optimum(k)
         rows += [("policy", method.label, k, i + 1, q) for i, q in enumerate(policy)]
         rows += [
             ("pass_at_k", method.label, k, evaluated, 100 * pass_at_k(policy, evaluated))
@@ -111,56 +117,32 @@ def table() -> "pd.DataFrame":
         ]
     rows += [("policy", _SHARE.label, None, i + 1, share) for i, share in enumerate(SHARES)]
     uniform = np.full(len(SHARES), 1 / len(SHARES))
-    for method in _objectives():
-        for n in (n for n in NS if n >= _k(method)):
-            ratio = signal_to_noise(method.objective, _k(method), n, uniform)
-            rows.append(("signal_to_noise", method.label, _k(method), n, ratio))
-            rows.append(("per_response", method.label, _k(method), n, ratio / n))
+    for method in _OBJECTIVES:
+        k = method.k or 1
+        for n in (n for n in NS if n >= k):
+            ratio = signal_to_noise(method.objective, k, n, uniform)
+            rows.append(("signal_to_noise", method.label, k, n, ratio))
+            rows.append(("per_response", method.label, k, n, ratio / n))
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"k": "Int64"})
-
-
-_SHARE = Method("share of prompts", BASE, None, None, ())
-
-
-def _k(method: Method) -> int:
-    return 1 if method.k is None else method.k
-
-
-def _objectives() -> list[Method]:
-    """Policy gradient, then RSPO and the baseline at every larger k."""
-    larger = [k for k in KS if k > 1]
-    return [
-        Method(label_of("policy_gradient"), "policy_gradient", None, None, ()),
-        *(
-            Method(label_of(objective, k), objective, k, None, (), position, len(larger))
-            for objective in ("rspo_pass_at_k", "hitchhiking")
-            for position, k in enumerate(larger)
-        ),
-    ]
-
-
-def _optima() -> list[Method]:
-    """One line for each k; the baseline estimates the same objective, so its optimum is RSPO's."""
-    return [method for method in _objectives() if method.objective != "hitchhiking"]
 
 
 def draw(table: "pd.DataFrame") -> "Picture":
     picture = style.new_picture(style.TEXT_WIDTH, 4.6)
     (policy, metric), (by_prompt, by_response) = picture.subplots(2, 2)
-    lines = [*_optima(), _SHARE]
+    lines = [*_OPTIMA, _SHARE]
     plot = _plot(policy, table, "policy", lines, "optimum of each objective")
     plot.label(x="action (7 and 8 are never right)", y="probability").plot()
     policy.set_xticks(range(1, len(SHARES) + 1))
-    plot = _plot(metric, table, "pass_at_k", _optima(), "Pass@k of these optima")
+    plot = _plot(metric, table, "pass_at_k", _OPTIMA, "Pass@k of these optima")
     plot.scale(x=style.log2(EVALUATED)).label(x="k of Pass@k", y="Pass@k (%)").plot()
     for axes, panel, title in (
         (by_prompt, "signal_to_noise", "gradient of one prompt, uniform policy"),
         (by_response, "per_response", "the same divided by $n$"),
     ):
-        plot = _plot(axes, table, panel, _objectives(), title)
+        plot = _plot(axes, table, panel, _OBJECTIVES, title)
         plot = plot.scale(x=style.log2(NS), y=style.log10(table["y"][table["panel"] == panel]))
         plot.label(x="$n$, responses per prompt", y="signal / noise").plot()
-    style.legend(picture, [*_objectives(), _SHARE])
+    style.legend(picture, [*_OBJECTIVES, _SHARE])
     style.note(
         picture,
         "exact; strategies 1 to 6 are right for these shares of prompts: "

@@ -23,36 +23,25 @@ SAME_NOTE = f"on 0/1 rewards {' and '.join(SAME)} equal RSPO"
 class Blocks:
     """A group of n responses as `copies` independent blocks of `size`; their weights add up.
 
-    Within a block all correct responses have the same weight, and so do all wrong ones.
-
-    correct, wrong: (size + 1,) the weight of each correct, or wrong, response when c = 0 .. size
-        responses are correct; 0 where there is no such response.
+    The arrays have one number for each c = 0 .. size of correct responses in a block, (size + 1,):
+    the weight of one wrong response, and the total weights of correct and of wrong responses.
     """
 
     copies: int
     size: int
-    correct: Floats
     wrong: Floats
-
-    @property
-    def total_correct(self) -> Floats:
-        """(size + 1,) total weight of a block's correct responses, by their number."""
-        return self.correct * np.arange(self.size + 1)
-
-    @property
-    def total_wrong(self) -> Floats:
-        """(size + 1,) total weight of a block's wrong responses, by the number of correct ones."""
-        return self.wrong * np.arange(self.size, -1, -1)
+    total_correct: Floats
+    total_wrong: Floats
 
 
 def blocks_of(objective: str, k: int, n: int) -> Blocks:
     """The blocks of a group: hitchhiking's groups of k; the whole group otherwise."""
     size = k if objective == "hitchhiking" else n
+    correct = np.arange(size + 1)
     rewards = np.tril(np.ones((size + 1, size)), -1)  # row c: c correct responses, then wrong ones
     weights = response_weights(rewards, objective, k) * (size / n)
-    correct, wrong = weights[:, 0], weights[:, -1]
-    some_correct, some_wrong = np.arange(size + 1) > 0, np.arange(size + 1) < size
-    return Blocks(n // size, size, correct * some_correct, wrong * some_wrong)
+    first, last = weights[:, 0], weights[:, -1]
+    return Blocks(n // size, size, last, first * correct, last * (size - correct))
 
 
 def binomial(n: int, p: float) -> Floats:
@@ -63,9 +52,7 @@ def binomial(n: int, p: float) -> Floats:
 def lines() -> list[Method]:
     """A line for each objective that differs on 0/1 rewards, as in the figures of results."""
     return [
-        Method(label_of(objective), objective, None, None, ())
-        for objective in OBJECTIVES
-        if objective not in SAME
+        Method(label_of(objective), objective) for objective in OBJECTIVES if objective not in SAME
     ]
 
 

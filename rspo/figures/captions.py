@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from rspo.figures.methods import model_labels
+
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
     from rspo.figures.figure import Figure
@@ -15,19 +17,22 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
     if not figure.of_results:
         return f"{figure.caption} Computed from formulas, without samples: the values are exact."
     policies = figure.policies(experiment)
-    models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
-    labels = " and ".join(experiment.config.models[model].label for model in models)
-    sentences = [
-        figure.caption,
-        f"{experiment.scale.capitalize()} scale, {labels}.",
-        # The config names these policies, each with its seed.
-        f"Policies: {', '.join(policies)}."
-        if figure.gradients
-        else cells_sentence(experiment, policies),
-    ]
-    if figure.curves:
-        sentences.append(_evaluation(experiment, figure))
-    return " ".join(sentences)
+    # config.gradients names policies with their seeds.
+    listed = f"Policies: {', '.join(policies)}." if figure.gradients else ""
+    scale, models = experiment.scale.capitalize(), model_labels(experiment, policies)
+    caption = (
+        f"{figure.caption} {scale} scale, {models}. "
+        f"{listed or cells_sentence(experiment, policies)}"
+    )
+    if not figure.curves:
+        return caption
+    evaluation = experiment.config.evaluation
+    suite = experiment.config.data.suites[figure.suite(experiment)]
+    benchmarks = ", ".join(benchmark.label for benchmark in suite.values())
+    return (
+        f"{caption} Evaluated on {benchmarks} with N = {evaluation.samples} samples per problem; "
+        f"each interval is computed from {evaluation.resamples} resamplings of the problems."
+    )
 
 
 def cells_sentence(experiment: "Experiment", policies: list[str]) -> str:
@@ -36,16 +41,6 @@ def cells_sentence(experiment: "Experiment", policies: list[str]) -> str:
     cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p in experiment.cells)
     seeds = experiment.config.seeds
     each = "1 seed (s0)" if seeds == 1 else f"{seeds} seeds (s0 to s{seeds - 1})"
-    trained = f"Cells: {', '.join(cells)}; {each} each." if cells else ""
-    untrained = f"Not trained: {', '.join(bases)}." if bases else ""
-    return " ".join(filter(None, (trained, untrained)))
-
-
-def _evaluation(experiment: "Experiment", figure: "Figure") -> str:
-    evaluation = experiment.config.evaluation
-    suite = experiment.config.data.suites[figure.suite(experiment)]
-    benchmarks = ", ".join(benchmark.label for benchmark in suite.values())
-    return (
-        f"Evaluated on {benchmarks} with N = {evaluation.samples} samples per problem; "
-        f"each interval is computed from {evaluation.resamples} resamplings of the problems."
-    )
+    trained = [f"Cells: {', '.join(cells)}; {each} each."] if cells else []
+    untrained = [f"Not trained: {', '.join(bases)}."] if bases else []
+    return " ".join(trained + untrained)

@@ -15,7 +15,7 @@ from rspo.config.schema import POOLED
 from rspo.core.errors import InputError
 from rspo.figures import style
 from rspo.figures.figure import Figure
-from rspo.figures.methods import Method, face, methods_of
+from rspo.figures.methods import face, methods_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,35 +56,34 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     unit = 100 if figure.metric == "pass_at_k" else 1
     points = ["benchmark", "method", "k"]
     curves = pd.concat(
-        _curve(experiment, figure, policy, panels).assign(**_of_method(method))
+        _curve(experiment, figure, policy, panels).assign(method=method.label)
         for method in methods
         for policy in method.policies
-    ).assign(lowest=lambda rows: rows["estimate"], highest=lambda rows: rows["estimate"], seeds=1)
-    first = dict.fromkeys(("objective", "trained_k", "n", "problems", "samples"), "first")
-    means = dict.fromkeys(("estimate", "low", "high"), fmean)
-    result = curves.groupby(points, as_index=False).agg(
-        {**means, "lowest": "min", "highest": "max", "seeds": "sum", **first}
     )
-    shown = [*means, "lowest", "highest"]
-    result[shown] *= unit
-    for column, order in (("method", [m.label for m in methods]), ("benchmark", panels)):
+    means = curves.groupby(points, as_index=False).agg(
+        estimate=("estimate", fmean),
+        low=("low", fmean),
+        high=("high", fmean),
+        lowest=("estimate", "min"),
+        highest=("estimate", "max"),
+        seeds=("estimate", "size"),
+        problems=("problems", "first"),
+        samples=("samples", "first"),
+    )
+    means[["estimate", "low", "high", "lowest", "highest"]] *= unit
+    trained = pd.DataFrame(
+        [(method.label, method.objective, method.k, method.n) for method in methods],
+        columns=["method", "objective", "trained_k", "n"],
+    )
+    result = means.merge(trained.astype({"trained_k": "Int64", "n": "Int64"}), on="method")
+    for column, order in (("method", trained["method"]), ("benchmark", panels)):
         result[column] = pd.Categorical(result[column], order)
     return result.sort_values(points, ignore_index=True)[list(COLUMNS)]
-
-
-def _of_method(method: Method) -> dict[str, object]:
-    """What all rows of a method have in common."""
-    import pandas as pd
-
-    numbers = {"trained_k": method.k, "n": method.n}
-    whole = {key: pd.NA if value is None else value for key, value in numbers.items()}
-    return {"method": method.label, "objective": method.objective, **whole}
 
 
 def _curve(
     experiment: "Experiment", figure: Figure, policy: str, panels: list[str]
 ) -> "pd.DataFrame":
-    """The rows of one policy's curves that the figure shows, by panel and k."""
     import numpy as np
 
     from rspo.core.tables import CURVES, read_frame
@@ -140,7 +139,7 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     samples = " or ".join(str(samples) for samples in sorted(set(table["samples"])))
     style.note(
         picture,
-        f"{face(experiment, figure, methods)}, {samples} samples per problem",
+        f"{face(experiment, methods)}, {samples} samples per problem",
         "bands: 95 % over resampled problems"
         + (", mean over seeds; whiskers: lowest to highest seed" if several else ""),
     )

@@ -55,13 +55,11 @@ def table() -> "pd.DataFrame":
     import pandas as pd
 
     rows = [_row("p", name, k, N, p) for k in KS for name in OBJECTIVES for p in P]
-    rows += [_row("k", name, k, N, HARD) for name in OBJECTIVES for k in _ks(name)]
+    for name, objective in OBJECTIVES.items():
+        ks = (1,) if objective.k_rule is KRule.NONE else ALL_KS
+        rows += [_row("k", name, k, N, HARD) for k in ks]
     rows += [_row("n", name, K, n, HARD) for name in OBJECTIVES for n in NS]
     return pd.DataFrame(rows)
-
-
-def _ks(objective: str) -> tuple[int, ...]:
-    return (1,) if OBJECTIVES[objective].k_rule is KRule.NONE else ALL_KS
 
 
 def moments(objective: str, k: int, n: int, p: float) -> tuple[float, float]:
@@ -76,15 +74,12 @@ def moments(objective: str, k: int, n: int, p: float) -> tuple[float, float]:
 
 def _row(panel: str, objective: str, k: int, n: int, p: float) -> dict[str, object]:
     mean, variance = moments(objective, k, n, p)
+    point = {"k": k, "n": n, "p": p, "mean": mean, "variance": variance}
     return {
         "panel": panel,
         "objective": objective,
         "line": shown_as(objective),
-        "k": k,
-        "n": n,
-        "p": p,
-        "mean": mean,
-        "variance": variance,
+        **point,
         "variance_times_n": n * variance,
         "signal_to_noise": mean**2 / variance,
         "per_response": mean**2 / variance / n,
@@ -101,14 +96,15 @@ def draw(table: "pd.DataFrame") -> "Picture":
         grid[0][column].set_xlabel("")
     of_k, of_n = (table[table["panel"] == panel] for panel in ("k", "n"))
     fixed_k, fixed_n = f"$p={HARD}$, $k={K}$", f"$p={HARD}$, $n={N}$"
-    _draw_panel(grid[2][0], of_k, "k", "variance", fixed_n)
-    _draw_panel(grid[2][1], of_n, "n", "variance", fixed_k)
-    _draw_panel(grid[2][2], of_n, "n", "variance_times_n", f"{fixed_k}, times $n$")
-    _draw_panel(grid[3][0], of_k, "k", "signal_to_noise", fixed_n)
-    _draw_panel(grid[3][1], of_n, "n", "signal_to_noise", fixed_k)
-    _draw_panel(grid[3][2], of_n, "n", "per_response", f"{fixed_k}, divided by $n$")
-    for row, label in enumerate(("variance", "signal / noise") * 2):
-        grid[row][0].set_ylabel(label)
+    for row, quantity, by_n, how in (
+        (grid[2], "variance", "variance_times_n", "times"),
+        (grid[3], "signal_to_noise", "per_response", "divided by"),
+    ):
+        _draw_panel(row[0], of_k, "k", quantity, fixed_n)
+        _draw_panel(row[1], of_n, "n", quantity, fixed_k)
+        _draw_panel(row[2], of_n, "n", by_n, f"{fixed_k}, {how} $n$")
+    for row, label in zip(grid, ("variance", "signal / noise") * 2, strict=True):
+        row[0].set_ylabel(label)
     style.legend(picture, lines())
     style.note(picture, "exact; 0/1 rewards, gradient of a single logit", SAME_NOTE)
     return picture

@@ -3,7 +3,7 @@
 This module imports neither pandas nor matplotlib: the Snakefile reads it to plan.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +15,6 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import write_provenance
 from rspo.figures import style
-from rspo.figures.inputs import require_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +66,7 @@ class Figure:
         return bool(self.grids) or self.gradients
 
     def policies(self, experiment: "Experiment") -> list[str]:
-        """Names of the policies it draws without duplicates, base policies first.
+        """Names of the policies it draws, base policies first.
 
         Raises: InputError for a grid or section that the config lacks.
         """
@@ -81,7 +80,7 @@ class Figure:
             for cell in experiment.cells_of(grid)
             if not self.objectives or cell.objective in self.objectives
         ]
-        return list(dict.fromkeys([*(bases if self.curves else []), *cells]))
+        return list(dict.fromkeys(bases + cells if self.curves else cells))
 
     def suite(self, experiment: "Experiment") -> str:
         """The suite whose benchmarks are the panels.
@@ -115,15 +114,9 @@ class Figure:
         return [folder / f"{self.name}{suffix}" for suffix in SUFFIXES]
 
     def settings(self, experiment: "Experiment") -> dict[str, Any]:
-        """Everything that decides the figure apart from its inputs, as plain data.
-
-        This includes code and caption, so that both always match the picture.
-        """
-        chosen: dict[str, Any] = {
-            "figure": self.name,
-            "caption": self.caption,
-            "code": _code(self.table.__module__),
-        }
+        """What decides the figure, code and caption included, apart from its inputs."""
+        code = _code(self.table.__module__)
+        chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption, "code": code}
         if not self.of_results:
             return chosen
         policies = self.policies(experiment)
@@ -145,16 +138,12 @@ class Figure:
     def lacks(self, experiment: "Experiment") -> str:
         """What the figure needs and the config lacks; empty if it lacks nothing."""
         grids = experiment.config.grid
-        if missing := [grid for grid in self.grids if grid not in grids]:
-            return (
-                f"needs grid {', '.join(missing)}, which this scale lacks; it has "
-                f"{', '.join(grids)}"
-            )
+        if missing := ", ".join(grid for grid in self.grids if grid not in grids):
+            return f"needs grid {missing}, which this scale lacks; it has {', '.join(grids)}"
         if self.gradients and experiment.config.gradients is None:
             return "needs the section gradients, which this scale lacks"
-        if self.gradients and (
-            unknown := set(experiment.gradient_policies) - {*experiment.policies}
-        ):
+        unknown = {*experiment.gradient_policies} - {*experiment.policies}
+        if self.gradients and unknown:
             return f"needs {', '.join(sorted(unknown))} of gradients.policies, not in this grid"
         return ""
 
@@ -164,12 +153,10 @@ class Figure:
             raise InputError(f"config/{experiment.scale}.yaml: {self.name} {missing}")
 
     def write(self, experiment: "Experiment") -> None:
-        """Write the .pdf, .png and .csv, and the provenance of each.
-
-        Raises: InputError for inputs that are missing or incomplete.
-        """
+        """Write the outputs and their provenance; see `rspo.figures.draw`."""
         paths = self.outputs(experiment)
-        require_files(experiment, self.inputs(experiment), self.name, paths[0])
+        inputs = self.inputs(experiment)
+        _require_files(experiment, inputs, self.name, paths[0])
         context = (experiment, self) if self.of_results else ()
         table = self.table(*context)
         if list(table.columns) != list(self.columns):
@@ -181,7 +168,30 @@ class Figure:
                 _save(stack.enter_context(atomic_write(path)), picture, table)
         settings = self.settings(experiment) | {"columns": dict(self.columns)}
         for path in paths:
-            write_provenance(path, settings, self.inputs(experiment))
+            write_provenance(path, settings, inputs)
+
+
+def command(experiment: "Experiment", target: Path) -> str:
+    """The Snakemake command that makes one file."""
+    options = [] if experiment.scale == "tiny" else [f"scale={experiment.scale}"]
+    if experiment.config.seeds > 1:
+        options.append(f"seeds={experiment.config.seeds}")
+    # --config takes every word after it, so the target comes first.
+    return " ".join(["snakemake", str(target), *(["--config", *options] if options else [])])
+
+
+def _require_files(
+    experiment: "Experiment", paths: Sequence[Path], name: str, output: Path
+) -> None:
+    missing = [path for path in paths if not path.is_file()]
+    if not missing:
+        return
+    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+    raise InputError(
+        f"{missing[0]}: no such file{more}; {name} needs it; make it with "
+        f"`{command(experiment, missing[0])}`, or all inputs and the figure with "
+        f"`{command(experiment, output)}`"
+    )
 
 
 def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:

@@ -20,7 +20,7 @@ from rspo.core.errors import InputError
 from rspo.figures import style
 from rspo.figures.binary_groups import SAME_NOTE, lines, shown_as
 from rspo.figures.figure import Figure
-from rspo.figures.methods import label_of
+from rspo.figures.methods import label_of, model_labels
 from rspo.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
@@ -74,9 +74,8 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
             raise InputError(f"{path}: has no gradients of {', '.join(missing)}; remake it")
         groups = dict(iter(gradients.groupby(["objective", "k"], sort=False)))
         for (objective, k), group in groups.items():
-            reference = groups.get((REFERENCE, k))
-            rows.append({"policy": policy, "objective": objective, "line": shown_as(objective)})
-            rows[-1] |= {"k": k, **_summary(group, reference)}
+            names = {"policy": policy, "objective": objective, "line": shown_as(objective), "k": k}
+            rows.append(names | _summary(group, groups.get((REFERENCE, k))))
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -117,13 +116,11 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
         axes.set_ylabel("")
         axes.tick_params(labelleft=False)
     style.legend(picture, lines())
-    models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
     first = table.iloc[0]
     style.note(
         picture,
-        f"{experiment.scale} scale, "
-        + " and ".join(experiment.config.models[model].label for model in models)
-        + f", 1 seed, {first['prompts']} training prompts, {first['responses']} responses each, "
+        f"{experiment.scale} scale, {model_labels(experiment, policies)}, 1 seed, "
+        f"{first['prompts']} training prompts, {first['responses']} responses each, "
         f"groups of n = {first['n']}",
         f"whiskers: 95 % over prompts; {SAME_NOTE}",
     )

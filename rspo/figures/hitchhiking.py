@@ -70,17 +70,16 @@ def draw(table: "pd.DataFrame") -> "Picture":
         axes.set_ylim(0, 1.3 * table["value"][unit].max())
         for first in range(K + 1, len(REWARDS) + 1, K):
             axes.axvline(first - 0.5, color=style.FAINT, linewidth=0.6, linestyle=":")
+    place = {"ha": "center", "va": "top", "transform": panels[0].get_xaxis_transform()}
     for group, middle in rewards.groupby("group")["response"].mean().items():
-        axes = panels[0]
-        position = axes.get_xaxis_transform()
-        axes.text(middle, 1.0, f"group {group}", ha="center", va="top", transform=position)
+        panels[0].text(middle, 1.0, f"group {group}", **place)
     panels[-1].set(xlabel="response", xticks=range(1, len(REWARDS) + 1))
     style.note(picture, f"k = {K}, Max@k", "hatched: not the best response of its group")
     return picture
 
 
 def _draw_bars(axes: "Axes", table: "pd.DataFrame", colour: str, title: str) -> None:
-    """A solid bar where `own` is true, and a hatched one elsewhere."""
+    # Solid where `own` is true, hatched elsewhere.
     import seaborn.objects as so
 
     bar = so.Bar({"hatch": "////"}, color=colour, alpha=1, edgewidth=1.0, width=0.7)

@@ -33,19 +33,11 @@ COLUMNS = {
     "y": "probability, expected maximum, or Pass@k",
 }
 
+# P(R = r) in tenths, for the rewards r = 0, 1/4, 1/2, 3/4 and 1.
+_TENTHS = {"A": (0, 2, 6, 2, 0), "B": (5, 2, 1, 1, 1)}
 REWARDS = {
-    "A": {
-        Fraction(1, 4): Fraction(1, 5),
-        Fraction(1, 2): Fraction(3, 5),
-        Fraction(3, 4): Fraction(1, 5),
-    },
-    "B": {
-        Fraction(0): Fraction(1, 2),
-        Fraction(1, 4): Fraction(1, 5),
-        Fraction(1, 2): Fraction(1, 10),
-        Fraction(3, 4): Fraction(1, 10),
-        Fraction(1): Fraction(1, 10),
-    },
+    policy: {Fraction(r, 4): Fraction(chance, 10) for r, chance in enumerate(tenths)}
+    for policy, tenths in _TENTHS.items()
 }
 PROMPTS = {
     "A": {"prompt 1": Fraction(9, 10), "prompt 2": Fraction(0)},
@@ -73,11 +65,10 @@ def table() -> "pd.DataFrame":
     """One row for each bar and point."""
     import pandas as pd
 
-    support = sorted({reward for policy in REWARDS.values() for reward in policy})
     rows: list[tuple[str, str, float | str, Fraction]] = []
     for policy in ("A", "B"):
         rewards, prompts = REWARDS[policy], PROMPTS[policy]
-        rows += [("rewards", policy, float(r), rewards.get(r, Fraction(0))) for r in support]
+        rows += [("rewards", policy, float(r), chance) for r, chance in rewards.items()]
         rows += [("max_at_k", policy, k, expected_maximum(rewards, k)) for k in K]
         rows += [("prompts", policy, prompt, w) for prompt, w in prompts.items()]
         rows += [("pass_at_k", policy, k, pass_at_k(prompts, k)) for k in K]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rspo.figures import style
 from rspo.figures.figure import Figure
+from rspo.figures.methods import formula_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +45,7 @@ START = -10.0
 
 def normal_cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """Phi, the cumulative distribution of a standard normal reward."""
-    values = [0.5 * math.erfc(-value / math.sqrt(2)) for value in x.ravel()]
-    return np.array(values).reshape(x.shape)
+    return 0.5 * np.vectorize(math.erfc)(-x / math.sqrt(2))
 
 
 def gradient_weight(k: int, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -89,7 +89,7 @@ def draw(table: "pd.DataFrame") -> "Picture":
     picture = style.new_picture(style.COLUMN_WIDTH, 2.2)
     left, right = picture.subplots(1, 2)
     _draw_cdf(left, dict(iter(table.groupby("panel"))))
-    lines = style.formula_lines(LINES)
+    lines = formula_lines("rspo_max_at_k", LINES)
     plot = style.plot(table, right, x="reward", y="value").limit(x=(LEFT, RIGHT), y=(0, 14))
     rows = table[table["panel"] == "weight"]
     style.add_lines(plot, rows, lines, by="k", every=20).label(

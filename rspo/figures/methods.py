@@ -1,14 +1,16 @@
 """The lines of a figure: the policies behind each, and its label in the legend."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rspo.config.experiment import BASE, Cell
 from rspo.objectives import OBJECTIVES, KRule
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
+    from rspo.figures.figure import Figure
 
 # Any other objective is labelled with its name.
 _LABELS = {
@@ -24,12 +26,6 @@ _LABELS = {
 _FULL_LABELS = {"rspo_pass_at_k": "RSPO Pass@k", "rspo_max_at_k": "RSPO Max@k"}
 
 
-class DrawsPolicies(Protocol):
-    """The part of a `Figure` that this module needs."""
-
-    def policies(self, experiment: "Experiment") -> list[str]: ...
-
-
 @dataclass(frozen=True)
 class Method:
     """One line: the cells that differ only in their seed, or a base policy.
@@ -42,14 +38,14 @@ class Method:
 
     label: str
     objective: str
-    k: int | None
-    n: int | None
-    policies: tuple[str, ...]
+    k: int | None = None
+    n: int | None = None
+    policies: tuple[str, ...] = ()
     position: int = 0
     family: int = 1
 
 
-def methods_of(experiment: "Experiment", figure: DrawsPolicies) -> list[Method]:
+def methods_of(experiment: "Experiment", figure: "Figure") -> list[Method]:
     """The lines of a figure in the order of its grids, the base policies last."""
     policies = figure.policies(experiment)
     models = list(dict.fromkeys(experiment.model_of(policy) for policy in policies))
@@ -84,24 +80,23 @@ def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
     methods = []
     for (objective, key), policies in seeds.items():
         k, n, reward, model = key
-        has_k = OBJECTIVES[objective].k_rule is not KRule.NONE
         label = label_of(objective, k, full=families.keys() >= _FULL_LABELS.keys())
         label += f", n={n}" if n_differs else ""
         label += f", {reward} reward" if reward_differs else ""
         label += f", {names[model]}" if len(names) > 1 else ""
         family = sorted(families[objective])
-        methods.append(
-            Method(
-                label,
-                objective,
-                k if has_k else None,
-                n,
-                tuple(policies),
-                family.index(key),
-                len(family),
-            )
-        )
+        own_k = None if OBJECTIVES[objective].k_rule is KRule.NONE else k
+        place = family.index(key), len(family)
+        methods.append(Method(label, objective, own_k, n, tuple(policies), *place))
     return methods
+
+
+def formula_lines(objective: str, ks: Sequence[int]) -> list[Method]:
+    """A line for each k, without policies, with the styles of the figures of results."""
+    return [
+        Method(label_of(objective, k), objective, k, position=position, family=len(ks))
+        for position, k in enumerate(ks)
+    ]
 
 
 def label_of(objective: str, k: int | None = None, full: bool = False) -> str:
@@ -115,17 +110,16 @@ def label_of(objective: str, k: int | None = None, full: bool = False) -> str:
     return name if k is None or OBJECTIVES[objective].k_rule is KRule.NONE else f"{name} k={k}"
 
 
-def face(experiment: "Experiment", figure: DrawsPolicies, methods: list[Method]) -> str:
+def face(experiment: "Experiment", methods: Sequence[Method]) -> str:
     """The first line of a figure's small print: scale, models, seeds, and a common n."""
-    policies = [policy for method in methods for policy in method.policies]
-    models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
-    seeds = experiment.config.seeds
-    parts = [
-        f"{experiment.scale} scale",
-        " and ".join(experiment.config.models[model].label for model in models),
-        f"{seeds} seed{'s' if seeds > 1 else ''}",
-    ]
+    models = model_labels(experiment, [policy for m in methods for policy in m.policies])
     ns = {method.n for method in methods if method.n is not None}
-    if len(ns) == 1:
-        parts.insert(2, f"n = {ns.pop()}")
-    return ", ".join(parts)
+    n = f"n = {ns.pop()}, " if len(ns) == 1 else ""
+    seeds = experiment.config.seeds
+    return f"{experiment.scale} scale, {models}, {n}{seeds} seed{'s' if seeds > 1 else ''}"
+
+
+def model_labels(experiment: "Experiment", policies: Iterable[str]) -> str:
+    """The labels of the models of some policies, in a sentence."""
+    models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
+    return " and ".join(experiment.config.models[model].label for model in models)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rspo.figures import style
 from rspo.figures.figure import Figure
+from rspo.figures.methods import formula_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +67,10 @@ def draw(table: "pd.DataFrame") -> "Picture":
     numbers = table.astype({"k": float, "w": float, "weight": float})
     picture = style.new_picture(style.COLUMN_WIDTH, 2.4)
     left, right = picture.subplots(1, 2)
-    lines = style.formula_lines(LINES)
+    lines = [
+        *formula_lines("policy_gradient", LINES[:1]),
+        *formula_lines("rspo_pass_at_k", LINES[1:]),
+    ]
     plot = style.plot(numbers, left, x="w", y="weight").limit(x=(0, 1), y=(0, 8.4))
     rows = numbers[numbers["panel"] == "weight"]
     plot = style.add_lines(plot, rows, lines, by="k", every=20, clip_on=False)
@@ -74,7 +78,7 @@ def draw(table: "pd.DataFrame") -> "Picture":
     left.set_ylabel("$k(1-w)^{k-1}$", size=style.FORMULA)
     _draw_regions(right, numbers[numbers["panel"] == "boundary"])
     style.legend(picture, lines)
-    style.note(picture, "right, k = 1: weight 1 for every w (hollow: the limit)")
+    style.note(picture, "PG is k = 1: weight 1 for every w (right, hollow: the limit)")
     return picture
 
 

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rspo.config.experiment import BASE
@@ -34,7 +34,6 @@ FORMULA = 10.0
 
 INK = "#222222"
 FAINT = "#666666"
-GRID = "#DDDDDD"
 # The palette of Okabe and Ito, which is safe for all kinds of colour vision.
 ORANGE = "#E69F00"
 SKY = "#0072B2"
@@ -53,24 +52,18 @@ _THEME: Any = {
     "ytick.labelsize": SMALL,
     "legend.fontsize": SMALL,
     "legend.frameon": False,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), INK),
+    **dict.fromkeys(("xtick.color", "ytick.color"), INK),
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "axes.axisbelow": True,
-    "grid.color": GRID,
+    "grid.color": "#DDDDDD",
     "grid.linewidth": 0.5,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "xtick.minor.size": 1.5,
-    "ytick.minor.size": 1.5,
+    **dict.fromkeys(("xtick.major.width", "ytick.major.width"), 0.6),
+    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 2.5),
+    **dict.fromkeys(("xtick.minor.size", "ytick.minor.size"), 1.5),
     "hatch.linewidth": 0.6,
     "pdf.fonttype": 42,  # TrueType, embedded
 }
@@ -97,7 +90,7 @@ _FAMILIES = {
     "rspo_max_at_k": Family("Reds", markers="Phd8v<>*"),
     "hitchhiking": Family("Blues", filled=False),
 }
-# For all other objectives, in the order of the registry.
+# For the other objectives, in the order of the registry.
 _OTHERS = (
     Family("Purples", "-.", markers="Phd8"),
     Family("Greens", (0, (6, 1.5)), markers="hd8P"),
@@ -117,7 +110,7 @@ def applied() -> Iterator[None]:
 
 
 def new_picture(width: float, height: float) -> "Picture":
-    """An empty picture, in inches, without window or global state."""
+    """An empty picture of a size in inches, without pyplot's global state."""
     from matplotlib.figure import Figure as Picture
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -126,11 +119,7 @@ def new_picture(width: float, height: float) -> "Picture":
 
 
 def plot(table: "pd.DataFrame", target: "Axes | Picture", **variables: Any) -> "so.Plot":
-    """A seaborn plot of a table in our theme, on the axes or the picture `target`.
-
-    Args:
-        variables: columns by the property they set, such as x="k".
-    """
+    """A seaborn plot of a table in our theme; `variables` are columns, such as x="k"."""
     import seaborn as sns
     import seaborn.objects as so
 
@@ -152,6 +141,13 @@ def line(method: Method) -> dict[str, Any]:
     }
 
 
+_IN_SEABORN = {
+    "markersize": "pointsize",
+    "markerfacecolor": "fillcolor",
+    "markeredgewidth": "edgewidth",
+}
+
+
 def add_lines(
     plot: "so.Plot",
     table: "pd.DataFrame",
@@ -170,17 +166,8 @@ def add_lines(
     import seaborn.objects as so
 
     for place, method in enumerate(_from_the_bottom(methods), start=1):
-        look = line(method)
-        mark = so.Line(
-            {"markevery": (2 * place % every, every), **options},
-            color=look["color"],
-            linestyle=look["linestyle"],
-            linewidth=look["linewidth"],
-            marker=look["marker"],
-            pointsize=look["markersize"],
-            fillcolor=look["markerfacecolor"],
-            edgewidth=look["markeredgewidth"],
-        )
+        look = {_IN_SEABORN.get(name, name): value for name, value in line(method).items()}
+        mark = so.Line({"markevery": (2 * place % every, every), **options}, **look)
         plot = plot.add(mark, data=rows_of(table, method, by))
     return plot
 
@@ -228,20 +215,8 @@ def _family(objective: str) -> Family:
     return _OTHERS[others.index(objective) % len(_OTHERS)]
 
 
-def formula_lines(ks: Sequence[int]) -> list[Method]:
-    """Lines for RSPO's formulas at several k, with the styles of the figures of results."""
-    larger = [k for k in ks if k > 1]
-    lines = [Method("$k=1$ (PG)", "policy_gradient", 1, None, ())] if 1 in ks else []
-    for position, k in enumerate(larger):
-        lines.append(Method(f"$k={k}$", "rspo_pass_at_k", k, None, (), position, len(larger)))
-    return lines
-
-
 def shade(colours: str, position: int, family: int) -> str:
-    """Colour number `position` of `family` in a colour map, from light to dark.
-
-    A colour such as "#8C8C8C" is returned as it is.
-    """
+    """Colour `position` of `family` in a colour map, from light to dark; or the one "#RRGGBB"."""
     if colours.startswith("#"):
         return colours
     import matplotlib
@@ -259,10 +234,7 @@ def log2(values: Sequence[int]) -> "so.Continuous":
 
 
 def log10(values: Iterable[float]) -> "so.Continuous":
-    """A logarithmic scale for positive values, with about five ticks.
-
-    Labels have no superscripts, which would be too small to read.
-    """
+    """A logarithmic scale with about five ticks, without superscripts, which would be too small."""
     import seaborn.objects as so
 
     return so.Continuous(trans="log").tick(at=_log10_ticks(values)).label(like=_plain)
@@ -300,18 +272,14 @@ def legend(picture: "Picture", methods: Sequence[Method]) -> None:
     objectives = dict.fromkeys(method.objective for method in methods if method.family > 1)
     families = [[m for m in methods if m.objective == objective] for objective in objectives]
     rows = max(1, len(families))
-    entries: list[Method | None] = [method for method in methods if method.family == 1]
-    entries += [None] * (-len(entries) % rows)
-    entries += [method for column in zip_longest(*families) for method in column]
+    single = [method for method in methods if method.family == 1]
+    # matplotlib fills a legend column by column.
+    entries = [*single, *[None] * (-len(single) % rows), *chain(*zip_longest(*families))]
+    blank: dict[str, Any] = {"label": " ", "linestyle": "none"}
+    looks = [blank if m is None else {"label": m.label, **line(m)} for m in entries]
     narrow = picture.get_figwidth() < TEXT_WIDTH
     picture.legend(
-        # matplotlib fills a legend column by column.
-        handles=[
-            Line2D([], [], label=entry.label, **line(entry))
-            if entry
-            else Line2D([], [], label=" ", linestyle="none")
-            for entry in entries
-        ],
+        handles=[Line2D([], [], **look) for look in looks],
         loc="outside upper center",
         ncols=len(entries) // rows,
         handlelength=1.8 if narrow else 3.0,

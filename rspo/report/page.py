@@ -11,7 +11,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
 from rspo.core.provenance import write_provenance
-from rspo.figures.inputs import command
+from rspo.figures.figure import command
 from rspo.report import figures, inputs, report_path
 from rspo.report.sections.claims import claims
 from rspo.report.sections.errata import errata

@@ -19,14 +19,11 @@ from rspo.core.tables import GRADIENTS, read_table
 from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.evaluation.gradients import measured, moments, write_gradients
 from rspo.figures import bandit, estimator_variance, weight_by_difficulty
-from rspo.figures.binary_groups import SAME, blocks_of
 from rspo.figures.gradient_variance import ratio_of_means
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.response_gradients import response_gradients
 from tests.support import ROOT, tiny_world
-
-# --- exact moments ------------------------------------------------------------------------------
 
 
 def outcomes(n: int) -> np.ndarray:
@@ -87,17 +84,6 @@ def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
     assert seen == set(OBJECTIVES)
 
 
-def test_objectives_that_share_a_line_are_the_same_on_binary_rewards() -> None:
-    for one, other in SAME.items():
-        for k, n in ((1, 4), (2, 8), (8, 16)):
-            a, b = blocks_of(one, k, n), blocks_of(other, k, n)
-            assert np.array_equal(a.correct, b.correct)
-            assert np.array_equal(a.wrong, b.wrong)
-
-
-# --- the bandit -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("k", [2, 4, 8])
 def test_no_small_change_of_the_bandits_optimum_improves_it(k: int) -> None:
     """The objective is concave, so no better neighbour means no better policy."""
@@ -153,9 +139,6 @@ def test_the_bandits_signal_to_noise_by_all_draws(objective: str) -> None:
     assert bandit.signal_to_noise(objective, k, n, policy) == pytest.approx(expected)
 
 
-# --- gradients of responses -----------------------------------------------------------------------
-
-
 def small_model() -> Qwen2:
     config = ModelConfig(
         vocab_size=11,
@@ -189,9 +172,6 @@ def test_gradients_of_responses_are_those_taken_one_by_one(temperature: float) -
         one = torch.autograd.grad(total, list(model.parameters()))
         expected = torch.cat([part.flatten() for part in one])
         assert torch.allclose(found[row], expected, atol=1e-10, rtol=1e-10)
-
-
-# --- their moments --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -251,8 +231,6 @@ def test_the_interval_of_a_ratio_holds_the_truth_about_95_times_in_100() -> None
         held += low <= 2 <= high
     assert 910 <= held <= 970
 
-
-# --- the command ----------------------------------------------------------------------------------
 
 SETTINGS = {"prompts": 5, "responses": 32, "n": 8, "k": [2, 4], "groupings": 2}
 

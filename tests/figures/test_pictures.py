@@ -92,9 +92,6 @@ def test_small_print_says_what_the_results_are(
         assert f"{row['prompts']} training prompts, {row['responses']} responses each" in face
 
 
-# --- the lines are the numbers of the table ------------------------------------------------------
-
-
 def points(x: Iterable[Any], y: Iterable[Any]) -> tuple[tuple[float, float], ...]:
     return tuple((round(float(a), 9), round(float(b), 9)) for a, b in zip(x, y, strict=True))
 
@@ -138,9 +135,6 @@ def test_gradient_variance_shows_the_table(drawn: Drawn) -> None:
         assert ends == {*points(rows[f"{quantity}_low"], rows[f"{quantity}_high"])}
 
 
-# --- styles --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", CURVES)
 def test_legend_tells_methods_apart_without_colour(
     experiments: dict[str, Experiment], drawn: Drawn, name: str
@@ -182,9 +176,6 @@ def test_objectives_without_a_style_of_their_own_can_be_told_apart(tmp_path: Pat
     assert methods[1].label == "RSPO plug-in k=4"
     looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
     assert len(looks) == len(methods) == 8
-
-
-# --- files ---------------------------------------------------------------------------------------
 
 
 def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:

@@ -40,9 +40,6 @@ def test_provenance_names_inputs_and_columns(tmp_path: Path, name: str) -> None:
     assert len(figure.inputs(experiment)) == (8 if name == "fig_main" else 0)
 
 
-# --- what can be missing -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("overrides", "options"), [({}, ""), ({"seeds": 2}, " --config seeds=2")])
 def test_missing_curves_name_file_and_command(
     tmp_path: Path, overrides: dict[str, Any], options: str
@@ -190,9 +187,6 @@ def test_a_comparison_that_would_take_another_figures_name(tmp_path: Path) -> No
         available(experiment)
 
 
-# --- what others read ----------------------------------------------------------------------------
-
-
 def test_importing_the_package_imports_no_slow_libraries() -> None:
     script = (
         "import sys, rspo.figures; "
@@ -239,6 +233,8 @@ def test_settings_hold_what_the_config_decides(experiments: dict[str, Experiment
     assert FIGURES["fig_main"].settings(tiny)["k"] == [1, 2, 4, 8, 16]
     assert FIGURES["fig_entropy"].settings(paper)["steps"] == 580
     assert set(FIGURES["fig_intro"].settings(tiny)) == {"figure", "caption", "code"}
+    other = replace(FIGURES["fig_main"], caption="Another caption.")
+    assert other.settings(tiny) != FIGURES["fig_main"].settings(tiny)
     json.dumps([FIGURES[name].settings(tiny) for name in available(tiny)])
 
 
@@ -267,12 +263,3 @@ def test_a_figure_is_out_of_date_when_the_code_that_draws_it_changes(
     after = settings()
     figure_module._code.cache_clear()
     assert {name for name in before if after[name] != before[name]} == changed
-
-
-def test_a_figure_is_out_of_date_when_its_caption_changes(
-    experiments: dict[str, Experiment],
-) -> None:
-    tiny = experiments["tiny"]
-    figure = FIGURES["fig_main"]
-    other = replace(figure, caption=f"{figure.caption} More.")
-    assert other.settings(tiny) != figure.settings(tiny)

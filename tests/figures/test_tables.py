@@ -12,7 +12,7 @@ from rspo.core.files import read_json_lines
 from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_table
 from rspo.figures import FIGURES, binary_groups
 from rspo.figures.methods import methods_of
-from rspo.figures.training_logs import first_pass
+from rspo.figures.training_curves import first_pass
 from rspo.objectives import OBJECTIVES
 from tests.support.figure_inputs import experiment_in, problem_rows
 

@@ -9,9 +9,8 @@ import seaborn.objects as so
 from rspo.config.experiment import Cell, Experiment
 from rspo.figures import style
 from rspo.figures.captions import cells_sentence
-from rspo.figures.entropy import half_window
 from rspo.figures.methods import Method, trained_methods
-from rspo.figures.training_logs import first_pass, smoothed
+from rspo.figures.training_curves import first_pass, half_window, smoothed
 from rspo.report.page_table import page_table
 from rspo.report.sections.figures import Picture, data_url, inches
 from rspo.training.logs import read_log
