@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from rich.ansi import AnsiDecoder
@@ -150,7 +150,9 @@ def shown(read: Callable[[], Run]) -> Iterator[None]:
     In a terminal this is a table below everything else that is printed, and otherwise one line
     every 15 seconds.
     """
-    with _live_table(read) if sys.stderr.isatty() else _lines(read):
+    terminal = Console(stderr=True)
+    is_live = terminal.is_terminal and not terminal.is_dumb_terminal
+    with _live_table(read) if is_live else _lines(read):
         yield
     print(line(read()), file=sys.stderr, flush=True)
 
@@ -202,7 +204,8 @@ def _live_table(read: Callable[[], Run]) -> Iterator[None]:
 def _output_to(console: Console) -> Iterator[None]:
     """Print what this process and its children write to the terminal above a live table.
 
-    They write to file descriptors, which point to a pipe while the block runs.
+    They write to file descriptors, which point to a pipe while the block runs. If this process is
+    killed, `tee -p` in the rules keeps the jobs running.
     """
     streams = [stream for stream in (sys.stdout, sys.stderr) if stream.isatty()]
     saved = {stream.fileno(): os.dup(stream.fileno()) for stream in streams}
@@ -213,7 +216,8 @@ def _output_to(console: Console) -> Iterator[None]:
         with os.fdopen(output, errors="replace", newline="\n") as lines:
             for text in lines:
                 shown = text.rstrip("\r\n").rpartition("\r")[2]  # of a progress bar: its last state
-                console.print(decoder.decode_line(shown), soft_wrap=True)
+                with suppress(OSError):  # a lost terminal; the children must not lose the pipe
+                    console.print(decoder.decode_line(shown), soft_wrap=True)
 
     for descriptor in saved:
         os.dup2(end, descriptor)

@@ -176,7 +176,7 @@ def _files_of_evaluation(
 def _wall_seconds(provenance: Path) -> float | None:
     try:
         return float(_read_json(provenance)["wall_seconds"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -132,3 +134,25 @@ def test_two_processes_cannot_write_the_same_table(tmp_path: Path) -> None:
         pytest.raises(InputError, match=r"journal: process \d+ on \S+ is writing this table"),
     ):
         run(path, "a")
+
+
+def test_a_job_that_waited_for_the_lock_uses_a_journal_that_still_exists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process before it finished while it waited, and removed the journal."""
+    path = tmp_path / "journal"
+    waited = []
+
+    def take_lock(journal: TextIO, busy: Callable[[], str]) -> None:
+        if not waited:
+            waited.append(path.unlink())
+
+    monkeypatch.setattr("rspo.evaluation.journal.take_lock", take_lock)
+    assert run(path, "a") == CHUNKS
+    assert waited
+    assert not path.exists()
+
+
+def test_a_damaged_journal_is_discarded(tmp_path: Path) -> None:
+    (tmp_path / "journal").write_text("\0\0\0\n[1]\n")
+    assert run(tmp_path / "journal", "a") == CHUNKS

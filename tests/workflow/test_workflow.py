@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,19 @@ def test_an_unknown_cell_gets_near_names(planning: Path) -> None:
     done = snakemake(planning, "-n", target)
     assert done.returncode != 0
     assert "did you mean small--rspo-pass--k" in done.stdout + done.stderr
+
+
+def test_jobs_outlive_the_terminal_and_write_their_log(tmp_path: Path) -> None:
+    """A job's output is read by Snakemake, which may be killed while the job runs."""
+    for file in (ROOT / "workflow" / "rules").glob("*.smk"):
+        assert file.read_text().count("| tee ") == file.read_text().count("| tee -ip {log}"), file
+    log = tmp_path / "log"
+    script = f"set -euo pipefail; (echo one; sleep 1; echo two) 2>&1 | tee -ip {log}"
+    job = subprocess.Popen(["bash", "-c", script], stdout=subprocess.PIPE)
+    assert job.stdout is not None
+    job.stdout.close()  # as when the reader is killed
+    job.wait(timeout=60)
+    assert log.read_text() == "one\ntwo\n"
 
 
 def test_rules_that_only_copy_files_are_local() -> None:

@@ -9,7 +9,7 @@ rule claims:
     params:
         settings=settings("claims"),
     shell:
-        "rspo claims {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo claims {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 rule publish_claims:

@@ -7,7 +7,7 @@ rule prepare:
     params:
         settings=settings("prepare", "data_set"),
     shell:
-        "rspo prepare {wildcards.data_set} {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo prepare {wildcards.data_set} {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 rule contamination:
@@ -21,7 +21,7 @@ rule contamination:
     params:
         settings=settings("contamination"),
     shell:
-        "rspo contamination {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo contamination {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 # All data sets, and a table of the problems that two of them share.

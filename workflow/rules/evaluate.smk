@@ -12,7 +12,7 @@ rule sample:
     params:
         settings=settings("sample"),
     shell:
-        "rspo sample {wildcards.policy} {wildcards.benchmark} --block {wildcards.block} {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo sample {wildcards.policy} {wildcards.benchmark} --block {wildcards.block} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 rule fetch_prompt:
@@ -24,7 +24,7 @@ rule fetch_prompt:
     params:
         settings=settings("fetch-prompt"),
     shell:
-        "rspo fetch-prompt {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo fetch-prompt {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 rule fetch_judge:
@@ -36,7 +36,7 @@ rule fetch_judge:
     params:
         settings=settings("fetch-judge"),
     shell:
-        "rspo fetch-judge {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo fetch-judge {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 # Stamp for the files of the judge. Depend only on this stamp, so that changing the server does not
@@ -63,7 +63,7 @@ rule score:
     params:
         settings=settings("score"),
     shell:
-        "rspo score {wildcards.policy} {wildcards.benchmark} --block {wildcards.block} {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo score {wildcards.policy} {wildcards.benchmark} --block {wildcards.block} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 # Compare two verifiers on the samples of the base policies.
@@ -81,7 +81,7 @@ rule agreement:
     params:
         settings=settings("agreement"),
     shell:
-        "rspo agreement {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo agreement {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 rule curves:
@@ -98,7 +98,7 @@ rule curves:
     params:
         settings=settings("curves"),
     shell:
-        "rspo curves {wildcards.policy} {wildcards.suite} {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo curves {wildcards.policy} {wildcards.suite} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 rule gradients:
@@ -115,4 +115,4 @@ rule gradients:
     params:
         settings=settings("gradients"),
     shell:
-        "rspo gradients {wildcards.policy} {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo gradients {wildcards.policy} {OPTIONS} 2>&1 | tee -ip {log}"

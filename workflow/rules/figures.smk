@@ -9,7 +9,7 @@ rule figure:
     params:
         settings=lambda wildcards: fingerprint(figure_of(wildcards).settings(experiment)),
     shell:
-        "rspo figure {wildcards.figure} {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo figure {wildcards.figure} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 rule tables:
@@ -24,7 +24,7 @@ rule tables:
         f"{RESULTS}/logs/tables.log",
     localrule: True
     shell:
-        "rspo tables {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo tables {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 # Time and GPUs that the jobs of every policy used.
@@ -37,7 +37,7 @@ rule cost:
         f"{RESULTS}/logs/cost.log",
     localrule: True
     shell:
-        "rspo cost {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo cost {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 # reports/ has the files of the scale that ran last; results/ has one folder per scale. Each file is

@@ -7,4 +7,4 @@ rule pretrain:
     params:
         settings=settings("pretrain", "model"),
     shell:
-        "rspo pretrain {wildcards.model} {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo pretrain {wildcards.model} {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -ip {log}"

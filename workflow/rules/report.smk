@@ -10,7 +10,7 @@ rule report:
     params:
         settings=settings("report"),
     shell:
-        "rspo report {OPTIONS} 2>&1 | tee -i {log}"
+        "rspo report {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 rule publish_report:
