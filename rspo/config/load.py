@@ -7,6 +7,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import ValidationError
 
+from rspo.config.names import warn_of_renamed_verifier
 from rspo.config.schema import Config, Section
 from rspo.core.errors import InputError, did_you_mean
 
@@ -27,10 +28,13 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
     try:
-        return Config.model_validate(merge(values, overrides))
+        config = Config.model_validate(merge(values, overrides))
     except ValidationError as error:
         lines = [_explain(problem, overrides) for problem in _deepest(error.errors())]
         raise InputError("\n".join(f"{path}: {line}" for line in lines)) from None
+    if "math_verify" in (config.verifier, config.agreement.against, *config.cascade):
+        warn_of_renamed_verifier()
+    return config
 
 
 class _Loader(yaml.SafeLoader):

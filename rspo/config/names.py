@@ -3,6 +3,8 @@
 Higher layers implement them. Tests check that every name has an implementation.
 """
 
+import logging
+from functools import cache
 from typing import Literal, get_args
 
 SingleVerifier = Literal["exact", "rules", "math_verify", "xverify"]
@@ -19,3 +21,12 @@ TemplateName = Literal["qwen_math", "r1", "none"]
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
 LARGER = "larger"  # a split with larger numbers than in any other split
 LARGER_FAMILIES = ("linear", "divide")  # families that have this split
+
+
+@cache
+def warn_of_renamed_verifier() -> None:
+    """Log once per process what `math_verify` meant in older configs."""
+    logging.getLogger(__name__).warning(
+        "verifier math_verify is now the library math-verify; the rules of this package, which had "
+        "this name, are now the verifier rules"
+    )

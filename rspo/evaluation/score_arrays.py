@@ -125,7 +125,7 @@ def _check_counts(path: object, frame: "pd.DataFrame") -> None:
 def check_suffix(path: Path) -> None:
     """Raises: InputError unless a table's name ends in .parquet or .csv."""
     if path.suffix not in (".parquet", ".csv"):
-        raise InputError(f"{path}: is {path.suffix or 'nothing'}; allowed: .parquet, .csv")
+        raise InputError(f"{path}: has the suffix {path.suffix!r}; allowed: .parquet, .csv")
 
 
 def _read_csv(path: Path) -> "pd.DataFrame":

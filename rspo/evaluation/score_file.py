@@ -38,7 +38,7 @@ def score_file(
         answers to one problem.
     """
     if output.suffix != ".parquet":
-        raise InputError(f"{output}: is {output.suffix or 'nothing'}; allowed: .parquet")
+        raise InputError(f"{output}: has the suffix {output.suffix!r}; allowed: .parquet")
     lines = read_json_lines(responses)
     if not lines:
         raise InputError(f"{responses}: has no lines; at least one response is needed")

@@ -52,7 +52,7 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     import pandas as pd
 
     panels = [*experiment.benchmarks_of(figure.suite(experiment)), POOLED]
-    methods = methods_of(experiment, figure)
+    methods = methods_of(experiment, figure.policies(experiment))
     unit = 100 if figure.metric == "pass_at_k" else 1
     points = ["benchmark", "method", "k"]
     curves = pd.concat(
@@ -108,7 +108,7 @@ def _curve(
 
 
 def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    methods = methods_of(experiment, figure)
+    methods = methods_of(experiment, figure.policies(experiment))
     several = table["seeds"].max() > 1
     suite = experiment.config.data.suites[figure.suite(experiment)]
     labels = {name: benchmark.label for name, benchmark in suite.items()} | {POOLED: "pooled"}

@@ -10,7 +10,6 @@ from rspo.objectives import OBJECTIVES, KRule
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
-    from rspo.figures.figure import Figure
 
 # Any other objective is labelled with its name.
 _LABELS = {
@@ -45,9 +44,8 @@ class Method:
     family: int = 1
 
 
-def methods_of(experiment: "Experiment", figure: "Figure") -> list[Method]:
-    """The lines of a figure in the order of its grids, the base policies last."""
-    policies = figure.policies(experiment)
+def methods_of(experiment: "Experiment", policies: Sequence[str]) -> list[Method]:
+    """The lines of some policies in their order, the base policies last."""
     models = list(dict.fromkeys(experiment.model_of(policy) for policy in policies))
     names = {model: experiment.config.models[model].label for model in models}
     cells = [experiment.cell(policy) for policy in policies if policy in experiment.cells]

@@ -71,7 +71,7 @@ def entropy_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     steps = experiment.config.training.steps
     lines = [
         _averaged(experiment, method, "entropy", half_window(steps), steps)
-        for method in methods_of(experiment, figure)
+        for method in methods_of(experiment, figure.policies(experiment))
     ]
     return pd.concat(lines, ignore_index=True).rename(columns={"value": "entropy"})
 
@@ -83,7 +83,7 @@ def efficiency_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame"
     """
     import pandas as pd
 
-    methods = methods_of(experiment, figure)
+    methods = methods_of(experiment, figure.policies(experiment))
     # The logs have Pass@k for the powers of two up to n.
     k = 1 << (min(method.n or 1 for method in methods).bit_length() - 1)
     steps = first_pass(experiment)
@@ -129,7 +129,7 @@ def _logged(experiment: "Experiment", cell: str, key: str) -> list[float]:
 def draw_entropy(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
     import seaborn.objects as so
 
-    methods = methods_of(experiment, figure)
+    methods = methods_of(experiment, figure.policies(experiment))
     steps = int(table["step"].max())
     picture = style.new_picture(style.COLUMN_WIDTH, 2.5)
     plot = _add_bands(style.plot(table, picture, x="step", y="smoothed"), table, methods)
@@ -143,7 +143,7 @@ def draw_entropy(table: "pd.DataFrame", experiment: "Experiment", figure: Figure
 
 
 def draw_efficiency(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    methods = methods_of(experiment, figure)
+    methods = methods_of(experiment, figure.policies(experiment))
     picture = style.new_picture(style.TEXT_WIDTH, 2.6)
     plot = style.plot(table, picture, y="smoothed").pair(x=["step", "responses"])
     plot = _add_bands(plot, table, methods)

@@ -14,12 +14,10 @@ cascade      several of these in order, until one accepts the response
 `rules` and `math_verify` run in worker processes with limits (`rspo.rewards.sandbox`).
 """
 
-import logging
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from rspo.config.names import CASCADE, VERIFIERS
+from rspo.config.names import CASCADE, VERIFIERS, warn_of_renamed_verifier
 from rspo.core.errors import InputError
 from rspo.rewards import exact, sandbox
 from rspo.rewards.length import length_discounted
@@ -29,8 +27,6 @@ if TYPE_CHECKING:
     from rspo.rewards.xverify import XVerify
 
 __all__ = ["CASCADE", "VERIFIERS", "Verdict", "is_correct", "length_discounted", "verify"]
-
-_log = logging.getLogger(__name__)
 
 
 def verify(
@@ -88,7 +84,7 @@ def verify(
             results = judge.judge([questions[index] for index in rest], texts, accepted)
         else:
             if member == "math_verify":
-                _tell_new_meaning()
+                warn_of_renamed_verifier()
             results = sandbox.verify(member, texts, accepted, time_limit)
         for index, result in zip(rest, results, strict=True):
             verdicts[index] = Verdict(result.reason, member)
@@ -101,15 +97,6 @@ def _forms(answer: str | Sequence[str], index: int) -> tuple[str, ...]:
     if not isinstance(forms, Sequence) or not forms or not all(isinstance(f, str) for f in forms):
         raise InputError(f"answer {index} is {answer!r}; expected a text, or one or more of them")
     return tuple(forms)
-
-
-@cache
-def _tell_new_meaning() -> None:
-    """Say once per process what the name meant in older configs."""
-    _log.warning(
-        "verifier math_verify is now the library math-verify; the rules of this package, which had "
-        "this name, are now the verifier rules"
-    )
 
 
 def is_correct(

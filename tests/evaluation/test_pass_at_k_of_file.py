@@ -63,7 +63,9 @@ def test_bad_scores_are_refused(tmp_path: Path) -> None:
         source.write_text(text)
         with pytest.raises(InputError, match=message):
             pass_at_k_of_file(source, output)
-    with pytest.raises(InputError, match=r"curve\.xlsx: is \.xlsx; allowed: \.parquet, \.csv"):
+    with pytest.raises(
+        InputError, match=r"curve\.xlsx: has the suffix '\.xlsx'; allowed: \.parquet, \.csv"
+    ):
         pass_at_k_of_file(source, tmp_path / "curve.xlsx")
     write_table(tmp_path / "mine.parquet", SCORES, random_scores(3))
     with pytest.raises(InputError, match=r"mine\.parquet: k = 9 with n = 8 samples"):

@@ -147,21 +147,23 @@ def test_legend_tells_methods_apart_without_colour(
             assert isinstance(handle, Line2D)
             hollow = handle.get_markerfacecolor() == "white"
             looks[text.get_text()] = (handle.get_marker(), hollow, handle.get_linestyle())
-    methods = methods_of(experiments["tiny"], FIGURES[name])
+    methods = methods_of(experiments["tiny"], FIGURES[name].policies(experiments["tiny"]))
     assert sorted(looks) == sorted(method.label for method in methods)
     assert len(set(looks.values())) == len(looks)
 
 
 def test_shades_get_darker_and_lines_thicker(experiments: dict[str, Experiment]) -> None:
     for name in ("fig_main", "fig_scalability"):
-        methods = methods_of(experiments["tiny"], FIGURES[name])
+        methods = methods_of(experiments["tiny"], FIGURES[name].policies(experiments["tiny"]))
         for objective in ("rspo_pass_at_k", "hitchhiking"):
             looks = [style.line(method) for method in methods if method.objective == objective]
             levels = [sum(int(look["color"][i : i + 2], 16) for i in (1, 3, 5)) for look in looks]
             assert levels == sorted(set(levels), reverse=True)
             widths = [look["linewidth"] for look in looks]
             assert widths == sorted(set(widths))
-    pg = style.line(methods_of(experiments["tiny"], FIGURES["fig_main"])[0])
+    pg = style.line(
+        methods_of(experiments["tiny"], FIGURES["fig_main"].policies(experiments["tiny"]))[0]
+    )
     assert (pg["color"], pg["linestyle"]) == ("#000000", "--")
 
 
@@ -172,7 +174,7 @@ def test_objectives_without_a_style_of_their_own_can_be_told_apart(tmp_path: Pat
         for name in names
     ]
     experiment = experiment_in(tmp_path, grid={"main": {"cells": cells}})
-    methods = methods_of(experiment, figures_of(experiment)["fig_main"])
+    methods = methods_of(experiment, figures_of(experiment)["fig_main"].policies(experiment))
     assert methods[1].label == "RSPO plug-in k=4"
     looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
     assert len(looks) == len(methods) == 8

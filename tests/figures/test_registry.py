@@ -168,12 +168,15 @@ def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> No
         assert grid in figure.caption
         with figure.outputs(experiment)[2].open() as stream:
             rows = list(csv.DictReader(stream))
-        methods = methods_of(experiment, figure)
+        methods = methods_of(experiment, figure.policies(experiment))
         assert list(dict.fromkeys(row["method"] for row in rows)) == [m.label for m in methods]
         looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
         assert len(looks) == len(methods)
         assert sorted(p for m in methods for p in m.policies) == sorted(figure.policies(experiment))
-    labels = [m.label for m in methods_of(experiment, figures_of(experiment)["fig_sizes"])]
+    labels = [
+        m.label
+        for m in methods_of(experiment, figures_of(experiment)["fig_sizes"].policies(experiment))
+    ]
     small, medium = "Small (0.1M)", "Medium (0.25M)"
     assert labels == [f"{m}, {size}" for size in (small, medium) for m in ("PG", "GRPO")] + [
         f"Base, {small}",

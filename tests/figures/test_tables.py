@@ -41,7 +41,7 @@ def test_curves_are_means_over_seeds(
     }
     table = figure.table(experiment, figure)
     rows = {(row["method"], row["benchmark"], row["k"]): row for _, row in table.iterrows()}
-    for method in methods_of(experiment, figure):
+    for method in methods_of(experiment, figure.policies(experiment)):
         assert len(method.policies) == (1 if method.label == "Base" else experiment.config.seeds)
         for point in list(inputs[method.policies[0]]):
             row = rows.pop((method.label, *point))
@@ -59,7 +59,12 @@ def test_curves_are_means_over_seeds(
 
 def test_labels_tell_what_differs(experiments: dict[str, Experiment]) -> None:
     labels = {
-        name: [method.label for method in methods_of(experiments["tiny"], FIGURES[name])]
+        name: [
+            method.label
+            for method in methods_of(
+                experiments["tiny"], FIGURES[name].policies(experiments["tiny"])
+            )
+        ]
         for name in ("fig_grpo", "fig_scalability", "fig_entropy")
     }
     rspo, baseline = ([f"{name} k={k}" for k in (2, 4, 8)] for name in ("RSPO", "Baseline"))
@@ -81,7 +86,7 @@ def test_entropy_is_smoothed_and_averaged_over_seeds(
     experiment, figure = experiments[scale], FIGURES["fig_entropy"]
     table, kernel = figure.table(experiment, figure), np.ones(window)
     assert {*table["window"]} == {window}
-    for method in methods_of(experiment, figure):
+    for method in methods_of(experiment, figure.policies(experiment)):
         raw = logs_of(experiment, method, "entropy")
         counts = np.convolve(np.ones(raw.shape[1]), kernel, "same")
         smooth = np.array([np.convolve(seed, kernel, "same") / counts for seed in raw])
@@ -102,7 +107,7 @@ def test_sample_efficiency_has_the_first_pass_and_complete_windows(
     table = figure.table(experiment, figure)
     assert {*table["window"]} == {9}
     assert {*table["metric_k"]} == {4}
-    for method in methods_of(experiment, figure):
+    for method in methods_of(experiment, figure.policies(experiment)):
         raw = 100 * logs_of(experiment, method, "pass_at_4")[0, :40]
         rows = table[table["method"] == method.label]
         assert [*rows["step"]] == [*range(5, 37)]
