@@ -40,6 +40,11 @@ FAILING = "echo 'rspo: error: a: no such file' 2>&1 | tee {log}; exit 2"
 WAITING = "touch at-work; sleep 300"
 
 
+@pytest.fixture(autouse=True)
+def the_snakefile_can_import_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
 def project(folder: Path, command: str) -> Path:
     shutil.copytree(ROOT / "profiles", folder / "profiles")
     (folder / "Snakefile").write_text(SNAKEFILE.replace("COMMAND", command))
