@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,10 @@ import torch
 
 from rspo.core.signals import REQUEST
 from tests.support import ROOT, slurm_cluster
+
+# A process that was started with `nohup` or `&` ignores SIGINT, and so would its child processes.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # As the `rspo` command does; with more threads, small tensors are slower and sums differ.
 torch.set_num_threads(1)
