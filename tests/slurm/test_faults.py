@@ -260,12 +260,14 @@ def test_jobs_of_a_killed_snakemake_continue_and_are_not_submitted_twice(
 ) -> None:
     number = running.wait_for_checkpoint()
     running.kill()
+    cluster.command("scontrol", "suspend", number)  # or it may end before the second run starts
     assert slurm_world.run(cluster, project, "--unlock")[0] == 0
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status != 0
     assert f"SLURM jobs of another run work in this folder: {number} (rule_train" in output
     assert f"or cancel them: scancel {number}" in output
     assert [job for job, *_ in cluster.jobs()] == [number]
+    cluster.command("scontrol", "resume", number)
     cluster.wait_until_idle()
     assert cluster.job(number)["JobState"] == "COMPLETED"
     status, output = slurm_world.run(cluster, project, POLICY)
