@@ -41,7 +41,7 @@ def curve(scores: ScoreArrays, ks: Sequence[int], resamples: int, seed: int) -> 
     """Estimates with errors of both metrics at each k: CURVES without `cell` and `benchmark`.
 
     error_within: standard error of the mean over these problems, from sampling; NaN if 2k > N.
-    error_total: standard error if problems were resampled, each benchmark's from its own population.
+    error_total: standard error over resampled problems, each benchmark's from its own population.
     low, high: the middle 95 % of the mean over resampled problems. Samples are never resampled
         within a problem: that would centre Pass@k on 1-(1-c/N)^k.
 
