@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -39,6 +40,15 @@ def small_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with contextlib.chdir(root):
         small_paper.make()
     return root
+
+
+@pytest.fixture
+def small_project(small_results: Path, tmp_path: Path) -> Iterator[Path]:
+    """A copy of `small_results` that a test can change, as the current folder."""
+    root = tmp_path / "project"
+    shutil.copytree(small_results, root)
+    with contextlib.chdir(root):
+        yield root
 
 
 @pytest.fixture(scope="module")

@@ -135,7 +135,7 @@ def test_a_malformed_override_is_an_error(item: str) -> None:
         (["curves", "--scores=a.parquet"], "is now `rspo pass-at-k`"),
         (["score-file", "a.jsonl", "b.parquet", "--verifier", "rule"], "'math_verify'"),
         (["score-file", "a.jsonl", "b.parquet"], "a.jsonl: no such file"),
-        (["score-file", "a.jsonl", "b.csv"], "b.csv: is .csv; allowed: .parq"),
+        (["score-file", "a.jsonl", "b.csv"], "b.csv: has the suffix '.csv'; allowed: .parquet"),
         (
             ["sample", "qwen2.5-math-7b--base", "amc", "--scale", "paper"],
             "no such policy; `rspo pretrain qwen2.5-math-7b --scale paper` makes it",

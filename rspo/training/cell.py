@@ -19,7 +19,7 @@ from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import write_provenance
 from rspo.core.usage import Usage
 from rspo.rewards.configured import verifier_inputs
-from rspo.training.origin import is_made_with, remove_checkpoints, use_checkpoint_of
+from rspo.training.origin import remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import usage_before
 from rspo.training.prompts import existing_problems
 from rspo.training.records import Record
@@ -77,9 +77,6 @@ def train_cell(
             "base": engine.base_digest(base),
             "problems": sha256(problems),
         }
-        if not is_made_with(checkpoint, origin):
-            # Only verl writes this folder; it would append to the events of another training.
-            shutil.rmtree(experiment.folder(name) / "tensorboard", ignore_errors=True)
         with resumed(checkpoint, origin, lambda folder: engine.last_step(folder) > 0) as earlier:
             if step := engine.last_step(checkpoint):
                 print(f"{name} resumes from step {step} of {steps}", flush=True)

@@ -21,7 +21,7 @@ def is_begun(folder: Path) -> bool:
     return (folder / _NOTE_FILE).is_file()
 
 
-def is_made_with(folder: Path, origin: Any) -> bool:
+def _is_made_with(folder: Path, origin: Any) -> bool:
     """Whether the checkpoint in a folder has this origin: settings and inputs, as plain data."""
     note = folder / _NOTE_FILE
     return note.is_file() and json.loads(note.read_text()) == fingerprint(origin)
@@ -39,9 +39,11 @@ def use_checkpoint_of(folder: Path, origin: Any, has_steps: Callable[[Path], boo
     aside, between = _aside_of(folder), folder.with_name(f"{folder.name}-coming-back")
     if between.exists():  # killed between the renames below
         between.rename(folder if aside.exists() else aside)
-    if is_made_with(folder, origin):
+    if _is_made_with(folder, origin):
         return
-    restores = is_made_with(aside, origin)
+    # verl would append to the events of the other training.
+    shutil.rmtree(folder.with_name("tensorboard"), ignore_errors=True)
+    restores = _is_made_with(aside, origin)
     if restores:
         aside.rename(between)
     messages = []

@@ -5,7 +5,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from tests.support import ROOT
+from tests.support.processes import wait_for_lock
 
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS = 40
@@ -53,12 +53,7 @@ def test_a_request_to_stop_costs_no_step_and_changes_no_bit(project: Path) -> No
     stops = []
     for _ in range(2):
         process = start()
-        lock = experiment.folder(CELL) / ".lock"
-        deadline = time.monotonic() + 60
-        while not (lock.exists() and f"process {process.pid} " in lock.read_text()):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        wait_for_lock(experiment.folder(CELL), process, seconds=60)
         os.killpg(process.pid, signal.SIGUSR1)
         os.killpg(process.pid, signal.SIGUSR1)
         _, error = process.communicate(timeout=60)

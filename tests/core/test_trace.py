@@ -1,9 +1,7 @@
 """The history of each file back to the data, and errors where it is broken."""
 
-import contextlib
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +18,7 @@ CELL = "small--rspo-pass--k4--n8--s0"
 
 
 @pytest.fixture
-def project(small_results: Path, tmp_path: Path) -> Iterator[Path]:
-    """A copy of the results that tests can change, as the current folder."""
-    root = tmp_path / "project"
-    shutil.copytree(small_results, root)
-    with contextlib.chdir(root):
-        yield root
-
-
-@pytest.fixture
-def experiment(project: Path) -> Experiment:
+def experiment(small_project: Path) -> Experiment:
     return small_paper.load()
 
 
@@ -63,10 +52,10 @@ def test_inputs_are_the_files_that_each_step_reads(experiment: Experiment) -> No
     assert inputs(experiment.scores(CELL, "linear", 0)) == [problems, samples]
 
 
-def test_every_result_has_provenance(project: Path) -> None:
+def test_every_result_has_provenance(small_project: Path) -> None:
     """Locks are no results."""
-    folders = set(project.glob("results/tiny/cells/*/policy"))
-    for path in project.glob("results/tiny/**/*"):
+    folders = set(small_project.glob("results/tiny/cells/*/policy"))
+    for path in small_project.glob("results/tiny/**/*"):
         inside = folders & {path, *path.parents}
         if (path.is_file() and path.name != ".lock" and not inside) or path in folders:
             if path.name.endswith(".provenance.json"):

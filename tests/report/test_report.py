@@ -110,16 +110,7 @@ def tree(made: Experiment) -> Tree:
 
 
 @pytest.fixture
-def project(small_results: Path, tmp_path: Path) -> Iterator[Path]:
-    """A copy of a small paper, and the current folder."""
-    root = tmp_path / "project"
-    shutil.copytree(small_results, root)
-    with contextlib.chdir(root):
-        yield root
-
-
-@pytest.fixture
-def experiment(project: Path) -> Experiment:
+def experiment(small_project: Path) -> Experiment:
     return small_paper.load()
 
 

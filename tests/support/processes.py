@@ -2,8 +2,11 @@
 
 import contextlib
 import os
+import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -17,6 +20,16 @@ def processes_with(text: str, parent: int | None = None) -> list[int]:
             if text in " ".join(process.cmdline()) and process.pid != os.getpid():
                 result.append(process.pid)
     return result
+
+
+def wait_for_lock(folder: Path, process: "subprocess.Popen[Any]", seconds: float) -> None:
+    """Wait until a process holds the lock of a folder; its imports take seconds."""
+    lock = folder / ".lock"
+    deadline = time.monotonic() + seconds
+    while not (lock.exists() and f"process {process.pid} " in lock.read_text()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def wait_until(holds: Callable[[], bool], seconds: float = 30) -> None:

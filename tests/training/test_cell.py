@@ -30,6 +30,7 @@ from rspo.training.pretraining import make_base_policy
 from rspo.training.progress import Progress
 from rspo.training.train import train
 from tests.support import ROOT, judge_server, tiny_world
+from tests.support.processes import wait_for_lock
 
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS = 40
@@ -130,7 +131,7 @@ def test_a_cell_killed_at_random_moments_ends_in_the_same_file(
     draw = random.Random(attempt)
     for _ in range(3):
         process = start(experiment)
-        wait_for_progress(experiment, process)
+        wait_for_lock(experiment.folder(CELL), process, seconds=120)
         for _ in range(draw.randrange(4)):  # of 13 checkpoints
             wait_for_a_new_checkpoint(experiment, process)
         time.sleep(draw.uniform(0, 0.05))
@@ -174,7 +175,7 @@ def test_a_cell_stopped_on_request_resumes_after_a_checkpoint(
     """SIGUSR1 to another process: it exits after a checkpoint of its current step."""
     experiment = elsewhere(world, tmp_path / "results")
     process = start(experiment)
-    wait_for_progress(experiment, process)
+    wait_for_lock(experiment.folder(CELL), process, seconds=120)
     wait_for_a_new_checkpoint(experiment, process)
     process.send_signal(signal.SIGUSR1)
     assert process.wait() == STOPPED_STATUS
@@ -213,7 +214,7 @@ def test_a_cell_killed_before_its_cleanup_is_resumed(
 def test_two_processes_cannot_train_the_same_cell(world: Experiment, tmp_path: Path) -> None:
     experiment = elsewhere(world, tmp_path / "results")
     process = start(experiment)
-    wait_for_progress(experiment, process)
+    wait_for_lock(experiment.folder(CELL), process, seconds=120)
     with pytest.raises(InputError, match=f"process {process.pid} on .* is running here"):
         train(experiment, CELL)
     process.kill()
@@ -229,16 +230,6 @@ def start(experiment: Experiment) -> subprocess.Popen[bytes]:
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
-
-
-def wait_for_progress(experiment: Experiment, process: subprocess.Popen[bytes]) -> None:
-    """Wait until this process holds the cell's lock; its imports take seconds."""
-    lock = experiment.folder(CELL) / ".lock"
-    deadline = time.monotonic() + 120
-    while not (lock.exists() and f"process {process.pid} " in lock.read_text()):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def wait_for_a_new_checkpoint(experiment: Experiment, process: subprocess.Popen[bytes]) -> None:
