@@ -92,16 +92,12 @@ def _name(text: str, attribute: str) -> Any:
 
 
 DataSet = Annotated[str, _name("train, validation or a benchmark.", "data_sets")]
-Benchmark = Annotated[str, _name("A benchmark of the config.", "data_sets")]
 Suite = Annotated[str, _name("A suite of benchmarks.", "config.data.suites")]
 Model = Annotated[str, _name("A model of the config.", "config.models")]
 Cell = Annotated[str, _name("A cell of the grid; `rspo status` lists all.", "cells")]
 Policy = Annotated[str, _name("A cell, or a base policy such as small--base.", "policies")]
 Mirror = Annotated[Path | None, typer.Option(help="Folder to use instead of the Hugging Face hub.")]
-Block = Annotated[
-    int | None,
-    typer.Option(help="Only this block of the samples, from 0. Default: all evaluation.samples."),
-]
+Benchmark = Annotated[str | None, typer.Option(help="Only this benchmark of the suite.")]
 
 
 def command(panel: str, *examples: str) -> Callable[[Command], Command]:
@@ -242,26 +238,26 @@ def status(
         print(display.table_text(experiment))
 
 
-@command(EVALUATION, "rspo sample small--rspo-pass--k4--n16--s0 linear")
+@command(EVALUATION, "rspo sample small--rspo-pass--k4--n16--s0 standard")
 def sample(
-    experiment: "Experiment", policy: Policy, benchmark: Benchmark, block: Block = None
+    experiment: "Experiment", policy: Policy, suite: Suite, benchmark: Benchmark = None
 ) -> None:
-    """Sample responses of a policy to the problems of a benchmark."""
-    from rspo.evaluation.sample import sample_benchmark
+    """Sample responses of a policy to the problems of a suite: the tables that are missing."""
+    from rspo.evaluation.sample import sample_suite
 
     if experiment.config.sampler == "torch":
         _use_one_thread()
-    sample_benchmark(experiment, policy, benchmark, block)
+    sample_suite(experiment, policy, suite, benchmark)
 
 
-@command(EVALUATION, "rspo score small--rspo-pass--k4--n16--s0 linear")
+@command(EVALUATION, "rspo score small--rspo-pass--k4--n16--s0 standard")
 def score(
-    experiment: "Experiment", policy: Policy, benchmark: Benchmark, block: Block = None
+    experiment: "Experiment", policy: Policy, suite: Suite, benchmark: Benchmark = None
 ) -> None:
-    """Verify the samples of a policy on a benchmark."""
+    """Verify the samples of a policy on a suite: the tables that are missing."""
     from rspo.evaluation.score import score
 
-    score(experiment, policy, benchmark, block)
+    score(experiment, policy, suite, benchmark)
 
 
 @command(

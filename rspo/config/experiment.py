@@ -1,6 +1,6 @@
 """Config -> cells -> file names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -170,12 +170,18 @@ class Experiment:
         return f"config/{self.scale}.yaml: data.{suite}{data_set}"
 
     def benchmarks_of(self, suite: str) -> list[str]:
-        if suite not in self.config.data.suites:
+        """Names of the benchmarks of a suite.
+
+        Raises: InputError for an unknown suite.
+        """
+        suites = self.config.data.suites
+        if suite not in suites:
+            of = next((name for name in suites if suite in suites[name]), None)
+            hint = f"; {suite} is a benchmark: `{of} --benchmark {suite}`" if of else ""
             raise InputError(
-                f"no suite {suite!r} in config/{self.scale}.yaml; "
-                f"has {', '.join(self.config.data.suites)}"
+                f"no suite {suite!r} in config/{self.scale}.yaml; has {', '.join(suites)}{hint}"
             )
-        return list(self.config.data.suites[suite])
+        return list(suites[suite])
 
     @property
     def blocks(self) -> range:
@@ -188,22 +194,25 @@ class Experiment:
         samples = evaluation.samples if first is None else min(first, evaluation.samples)
         return range(-(-samples // evaluation.block))
 
-    def blocks_to_make(self, policy: str, benchmark: str, block: int | None) -> Sequence[int]:
-        """Numbers of the blocks that a command makes: one, or all for None.
+    def tables_of(
+        self, policy: str, suite: str, benchmark: str | None = None
+    ) -> list[tuple[str, int]]:
+        """Benchmark and block of each table of a policy's samples, or scores, on a suite.
 
-        Raises: InputError for an unknown policy or benchmark, or a block that is out of range.
+        Args:
+            benchmark: only the tables of this benchmark.
+
+        Raises: InputError for an unknown policy, suite or benchmark.
         """
         self.model_of(policy)
-        self.data_set(benchmark)
-        if block is None:
-            return self.blocks
-        if block not in self.blocks:
-            evaluation = self.config.evaluation
+        names = self.benchmarks_of(suite)
+        if benchmark is not None and benchmark not in names:
             raise InputError(
-                f"block {block}: evaluation.samples = {evaluation.samples} in blocks of "
-                f"{evaluation.block} are the blocks 0 .. {self.blocks[-1]}"
+                f"suite {suite!r} has no benchmark {benchmark!r}; has {', '.join(names)}"
             )
-        return [block]
+        return [
+            (name, block) for name in names if benchmark in (None, name) for block in self.blocks
+        ]
 
     def problems(self, data_set: str) -> Path:
         return self.results / "problems" / f"{data_set}.parquet"
@@ -248,7 +257,7 @@ class Experiment:
         """File with a judge model's verdicts; not a Snakemake output, so that it is never deleted.
 
         Args:
-            of: the step that uses the judge, or "<benchmark>/<block>".
+            of: the suite, or the step that uses the judge.
         """
         return self.folder(policy) / "verdicts" / f"{of}.jsonl"
 

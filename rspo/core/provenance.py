@@ -88,6 +88,19 @@ def write_provenance(
     write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
 
 
+def is_up_to_date(path: Path, settings: Any, inputs: Iterable[Path]) -> bool:
+    """Whether a file was made with these settings from these inputs, and is unchanged since."""
+    try:
+        note = json.loads(provenance_path(path).read_text())
+        return bool(
+            note["settings_hash"] == fingerprint(settings)
+            and note["digest"] == digest(path)
+            and note["inputs"] == {str(item): digest(item) for item in inputs}
+        )
+    except (OSError, ValueError, LookupError):  # a file does not exist, or is damaged
+        return False
+
+
 @cache
 def code_version() -> str:
     """Version and commit of this code, with a digest of it if it is not committed."""

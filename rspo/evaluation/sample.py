@@ -1,7 +1,8 @@
-"""`rspo sample`: a policy's N responses to every problem of a benchmark, block by block."""
+"""`rspo sample`: a policy's N responses to every problem of a suite of benchmarks."""
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,27 +13,68 @@ from rspo.core.provenance import code_version, write_provenance
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.core.usage import Usage, usage_so_far
 from rspo.evaluation.journal import in_chunks, journal_of
+from rspo.evaluation.outdated import outdated
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
 from rspo.policies.responses import Block, Question, Sampler
 from rspo.policies.tokenizer import ChatTokenizer
 
 
-def sample_benchmark(
-    experiment: Experiment, policy: str, benchmark: str, block: int | None = None
+def sample_suite(
+    experiment: Experiment, policy: str, suite: str, benchmark: str | None = None
 ) -> None:
-    """Write the samples tables of a policy (a cell or a base) on a benchmark.
+    """Write the samples tables of a policy (a cell or a base) that are missing or outdated.
 
-    A killed run resumes after the last complete batch and writes the same file.
+    A killed run resumes after the last complete batch and writes the same files.
 
     Args:
-        block: sample only this block; default: every block.
+        benchmark: sample only this benchmark of the suite.
 
     Raises: InputError for missing or bad inputs.
     """
-    blocks = experiment.blocks_to_make(policy, benchmark, block)
-    folder, data = experiment.existing_policy(policy), experiment.problems(benchmark)
-    problems = read_table(data, PROBLEMS)
-    tokenizer, sampling = ChatTokenizer(folder), experiment.config.sampling
+    tables = experiment.tables_of(policy, suite, benchmark)
+    folder = experiment.existing_policy(policy)
+    missing = outdated(
+        {table: experiment.samples(policy, *table) for table in tables},
+        fingerprints.settings(experiment, "sample"),
+        lambda table: [folder, experiment.problems(table[0])],
+    )
+    if missing:
+        _sample(experiment, policy, missing)
+    print(f"{policy} on {suite}: sampled {len(missing)} of {len(tables)} tables, others up to date")
+
+
+def _sample(experiment: Experiment, policy: str, tables: Sequence[tuple[str, int]]) -> None:
+    """Load the policy once, and write these samples tables."""
+    folder, evaluation = experiment.policy(policy), experiment.config.evaluation
+    settings = fingerprints.settings(experiment, "sample")
+    tokenizer = ChatTokenizer(folder)
+    sampler = _load(experiment, folder, tokenizer)
+    already: Usage | None = None  # the first table includes the time to load the policy
+    # Snakemake deletes the tables of a failed job. The next job restores them from the journals.
+    with ExitStack() as journals:
+        for benchmark, number in tables:
+            started = time.monotonic()
+            questions, notes = _questions(experiment, benchmark, tokenizer)
+            block = Block(number, evaluation.block, (evaluation.seed, benchmark))
+            prompts = [question.prompt for question in questions]
+            origin = [settings, code_version(), _policy_files(folder), prompts, number]
+            batches = sampler.batches(questions, block)
+            draw = partial(_rows, sampler, tokenizer, questions, block)
+            path = experiment.samples(policy, benchmark, number)
+            rows = journals.enter_context(in_chunks(journal_of(path), origin, batches, draw))
+            write_table(path, SAMPLES, rows)
+            inputs = [folder, experiment.problems(benchmark)]
+            gpu_seconds = sampler.gpus * (time.monotonic() - started)
+            write_provenance(path, settings, inputs, gpu_seconds, notes, already=already)
+            already = usage_so_far()
+
+
+def _questions(
+    experiment: Experiment, benchmark: str, tokenizer: ChatTokenizer
+) -> tuple[list[Question], dict[str, Any]]:
+    """The questions of a benchmark, and notes on those whose prompts are too long."""
+    problems = read_table(experiment.problems(benchmark), PROBLEMS)
+    sampling = experiment.config.sampling
     prompts = tokenizer.prompts([problem["prompt"] for problem in problems])
     long = [problems[index]["id"] for index in too_long(prompts, sampling)]
     notes = report_too_long(long, sampling, "kept whole, with shorter responses")
@@ -40,25 +82,7 @@ def sample_benchmark(
         Question(problem["id"], prompt, response_tokens(len(prompt), sampling))
         for problem, prompt in zip(problems, prompts, strict=True)
     ]
-    sampler = _load(experiment, folder, tokenizer)
-    already: Usage | None = None  # the first block includes the time to load the policy
-    for number in blocks:
-        started = time.monotonic()
-        path = experiment.samples(policy, benchmark, number)
-        settings = fingerprints.settings(experiment, "sample")
-        origin = [settings, code_version(), _policy_files(folder), prompts, number]
-        chosen = Block(
-            number,
-            experiment.config.evaluation.block,
-            (experiment.config.evaluation.seed, benchmark),
-        )
-        batches = sampler.batches(questions, chosen)
-        draw = partial(_rows, sampler, tokenizer, questions, chosen)
-        with in_chunks(journal_of(path), origin, batches, draw) as rows:
-            write_table(path, SAMPLES, rows)
-            gpu_seconds = sampler.gpus * (time.monotonic() - started)
-            write_provenance(path, settings, [folder, data], gpu_seconds, notes, already=already)
-        already = usage_so_far()
+    return questions, notes
 
 
 def _load(experiment: Experiment, folder: Path, tokenizer: ChatTokenizer) -> Sampler:

@@ -1,6 +1,7 @@
 """`rspo score`: the verdict and the reward of each of a policy's samples."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,59 +10,81 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table
 from rspo.core.usage import Usage, usage_so_far
+from rspo.evaluation.outdated import outdated
 from rspo.evaluation.verification import Responses, write_scores
 from rspo.rewards import length_discounted
+from rspo.rewards.configured import verifier_inputs, verifier_of
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-def score(experiment: Experiment, policy: str, benchmark: str, block: int | None = None) -> None:
-    """Score a policy's samples on a benchmark.
+def score(experiment: Experiment, policy: str, suite: str, benchmark: str | None = None) -> None:
+    """Write the scores tables of a policy on a suite that are missing or outdated.
 
     The reward is length-discounted for every policy, whatever reward it was trained with: Max@k is
     evaluated on this reward, and Pass@k on `correct`.
 
     Args:
-        block: score only this block of the samples; default: every block.
+        benchmark: score only this benchmark of the suite.
 
     Raises: InputError for missing or bad tables, or samples of other problems.
     """
-    already: Usage | None = None
-    for number in experiment.blocks_to_make(policy, benchmark, block):
-        _score_block(experiment, policy, benchmark, number, already)
-        already = usage_so_far()
+    tables = experiment.tables_of(policy, suite, benchmark)
+    missing = outdated(
+        {table: experiment.scores(policy, *table) for table in tables},
+        fingerprints.settings(experiment, "score"),
+        lambda table: _inputs(experiment, policy, *table),
+    )
+    if missing:
+        _score(experiment, policy, suite, missing)
+    print(f"{policy} on {suite}: scored {len(missing)} of {len(tables)} tables, others up to date")
 
 
-def _score_block(
-    experiment: Experiment, policy: str, benchmark: str, block: int, already: Usage | None
+def _score(
+    experiment: Experiment, policy: str, suite: str, tables: Sequence[tuple[str, int]]
 ) -> None:
-    problems_path = experiment.problems(benchmark)
-    samples_path = experiment.samples(policy, benchmark, block)
-    problems = read_table(problems_path, PROBLEMS)
-    samples = read_table(samples_path, SAMPLES)
-    _check_samples(samples_path, samples, problems)
+    """Start the verifier once, and write these scores tables."""
+    verifier, verdicts = experiment.config.verifier, experiment.verdicts(policy, suite)
+    already: Usage | None = None  # the first table includes the time to start the verifier
+    # As in `rspo sample`: the next job restores tables that Snakemake deleted from the journals.
+    with verifier_of(experiment, verifier, verdicts) as verify, ExitStack() as journals:
+        for benchmark, block in tables:
+            try:
+                write_scores(
+                    experiment.scores(policy, benchmark, block),
+                    _responses(experiment, policy, benchmark, block),
+                    verify,
+                    fingerprints.verifier_settings(experiment, verifier),
+                    journals,
+                    fingerprints.settings(experiment, "score"),
+                    _inputs(experiment, policy, benchmark, block),
+                    already,
+                )
+            except InputError as error:
+                raise InputError(f"{policy} on {benchmark}: {error}") from None
+            already = usage_so_far()
+
+
+def _inputs(experiment: Experiment, policy: str, benchmark: str, block: int) -> list[Path]:
+    samples = experiment.samples(policy, benchmark, block)
+    judge = verifier_inputs(experiment, experiment.config.verifier)
+    return [experiment.problems(benchmark), samples, *judge]
+
+
+def _responses(experiment: Experiment, policy: str, benchmark: str, block: int) -> Responses:
+    path = experiment.samples(policy, benchmark, block)
+    problems = read_table(experiment.problems(benchmark), PROBLEMS)
+    samples = read_table(path, SAMPLES)
+    _check_samples(path, samples, problems)
     by_id = {problem["id"]: problem for problem in problems}
     problem_of = [by_id[sample["problem_id"]] for sample in samples]
-    responses = Responses(
+    return Responses(
         [(sample["problem_id"], sample["sample_index"]) for sample in samples],
         [sample["text"] for sample in samples],
         [problem["answers"] for problem in problem_of],
         [problem["prompt"][-1]["content"] for problem in problem_of],
-        _rewards_if_correct(experiment, samples_path, samples),
+        _rewards_if_correct(experiment, path, samples),
     )
-    try:
-        write_scores(
-            experiment.scores(policy, benchmark, block),
-            responses,
-            experiment.config.verifier,
-            experiment,
-            experiment.verdicts(policy, f"{benchmark}/{block}"),
-            fingerprints.settings(experiment, "score"),
-            [problems_path, samples_path],
-            already,
-        )
-    except InputError as error:
-        raise InputError(f"{policy} on {benchmark}: {error}") from None
 
 
 def _rewards_if_correct(experiment: Experiment, path: Path, samples: Rows) -> list[float]:

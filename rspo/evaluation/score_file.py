@@ -5,6 +5,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rspo.config.fingerprints import verifier_settings
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 from rspo.evaluation.verification import Responses, write_scores
+from rspo.rewards.configured import verifier_inputs, verifier_of
 
 
 def score_file(
@@ -58,21 +60,20 @@ def score_file(
         digest = hashlib.sha256(problem.encode(errors="surrogatepass")).hexdigest()
         samples.append((digest[:12], counts[problem]))
         counts[problem] += 1
-    write_scores(
-        output,
-        Responses(
-            samples,
-            [line[response_column] for line in lines],
-            [_forms(line[answer_column]) for line in lines],
-            [line[problem_column] for line in lines],
-            [1.0] * len(lines),
-        ),
-        verifier,
-        experiment,
-        output.with_suffix(".verdicts.jsonl"),
-        verifier_settings(experiment, verifier) | {"columns": columns},
-        [responses],
+    parsed = Responses(
+        samples,
+        [line[response_column] for line in lines],
+        [_forms(line[answer_column]) for line in lines],
+        [line[problem_column] for line in lines],
+        [1.0] * len(lines),
     )
+    settings = verifier_settings(experiment, verifier)
+    inputs = [responses, *verifier_inputs(experiment, verifier)]
+    cache = output.with_suffix(".verdicts.jsonl")
+    with verifier_of(experiment, verifier, cache) as verify, ExitStack() as journals:
+        write_scores(
+            output, parsed, verify, settings, journals, settings | {"columns": columns}, inputs
+        )
 
 
 def _check_line(location: str, line: Mapping[str, Any], columns: Sequence[str]) -> None:

@@ -3,19 +3,19 @@
 import logging
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from rspo.config.experiment import Experiment
-from rspo.config.fingerprints import verifier_settings
+from rspo.config.fingerprints import Settings
 from rspo.core.files import fingerprint
 from rspo.core.provenance import code_version, write_provenance
 from rspo.core.tables import SCORES, write_table
 from rspo.core.usage import Usage
 from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.rewards import Verdict
-from rspo.rewards.configured import verifier_inputs, verifier_of
+from rspo.rewards.configured import Verify
 from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
 
 ROWS_OF_A_CHUNK = 500
@@ -42,9 +42,9 @@ class Responses:
 def write_scores(
     path: Path,
     responses: Responses,
-    verifier: str,
-    experiment: Experiment | None,
-    judge_cache: Path,
+    verify: Verify,
+    verifier: Settings,
+    journals: ExitStack,
     settings: Any,
     inputs: Sequence[Path],
     already: Usage | None = None,
@@ -52,31 +52,26 @@ def write_scores(
     """Verify responses and write their scores table with its provenance.
 
     Args:
-        experiment: configures the judge model, for the verifiers that use one.
-        judge_cache: file of the judge model's verdicts.
-        settings, inputs, already: as in `write_provenance`; the verifier's inputs are added.
+        verify: the verifier.
+        verifier: its settings, which decide a verdict.
+        journals: removes the journal of the table when it closes without an error.
+        settings, inputs, already: as in `write_provenance`.
 
     Raises: InputError if the verifier cannot run.
     """
-    origin = [
-        verifier_settings(experiment, verifier),
-        code_version(),
-        fingerprint(astuple(responses)),
-    ]
+    origin = [verifier, code_version(), fingerprint(astuple(responses))]
     starts = range(0, len(responses.texts), ROWS_OF_A_CHUNK)
     chunks = [slice(start, start + ROWS_OF_A_CHUNK) for start in starts]
-    with verifier_of(experiment, verifier, judge_cache) as verify:
 
-        def verify_chunk(rows: slice) -> list[Any]:
-            texts, answers = responses.texts[rows], responses.answers[rows]
-            verdicts = verify(texts, answers, questions=responses.questions[rows])
-            return [astuple(verdict) for verdict in verdicts]
+    def verify_chunk(rows: slice) -> list[Any]:
+        texts, answers = responses.texts[rows], responses.answers[rows]
+        verdicts = verify(texts, answers, questions=responses.questions[rows])
+        return [astuple(verdict) for verdict in verdicts]
 
-        with in_chunks(journal_of(path), origin, chunks, verify_chunk) as rows:
-            verdicts = [Verdict(*row) for row in rows]
-            write_table(path, SCORES, _rows(responses, verdicts))
-            files = [*inputs, *verifier_inputs(experiment, verifier)]
-            write_provenance(path, settings, files, notes=_notes(verdicts), already=already)
+    rows = journals.enter_context(in_chunks(journal_of(path), origin, chunks, verify_chunk))
+    verdicts = [Verdict(*row) for row in rows]
+    write_table(path, SCORES, _rows(responses, verdicts))
+    write_provenance(path, settings, inputs, notes=_notes(verdicts), already=already)
 
 
 def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:

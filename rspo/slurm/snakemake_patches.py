@@ -9,7 +9,7 @@ docstring still mean the same, run `make test ARGS="-m slurm"`, and update the v
 import json
 import os
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,6 +69,20 @@ def set_conda_environment(workflow: Any, environment: str) -> None:
     """
     for rule in workflow.rules:
         rule.conda_env = environment
+
+
+@_patch("snakemake", "9.27.1", None)
+def share_resources(workflow: Any, rule: str, names: Iterable[str]) -> None:
+    """Let the entry `rule` in a profile's `set-resources` apply to several rules.
+
+    There is one rule for sampling per suite, and its name contains the suite. A suite that is added
+    to a config must not need an entry of its own in every profile.
+
+    Private: `ResourceSettings._parsed_overwrite_resources`, the entries of `set-resources`.
+    """
+    entries = workflow.resource_settings._parsed_overwrite_resources
+    if rule in entries:
+        entries.update(dict.fromkeys(names, entries[rule]))
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/3241")

@@ -75,7 +75,7 @@ def run(project: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.long  # about four minutes of two cores: four times vLLM, four times the judge's server
+@pytest.mark.long  # about four minutes of two cores: twice vLLM, twice the judge's server
 @pytest.mark.timeout(3600)
 def test_the_papers_evaluation_runs_from_real_rows_to_a_figure(
     shared: Path, tmp_path: Path
@@ -99,12 +99,12 @@ def test_the_papers_evaluation_runs_from_real_rows_to_a_figure(
     plan = jobs(run(project, "-n", FIGURE, *config))
     assert plan == {
         "prepare": 2,
-        "sample": 4,
-        "score": 4,
+        "sample_contamination_free": 2,
+        "score_contamination_free": 2,
         "curves": 2,
         "figure": 1,
         "publish_figure": 1,
-        "total": 14,
+        "total": 10,
     }
     done = run(project, FIGURE, *config)
     assert done.returncode == 0, done.stderr

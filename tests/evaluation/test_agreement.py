@@ -44,7 +44,9 @@ def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:
         rows = [sample("p0", index, text) for index, text in enumerate(texts)]
         write_table(experiment.problems(benchmark), PROBLEMS, [problem("p0", ["5"])])
         write_table(experiment.samples(policy, benchmark, 0), SAMPLES, rows)
-        score(experiment, policy, benchmark)
+    for policy, suite in experiment.evaluations:
+        if policy not in experiment.cells:
+            score(experiment, policy, suite)
     write_agreement(experiment)
 
     tables = experiment.results / "tables"

@@ -49,8 +49,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sample_score_and_train_import_neither_pandas_nor_seaborn(project: Path) -> None:
     cell = "small--policy-gradient--k1--n16--s0"
     for command in (
-        ("sample", "small--base", "linear"),
-        ("score", "small--base", "linear"),
+        ("sample", "small--base", "standard", "--benchmark=linear"),
+        ("score", "small--base", "standard", "--benchmark=linear"),
         ("train", cell),
     ):
         packages = imported(project, *command)

@@ -44,7 +44,7 @@ def write_samples(experiment: Experiment, rows: list[dict[str, Any]]) -> None:
 def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     """Every policy's reward is 1 - 0.5 * tokens / 18, which Max@k is evaluated on."""
     write_samples(experiment, SAMPLES_OF_BOTH)
-    score(experiment, POLICY, "linear")
+    score(experiment, POLICY, "standard", "linear")
     path = experiment.scores(POLICY, "linear", 0)
     rows = read_table(path, SCORES)
     assert [tuple(row.values()) for row in rows] == [
@@ -66,7 +66,7 @@ def test_seconds_of_one_process_are_split_among_its_blocks(tmp_path: Path) -> No
     for block in (0, 1):
         rows = [row | {"sample_index": row["sample_index"] + 2 * block} for row in SAMPLES_OF_BOTH]
         write_table(experiment.samples(POLICY, "linear", block), SAMPLES, rows)
-    score(experiment, POLICY, "linear")
+    score(experiment, POLICY, "standard", "linear")
     notes = [
         json.loads(provenance_path(experiment.scores(POLICY, "linear", block)).read_text())
         for block in (0, 1)
@@ -102,15 +102,15 @@ def test_bad_samples_are_refused(
 ) -> None:
     write_samples(experiment, rows)
     with pytest.raises(InputError, match=message):
-        score(experiment, POLICY, "linear")
+        score(experiment, POLICY, "standard", "linear")
     assert not experiment.scores(POLICY, "linear", 0).exists()
 
 
 def test_missing_samples_and_unknown_policies_are_named(experiment: Experiment) -> None:
     with pytest.raises(InputError, match=r"samples/linear/0\.parquet: no such file"):
-        score(experiment, POLICY, "linear")
+        score(experiment, POLICY, "standard", "linear")
     with pytest.raises(InputError, match="no cell 'smal--base'"):
-        score(experiment, "smal--base", "linear")
+        score(experiment, "smal--base", "standard")
 
 
 TEMPLATE = "Q {question} | O {output} | A {answer}"
@@ -119,7 +119,10 @@ TEMPLATE = "Q {question} | O {output} | A {answer}"
 def judged_experiment(tmp_path: Path, url: str, verifier: str = "xverify") -> Experiment:
     """The paper scale with four samples of one problem, and a judge at a URL."""
     experiment = paper_scale.load(
-        tmp_path, verifier=verifier, xverify={"url": url, "retry_seconds": 0.2}
+        tmp_path,
+        verifier=verifier,
+        xverify={"url": url, "retry_seconds": 0.2},
+        evaluation={"samples": 4, "block": 4, "k": [1, 2]},
     )
     policy = experiment.policies[0]
     texts = [r"\boxed{5}", r"\boxed{\frac{10}{2}}", r"\boxed{6}", "I say five"]
@@ -136,7 +139,7 @@ def five(prompt: str) -> judge_server.Answer:
 
 def scored(experiment: Experiment) -> list[tuple[bool, str, str]]:
     policy = experiment.policies[0]
-    score(experiment, policy, "amc", 0)
+    score(experiment, policy, "standard", "amc")
     rows = read_table(experiment.scores(policy, "amc", 0), SCORES)
     return [(row["correct"], row["verifier"], row["verdict"]) for row in rows]
 

@@ -10,7 +10,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
-from rspo.evaluation.sample import sample_benchmark
+from rspo.evaluation.sample import sample_suite
 from rspo.policies.prompt_limit import response_tokens, too_long
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
@@ -66,7 +66,7 @@ def test_training_leaves_long_prompts_out_and_lists_them(
 def test_evaluation_keeps_long_prompts_with_shorter_responses(
     experiment: Experiment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sample_benchmark(experiment, "small--base", "linear")
+    sample_suite(experiment, "small--base", "standard", "linear")
     path = experiment.samples("small--base", "linear", 0)
     rows = read_table(path, SAMPLES)
     n = experiment.config.evaluation.samples

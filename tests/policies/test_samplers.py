@@ -204,7 +204,13 @@ def test_a_killed_job_resumes_and_writes_the_same_file(tmp_path: Path, sampler: 
     write_table(experiment.problems("linear"), PROBLEMS, problems)
     path = experiment.samples("small--base", "linear", 0)
     journal = path.with_name(".0.journal")
-    command = ["sample", "small--base", "linear", *tiny_world.options(sampler=sampler)]
+    command = [
+        "sample",
+        "small--base",
+        "standard",
+        "--benchmark=linear",
+        *tiny_world.options(sampler=sampler),
+    ]
 
     def start() -> "subprocess.Popen[bytes]":
         environment = os.environ | {"PYTHONPATH": str(ROOT)}

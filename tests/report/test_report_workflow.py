@@ -65,9 +65,9 @@ def test_a_lost_file_is_made_again_with_what_depends_on_it_and_gives_the_same_re
     before = page(project)
     (project / CELL / lost).unlink()
     plan = planned(project)
-    assert plan.pop("sample", 0) == ("samples" in lost)
+    assert plan.pop("sample_standard", 0) == ("samples" in lost)
     # One of five policies; only fig_main reads curves.
-    assert [plan.pop(rule) for rule in ("score", "curves", "figure")] == [1, 1, 1]
+    assert [plan.pop(rule) for rule in ("score_standard", "curves", "figure")] == [1, 1, 1]
     made_from_them = {"tables", "claims", "cost", "report"}
     published = {"publish_figure", "publish_table", "publish_claims", "publish_report"}
     assert set(plan) == made_from_them | published | {"all", "total"}

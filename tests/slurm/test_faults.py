@@ -18,7 +18,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 from rspo.evaluation.curves import curves
-from rspo.evaluation.sample import sample_benchmark
+from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
 from rspo.slurm.queue import jobs_in, require_no_jobs_in
 from rspo.training.train import train
@@ -72,8 +72,8 @@ def project(prepared: Path, tmp_path: Path, cluster: Cluster) -> Path:
 def results_of(project: Path) -> bytes:
     """Every number of the cell's curves and of its training, seconds aside."""
     experiment = Experiment.load("tiny", root=project)
-    sample_benchmark(experiment, CELL, "linear")
-    score(experiment, CELL, "linear")
+    sample_suite(experiment, CELL, "standard")
+    score(experiment, CELL, "standard")
     curves(experiment, CELL, "standard")
     records = read_json_lines(experiment.training_log(CELL))
     assert [record["step"] for record in records] == list(range(1, len(records) + 1))

@@ -14,7 +14,7 @@ from rspo.core.provenance import write_provenance
 from rspo.core.tables import write_csv
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves, write_curves_table
-from rspo.evaluation.sample import sample_benchmark
+from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
 from rspo.figures import available, draw
 from rspo.training.pretraining import make_base_policy
@@ -52,8 +52,7 @@ def make() -> Experiment:
     for cell in experiment.cells:
         train(experiment, cell)
     for policy in experiment.policies:
-        for benchmark in experiment.benchmarks_of("standard"):
-            sample_benchmark(experiment, policy, benchmark)
+        sample_suite(experiment, policy, "standard")
         make_scores(experiment, policy)
         make_curves(experiment, policy)
     for figure in available(experiment):
@@ -129,8 +128,7 @@ def without_hosts_and_times(page: str) -> str:
 
 
 def make_scores(experiment: Experiment, policy: str) -> None:
-    for benchmark in experiment.benchmarks_of("standard"):
-        score(experiment, policy, benchmark)
+    score(experiment, policy, "standard")
 
 
 def make_curves(experiment: Experiment, policy: str) -> None:

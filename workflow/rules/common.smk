@@ -14,6 +14,7 @@ from rspo.evaluation.agreement import compared, compared_files
 from rspo.figures import SUFFIXES, available, figures_of, named
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
+from rspo.slurm.snakemake_patches import share_resources
 from rspo.status.policies import suites_of_run
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
@@ -56,8 +57,6 @@ wildcard_constraints:
     policy=r"[^/]+--(s\d+|base)",
     model=r"[^/]+",
     data_set=r"[^/]+",
-    benchmark=r"[^/]+",
-    block=r"\d+",
     suite=r"[^/]+",
     figure=r"fig_[^/]+",
     table=r"\w+",
@@ -76,6 +75,19 @@ def figure_of(wildcards):
         return named(figures, wildcards.figure)
     except InputError as error:
         raise WorkflowError(str(error))
+
+
+def problems_of(suite):
+    return [f"{RESULTS}/problems/{name}.parquet" for name in experiment.benchmarks_of(suite)]
+
+
+def tables_of(kind, suite):
+    """Samples or scores tables of a policy on a suite, with the wildcard {policy}."""
+    return expand(
+        f"{RESULTS}/cells/{{{{policy}}}}/{kind}/{{benchmark}}/{{block}}.parquet",
+        benchmark=experiment.benchmarks_of(suite),
+        block=experiment.blocks,
+    )
 
 
 def judge_files(verifier, own_server=True):

@@ -1,18 +1,47 @@
-rule sample:
-    input:
-        policy=f"{RESULTS}/cells/{{policy}}/policy",
-        problems=f"{RESULTS}/problems/{{benchmark}}.parquet",
-    output:
-        f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}/{{block}}.parquet",
-    log:
-        f"{RESULTS}/logs/sample/{{policy}}/{{benchmark}}/{{block}}.log",
-    resources:
-        # vLLM occupies a whole GPU, as a judge server does.
-        judge_server=int(experiment.config.sampler == "vllm"),
-    params:
-        settings=settings("sample"),
-    shell:
-        "rspo sample {wildcards.policy} {wildcards.benchmark} --block {wildcards.block} {OPTIONS} 2>&1 | tee -ip {log}"
+# One job samples all tables of a policy on a suite that are missing or outdated, because loading a
+# policy takes longer than sampling a table. `update` keeps the tables that exist.
+for STEP in ("sample", "score"):
+    share_resources(workflow, STEP, [f"{STEP}_{suite}" for suite in experiment.config.data.suites])
+
+for SUITE in experiment.config.data.suites:
+
+    rule:
+        name:
+            f"sample_{SUITE}"
+        input:
+            policy=f"{RESULTS}/cells/{{policy}}/policy",
+            problems=problems_of(SUITE),
+        output:
+            [update(path) for path in tables_of("samples", SUITE)],
+        log:
+            f"{RESULTS}/logs/sample/{{policy}}/{SUITE}.log",
+        resources:
+            # vLLM occupies a whole GPU, as a judge server does.
+            judge_server=int(experiment.config.sampler == "vllm"),
+        params:
+            suite=SUITE,
+            settings=settings("sample"),
+        shell:
+            "rspo sample {wildcards.policy} {params.suite} {OPTIONS} 2>&1 | tee -ip {log}"
+
+    rule:
+        name:
+            f"score_{SUITE}"
+        input:
+            judge_files(experiment.config.verifier),
+            samples=tables_of("samples", SUITE),
+            problems=problems_of(SUITE),
+        output:
+            [update(path) for path in tables_of("scores", SUITE)],
+        log:
+            f"{RESULTS}/logs/score/{{policy}}/{SUITE}.log",
+        resources:
+            judge_server=judge_servers(experiment.config.verifier),
+        params:
+            suite=SUITE,
+            settings=settings("score"),
+        shell:
+            "rspo score {wildcards.policy} {params.suite} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 rule fetch_prompt:
@@ -47,23 +76,6 @@ rule judge:
     output:
         touch(JUDGE),
     localrule: True
-
-
-rule score:
-    input:
-        judge_files(experiment.config.verifier),
-        samples=f"{RESULTS}/cells/{{policy}}/samples/{{benchmark}}/{{block}}.parquet",
-        problems=f"{RESULTS}/problems/{{benchmark}}.parquet",
-    output:
-        f"{RESULTS}/cells/{{policy}}/scores/{{benchmark}}/{{block}}.parquet",
-    log:
-        f"{RESULTS}/logs/score/{{policy}}/{{benchmark}}/{{block}}.log",
-    resources:
-        judge_server=judge_servers(experiment.config.verifier),
-    params:
-        settings=settings("score"),
-    shell:
-        "rspo score {wildcards.policy} {wildcards.benchmark} --block {wildcards.block} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 # Compare two verifiers on the samples of the base policies.
