@@ -45,10 +45,7 @@ def run() -> list[Row]:
     return [
         Row("pretraining of the small base policy", readable(pretraining)),
         Row(f"training of {CELL}", readable(training)),
-        Row(
-            f"its evaluation on {len(experiment.benchmarks_of(SUITE))} benchmarks",
-            readable(evaluating),
-        ),
+        Row(f"its evaluation on the suite {SUITE}", readable(evaluating)),
         Row("a training step of transformers' Qwen2 of its size", readable(step.seconds)),
         Row(
             "training and evaluation, in such steps",
