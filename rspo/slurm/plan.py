@@ -5,8 +5,8 @@ The estimates use `models.<name>.expected` and slurm/config.yaml:
     training    steps times seconds per step times the GPUs of a job. On N nodes, N times faster: a
                 lower bound.
     evaluation  every response has the maximum length, generated at the model's tokens per second on
-                one GPU: an upper bound.
-    scoring     number of jobs and the GPUs that each occupies; their duration is not estimated.
+                one GPU: an upper bound. Each job starts its engine once, which takes LOAD_MINUTES.
+    scoring     number of jobs and the GPUs that each occupies; only loading the judge is estimated.
     disk        policies, 4 bytes per sampled token, and checkpoints (`rspo.training.verl.disk`) for
                 every cell that trains at the same time.
 """
@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Expected
@@ -27,6 +26,8 @@ from rspo.status.policies import is_finished
 from rspo.training.verl import disk
 
 TOKEN_BYTES = 4
+# Estimate of the time to load a model into vLLM and capture its CUDA graphs.
+LOAD_MINUTES = 2
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class Plan:
     cell_gpus: int  # of one job
     cell_hours: list[float] | None  # of each cell
     limit_hours: float | None  # time limit of a training job
-    samplings: int  # jobs: policies x benchmarks x blocks
-    sampling_hours: list[float] | None  # of each, on one GPU
+    samplings: int  # jobs: policies x suites
+    sampling_hours: list[float] | None  # of each on one GPU, without loading the policy
     scorings: int  # jobs
     scoring_gpus: int  # of one job
     tables: int  # jobs without a model: data sets and curves
@@ -61,24 +62,22 @@ def plan(experiment: Experiment) -> Plan:
     _, requests = read_profile()
     request = _training_request(experiment, requests)
     cells = [name for name in experiment.cells if not is_finished(experiment, name)]
-    blocks = [
-        (policy, benchmark, block)
+    drawn = _missing(experiment, experiment.samples, cells)
+    curves = [
+        (policy, suite)
         for policy, suite in experiment.evaluations
-        for benchmark in experiment.benchmarks_of(suite)
-        for block in experiment.blocks
+        if policy in cells or not experiment.curves(policy, suite).is_file()
     ]
-
-    def missing(path: Callable[..., Path], names: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Files that do not exist, or whose policy has to be trained (again)."""
-        untrained = set(cells)
-        return [name for name in names if name[0] in untrained or not path(*name).is_file()]
-
-    drawn, scored = missing(experiment.samples, blocks), missing(experiment.scores, blocks)
-    curves = missing(experiment.curves, experiment.evaluations)
     prepared = [name for name in experiment.data_sets if not experiment.problems(name).is_file()]
     models = [_expected(experiment, name) for name in cells]
     known = [model for model in models if model is not None]
-    tokens = [(_expected(experiment, name), _tokens(experiment, data)) for name, data, _ in drawn]
+    tokens = [
+        (
+            _expected(experiment, policy),
+            sum(_tokens(experiment, benchmark) for benchmark, _ in tables),
+        )
+        for policy, tables in drawn
+    ]
     all_known = len(known) == len(models) and all(model for model, _ in tokens)
     return Plan(
         len(cells),
@@ -89,7 +88,7 @@ def plan(experiment: Experiment) -> Plan:
         [count / model.tokens_per_second / 3600 for model, count in tokens if model is not None]
         if all_known
         else None,
-        len(scored),
+        len(_missing(experiment, experiment.scores, cells)),
         requests.get("score", requests[DEFAULT]).gpus,
         len(curves) + len(prepared),
         sum(disk.policy_bytes(model.parameters) for model in known)
@@ -100,6 +99,22 @@ def plan(experiment: Experiment) -> Plan:
         if all_known
         else None,
     )
+
+
+def _missing(
+    experiment: Experiment, path: Callable[..., Path], untrained: Sequence[str]
+) -> list[tuple[str, list[tuple[str, int]]]]:
+    """The policy of each job, with its tables that do not exist or belong to an untrained policy."""
+    jobs = []
+    for policy, suite in experiment.evaluations:
+        tables = [
+            table
+            for table in experiment.tables_of(policy, suite)
+            if policy in untrained or not path(policy, *table).is_file()
+        ]
+        if tables:
+            jobs.append((policy, tables))
+    return jobs
 
 
 def _training_hours(experiment: Experiment, model: Expected) -> float:
@@ -133,7 +148,7 @@ def text(experiment: Experiment) -> str:
         f"scale {experiment.scale}, files that do not exist yet:",
         _training(work),
         _evaluation(work),
-        f"scoring          {work.scorings} jobs on {work.scoring_gpus} GPU: duration unknown",
+        _scoring(work),
         f"without a model  {work.tables} jobs: data sets and curves",
     ]
     if work.cell_hours:
@@ -165,7 +180,20 @@ def _evaluation(work: Plan) -> str:
     if work.sampling_hours is None:
         return f"{line}: duration unknown (set models.<name>.expected)"
     hours, longest = sum(work.sampling_hours), max(work.sampling_hours, default=0.0)
-    return f"{line}: at most {hours:,.0f} GPU-hours, {longest:.1f} h the longest"
+    return (
+        f"{line}: at most {hours:,.0f} GPU-hours, {longest:.1f} h the longest, and "
+        f"{_load_hours(work.samplings)} to load policies"
+    )
+
+
+def _load_hours(jobs: int) -> str:
+    return f"{jobs * LOAD_MINUTES / 60:.1f} GPU-hours"
+
+
+def _scoring(work: Plan) -> str:
+    line = f"scoring          {work.scorings} jobs on {work.scoring_gpus} GPU: duration unknown"
+    load = f", and {_load_hours(work.scorings)} to load the judge" if work.scoring_gpus else ""
+    return line + load
 
 
 def _wall_time(hours: list[float], at_a_time: int | None) -> str:
