@@ -58,7 +58,7 @@ def test_help_imports_neither_numpy_nor_torch() -> None:
     [
         ("rspo sc", ["score", "score-file"]),
         ("rspo train small--gr", ["small--grpo--k1--n16--s0"]),
-        ("rspo sample small--base linear_", ["linear_larger"]),
+        ("rspo sample small--base contam", ["contamination_free"]),
         ("rspo train --scale pa", ["paper"]),
         ("rspo pretrain --scale paper qwen2.5-math-7", ["qwen2.5-math-7b"]),
     ],
@@ -134,7 +134,7 @@ def test_a_malformed_override_is_an_error(item: str) -> None:
         (["scoer", CELL], "Did you mean 'score'"),
         (["score", CELL], "Missing argument 'suite'"),
         (["score", CELL, "standard", "--bench", "linear"], "--benchmark"),
-        (["score", CELL, "standard", "--block", "1"], "No such option '--block'"),
+        (["score", CELL, "standard", "--block", "1"], "No such option: --block"),
         (["score", "--responses", "a.jsonl"], "is now `rspo score-file`"),
         (["curves", "--scores=a.parquet"], "is now `rspo pass-at-k`"),
         (["score-file", "a.jsonl", "b.parquet", "--verifier", "rule"], "'math_verify'"),

@@ -104,7 +104,7 @@ def plan(experiment: Experiment) -> Plan:
 def _missing(
     experiment: Experiment, path: Callable[..., Path], untrained: Sequence[str]
 ) -> list[tuple[str, list[tuple[str, int]]]]:
-    """The policy of each job, with its tables that do not exist or belong to an untrained policy."""
+    """The policy of each job, and its tables that do not exist or whose policy is untrained."""
     jobs = []
     for policy, suite in experiment.evaluations:
         tables = [

@@ -11,6 +11,7 @@ import pytest
 import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 
 from rspo.config import fingerprints
+from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
 from rspo.cost import write_cost_table
@@ -122,22 +123,32 @@ def test_disk_is_what_policies_checkpoints_and_texts_take(here: Path) -> None:
 
 def test_existing_files_are_not_planned_again(here: Path) -> None:
     experiment = paper_scale.load(here)
+    before = plan(experiment)
     name = next(iter(experiment.cells))
-    experiment.policy(name).mkdir(parents=True)
-    sample = experiment.samples(name, "math500", 0)
-    sample.parent.mkdir(parents=True)
-    sample.touch()
+    make_samples(experiment, name)
     found = plan(experiment)
-    assert (found.cells, found.samplings) == (24, 2 * (27 * 5 + 8 * 2) - 1)
+    assert (found.cells, found.samplings) == (24, 27 + 8 - 1)
+    experiment.samples(name, "math500", 0).unlink()
+    found = plan(experiment)
+    assert found.samplings == 27 + 8
+    assert before.sampling_hours is not None
+    assert found.sampling_hours is not None
+    assert sum(found.sampling_hours) < sum(before.sampling_hours)
+
+
+def make_samples(experiment: Experiment, name: str) -> None:
+    """An empty policy with its samples on the suite `standard`."""
+    experiment.policy(name).mkdir(parents=True)
+    for table in experiment.tables_of(name, "standard"):
+        path = experiment.samples(name, *table)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
 
 
 def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Path) -> None:
     experiment = paper_scale.load(here)
     name = "qwen2.5-math-1.5b--rspo-pass--k2--n16--s0"
-    experiment.policy(name).mkdir(parents=True)
-    sample = experiment.samples(name, "math500", 0)
-    sample.parent.mkdir(parents=True)
-    sample.touch()
+    make_samples(experiment, name)
     before = plan(experiment)
     write_provenance(
         experiment.policy(name), {"settings": fingerprints.settings(experiment, "train", name)}
@@ -151,14 +162,14 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
 def test_without_an_estimate_only_jobs_are_counted(here: Path) -> None:
     experiment = tiny_world.load(here)
     found = plan(experiment)
-    assert (found.cells, found.samplings, found.cell_hours) == (25, 27 * 5 + 8 * 2, None)
+    assert (found.cells, found.samplings, found.cell_hours) == (25, 27 + 8, None)
     assert "duration unknown (set models.<name>.expected)" in text(experiment)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("runtime: 8h", "runtime: 1d12h", "set-resources.sample.runtime = '1d12h'; allowed"),
+        ("runtime: 22h", "runtime: 1d12h", "set-resources.sample.runtime = '1d12h'; allowed"),
         ('"gpu:h800:8"', '"h800:8"', "set-resources.train.gres = 'h800:8'; allowed"),
         ('"gpu:h800:8"', '"gpu:h800-80:8"', "write --gpus-per-node=h800-80:8 in slurm_"),
         ("mem_mb: 64000", 'mem_mb: "64000 * attempt"', "mem_mb = '64000 * attempt'; allowed:"),
