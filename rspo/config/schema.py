@@ -231,6 +231,7 @@ class Training(Section):
     steps: Positive
     prompts_per_step: Positive
     mini_batch_prompts: Positive
+    loss_aggregation: Literal["seq-mean-token-sum-norm", "token-mean"]
     optimizer: Optimizer
     ppo_clip: float = Field(gt=0, lt=1)
     checkpoint_every: Positive
@@ -252,7 +253,6 @@ class VerlSettings(Section):
     device: Literal["cpu", "cuda"]
     nodes: Positive
     ranks_per_node: Positive  # processes per policy; on cuda, one GPU each
-    loss_aggregation: Literal["seq-mean-token-sum", "token-mean"]
     loggers: tuple[Literal["console", "tensorboard", "wandb", "trackio"], ...]  # verl's own
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else
 

@@ -59,13 +59,13 @@ OPERATIONAL = frozenset(
 
 
 def policy_settings(verl: VerlSettings, of_model: Mapping[str, Any]) -> dict[str, Any]:
-    """The device (it decides the precision), the loss, and the keys that are not operational.
+    """The device (it decides the precision) and the keys that are not operational.
 
     Args:
         of_model: the model's key `verl`; the section's overrides take precedence.
     """
     own = _without_operational(merge(of_model, verl.overrides))
-    return {"device": verl.device, "loss_aggregation": verl.loss_aggregation, "overrides": own}
+    return {"device": verl.device, "overrides": own}
 
 
 def _without_operational(settings: Mapping[str, Any]) -> dict[str, Any]:

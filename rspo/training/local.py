@@ -4,19 +4,18 @@
         sample a batch D_b of P prompts x from D                      prompts_of_step
         sample n responses y^1, ..., y^n ~ pi_theta(. | x) to each    Trainer.sample
         compute the rewards R(x, y^i)                                 Trainer.reward
-        compute the weights w_i                                       response_weights
+        compute the weights w_i (Theorem 4.3 or 4.4)                  response_weights
         update theta to maximize J(theta)                             Trainer.update
 
     grad J(theta) = 1/|D_b| sum_x sum_i w_i grad log pi_theta(y^i | x)
 
-The objective determines the weights: Theorem 4.3 of the paper for Pass@k, Theorem 4.4 for Max@k.
+A step makes one update per mini-batch M of prompts. After the first one, pi_theta is no longer the
+policy pi_old that sampled, so each update maximizes PPO's clipped objective (Schulman et al. 2017,
+equation 7), whose gradient at pi_theta = pi_old is grad J / T:
 
-A step splits its batch into mini-batches M of prompts, with one update each. After the first one,
-pi_theta is no longer the policy pi_old that sampled. Each mini-batch therefore maximizes PPO's
-clipped objective (Schulman et al. 2017, equation 7), whose gradient at pi_theta = pi_old is grad J:
-
-    1/|M| sum_x sum_i sum_t min(w_i r_it, w_i clip(r_it, 1 - epsilon, 1 + epsilon))
+    1/(|M| T) sum_x sum_i sum_t min(w_i r_it, w_i clip(r_it, 1 - epsilon, 1 + epsilon))
     r_it = pi_theta(y^i_t | x, y^i_<t) / pi_old(y^i_t | x, y^i_<t)
+    T = the maximum response length; with `loss_aggregation: token-mean`, the mean length in M
 
 This engine runs on CPUs. Like the verl engine, it has no critic, KL term or entropy bonus.
 Shapes: P prompts of L tokens, n responses to each, B selected responses of at most T tokens.
@@ -82,7 +81,7 @@ class Trainer:
             updates = [self.update(step, rollout, part) for part in mini_batches]  # theta
             clock.lap("update")
             entropy = (responses.entropy.sum() / responses.lengths.sum()).item()
-            yield record_of(step, scored, entropy, updates, clock.seconds)
+            yield record_of(step, scored, entropy, updates, clock.seconds, training.optimizer)
 
     def sample(self, prompts: Sequence[Sequence[int]], n: int, *seed: str | int) -> Responses:
         """Sample n responses y^i ~ pi_theta(. | x) to every prompt x, seeded by `seed`."""
@@ -99,27 +98,28 @@ class Trainer:
 
     def reward(self, batch: Prompts, responses: Responses) -> tuple[NDArray[Any], NDArray[Any]]:
         """Compute which responses are correct, and their rewards R(x, y^i); (P, n) each."""
-        n, lengths = self.cell.n, responses.lengths.tolist()
-        rows = [row for row in range(len(batch.tokens)) for _ in range(n)]
+        rows = [row for row in range(len(batch.tokens)) for _ in range(self.cell.n)]
         correct = judge(tokens_of(responses), rows, batch, self.tokenizer, self.verify)  # (P * n,)
-        rewards = rewards_of(correct, lengths, self.cell, self.config)
-        return correct.reshape(-1, n), rewards.reshape(-1, n)
+        rewards = rewards_of(correct, responses.lengths.tolist(), self.cell, self.config)
+        return correct.reshape(-1, self.cell.n), rewards.reshape(-1, self.cell.n)
 
     def update(self, step: int, rollout: Rollout, part: Tensor) -> dict[str, float]:
         """Maximize J on one mini-batch of prompts, rows `part` of the batch, by a step of Adam."""
         training, temperature = self.config.training, self.config.sampling.temperature
+        length: float = self.config.sampling.max_response_tokens
+        if training.loss_aggregation == "token-mean":
+            length = float(rollout.responses.lengths.view_as(rollout.weights)[part].double().mean())
         self.optimizer.zero_grad(set_to_none=False)  # without weights, Adam still applies momentum
-        clipped = backward(self.model, rollout, part, training.ppo_clip, temperature)
-        total = training.steps * training.prompts_per_step
-        done = (step * training.prompts_per_step + int(part[0])) / total
+        clipped = backward(self.model, rollout, part, length, training.ppo_clip, temperature)
+        done = (step + int(part[0]) / training.prompts_per_step) / training.steps
         norm, rate = adam_step(self.optimizer, self.rate, training.optimizer, done)
         return {"gradient_norm": norm, "clipped": clipped, "learning_rate": rate}
 
 
 def backward(
-    model: Qwen2, rollout: Rollout, part: Tensor, epsilon: float, temperature: float = 1.0
+    model: Qwen2, rollout: Rollout, part: Tensor, length: float, epsilon: float, temperature: float
 ) -> float:
-    """Add the gradient of -J on one mini-batch of prompts; returns the fraction of clipped tokens.
+    """Add the gradient of -J / `length` on a mini-batch; returns the fraction of clipped tokens.
 
     Responses of weight 0 do not change the gradient; skipping them saves time (section 5.1).
     """
@@ -129,7 +129,7 @@ def backward(
     clipped = tokens = 0
     for chunk in rows.split(CHUNK) if len(rows) else ():
         objective, is_clipped = clipped_objective(model, rollout, chunk, epsilon, temperature)
-        (-objective / len(part)).backward()  # |M| includes prompts without weights
+        (-objective / (len(part) * length)).backward()  # |M| includes prompts without weights
         clipped, tokens = clipped + int(is_clipped.sum()), tokens + len(is_clipped)
     return clipped / max(1, tokens)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rspo.config.experiment import Cell
-from rspo.config.schema import Config
+from rspo.config.schema import Config, Optimizer
 from rspo.evaluation.estimators import pass_at_k
 from rspo.policies.sampler import Responses
 from rspo.policies.tokenizer import ChatTokenizer
@@ -111,16 +111,19 @@ def record_of(
     entropy: float,
     updates: list[dict[str, float]],
     seconds: dict[str, float],
+    optimizer: Optimizer,
 ) -> Record:
     """The line of training.jsonl for one step. It counts all responses, dropped ones included.
 
     Args:
         step: counted from 0; the line counts from 1.
         entropy: mean over the step's tokens, in nats.
-        updates: metrics of each update; the line has their means.
+        updates: metrics of each update; the line has their means, and the fraction of updates
+            whose gradient was clipped.
         seconds: by phase; "sample" is required.
     """
     n, tokens = scored.weights.shape[1], int(scored.lengths.sum())
+    limit = optimizer.gradient_clip or float("inf")
     counts = scored.correct.sum(dim=1).numpy()
     return {
         "step": step + 1,
@@ -135,6 +138,7 @@ def record_of(
         "finished": scored.finished.float().mean().item(),
         "zero_weight": (scored.weights == 0).float().mean().item(),
         **{key: float(np.mean([update[key] for update in updates])) for key in updates[0]},
+        "gradient_clipped": float(np.mean([update["gradient_norm"] > limit for update in updates])),
         "seconds": {phase: round(value, 4) for phase, value in seconds.items()},
         "tokens_per_second": round(tokens / seconds["sample"]),
     }

@@ -52,6 +52,14 @@ def cell(**changes: Any) -> dict[str, Any]:
             {"grid": dict.fromkeys(Experiment.load("tiny", root=ROOT).config.grid)},
             ["tiny.yaml: grid", "at least 1 item"],
         ),
+        (
+            {"verl": {"loss_aggregation": "token-mean"}},
+            ["verl.loss_aggregation", "is now training.loss_aggregation"],
+        ),
+        (
+            {"training": {"loss_aggregation": "seq-mean-token-sum"}},
+            ["training.loss_aggregation", "'seq-mean-token-sum-norm' or 'token-mean'"],
+        ),
         ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
         ({"verifier": "eval"}, ["verifier = 'eval'", "'exact'"]),
         ({"sampling": {"temperature": 0}}, ["sampling.temperature = 0", "greater than 0"]),
@@ -343,7 +351,7 @@ def test_other_settings_of_verl_change_the_fingerprint() -> None:
         verl_hash(change)
         for change in (
             [],
-            ["verl.loss_aggregation=token-mean"],
+            ["training.loss_aggregation=token-mean"],
             ["verl.device=cuda"],
             [f"verl.overrides.{ROLLOUT}.top_k=5", f"verl.overrides.{ROLLOUT}.max_num_seqs=8"],
             [f"verl.overrides.{model_dtype}"],

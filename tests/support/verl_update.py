@@ -54,7 +54,7 @@ class Case:
     objective: str
     drop: bool = True
     hopeless: tuple[int, ...] = ()
-    aggregation: str = "seq-mean-token-sum"
+    aggregation: str = "seq-mean-token-sum-norm"
 
     @property
     def name(self) -> str:
@@ -76,11 +76,11 @@ def load_experiment(folder: Path, ranks: int, aggregation: str) -> Experiment:
     return tiny_world.load(
         folder,
         training=tiny_world.OVERRIDES["training"]
-        | {"prompts_per_step": PROMPTS, "mini_batch_prompts": MINI_BATCH},
+        | {"prompts_per_step": PROMPTS, "mini_batch_prompts": MINI_BATCH}
+        | {"loss_aggregation": aggregation},
         grid={"main": {"suite": "standard", "cells": [spec]}},
         verl={
             "ranks_per_node": ranks,
-            "loss_aggregation": aggregation,
             "overrides": {
                 "actor_rollout_ref": {
                     "actor": {"optim": {"override_optimizer_config": {"eps": EPSILON}}}
@@ -105,20 +105,10 @@ def rollout_of(case: Case, model: Qwen2) -> RewardedRollout:
     return RewardedRollout(rollout.prompts, responses, weights, rewards)
 
 
-def divided_by_tokens(rollout: RewardedRollout) -> RewardedRollout:
-    """Scale the weights so that the local engine's loss is divided by the number of tokens."""
-    weights, lengths = rollout.weights.clone(), rollout.responses.lengths.view(-1, N)
-    for part in torch.arange(PROMPTS).split(MINI_BATCH):
-        weights[part] *= lengths[part].numel() / lengths[part].sum()
-    return dataclasses.replace(rollout, weights=weights)
-
-
 def local_updates(
     experiment: Experiment, model: Qwen2, rollout: RewardedRollout, case: Case
 ) -> dict[str, Tensor]:
     """Weights after the local engine's two updates, under transformers' names."""
-    if case.aggregation == "token-mean":
-        rollout = divided_by_tokens(rollout)
     tokenizer = ChatTokenizer(experiment.policy(base_name("small")))
     cell, policy = experiment.cell(CELL), copy.deepcopy(model)
     trainer = Trainer(experiment.config, cell, policy, tokenizer, verify)
@@ -194,7 +184,7 @@ def distances(folder: Path, ranks: int) -> Iterator[tuple[str, float]]:
     torch.set_num_threads(1)
     model = make_model()
     configs: dict[str, DictConfig] = {}
-    for aggregation in ("token-mean", "seq-mean-token-sum"):
+    for aggregation in ("token-mean", "seq-mean-token-sum-norm"):
         experiment = load_experiment(folder, ranks, aggregation)
         config = configs[aggregation] = verl_config(experiment, CELL)
         OmegaConf.resolve(config)

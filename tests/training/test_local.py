@@ -14,10 +14,12 @@ from rspo.rewards import verify
 from rspo.training.adam import learning_rate_factor
 from rspo.training.local import Rollout, Trainer, backward, clipped_objective
 from rspo.training.prompts import prompts_of_step
+from rspo.training.records import Scored, record_of
 from tests.support import tiny_world
 from tests.support.rollouts import PROMPTS, N, make_model, make_rollout
 
 CELL = "small--rspo-pass--k4--n16--s0"
+T = 18  # maximum response length
 
 
 def make_tokenizer(folder: Path) -> ChatTokenizer:
@@ -48,7 +50,7 @@ def plain_gradient(
                 old = rollout.responses.log_probs[row, position]
                 ratio = torch.exp(log_p[position, tokens[position]] - old)
                 clipped = torch.clamp(ratio, 1 - ppo_clip, 1 + ppo_clip)
-                loss = loss - torch.min(weight * ratio, weight * clipped) / len(part)
+                loss = loss - torch.min(weight * ratio, weight * clipped) / (len(part) * T)
     loss.backward()
     return gradient(model)
 
@@ -71,15 +73,45 @@ def test_the_update_is_the_stated_loss(
     part = torch.tensor([1, 2, 4])
     expected = plain_gradient(model, rollout, part, 0.2, temperature)
     model.zero_grad()
-    clipped = backward(model, rollout, part, 0.2, temperature)
+    clipped = backward(model, rollout, part, T, 0.2, temperature)
     assert (clipped > 0) == moved
     assert expected.norm() > 0
     assert (gradient(model) - expected).norm() <= 2e-5 * expected.norm()
 
 
+def test_the_loss_is_divided_by_the_response_length_of_the_config(tmp_path: Path) -> None:
+    """The maximum by default; with `token-mean`, the mean length in the mini-batch."""
+    part = torch.tensor([1, 2, 4])
+    rollout = make_rollout(make_model(), "rspo_pass_at_k", 3)
+    mean = float(rollout.responses.lengths.view(-1, N)[part].double().mean())
+    norms = []
+    for aggregation in ("seq-mean-token-sum-norm", "token-mean"):
+        settings = tiny_world.OVERRIDES["training"] | {"loss_aggregation": aggregation}
+        world = tiny_world.load(tmp_path, training=settings)
+        tokenizer = make_tokenizer(tmp_path)
+        trainer = Trainer(world.config, world.cell(CELL), make_model(), tokenizer, verify)
+        norms.append(trainer.update(0, rollout, part)["gradient_norm"])
+    expected = plain_gradient(make_model(), rollout, part, 0.2, 1.0).norm().item()
+    assert norms == pytest.approx([expected, expected * T / mean], rel=1e-4)
+
+
+@pytest.mark.parametrize(("clip", "fraction"), [(None, 0.0), (5.0, 0.0), (2.5, 0.5), (0.1, 1.0)])
+def test_a_record_has_the_fraction_of_updates_whose_gradient_was_clipped(
+    clip: float | None, fraction: float
+) -> None:
+    rollout = make_rollout(make_model(), "rspo_pass_at_k", 3)
+    rewards = rollout.rewards.numpy()
+    scored = Scored.of(rollout.responses, rewards > 0, rewards, rewards)
+    updates = [{"gradient_norm": norm, "clipped": 0.25} for norm in (2.0, 3.0)]
+    optimizer = training().optimizer.model_copy(update={"gradient_clip": clip})
+    record = record_of(0, scored, 1.0, updates, {"sample": 1.0}, optimizer)
+    assert record["gradient_clipped"] == fraction
+    assert record["clipped"] == 0.25  # of PPO
+
+
 def backward_without_dropping(model: Qwen2, rollout: Rollout) -> None:
     objective, _ = clipped_objective(model, rollout, torch.arange(PROMPTS * N), 0.2, 1.0)
-    (-objective / PROMPTS).backward()
+    (-objective / (PROMPTS * T)).backward()
 
 
 @pytest.mark.parametrize("objective", ["rspo_pass_at_k", "hitchhiking", "rspo_max_at_k"])
@@ -92,7 +124,7 @@ def test_dropping_zero_weight_responses_does_not_change_the_update(objective: st
     backward_without_dropping(model, rollout)
     expected = gradient(model)
     model.zero_grad()
-    backward(model, rollout, torch.arange(PROMPTS), 0.2)
+    backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0)
     assert (gradient(model) - expected).norm() <= 1e-6 * expected.norm()
 
 
@@ -129,7 +161,7 @@ def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.Monk
     for chunk in (5, 1000):
         monkeypatch.setattr("rspo.training.local.CHUNK", chunk)
         model.zero_grad()
-        backward(model, rollout, torch.arange(PROMPTS), 0.2)
+        backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0)
         gradients.append(gradient(model))
     assert (gradients[0] - gradients[1]).norm() <= 1e-6 * gradients[1].norm()
 
@@ -140,6 +172,7 @@ def training(**changes: object) -> Training:
         "steps": 10,
         "prompts_per_step": 10,
         "mini_batch_prompts": 5,
+        "loss_aggregation": "seq-mean-token-sum-norm",
         "optimizer": optimizer,
         "ppo_clip": 0.2,
         "checkpoint_every": 5,

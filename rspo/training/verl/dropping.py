@@ -31,7 +31,7 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int, aggregation: str)
             f"a mini-batch of {len(advantages)} responses cannot be split equally among {ranks} "
             "ranks; mini_batch_prompts * n must be a multiple of the ranks"
         )
-    if aggregation != "seq-mean-token-sum":
+    if aggregation == "token-mean":
         return list(range(len(advantages)))
     kept: list[int] = advantages.nonzero()[:, 0].tolist()
     missing = -len(kept) % ranks if kept else ranks

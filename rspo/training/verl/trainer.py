@@ -171,7 +171,8 @@ class Trainer(PPOTrainerSync):
         updates = self._updates(batch, scored, metrics)
         self.clock.lap("update")
         seconds = self.clock.seconds | {"weights": self.weights_seconds}
-        record = record_of(self.global_steps - 1, scored, entropy, updates, seconds)
+        optimizer = self.training.optimizer
+        record = record_of(self.global_steps - 1, scored, entropy, updates, seconds, optimizer)
         if is_due(self.global_steps, self.training):
             record |= self._validation()
         metrics["actor/entropy"] = entropy  # verl's own depends on loss_agg_mode and dropping

@@ -18,7 +18,7 @@ from tests.support import ROOT
 from tests.support.rollouts import make_model
 
 TOLERANCE = 1e-4  # of the update's norm
-SUM = "seq-mean-token-sum"
+SUM = "seq-mean-token-sum-norm"
 
 
 def run_ranks(folder: Path, ranks: int) -> dict[str, float]:

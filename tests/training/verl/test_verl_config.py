@@ -55,7 +55,7 @@ def test_the_papers_settings_reach_verl(tmp_path: Path) -> None:
     assert not actor.use_kl_loss
     assert not config.algorithm.use_kl_in_reward
     assert actor.entropy_coeff == 0
-    assert actor.loss_agg_mode == "seq-mean-token-sum"
+    assert (actor.loss_agg_mode, actor.loss_scale_factor) == ("seq-mean-token-sum-norm", 3072)
 
 
 def test_settings_of_a_model_reach_only_its_cells(tmp_path: Path) -> None:
@@ -119,7 +119,8 @@ def test_verl_has_every_operational_key(tmp_path: Path) -> None:
         (f"{ACTOR}.ppo_epochs", 2, "each mini-batch is one update"),
         (f"{ACTOR}.shuffle", True, "keep the order"),
         (f"{ACTOR}.ppo_mini_batch_size", 1, "set training.mini_batch_prompts"),
-        (f"{ACTOR}.loss_agg_mode", "token-mean", "set verl.loss_aggregation"),
+        (f"{ACTOR}.loss_agg_mode", "token-mean", "set training.loss_aggregation"),
+        (f"{ACTOR}.loss_scale_factor", 8, "set sampling.max_response_tokens"),
         (f"{ACTOR}.use_kl_loss", True, "there is no reference policy"),
         (f"{ACTOR}.entropy_coeff", 0.1, "the loss has no entropy bonus"),
         (f"{ACTOR}.optim.lr_scheduler_type", "cosine", "set training.optimizer.schedule"),
@@ -153,15 +154,15 @@ MEMORY = "actor_rollout_ref.rollout.gpu_memory_utilization"
 @pytest.mark.parametrize(
     ("changes", "key", "value"),
     [
-        ({"overrides": nested(MEMORY, 0.4)}, MEMORY, 0.4),
-        ({"overrides": nested(BYPASS, True)}, BYPASS, True),
-        ({"loss_aggregation": "token-mean"}, f"{ACTOR}.loss_agg_mode", "token-mean"),
+        (nested(f"verl.overrides.{MEMORY}", 0.4), MEMORY, 0.4),
+        (nested(f"verl.overrides.{BYPASS}", True), BYPASS, True),
+        (nested("training.loss_aggregation", "token-mean"), f"{ACTOR}.loss_agg_mode", "token-mean"),
     ],
 )
 def test_a_setting_reaches_verl(
     tmp_path: Path, changes: dict[str, Any], key: str, value: object
 ) -> None:
-    config = verl_config(tiny_world.load(tmp_path, engine="verl", verl=changes), TINY_CELL)
+    config = verl_config(tiny_world.load(tmp_path, engine="verl", **changes), TINY_CELL)
     assert OmegaConf.select(config, key) == value
 
 
