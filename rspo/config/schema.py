@@ -237,12 +237,16 @@ class Training(Section):
     checkpoint_every: Positive
     validation: Validation
 
+    @property
+    def prompts_per_update(self) -> int:
+        return min(self.mini_batch_prompts, self.prompts_per_step)
+
     @model_validator(mode="after")
     def _whole_mini_batches(self) -> "Training":
-        if self.prompts_per_step % self.mini_batch_prompts:
+        if self.prompts_per_step % self.prompts_per_update:
             raise ValueError(
-                f"mini_batch_prompts = {self.mini_batch_prompts} must divide "
-                f"prompts_per_step = {self.prompts_per_step}"
+                f"mini_batch_prompts = {self.mini_batch_prompts} must divide prompts_per_step = "
+                f"{self.prompts_per_step}, or exceed it for one update per step"
             )
         return self
 

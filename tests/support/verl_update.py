@@ -41,25 +41,24 @@ MINI_BATCH = PROMPTS // 2
 K = 2
 # Adam's epsilon, about the size of the gradients. With the usual 1e-8, the first updates would not
 # depend on the scale of the gradients, and would amplify rounding errors.
-EPSILON = 1e-3
+EPSILON = 1e-4
+# Tokens per forward pass of verl: several passes per update, with different longest responses.
+PASS_TOKENS = 128
 
 
 @dataclass(frozen=True)
 class Case:
-    """A batch of PROMPTS prompts and two updates.
+    """A batch of PROMPTS prompts, and one update for each mini-batch of it.
 
     hopeless: prompts without a correct response.
+    mini_batch: `training.mini_batch_prompts`.
     """
 
     objective: str
     drop: bool = True
     hopeless: tuple[int, ...] = ()
     aggregation: str = "seq-mean-token-sum-norm"
-
-    @property
-    def name(self) -> str:
-        dropping = "dropping" if self.drop else "all"
-        return f"{self.objective}, {dropping}, {len(self.hopeless)}, {self.aggregation}"
+    mini_batch: int = MINI_BATCH
 
 
 def cases() -> list[Case]:
@@ -68,26 +67,36 @@ def cases() -> list[Case]:
         Case("rspo_pass_at_k", hopeless=tuple(range(MINI_BATCH, PROMPTS))),
         Case("rspo_pass_at_k", hopeless=tuple(range(PROMPTS))),
         Case("rspo_pass_at_k", aggregation="token-mean"),
+        Case("rspo_pass_at_k", mini_batch=2 * PROMPTS),  # one update
     ]
 
 
-def load_experiment(folder: Path, ranks: int, aggregation: str) -> Experiment:
+def load_experiment(folder: Path, ranks: int, case: Case) -> Experiment:
     spec = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": N}
     return tiny_world.load(
         folder,
         training=tiny_world.OVERRIDES["training"]
-        | {"prompts_per_step": PROMPTS, "mini_batch_prompts": MINI_BATCH}
-        | {"loss_aggregation": aggregation},
+        | {"prompts_per_step": PROMPTS, "mini_batch_prompts": case.mini_batch}
+        | {"loss_aggregation": case.aggregation},
         grid={"main": {"suite": "standard", "cells": [spec]}},
         verl={
             "ranks_per_node": ranks,
             "overrides": {
                 "actor_rollout_ref": {
-                    "actor": {"optim": {"override_optimizer_config": {"eps": EPSILON}}}
+                    "actor": {
+                        "ppo_max_token_len_per_gpu": PASS_TOKENS,
+                        "optim": {"override_optimizer_config": {"eps": EPSILON}},
+                    }
                 }
             },
         },
     )
+
+
+def resolved_config(experiment: Experiment) -> DictConfig:
+    config = verl_config(experiment, CELL)
+    OmegaConf.resolve(config)
+    return config
 
 
 def rollout_of(case: Case, model: Qwen2) -> RewardedRollout:
@@ -106,14 +115,14 @@ def rollout_of(case: Case, model: Qwen2) -> RewardedRollout:
 
 
 def local_updates(
-    experiment: Experiment, model: Qwen2, rollout: RewardedRollout, case: Case
+    experiment: Experiment, model: Qwen2, rollout: RewardedRollout
 ) -> dict[str, Tensor]:
-    """Weights after the local engine's two updates, under transformers' names."""
+    """Weights after the local engine's updates, under transformers' names."""
     tokenizer = ChatTokenizer(experiment.policy(base_name("small")))
     cell, policy = experiment.cell(CELL), copy.deepcopy(model)
     trainer = Trainer(experiment.config, cell, policy, tokenizer, verify)
     trainer.optimizer.param_groups[0]["eps"] = EPSILON
-    for part in torch.arange(PROMPTS).split(MINI_BATCH):
+    for part in torch.arange(PROMPTS).split(experiment.config.training.mini_batch_prompts):
         trainer.update(0, rollout, part)
     return qwen2.to_hub(policy)
 
@@ -145,22 +154,24 @@ def as_verl_batch(rollout: RewardedRollout, advantages: Tensor, rows: list[int])
 
 
 def verl_updates(
-    worker: PolicyWorker, config: DictConfig, rollout: RewardedRollout, case: Case
+    worker: PolicyWorker, experiment: Experiment, rollout: RewardedRollout, case: Case
 ) -> dict[str, Tensor]:
-    """Weights after verl's two updates, from the worker's initial weights."""
+    """Weights after verl's updates, from the worker's initial weights."""
     worker.actor.reset()
+    config = resolved_config(experiment)
     actor = omega_conf_to_dataclass(config.actor_rollout_ref.actor)
     worker.actor.set_loss_fn(partial(ppo_loss, config=actor))
     ranks, rank = worker.world_size, worker.rank
     advantages = response_advantages(rollout.rewards, case.objective, K).flatten()
     lengths = rollout.responses.lengths
     aggregation = config.actor_rollout_ref.actor.loss_agg_mode
-    for first in range(0, PROMPTS * N, MINI_BATCH * N):
-        part = slice(first, first + MINI_BATCH * N)
-        rows = list(range(MINI_BATCH * N))
+    mini_batch = experiment.config.training.prompts_per_update * N
+    for first in range(0, PROMPTS * N, mini_batch):
+        part = slice(first, first + mini_batch)
+        rows = list(range(mini_batch))
         if case.drop:
             rows = kept_rows(advantages[part], lengths[part], ranks, aggregation)
-        settings = update_settings(config.actor_rollout_ref, MINI_BATCH * N, len(rows))
+        settings = update_settings(config.actor_rollout_ref, mini_batch, len(rows))
         size = len(rows) // ranks
         own = [first + row for row in rows[rank * size : (rank + 1) * size]]
         batch = as_verl_batch(rollout, advantages, own)
@@ -183,24 +194,21 @@ def distance(
 def distances(folder: Path, ranks: int) -> Iterator[tuple[str, float]]:
     torch.set_num_threads(1)
     model = make_model()
-    configs: dict[str, DictConfig] = {}
-    for aggregation in ("token-mean", "seq-mean-token-sum-norm"):
-        experiment = load_experiment(folder, ranks, aggregation)
-        config = configs[aggregation] = verl_config(experiment, CELL)
-        OmegaConf.resolve(config)
+    experiment = load_experiment(folder, ranks, cases()[0])
     policy = experiment.policy(base_name("small"))
     torch.distributed.init_process_group("gloo")
-    worker = PolicyWorker(config.actor_rollout_ref, role="actor")
+    worker = PolicyWorker(resolved_config(experiment).actor_rollout_ref, role="actor")
     if worker.rank == 0:
         save_policy(model, policy)
     torch.distributed.barrier()
     worker.init_model()
     start = qwen2.to_hub(model)
     for case in cases():
+        experiment = load_experiment(folder, ranks, case)
         rollout = rollout_of(case, model)
-        expected = local_updates(experiment, model, rollout, case)
-        actual = verl_updates(worker, configs[case.aggregation], rollout, case)
-        yield case.name, distance(actual, expected, start)
+        expected = local_updates(experiment, model, rollout)
+        actual = verl_updates(worker, experiment, rollout, case)
+        yield str(case), distance(actual, expected, start)
     worker.save_checkpoint(str(folder / "checkpoint"), None, 1, max_ckpt_to_keep=1)
 
 

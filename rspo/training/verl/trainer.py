@@ -198,7 +198,7 @@ class Trainer(PPOTrainerSync):
         self, batch: KVBatchMeta, scored: Scored, metrics: dict[str, Any]
     ) -> list[dict[str, float]]:
         """One update per mini-batch of prompts, on its responses with non-zero weight."""
-        mini_batch = self.training.mini_batch_prompts * self.cell.n
+        mini_batch = self.training.prompts_per_update * self.cell.n
         advantages, lengths = scored.weights.flatten(), scored.lengths.flatten()
         aggregation = self.config.actor_rollout_ref.actor.loss_agg_mode
         parts = []

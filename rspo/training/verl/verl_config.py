@@ -115,7 +115,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
     """The settings of the cell and its scale, under verl's keys."""
     config = experiment.config
     training, sampling, optimizer = config.training, config.sampling, config.training.optimizer
-    updates = training.prompts_per_step // training.mini_batch_prompts
+    updates = training.prompts_per_step // training.prompts_per_update
     return {
         "rspo": {
             "scale": experiment.scale,
@@ -139,7 +139,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
         "actor_rollout_ref": {
             "model": {"path": str(experiment.policy(base_name(cell.model)).absolute())},
             "actor": {
-                "ppo_mini_batch_size": training.mini_batch_prompts,
+                "ppo_mini_batch_size": training.prompts_per_update,
                 "clip_ratio": training.ppo_clip,
                 "clip_ratio_low": training.ppo_clip,
                 "clip_ratio_high": training.ppo_clip,
@@ -203,10 +203,11 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
 
 def _require_divisible(config: Config, cell: Cell, settings: VerlSettings) -> None:
     """Raises: InputError if the responses of a mini-batch cannot be split equally among ranks."""
-    responses = config.training.mini_batch_prompts * cell.n
+    prompts = config.training.prompts_per_update
+    responses = prompts * cell.n
     if responses % settings.ranks:
         raise InputError(
-            f"{cell.name}: a mini-batch of {config.training.mini_batch_prompts} prompts with "
+            f"{cell.name}: a mini-batch of {prompts} prompts with "
             f"{cell.n} responses cannot be split equally among {settings.ranks} ranks; allowed: "
             f"numbers of ranks that divide {responses}"
         )
