@@ -4,12 +4,14 @@ It locks the cell's folder, verifies the inputs, chooses the checkpoint, calls t
 publishes the policy and its log. Removing the checkpoint marks the cell as finished.
 """
 
+import logging
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rspo.config import fingerprints
@@ -19,11 +21,14 @@ from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import write_provenance
 from rspo.core.usage import Usage
 from rspo.rewards.configured import verifier_inputs
+from rspo.training.clipping import clipping_warning
 from rspo.training.origin import remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import usage_before
 from rspo.training.prompts import existing_problems
 from rspo.training.records import Record
 from rspo.training.validation import log_origin
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ def train_cell(
             if step := engine.last_step(checkpoint):
                 print(f"{name} resumes from step {step} of {steps}", flush=True)
             trained = train_remaining_steps()
+            _warn_of_clipping(experiment, name, trained.records)
             _publish(experiment, name, trained, base)
             _write_provenance(experiment, name, trained, origin, [base, problems], earlier)
             before_cleanup()
@@ -100,6 +106,13 @@ def resumed(
     use_checkpoint_of(checkpoint, origin, has_steps)
     yield usage_before(checkpoint)
     remove_checkpoints(checkpoint)
+
+
+def _warn_of_clipping(experiment: Experiment, name: str, records: Sequence[Record]) -> None:
+    fraction = fmean(record["gradient_clipped"] for record in records)
+    limit = experiment.config.training.optimizer.gradient_clip
+    if warning := clipping_warning({name: fraction}, limit):
+        _log.warning("%s", warning)
 
 
 def _publish(experiment: Experiment, name: str, trained: Trained, base: Path) -> None:

@@ -22,6 +22,7 @@ from PIL import Image
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import (
     PROBLEMS,
     SAMPLES,
@@ -168,6 +169,26 @@ def test_training_curves_mark_the_second_pass_over_the_prompts(experiment: Exper
     prompts = experiment.problems("train")
     write_table(prompts, PROBLEMS, read_table(prompts, PROBLEMS)[:45])
     assert again in Tree(page_of(experiment)).sections["training"]
+
+
+def test_the_training_section_shows_clipped_gradients(experiment: Experiment) -> None:
+    assert "gradient_clip" not in Tree(page_of(experiment)).sections["training"]
+    config = Path("config/tiny.yaml")
+    values = yaml.safe_load(config.read_text())
+    values["training"]["optimizer"]["gradient_clip"] = 1.5
+    config.write_text(yaml.safe_dump(values, sort_keys=False))
+    clipped = next(iter(experiment.cells))
+    for name in experiment.cells:
+        records = read_json_lines(experiment.training_log(name))
+        for record in records:
+            record["gradient_clipped"] = 0.75 if name == clipped else 0.5
+        write_json_lines(experiment.training_log(name), records)
+    tree = Tree(page_of(small_paper.load()))
+    said = " ".join(tree.sections["training"].split())
+    assert f"gradients of more than half of the updates, to the same norm: {clipped} (75%)." in said
+    head, *rows = tree.tables["Training of main, Small (0.1M), step by step"]
+    assert head[-1] == "gradient_clipped"
+    assert sorted({row[-1] for row in rows}) == [number(0.5), number(0.75)]
 
 
 def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:

@@ -122,6 +122,27 @@ def test_the_same_cell_again_gives_the_same_file(
     assert not (again.policy(CELL) / stamp.name).exists()
 
 
+@pytest.mark.parametrize(("clip", "warned"), [(1e-3, True), (1e3, False)])
+def test_a_training_whose_gradients_were_mostly_clipped_ends_with_a_warning(
+    world: Experiment,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    clip: float,
+    warned: bool,
+) -> None:
+    changes = {"steps": 2, "optimizer": {"gradient_clip": clip}}
+    experiment = elsewhere(
+        tiny_world.load(world.reports.parent, training=TRAINING | changes), tmp_path / "results"
+    )
+    train(experiment, CELL)
+    assert [record["gradient_clipped"] for record in without_times(experiment)] == [warned] * 2
+    expected = (
+        f"training.optimizer.gradient_clip = {clip} shortened the gradients of more than half of "
+        f"the updates, to the same norm: {CELL} (100%)."
+    )
+    assert [record.message for record in caplog.records] == [expected] * warned
+
+
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_cell_killed_at_random_moments_ends_in_the_same_file(
     world: Experiment, undisturbed: Experiment, tmp_path: Path, attempt: int

@@ -13,7 +13,7 @@ from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.rewards import verify
 from rspo.training.adam import learning_rate_factor
 from rspo.training.local import Rollout, Trainer, backward, clipped_objective
-from rspo.training.prompts import prompts_of_step
+from rspo.training.prompts import Prompts, prompts_of_step
 from rspo.training.records import Scored, record_of
 from tests.support import tiny_world
 from tests.support.rollouts import PROMPTS, N, make_model, make_rollout
@@ -152,6 +152,30 @@ def test_a_mini_batch_without_weights_still_moves_by_momentum(tmp_path: Path) ->
     start = torch.cat([p.detach().flatten() for p in make_model().parameters()])
     assert (moved[0] - start).norm() > 0
     torch.testing.assert_close(moved[0], moved[1])
+
+
+@pytest.mark.parametrize(("mini_batch", "updates"), [(2, [2, 2, 2]), (6, [6]), (256, [6])])
+def test_a_step_makes_one_update_per_mini_batch_of_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mini_batch: int, updates: list[int]
+) -> None:
+    sizes = {"steps": 1, "prompts_per_step": PROMPTS, "mini_batch_prompts": mini_batch}
+    world = tiny_world.load(tmp_path, training=tiny_world.OVERRIDES["training"] | sizes)
+    tokenizer = make_tokenizer(tmp_path)
+    trainer = Trainer(world.config, world.cell(CELL), make_model(), tokenizer, verify)
+    made = []
+
+    def update(step: int, rollout: Rollout, part: Tensor) -> dict[str, float]:
+        made.append(len(part))
+        return Trainer.update(trainer, step, rollout, part)
+
+    monkeypatch.setattr(trainer, "update", update)
+    tokens = make_rollout(trainer.model, "rspo_pass_at_k", 4).prompts.tolist()
+    (record,) = trainer.train(
+        Prompts(tokens, [""] * PROMPTS, [["1"]] * PROMPTS, ["linear"] * PROMPTS)
+    )
+    assert made == updates
+    if len(made) == 1:
+        assert record["clipped"] == 0  # the policy that is updated is the one that sampled
 
 
 def test_the_size_of_a_chunk_does_not_change_the_update(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The section Training: reward, entropy and Pass@k of each training step."""
+"""The section Training: reward, entropy, Pass@k and clipped gradients of each training step."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -13,10 +13,16 @@ from rspo.figures.methods import Method, trained_methods
 from rspo.figures.training_curves import first_pass, half_window, smoothed
 from rspo.report.page_table import page_table
 from rspo.report.sections.figures import Picture, data_url, inches
+from rspo.training.clipping import clipping_warning
 from rspo.training.logs import read_log
 
 _PASS = "pass_at_"
-_LABELS = {"reward": "mean reward", "entropy": "entropy (nats per token)"}
+_CLIPPED = "gradient_clipped"
+_LABELS = {
+    "reward": "mean reward",
+    "entropy": "entropy (nats per token)",
+    _CLIPPED: "fraction of gradients clipped",
+}
 
 
 def training_pictures(experiment: Experiment) -> Iterator[Picture]:
@@ -41,17 +47,18 @@ def _picture(experiment: Experiment, title: str, cells: list[Cell]) -> Picture:
     shared = set.intersection(*(set(log.columns) for log in logs.values()))
     ks = sorted(int(key.removeprefix(_PASS)) for key in shared if key.startswith(_PASS))
     drawn = max((k for k in ks if k <= max(cell.k for cell in cells)), default=ks[-1])
-    keys = ["reward", "entropy", *(f"{_PASS}{k}" for k in ks)]
+    clipped = [_CLIPPED] if experiment.config.training.optimizer.gradient_clip else []
+    keys = ["reward", "entropy", *(f"{_PASS}{k}" for k in ks), *clipped]
     methods = trained_methods(cells, {cells[0].model: title.partition(", ")[2]})
     means = {
         method.label: pd.concat(logs[name] for name in method.policies).groupby("step")[keys].mean()
         for method in methods
     }
     frame = pd.concat(means, names=["method"]).reset_index()
-    png = _draw(methods, frame, ("reward", "entropy", f"{_PASS}{drawn}"))
+    png = _draw(methods, frame, ["reward", "entropy", f"{_PASS}{drawn}", *clipped])
     return Picture(
         title,
-        _caption(experiment, list(logs)),
+        _caption(experiment, logs),
         f"Training curves of {title}: reward, entropy and Pass@k at each step",
         data_url(png),
         inches(png, style.DOTS_PER_INCH // 2),
@@ -65,7 +72,7 @@ def _log(experiment: Experiment, cell: str) -> pd.DataFrame:
     return pd.DataFrame(read_log(path, steps, f"`{command}` finishes it"))
 
 
-def _caption(experiment: Experiment, cells: list[str]) -> str:
+def _caption(experiment: Experiment, logs: dict[str, pd.DataFrame]) -> str:
     average = ", averaged over seeds" if experiment.config.seeds > 1 else ""
     steps, repeated = first_pass(experiment), ""
     if steps < experiment.config.training.steps:
@@ -73,10 +80,17 @@ def _caption(experiment: Experiment, cells: list[str]) -> str:
             f"A pass over the training prompts is {steps} steps: a jump at step {steps + 1} is the "
             "second pass, over prompts that the policy was already trained on. "
         )
+    limit, clipping = experiment.config.training.optimizer.gradient_clip, ""
+    if limit:
+        fractions = {name: log[_CLIPPED].mean() for name, log in logs.items()}
+        clipping = (
+            "Last panel: updates whose gradient norm exceeded training.optimizer.gradient_clip = "
+            f"{limit}. {clipping_warning(fractions, limit)} "
+        )
     return (
         "Reward, entropy and Pass@k of the responses of each training step"
         f"{average}; thin: each step; thick: centred moving average; errors are not drawn. "
-        f"{repeated}{cells_sentence(experiment, cells)}"
+        f"{repeated}{clipping}{cells_sentence(experiment, list(logs))}"
     )
 
 

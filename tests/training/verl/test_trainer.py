@@ -132,6 +132,14 @@ def test_each_mini_batch_is_one_update_on_its_responses_of_non_zero_weight(
     assert sorted(with_log_probs.keys) == sorted(key for update in updates for key in update.keys)
 
 
+def test_a_mini_batch_of_more_prompts_than_a_step_is_one_update(tmp_path: Path) -> None:
+    trainer = trainer_of(load(tmp_path, mini_batch_prompts=256))
+    trainer._updates(batch_of(len(LENGTHS)), scored([1.0] * len(LENGTHS), LENGTHS), {})
+    (update,) = trainer.actor_rollout_wg.updates
+    assert len(update.keys) == update.extra_info["global_batch_size"] == len(LENGTHS)
+    assert trainer.config.actor_rollout_ref.actor.optim.total_training_steps == STEPS
+
+
 def test_ranks_get_similar_numbers_of_tokens(tmp_path: Path) -> None:
     """In each mini-batch, one rank takes the first half of the rows, the other the second."""
     trainer = trainer_of(load(tmp_path), ranks=2)

@@ -58,6 +58,16 @@ def test_the_papers_settings_reach_verl(tmp_path: Path) -> None:
     assert (actor.loss_agg_mode, actor.loss_scale_factor) == ("seq-mean-token-sum-norm", 3072)
 
 
+def test_both_readings_of_the_papers_mini_batch_are_one_value_apart(tmp_path: Path) -> None:
+    """256 responses: 16 prompts, eight updates per step; or 256 prompts: one update per step."""
+    actors = [
+        verl_config(paper_scale.load(tmp_path, **change), CELL_1_5B).actor_rollout_ref.actor
+        for change in ({}, nested("training.mini_batch_prompts", 256))
+    ]
+    assert [actor.ppo_mini_batch_size for actor in actors] == [16, 128]
+    assert [actor.optim.total_training_steps for actor in actors] == [580 * 8, 580]
+
+
 def test_settings_of_a_model_reach_only_its_cells(tmp_path: Path) -> None:
     experiment = paper_scale.load(tmp_path)
     budgets = [
