@@ -1,9 +1,10 @@
 """The objectives as advantage estimators of verl: weights of responses become token advantages.
 
 The advantage of every token of response i is n * w_i. The weight w_i contains the factor 1/n, and
-verl's `seq-mean-token-sum` takes the mean over all responses, which is another 1/n:
+verl's `seq-mean-token-sum-norm` takes the mean over all responses, which is another 1/n, and
+divides by the constant `loss_scale_factor`, T:
 
-    -1/(P n) sum_x sum_i (n w_i) sum_t (clipped ratio)  =  -1/P sum_x sum_i w_i sum_t (...)
+    -1/(P n T) sum_x sum_i (n w_i) sum_t (clipped ratio)  =  -1/(P T) sum_x sum_i w_i sum_t (...)
 """
 
 from collections.abc import Mapping

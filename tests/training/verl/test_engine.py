@@ -28,10 +28,12 @@ from tests.support import ROOT, tiny_world
 pytestmark = pytest.mark.timeout(1800)
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS, CHECKPOINT_EVERY, VALIDATED = 4, 2, {2, 4}
+CLIP = 1e-3  # less than any gradient's norm
 CHANGES = {
     "training": tiny_world.OVERRIDES["training"]
     | {
         "steps": STEPS,
+        "optimizer": {"gradient_clip": CLIP},
         "checkpoint_every": CHECKPOINT_EVERY,
         "validation": {"every": 2, "problems": 20, "samples": 4},
     },
@@ -118,6 +120,8 @@ def test_the_files_are_those_of_the_local_engine(
     )
     for ours, theirs in zip(records, expected, strict=True):
         assert list(ours) == list(theirs)
+        assert ours["gradient_norm"] > CLIP  # before clipping
+        assert ours["gradient_clipped"] == theirs["gradient_clipped"] == 1
         assert list(ours["seconds"]) == [*theirs["seconds"], "weights"]
     # Other samples of the same policy, so entropy and length differ by chance.
     assert records[0]["entropy"] == pytest.approx(expected[0]["entropy"], rel=0.15)
