@@ -22,7 +22,7 @@ from PIL import Image
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import read_json_lines, write_json_lines
+from rspo.core.files import write_json_lines
 from rspo.core.tables import (
     PROBLEMS,
     SAMPLES,
@@ -34,6 +34,7 @@ from rspo.core.tables import (
     write_table,
 )
 from rspo.core.trace import history
+from rspo.datasets.prepare import prepare
 from rspo.figures import FIGURES, available
 from rspo.figures.captions import full_caption
 from rspo.report import inputs, report_path, table_path
@@ -41,8 +42,9 @@ from rspo.report.page import write_report
 from rspo.report.page_table import number
 from rspo.report.sections.errata import ERRATA, errata
 from rspo.report.sections.summary import summary
+from rspo.report.sections.training import training_pictures
 from rspo.report.visible_text import visible
-from tests.support import planted, small_paper
+from tests.support import planted, small_paper, tiny_world
 from tests.support.small_paper import without_hosts_and_times
 
 ERRATA_TESTS = Path(__file__).parents[1] / "objectives" / "test_errata.py"
@@ -171,24 +173,25 @@ def test_training_curves_mark_the_second_pass_over_the_prompts(experiment: Exper
     assert again in Tree(page_of(experiment)).sections["training"]
 
 
-def test_the_training_section_shows_clipped_gradients(experiment: Experiment) -> None:
-    assert "gradient_clip" not in Tree(page_of(experiment)).sections["training"]
-    config = Path("config/tiny.yaml")
-    values = yaml.safe_load(config.read_text())
-    values["training"]["optimizer"]["gradient_clip"] = 1.5
-    config.write_text(yaml.safe_dump(values, sort_keys=False))
-    clipped = next(iter(experiment.cells))
-    for name in experiment.cells:
-        records = read_json_lines(experiment.training_log(name))
-        for record in records:
-            record["gradient_clipped"] = 0.75 if name == clipped else 0.5
+@pytest.mark.parametrize("clip", [None, 1.5])
+def test_the_training_section_shows_clipped_gradients(tmp_path: Path, clip: float | None) -> None:
+    """With a clip: a panel, a column, and a sentence about cells with mostly clipped gradients."""
+    training = tiny_world.OVERRIDES["training"] | {"optimizer": {"gradient_clip": clip}}
+    specs = [{"model": "small", "objective": "policy_gradient", "n": n} for n in (2, 4)]
+    grid = {"main": {"suite": "standard", "cells": specs}} | dict.fromkeys(
+        ("scalability", "model_size", "contamination_free", "max_at_k", "grpo")
+    )
+    experiment = tiny_world.load(tmp_path, training=training, grid=grid)
+    prepare(experiment, "train")
+    means = dict.fromkeys(("reward", "entropy", "pass_at_1", "pass_at_2"), 0.5)
+    for name, fraction in zip(experiment.cells, (0.75, 0.5), strict=True):
+        records = [{"step": step, **means, "gradient_clipped": fraction} for step in range(1, 7)]
         write_json_lines(experiment.training_log(name), records)
-    tree = Tree(page_of(small_paper.load()))
-    said = " ".join(tree.sections["training"].split())
-    assert f"gradients of more than half of the updates, to the same norm: {clipped} (75%)." in said
-    head, *rows = tree.tables["Training of main, Small (0.1M), step by step"]
-    assert head[-1] == "gradient_clipped"
-    assert sorted({row[-1] for row in rows}) == [number(0.5), number(0.75)]
+    (picture,) = training_pictures(experiment)
+    warning = "shortened the gradients of more than half of the updates, to the same norm: "
+    warning += f"{next(iter(experiment.cells))} (75%)."
+    assert (warning in picture.caption) == (clip is not None)
+    assert ("gradient_clipped" in picture.numbers.columns) == (clip is not None)
 
 
 def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
