@@ -21,7 +21,7 @@ _CLIPPED = "gradient_clipped"
 _LABELS = {
     "reward": "mean reward",
     "entropy": "entropy (nats per token)",
-    _CLIPPED: "fraction of gradients clipped",
+    _CLIPPED: "gradients clipped",
 }
 
 
@@ -83,10 +83,8 @@ def _caption(experiment: Experiment, logs: dict[str, pd.DataFrame]) -> str:
     limit, clipping = experiment.config.training.optimizer.gradient_clip, ""
     if limit:
         fractions = {name: log[_CLIPPED].mean() for name, log in logs.items()}
-        clipping = (
-            "Last panel: updates whose gradient norm exceeded training.optimizer.gradient_clip = "
-            f"{limit}. {clipping_warning(fractions, limit)} "
-        )
+        warning = clipping_warning(fractions, limit)
+        clipping = f"Last panel: fraction of updates whose gradient was clipped. {warning} "
     return (
         "Reward, entropy and Pass@k of the responses of each training step"
         f"{average}; thin: each step; thick: centred moving average; errors are not drawn. "
