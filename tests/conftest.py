@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from rspo.core.signals import REQUEST
-from tests.support import ROOT, slurm_cluster
+from tests.support import ROOT, processes, slurm_cluster
 
 # A process that was started with `nohup` or `&` ignores SIGINT, and so would its child processes.
 if threading.current_thread() is threading.main_thread():
@@ -29,6 +29,19 @@ def blocked_signals_end_with_a_test() -> Iterator[None]:
     yield
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     signal.signal(REQUEST, handler)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_process_outlives_its_module() -> Iterator[None]:
+    with processes.none_left():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_process_outlives_its_test() -> Iterator[None]:
+    """Except in a module whose fixtures run processes, which may start others."""
+    with contextlib.nullcontext() if processes.descendants() else processes.none_left():
+        yield
 
 
 @pytest.fixture(scope="session")

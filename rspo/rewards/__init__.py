@@ -44,8 +44,9 @@ def verify(
         responses: full responses. All verifiers but xverify read only the last \\boxed{} of each.
         answers: for each response an answer, or a sequence of accepted forms of it.
         verifier: one of `VERIFIERS`.
-        time_limit: wall-clock seconds that rules and math_verify may spend on one response. A
-            response that takes longer gets the verdict "timeout".
+        time_limit: seconds of processor time that rules and math_verify may spend on one response.
+            A response that takes longer, or 60 times as long by the clock, gets the verdict
+            "timeout".
         questions, judge: required by xverify.
         cascade: the verifiers of cascade, in order. A response that a verifier does not accept
             goes to the next one; the last one decides.

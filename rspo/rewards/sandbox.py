@@ -5,14 +5,13 @@ imports neither torch nor the main module of the caller, and can be started from
 daemons and inside Ray. Each worker runs one verifier, because the rules disable SymPy's evaluation
 of text, which math-verify needs. Workers start on demand, at most one per CPU and verifier, and are
 reused by later batches. They end with the process that started them: `close` kills them at exit,
-and if the process is killed, they exit because their input closes.
+and the kernel or their closing input ends them if the process is killed.
 """
 
 import atexit
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -23,7 +22,7 @@ from pathlib import Path
 import rspo
 from rspo.core.errors import InputError
 from rspo.rewards.extraction import final_answers
-from rspo.rewards.sandbox_worker import READY
+from rspo.rewards.sandbox_worker import READY, SIGNALS_OF_LIMITS
 from rspo.rewards.verdict import (
     CORRECT,
     INCORRECT,
@@ -115,7 +114,7 @@ class _Worker:
             reply = ""
         if reply:
             return Verdict(CORRECT if json.loads(reply) else INCORRECT)
-        return Verdict(TIMEOUT if _end(process) == -signal.SIGALRM else WORKER_DIED)
+        return Verdict(TIMEOUT if -_end(process) in SIGNALS_OF_LIMITS else WORKER_DIED)
 
     def _running(self, stop: threading.Event) -> "subprocess.Popen[str]":
         """The process, started if necessary."""
@@ -140,13 +139,13 @@ def _start(verifier: str) -> "subprocess.Popen[str]":
         raise InputError(f"verifier {verifier!r} needs the package math-verify; pip install it")
     # The package may be imported from a checkout that is not installed.
     paths = [str(Path(rspo.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
-    code = f"from rspo.rewards.sandbox_worker import main; main({verifier!r}, {MEMORY_LIMIT})"
+    main = f"main({verifier!r}, {MEMORY_LIMIT}, parent={os.getpid()})"
     environment = {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "OPENBLAS_NUM_THREADS": "1",  # each thread reserves address space
     }
     return subprocess.Popen(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", f"from rspo.rewards.sandbox_worker import main; {main}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -171,7 +170,10 @@ _idle: dict[str, list[_Worker]] = {}
 
 
 def _threads() -> ThreadPoolExecutor:
-    """As many threads as this process may use CPUs."""
+    """As many threads as this process may use CPUs.
+
+    They are never shut down: on Linux, a worker is killed when the thread that started it ends.
+    """
     global _shared
     with _lock:
         if _shared is None:

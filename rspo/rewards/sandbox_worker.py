@@ -1,11 +1,19 @@
 """The worker process: reads one row per line, verifies it within limits, writes the result.
 
-The kernel enforces both limits, so they also hold inside a call to C that never returns. When the
-time limit expires, SIGALRM ends the process. Beyond the memory limit, allocations fail. A worker
-therefore outlives its parent by at most one time limit.
+The kernel enforces all limits, so they also hold inside a call to C that never returns:
+
+- The time limit is in seconds of processor time, so that a busy machine changes no verdict. When it
+  expires, SIGPROF ends the process.
+- A row that sleeps or blocks uses no processor time. SIGALRM ends the process after
+  `CLOCK_FACTOR` times the time limit by the clock.
+- Beyond the memory limit, allocations fail.
+
+On Linux, the kernel kills the worker when its parent ends, also during a row. Elsewhere, the worker
+exits after the row.
 """
 
 import contextlib
+import ctypes
 import importlib
 import json
 import os
@@ -15,23 +23,29 @@ import sys
 import traceback
 
 READY = "ready\n"
+CLOCK_FACTOR = 60
+SIGNALS_OF_LIMITS = (signal.SIGPROF, signal.SIGALRM)
+_PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 _MODULES = {
     "rules": "rspo.rewards.rules.equivalence",
     "math_verify": "rspo.rewards.math_verify",
 }
 
 
-def main(verifier: str, memory_limit: int) -> None:
+def main(verifier: str, memory_limit: int, parent: int) -> None:
     """Serve until standard input closes.
 
     Args:
         verifier: `rules` or `math_verify`.
         memory_limit: bytes of address space.
+        parent: process ID of the parent.
     """
+    _end_with(parent)
     results = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints must not be read as a result
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for number in SIGNALS_OF_LIMITS:
+        signal.signal(number, signal.SIG_DFL)
     with contextlib.suppress(ValueError, OSError):  # macOS refuses; the time limit remains
         resource.setrlimit(resource.RLIMIT_AS, (memory_limit, memory_limit))
     equivalent = importlib.import_module(_MODULES[verifier]).equivalent
@@ -40,7 +54,7 @@ def main(verifier: str, memory_limit: int) -> None:
     results.flush()
     for line in sys.stdin:
         row = json.loads(line)
-        signal.setitimer(signal.ITIMER_REAL, row["seconds"])
+        _set_time_limit(row["seconds"])
         try:
             same = equivalent(row["accepted"], row["predictions"])
         except MemoryError:
@@ -48,6 +62,20 @@ def main(verifier: str, memory_limit: int) -> None:
         except Exception:  # an error in a verifier fails this row, not the worker
             traceback.print_exc()
             same = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        _set_time_limit(0)
         results.write(json.dumps(same) + "\n")
         results.flush()
+
+
+def _end_with(parent: int) -> None:
+    """Make the kernel kill this process when the thread that started it ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it ended before the call
+            sys.exit(1)
+
+
+def _set_time_limit(seconds: float) -> None:
+    """Set both timers; 0 stops them."""
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds * CLOCK_FACTOR)

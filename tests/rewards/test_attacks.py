@@ -2,14 +2,13 @@
 
 import json
 import re
-import resource
 import subprocess
 import sys
 import time
 
 import pytest
 
-from rspo.rewards import extraction, sandbox, verify
+from rspo.rewards import extraction, verify
 from rspo.rewards.rules import notation, prose
 from rspo.rewards.sandbox import MEMORY_LIMIT
 from tests.support import ROOT
@@ -23,26 +22,43 @@ def test_the_corpus_is_wide() -> None:
     assert len(set(ATTACKS.values())) == len(ATTACKS)
 
 
-def reasons_next_to_honest_responses(attacks: dict[str, str], time_limit: float) -> dict[str, str]:
-    """The reason of each attack. The honest response after each one must be accepted."""
-    honest = boxed(r"\frac{14}{2}")
-    responses = [text for attack in attacks.values() for text in (attack, honest)]
-    verdicts = verify(responses, ["7"] * len(responses), time_limit=time_limit)
-    assert {verdict.reason for verdict in verdicts[1::2]} == {"correct"}
-    return {name: verdict.reason for name, verdict in zip(attacks, verdicts[::2], strict=True)}
+HONEST = boxed(r"\frac{14}{2}")
+# A process of its own, because every child of a process counts in RUSAGE_CHILDREN.
+PEAK_MEMORY = """
+import json, resource, sys
+from rspo.rewards import sandbox, verify
+responses = json.load(sys.stdin)
+reasons = [verdict.reason for verdict in verify(responses, ["7"] * len(responses))]
+sandbox.close()  # only processes that have ended are counted
+peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+print(json.dumps([reasons, peak * (1024 if sys.platform == "linux" else 1)]))
+"""
 
 
-def test_an_endless_attack_affects_only_its_row() -> None:
-    sandbox.close()
-    reasons = reasons_next_to_honest_responses(ENDLESS, time_limit=5)
-    assert {*reasons.values()} <= {"timeout", "worker died"}
+def test_an_endless_attack_affects_only_its_row_and_stays_within_the_memory_limit() -> None:
+    responses = [text for attack in ENDLESS.values() for text in (attack, HONEST)]
+    responses += SIZE.values()
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK_MEMORY],
+        input=json.dumps(responses),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    reasons, peak = json.loads(done.stdout)
+    assert {*reasons[: 2 * len(ENDLESS) : 2]} <= {"timeout", "worker died"}
+    assert {*reasons[1 : 2 * len(ENDLESS) : 2]} == {"correct"}
+    assert 0 < peak <= MEMORY_LIMIT
 
 
 def test_other_attacks_are_refused_and_end_no_worker() -> None:
-    """Each takes a fraction of a second, but time limits are wall-clock times."""
     others = {name: attack for name, attack in ATTACKS.items() if name not in ENDLESS}
-    reasons = reasons_next_to_honest_responses(others, time_limit=60)
-    assert {*reasons.values()} <= {"incorrect", "no answer", "too long"}, reasons
+    responses = [text for attack in others.values() for text in (attack, HONEST)]
+    reasons = [verdict.reason for verdict in verify(responses, ["7"] * len(responses))]
+    assert {*reasons[1::2]} == {"correct"}
+    attacks = dict(zip(others, reasons[::2], strict=True))
+    assert {*attacks.values()} <= {"incorrect", "no answer", "too long"}, attacks
 
 
 def test_reasons_are_recorded() -> None:
@@ -62,13 +78,6 @@ def test_reasons_are_recorded() -> None:
     }
     verdicts = verify([ATTACKS[name] for name in rows], ["7"] * len(rows))
     assert [verdict.reason for verdict in verdicts] == list(rows.values())
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="kilobytes on Linux, bytes elsewhere")
-def test_no_worker_ever_held_more_than_its_limit() -> None:
-    verify([ATTACKS[name] for name in (*ENDLESS, *SIZE)], ["7"] * len(ENDLESS | SIZE), time_limit=1)
-    sandbox.close()  # only processes that have ended are counted
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 <= MEMORY_LIMIT
 
 
 NOTHING_EVALUATED = r"""

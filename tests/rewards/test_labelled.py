@@ -48,7 +48,7 @@ def response(row: dict[str, str]) -> str:
 def measure(path: Path, verifier: str) -> Accuracy:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     responses, answers = [response(row) for row in rows], [row["gold"] for row in rows]
-    verdicts = is_correct(responses, answers, verifier, time_limit=60)
+    verdicts = is_correct(responses, answers, verifier)
     wrong = [row for row, right in zip(rows, verdicts, strict=True) if right != row["expected"]]
     false_accepts = sum(not row["expected"] for row in wrong)
     return Accuracy(

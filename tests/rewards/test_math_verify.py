@@ -33,7 +33,7 @@ def test_a_row_that_reaches_a_limit_affects_no_other_row() -> None:
     honest = boxed(r"\frac{14}{2}")
     attacks = [*list(ENDLESS.values())[:3], SIZE["megabyte of braces"], SIZE["huge matrix"]]
     responses = [text for attack in attacks for text in (attack, honest)]
-    verdicts = verify(responses, ["7"] * len(responses), "math_verify", time_limit=5)
+    verdicts = verify(responses, ["7"] * len(responses), "math_verify", time_limit=2)
     reasons = [verdict.reason for verdict in verdicts]
     assert set(reasons[1::2]) == {"correct"}
     assert set(reasons[:6:2]) <= {"timeout", "worker died"}

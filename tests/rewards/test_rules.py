@@ -35,7 +35,7 @@ REFUSED = cases("rules_refused.txt")
 
 def verdicts(pairs: Pairs) -> list[bool]:
     answers, responses = [a for a, _ in pairs], [boxed(prediction) for _, prediction in pairs]
-    return is_correct(responses, answers, time_limit=60)  # a busy machine needs more than 5 seconds
+    return is_correct(responses, answers)
 
 
 @pytest.mark.parametrize("kind", ACCEPTED)

@@ -1,5 +1,6 @@
 """Worker processes: no response can block them, and none outlives its parent."""
 
+import json
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rspo.rewards import is_correct, sandbox, verify
+from rspo.rewards import is_correct, sandbox, sandbox_worker, verify
 from rspo.rewards.sandbox import MEMORY_LIMIT
 from tests.support import ROOT
 from tests.support.attacks import ENDLESS, boxed
@@ -59,20 +60,17 @@ def test_workers_have_a_memory_limit_and_serve_batch_after_batch() -> None:
 @linux
 def test_a_killed_worker_affects_only_its_row() -> None:
     sandbox.close()
+    verify([boxed("0.5")], [r"\frac{1}{2}"])
+    (pid,) = workers_of(os.getpid())  # gets the first row
+    worker = psutil.Process(pid)
+    used = worker.cpu_times().user
     verdicts = []
     verifying = threading.Thread(
         target=lambda: verdicts.extend(verify([HANGS, boxed("8")], ["7", "8.0"], time_limit=600))
     )
     verifying.start()
-
-    def busy() -> list[int]:
-        """Workers that have used more CPU time than their start takes."""
-        workers = workers_of(os.getpid())
-        return [pid for pid in workers if psutil.Process(pid).cpu_times().user > 3]
-
-    wait_until(lambda: bool(busy()), seconds=300)
-    for pid in busy():
-        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: worker.cpu_times().user > used + 0.2, seconds=120)
+    worker.kill()
     verifying.join(timeout=120)
     assert [verdict.reason for verdict in verdicts] == ["worker died", "correct"]
 
@@ -139,15 +137,79 @@ def test_ctrl_c_ends_a_batch_at_once_and_leaves_no_process(
 
 
 @linux
-@pytest.mark.parametrize(("mode", "seconds"), [("idle", 600), ("busy", 2)])
+@pytest.mark.parametrize("mode", ["idle", "busy"])
 def test_a_killed_process_leaves_no_worker(
-    start: Callable[..., subprocess.Popen[str]], mode: str, seconds: float
+    start: Callable[..., subprocess.Popen[str]], mode: str
 ) -> None:
-    """Idle workers exit when their input closes; a busy one, when its time limit expires."""
-    process = start(mode, seconds)
+    process = start(mode, 600)
     time.sleep(1)
     pids = workers_of(process.pid)
     assert pids
     process.kill()
     process.communicate()
     wait_until(lambda: not any(map(psutil.pid_exists, pids)), seconds=20)
+
+
+@linux
+def test_workers_outlive_the_thread_that_verified() -> None:
+    """The kernel kills a worker when the thread that started it ends."""
+    sandbox.close()
+    verifying = threading.Thread(target=is_correct, args=[[boxed("0.5")], [r"\frac{1}{2}"]])
+    verifying.start()
+    verifying.join()
+    before = workers_of(os.getpid())
+    assert len(before) == 1
+    assert is_correct([boxed("0.5")], [r"\frac{1}{2}"]) == [True]
+    assert workers_of(os.getpid()) == before
+
+
+WORKER = """
+import sys, time, types
+from rspo.rewards import sandbox_worker
+
+def equivalent(accepted, predictions):
+    while predictions == ["busy"]:
+        pass
+    time.sleep(0.5)
+    return True
+
+sys.modules["rspo.rewards.rules.equivalence"] = types.SimpleNamespace(equivalent=equivalent)
+sandbox_worker.CLOCK_FACTOR = float(sys.argv[1])
+sandbox_worker.main("rules", 2**31, int(sys.argv[2]))
+"""
+
+
+def worker(prediction: str, clock_factor: float, parent: int) -> "subprocess.CompletedProcess[str]":
+    """A worker that gets one row with 0.2 seconds of processor time."""
+    row = {"accepted": ["7"], "predictions": [prediction], "seconds": 0.2}
+    command = [sys.executable, "-c", WORKER, str(clock_factor), str(parent)]
+    return subprocess.run(
+        command,
+        input=json.dumps(row) + "\n",
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("prediction", "clock_factor", "status", "reply"),
+    [
+        ("sleeps", sandbox_worker.CLOCK_FACTOR, 0, "true\n"),
+        ("sleeps", 2, -signal.SIGALRM, ""),
+        ("busy", sandbox_worker.CLOCK_FACTOR, -signal.SIGPROF, ""),
+    ],
+)
+def test_the_time_limit_counts_processor_time(
+    prediction: str, clock_factor: float, status: int, reply: str
+) -> None:
+    """A row that takes longer only by the clock, as on a busy machine, gets its verdict."""
+    done = worker(prediction, clock_factor, os.getpid())
+    assert (done.returncode, done.stdout) == (status, sandbox_worker.READY + reply)
+
+
+@linux
+def test_a_worker_whose_parent_has_ended_does_not_start() -> None:
+    done = worker("sleeps", sandbox_worker.CLOCK_FACTOR, parent=0)
+    assert (done.returncode, done.stdout) == (1, "")

@@ -1,14 +1,63 @@
-"""Finding processes, and waiting for them."""
+"""Finding processes, waiting for them, and ending those that a test has left."""
 
 import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
+
+# Descendants of this process inherit this variable, also those whose parent has ended.
+_KEY = f"RSPO_TEST_{os.getpid()}"
+os.environ[_KEY] = "1"
+_SHARED_WORKER = "rspo.rewards.sandbox_worker"  # reused by later tests
+_of_others: set[int] = set(psutil.pids())  # IDs, so that `descendants` examines only new processes
+
+
+def descendants() -> list[psutil.Process]:
+    """Running processes that this one or its descendants started, except workers of verifiers."""
+    running = set(psutil.pids())
+    _of_others.intersection_update(running)
+    result = []
+    for pid in running - _of_others:
+        try:
+            process = psutil.Process(pid)
+            if process.status() == psutil.STATUS_ZOMBIE or _is_shared_worker(process):
+                continue
+            if _KEY in process.environ() or os.getpid() in [p.pid for p in process.parents()]:
+                result.append(process)
+            else:
+                _of_others.add(pid)
+        except psutil.NoSuchProcess:
+            pass
+        except psutil.AccessDenied:  # of another user
+            _of_others.add(pid)
+    return result
+
+
+def _is_shared_worker(process: psutil.Process) -> bool:
+    return process.ppid() == os.getpid() and _SHARED_WORKER in " ".join(process.cmdline())
+
+
+@contextlib.contextmanager
+def none_left(seconds: float = 10) -> Iterator[None]:
+    """Kill the processes that were started in this block and still run some seconds after it.
+
+    Raises: AssertionError that lists them.
+    """
+    before = set(descendants())
+    yield
+    left = [process for process in descendants() if process not in before]
+    _, left = psutil.wait_procs(left, seconds)
+    names = []
+    for process in left:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            names.append(f"{process.pid}: {' '.join(process.cmdline())[:200]}")
+            process.kill()
+    assert not names, "processes were left running:\n" + "\n".join(names)
 
 
 def processes_with(text: str, parent: int | None = None) -> list[int]:
