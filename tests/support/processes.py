@@ -50,13 +50,14 @@ def none_left(seconds: float = 10) -> Iterator[None]:
     """
     before = set(descendants())
     yield
-    left = [process for process in descendants() if process not in before]
-    _, left = psutil.wait_procs(left, seconds)
+    psutil.wait_procs(set(descendants()) - before, seconds)  # some are about to end
     names = []
-    for process in left:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            names.append(f"{process.pid}: {' '.join(process.cmdline())[:200]}")
-            process.kill()
+    while left := set(descendants()) - before:  # a process may start another before it is killed
+        for process in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                names.append(f"{process.pid}: {' '.join(process.cmdline())[:200]}")
+                process.kill()
+        psutil.wait_procs(left, seconds)
     assert not names, "processes were left running:\n" + "\n".join(names)
 
 
