@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 
 import pytest
 
@@ -12,7 +13,9 @@ from tests.support.processes import none_left, processes_with
 @pytest.mark.parametrize("command", ["sleep {}", "sleep {} &"], ids=["child", "orphan"])
 def test_a_process_that_a_test_leaves_is_killed_and_named(command: str) -> None:
     seconds = "6543.21"
-    with pytest.raises(AssertionError, match=f"left running:\n.*{seconds}"), none_left(seconds=0.1):
+    with ExitStack() as stack:
+        stack.enter_context(pytest.raises(AssertionError, match=f"left running:\n.*{seconds}"))
+        stack.enter_context(none_left(seconds=0.1))
         shell = subprocess.Popen(["sh", "-c", command.format(seconds)])
         if command.endswith("&"):
             shell.wait()
