@@ -22,6 +22,11 @@ if threading.current_thread() is threading.main_thread():
 torch.set_num_threads(1)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """As many processes as CPUs that this one may use, which are not all in a SLURM job."""
+    return len(os.sched_getaffinity(0))
+
+
 @pytest.fixture(autouse=True)
 def blocked_signals_end_with_a_test() -> Iterator[None]:
     """`rspo train`, called in this process, blocks a signal, and processes inherit the block."""

@@ -13,19 +13,19 @@ import psutil
 # Descendants of this process inherit this variable, also those whose parent has ended.
 _KEY = f"RSPO_TEST_{os.getpid()}"
 os.environ[_KEY] = "1"
-_SHARED_WORKER = "rspo.rewards.sandbox_worker"  # reused by later tests
+_SHARED = ("rspo.rewards.sandbox_worker", "tests.support.snakemake_server")  # with later tests
 _of_others: set[int] = set(psutil.pids())  # IDs, so that `descendants` examines only new processes
 
 
 def descendants() -> list[psutil.Process]:
-    """Running processes that this one or its descendants started, except workers of verifiers."""
+    """Running processes that this one or its descendants started, except those in `_SHARED`."""
     running = set(psutil.pids())
     _of_others.intersection_update(running)
     result = []
     for pid in running - _of_others:
         try:
             process = psutil.Process(pid)
-            if process.status() == psutil.STATUS_ZOMBIE or _is_shared_worker(process):
+            if process.status() == psutil.STATUS_ZOMBIE or _is_shared(process):
                 continue
             if _KEY in process.environ() or os.getpid() in [p.pid for p in process.parents()]:
                 result.append(process)
@@ -38,8 +38,9 @@ def descendants() -> list[psutil.Process]:
     return result
 
 
-def _is_shared_worker(process: psutil.Process) -> bool:
-    return process.ppid() == os.getpid() and _SHARED_WORKER in " ".join(process.cmdline())
+def _is_shared(process: psutil.Process) -> bool:
+    command = " ".join(process.cmdline())
+    return process.ppid() == os.getpid() and any(name in command for name in _SHARED)
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.support import ROOT, tiny_world
 
@@ -24,14 +25,45 @@ def make_project(folder: Path) -> Path:
 
 def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `snakemake ARGUMENTS` in a project."""
-    return subprocess.run(
-        [PROGRAMS / "snakemake", *arguments],
-        cwd=folder,
-        env=os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    with TemporaryDirectory() as logs:
+        output, errors = Path(logs, "output"), Path(logs, "errors")
+        request = {
+            "arguments": arguments,
+            "folder": str(folder),
+            "environment": os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"},
+            "output": str(output),
+            "errors": str(errors),
+        }
+        try:
+            server.stdin.write(json.dumps(request) + "\n")
+            server.stdin.flush()
+            status = int(server.stdout.readline())
+        except BaseException:  # above all a test's time limit: the answer would come later
+            server.kill()
+            raise
+        return subprocess.CompletedProcess(
+            arguments, status, output.read_text(), errors.read_text()
+        )
+
+
+def _server() -> "subprocess.Popen[str]":
+    """The process of `tests.support.snakemake_server`, started if necessary."""
+    global _running
+    if _running is None or _running.poll() is not None:
+        _running = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.snakemake_server"],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    return _running
+
+
+_running: "subprocess.Popen[str] | None" = None
 
 
 def jobs(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
