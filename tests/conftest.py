@@ -13,6 +13,7 @@ import torch
 
 from rspo.core.signals import REQUEST
 from tests.support import ROOT, processes, slurm_cluster
+from tests.support.made_once import made_once
 
 # A process that was started with `nohup` or `&` ignores SIGINT, and so would its child processes.
 if threading.current_thread() is threading.main_thread():
@@ -51,13 +52,14 @@ def no_process_outlives_its_test() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def small_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project in which a paper of four cells was made, to copy; half a minute once a session."""
+    """A project in which a paper of four cells was made, to copy; half a minute once a run."""
     from tests.support import small_paper  # here: it imports every step
 
-    root = tmp_path_factory.mktemp("small_results")
-    with contextlib.chdir(root):
-        small_paper.make()
-    return root
+    def make(root: Path) -> None:
+        with contextlib.chdir(root):
+            small_paper.make()
+
+    return made_once(tmp_path_factory, "small_results", make)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from rspo.cli import main, parse_overrides
 from rspo.core.errors import InputError
 from rspo.training.progress import read_progress
 from tests.support import ROOT
+from tests.support.processes import LONGEST_WAIT, wait_until
 
 CELL = "small--rspo-pass--k4--n16--s0"
 SMALL = [
@@ -167,12 +167,9 @@ def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(project: Path) -> None:
         text=True,
     )
     folder = project / "results" / "tiny" / "cells" / "small--base"
-    deadline = time.monotonic() + 60
-    while not (folder / "checkpoint" / "progress.json").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until((folder / "checkpoint" / "progress.json").exists)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=30)
+    _, error = process.communicate(timeout=LONGEST_WAIT)
     assert process.returncode == 130
     assert error == "rspo: interrupted\n"
     assert sorted(item.name for item in folder.iterdir()) == [".lock", "checkpoint"]

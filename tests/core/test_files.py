@@ -219,11 +219,11 @@ def locked_by_another_process(folder: Path, seconds: float) -> Iterator[str]:
 
 def test_a_locked_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    with locked_by_another_process(tmp_path, 60) as name:
+    with locked_by_another_process(tmp_path, 600) as name:
         began = time.monotonic()
         with pytest.raises(InputError) as caught, exclusive_lock(tmp_path):
             pass
-        assert time.monotonic() - began < locks.SECONDS_FOR_A_CHECK + 1
+        assert time.monotonic() - began < locks.SECONDS_FOR_A_LOST_NODE
     assert str(caught.value) == f"{tmp_path}: {name} is running here; wait for it or end it"
     with exclusive_lock(tmp_path):
         assert (tmp_path / locks.LOCK).read_text() == locks.this_process()

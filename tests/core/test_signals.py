@@ -13,7 +13,7 @@ from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from tests.support import ROOT
-from tests.support.processes import wait_for_lock
+from tests.support.processes import LONGEST_WAIT, wait_for_lock
 
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS = 40
@@ -53,10 +53,10 @@ def test_a_request_to_stop_costs_no_step_and_changes_no_bit(project: Path) -> No
     stops = []
     for _ in range(2):
         process = start()
-        wait_for_lock(experiment.folder(CELL), process, seconds=60)
+        wait_for_lock(experiment.folder(CELL), process)
         os.killpg(process.pid, signal.SIGUSR1)
         os.killpg(process.pid, signal.SIGUSR1)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=LONGEST_WAIT)
         assert process.returncode == 75
         words = error.split()
         assert error == f"rspo: stopped at step {words[4]} on request; " + (
@@ -66,10 +66,10 @@ def test_a_request_to_stop_costs_no_step_and_changes_no_bit(project: Path) -> No
         assert not policy.exists()
         assert (experiment.checkpoint(CELL) / "state.pt").exists()
     assert stops == [1, 2]  # each finished the step that it was asked in, and repeated none
-    assert start().wait(timeout=60) == 0
+    assert start().wait(timeout=LONGEST_WAIT) == 0
     weights, records = (policy / "model.safetensors").read_bytes(), lasting(log)
     shutil.rmtree(policy)
-    assert start().wait(timeout=60) == 0  # undisturbed: there is no checkpoint any more
+    assert start().wait(timeout=LONGEST_WAIT) == 0  # undisturbed: there is no checkpoint any more
     assert (policy / "model.safetensors").read_bytes() == weights
     assert lasting(log) == records
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))

@@ -4,8 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -13,6 +11,7 @@ import pytest
 
 from rspo.core import supervisor
 from tests.support import ROOT
+from tests.support.processes import LONGEST_WAIT, wait_until
 
 # Starts two grandchildren in sessions of their own, and tells their numbers: one takes no notice of
 # SIGTERM, the other has a title, as Ray's and vLLM's processes have.
@@ -56,13 +55,6 @@ def start(folder: Path, seconds: float) -> tuple["subprocess.Popen[str]", list[i
     return parent, [supervisor, *map(int, note.read_text().split())]
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def test_nothing_is_left_whoever_is_killed(tmp_path: Path) -> None:
     runs = {
         victim: start(tmp_path / victim, 0 if victim == "nobody" else 600)
@@ -72,7 +64,7 @@ def test_nothing_is_left_whoever_is_killed(tmp_path: Path) -> None:
     os.kill(runs["supervisor"][1][0], signal.SIGKILL)
     os.kill(runs["command"][1][1], signal.SIGKILL)
     for victim, (parent, pids) in runs.items():
-        parent.wait(60)
+        parent.wait(LONGEST_WAIT)
         wait_until(lambda pids=pids: not any(map(psutil.pid_exists, pids)))
         wait_until(lambda folder=tmp_path / victim: not folder.exists())
 

@@ -464,5 +464,4 @@ def prepare_in_a_process(
         env=bare | environment,
         capture_output=True,
         text=True,
-        timeout=120,
     )

@@ -1,40 +1,26 @@
 """Snakemake remakes a lost file and everything that depends on it; the report stays the same."""
 
-import json
-import os
-import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, tiny_world
+from tests.support import ROOT
 from tests.support.small_paper import without_hosts_and_times
+from tests.support.snakemake_project import PROGRAMS, SMALL_WORLD, jobs, snakemake
 
 CELL = "results/tiny/cells/small--rspo-pass--k2--n8--s0"
-PROGRAMS = Path(sys.executable).parent  # of the environment that runs the tests
-SMALL = [f"{key}={json.dumps(value)}" for key, value in tiny_world.OVERRIDES.items()]
 
 
-def snakemake(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [PROGRAMS / "snakemake", *arguments, "--config", *SMALL],
-        cwd=folder,
-        env=os.environ | {"PATH": f"{PROGRAMS}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-    )
+def make_all(folder: Path) -> None:
+    done = snakemake(folder, "all", "--config", *SMALL_WORLD)
     assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
 
 
 def planned(folder: Path) -> dict[str, int]:
     """Number of jobs of each rule that `snakemake all` would run."""
-    text = snakemake(folder, "-n", "all")
-    jobs = re.findall(r"^(\w+) +(\d+)$", text, flags=re.MULTILINE)
-    return {rule: int(count) for rule, count in jobs}
+    return jobs(snakemake(folder, "-n", "all", "--config", *SMALL_WORLD))
 
 
 def page(folder: Path) -> str:
@@ -52,7 +38,7 @@ def project(small_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     # Snakemake makes these again with its rules.
     shutil.rmtree(root / "results" / "tiny" / "tables")
     shutil.rmtree(root / "results" / "tiny" / "figures")
-    snakemake(root, "all")
+    make_all(root)
     return root
 
 
@@ -71,7 +57,7 @@ def test_a_lost_file_is_made_again_with_what_depends_on_it_and_gives_the_same_re
     made_from_them = {"tables", "claims", "cost", "report"}
     published = {"publish_figure", "publish_table", "publish_claims", "publish_report"}
     assert set(plan) == made_from_them | published | {"all", "total"}
-    snakemake(project, "all")
+    make_all(project)
     assert page(project) == before
     assert planned(project) == {}
 

@@ -107,7 +107,6 @@ def test_no_text_is_ever_evaluated_as_python() -> None:
         text=True,
         check=True,
         cwd=ROOT,
-        timeout=120,
     )
 
 

@@ -18,7 +18,7 @@ from rspo.rewards import is_correct, sandbox, sandbox_worker, verify
 from rspo.rewards.sandbox import MEMORY_LIMIT
 from tests.support import ROOT
 from tests.support.attacks import ENDLESS, boxed
-from tests.support.processes import processes_with, wait_until
+from tests.support.processes import LONGEST_WAIT, processes_with, wait_until
 
 HANGS = ENDLESS["endless product"]
 
@@ -69,9 +69,9 @@ def test_a_killed_worker_affects_only_its_row() -> None:
         target=lambda: verdicts.extend(verify([HANGS, boxed("8")], ["7", "8.0"], time_limit=600))
     )
     verifying.start()
-    wait_until(lambda: worker.cpu_times().user > used + 0.2, seconds=120)
+    wait_until(lambda: worker.cpu_times().user > used + 0.2)
     worker.kill()
-    verifying.join(timeout=120)
+    verifying.join(LONGEST_WAIT)
     assert [verdict.reason for verdict in verdicts] == ["worker died", "correct"]
 
 
@@ -131,9 +131,9 @@ def test_ctrl_c_ends_a_batch_at_once_and_leaves_no_process(
     pids = workers_of(process.pid)
     assert pids
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=LONGEST_WAIT)
     assert errors.rstrip().endswith("KeyboardInterrupt")
-    wait_until(lambda: not any(map(psutil.pid_exists, pids)), 5)
+    wait_until(lambda: not any(map(psutil.pid_exists, pids)))
 
 
 @linux
@@ -147,7 +147,7 @@ def test_a_killed_process_leaves_no_worker(
     assert pids
     process.kill()
     process.communicate()
-    wait_until(lambda: not any(map(psutil.pid_exists, pids)), seconds=20)
+    wait_until(lambda: not any(map(psutil.pid_exists, pids)))
 
 
 @linux
@@ -189,7 +189,6 @@ def worker(prediction: str, clock_factor: float, parent: int) -> "subprocess.Com
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        timeout=60,
     )
 
 

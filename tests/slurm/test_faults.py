@@ -304,7 +304,6 @@ def test_a_second_run_in_the_same_folder_is_refused(
 # --- a time limit ---------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(1200)
 def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
     cluster: Cluster, tmp_path: Path
 ) -> None:

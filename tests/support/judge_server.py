@@ -66,7 +66,9 @@ def running(answer: Callable[[str], Answer]) -> Iterator[Judge]:
 
     server = _Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    ).start()
     judge.url = f"http://127.0.0.1:{server.server_port}"
     try:
         yield judge

@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 
+LONGEST_WAIT = 300  # seconds
 # Descendants of this process inherit this variable, also those whose parent has ended.
 _KEY = f"RSPO_TEST_{os.getpid()}"
 os.environ[_KEY] = "1"
@@ -73,18 +74,20 @@ def processes_with(text: str, parent: int | None = None) -> list[int]:
     return result
 
 
-def wait_for_lock(folder: Path, process: "subprocess.Popen[Any]", seconds: float) -> None:
+def wait_for_lock(folder: Path, process: "subprocess.Popen[Any]") -> None:
     """Wait until a process holds the lock of a folder; its imports take seconds."""
     lock = folder / ".lock"
-    deadline = time.monotonic() + seconds
-    while not (lock.exists() and f"process {process.pid} " in lock.read_text()):
+
+    def is_locked() -> bool:
         assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+        return lock.exists() and f"process {process.pid} " in lock.read_text()
+
+    wait_until(is_locked, pause=0.01)
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
+def wait_until(holds: Callable[[], bool], pause: float = 0.05) -> None:
+    """Wait for a condition that holds within seconds; on a busy machine, within minutes."""
+    end = time.monotonic() + LONGEST_WAIT
     while not holds():
         assert time.monotonic() < end, "timed out"
-        time.sleep(0.05)
+        time.sleep(pause)

@@ -72,7 +72,6 @@ def through_verl(environment: dict[str, str], batches: list[dict[str, Any]]) -> 
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
         check=False,
     )
     results = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
@@ -175,4 +174,4 @@ def test_bad_input_is_one_clear_error(
 
 def test_importing_the_engine_does_not_import_verl() -> None:
     script = "import sys, rspo.training.verl, rspo.training.local; assert 'verl' not in sys.modules"
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, timeout=120)
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
