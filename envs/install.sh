@@ -81,7 +81,7 @@ if [ "$packages" = gpu ]; then
     modules="verl, vllm, ray, tensordict, transfer_queue"
 else
     # The CUDA build of PyTorch requires the NVIDIA packages of torch.txt, the CPU build none of them.
-    uv pip sync --python "$python" "envs/lock/$packages.txt"
+    uv pip sync --python "$python" --compile-bytecode "envs/lock/$packages.txt"
     pip_install ${TORCH_INDEX:+--default-index "$TORCH_INDEX"} -c envs/lock/torch.txt torch
     modules="rspo"
     [ "$packages" = base ] || modules="verl, vllm, ray, tensordict, transfer_queue, pytest"

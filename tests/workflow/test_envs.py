@@ -128,6 +128,7 @@ case "$*" in
 *"pip config list"*) echo "global.index-url='https://mirror.example'" ;;
 *"uv -q pip sync"*) echo "$UV_DEFAULT_INDEX" >index.log ;;
 esac
+echo "$*" >>commands.log
 [ "$2" != venv ] || {{ mkdir -p "$3/bin" && cp "$0" "$3/bin/python"; }}
 """
     )
@@ -206,6 +207,16 @@ def test_uv_uses_the_package_index_of_pip(
 ) -> None:
     assert setup(checkout, "base", **variables).returncode == 0
     assert (checkout / "index.log").read_text().strip() == index
+
+
+@pytest.mark.parametrize("packages", ENVIRONMENTS)
+def test_bytecode_is_compiled_once_and_not_by_every_job(checkout: Path, packages: str) -> None:
+    """Jobs may be unable to write it: a read-only folder, or PYTHONDONTWRITEBYTECODE."""
+    assert setup(checkout, packages, FLASH_ATTN="none").returncode == 0
+    commands = (checkout / "commands.log").read_text().splitlines()
+    installing = [line for line in commands if "uv -q pip " in line]
+    assert installing
+    assert [line for line in installing if "--compile-bytecode" not in line] == []
 
 
 def test_training_without_flash_attn_is_one_clear_error(tmp_path: Path) -> None:
