@@ -34,7 +34,7 @@ demo: setup ## reproduce the paper at tiny scale: every cell, table and figure
 	@$(WITH_VENV) $(BIN)/snakemake all $(ARGS)
 
 test: setup-verl ## run the tests in as many processes as CPUs; ARGS="-n 0" for one
-	@$(WITH_VENV) $(BIN)/pytest -n auto --dist worksteal $(ARGS)
+	@$(WITH_VENV) $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: setup-verl ## check format, lint, types, imports between modules and dependencies
 	@$(BIN)/ruff check .
