@@ -1,16 +1,15 @@
 """What a user of `snakemake` sees, with and without a terminal."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT, tiny_world
+from tests.support.snakemake_project import PROGRAMS, snakemake
 from tests.support.terminal import HIDE_CURSOR, SHOW_CURSOR, run_in_terminal
 
-SNAKEMAKE = str(Path(sys.executable).with_name("snakemake"))
+SNAKEMAKE = str(PROGRAMS / "snakemake")
 CELL = "small--rspo-pass--k4--n16--s0"
 SNAKEFILE = f"""
 from pathlib import Path
@@ -67,7 +66,7 @@ def check_errors(output: str) -> None:
 
 def test_without_a_terminal_progress_is_lines_of_text(tmp_path: Path) -> None:
     folder = project(tmp_path, FAILING)
-    done = subprocess.run([SNAKEMAKE, "--cores=1"], cwd=folder, capture_output=True, text=True)
+    done = snakemake(folder, "--cores=1")
     assert done.returncode == 1
     check_errors(done.stderr + done.stdout)
     assert "\x1b" not in done.stderr
@@ -91,8 +90,7 @@ def test_ctrl_c_leaves_a_clean_terminal(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("quiet", "lists_jobs"), [([], False), (["--quiet", "host"], True)])
 def test_a_dry_run_prints_the_plan(tmp_path: Path, quiet: list[str], lists_jobs: bool) -> None:
-    words = [SNAKEMAKE, "--dry-run", *quiet]
-    done = subprocess.run(words, cwd=project(tmp_path, ""), capture_output=True, text=True)
+    done = snakemake(project(tmp_path, ""), "--dry-run", *quiet)
     assert done.returncode == 0, done.stderr
     assert "total        3" in done.stdout
     assert ("rule last:" in done.stdout) == lists_jobs

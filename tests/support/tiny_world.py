@@ -8,7 +8,6 @@ from typing import Any
 
 from rspo.config.experiment import Experiment
 from rspo.datasets.prepare import prepare
-from rspo.training.pretraining import make_base_policy
 from tests.support import ROOT
 
 # Overrides of config/tiny.yaml, which change only sizes.
@@ -48,6 +47,8 @@ def load(root: Path, **more: Any) -> Experiment:
 
 def load_prepared(root: Path, **more: Any) -> Experiment:
     """The small experiment with its training problems and the base policy `small`."""
+    from rspo.training.pretraining import make_base_policy  # here: it imports torch
+
     experiment = load(root, **more)
     prepare(experiment, "train")
     make_base_policy(experiment, "small")
