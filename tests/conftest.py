@@ -23,6 +23,7 @@ if threading.current_thread() is threading.main_thread():
 torch.set_num_threads(1)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """As many processes as CPUs that this one may use, which are not all in a SLURM job."""
     return len(os.sched_getaffinity(0))

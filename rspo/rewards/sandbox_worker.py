@@ -23,7 +23,7 @@ import sys
 import traceback
 
 READY = "ready\n"
-CLOCK_FACTOR = 60
+CLOCK_FACTOR = 60  # the limit by the clock as a multiple of the limit of processor time
 SIGNALS_OF_LIMITS = (signal.SIGPROF, signal.SIGALRM)
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 _MODULES = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-LONGEST_WAIT = 300  # seconds
+LONGEST_WAIT = 300  # seconds; generous, so that a busy machine fails no test
 # Descendants of this process inherit this variable, also those whose parent has ended.
 _KEY = f"RSPO_TEST_{os.getpid()}"
 os.environ[_KEY] = "1"
