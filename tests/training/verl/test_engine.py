@@ -82,7 +82,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     assert not experiment.policy(CELL).exists()
     records = checkpoint / f"global_step_{CHECKPOINT_EVERY}" / RECORDS_FILE
     before = json.loads(records.read_text())
-    assert start(root, log).wait(timeout=900) == 0, log.read_text()[-3000:]
+    assert start(root, log).wait() == 0, log.read_text()[-3000:]
     return Killed(experiment, before)
 
 
