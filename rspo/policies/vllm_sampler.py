@@ -1,12 +1,12 @@
 """`sampler: vllm`: samples from any Hugging Face folder, on a GPU or on a CPU.
 
 vLLM runs in this process, so killing it leaves no other process behind, and the requests alone
-decide which of them are computed together, not their arrival times. Each response has its own seed,
-derived from the problem and the index of the sample, so results do not depend on blocks and
-batches. Each batch starts with an empty prefix cache, so a resumed run computes it in the same way.
+decide which of them are computed together, not their arrival times.
 
-On one machine the same settings give the same responses. Another type of GPU rounds differently,
-and a different last digit can change the rest of a response.
+The responses of a batch share one stream of random numbers, as in the torch sampler. With a seed per
+response, vLLM would call one generator per response for every token. Each batch seeds the stream and
+starts with an empty prefix cache, so a resumed run computes it in the same way. docs/sampling.md
+says when two runs give the same responses.
 """
 
 import os
@@ -90,10 +90,6 @@ class VllmSampler:
         return {
             "enforce_eager": True,
             "kv_cache_memory_bytes": CPU_CACHE_BYTES,
-            # Chunked prefill rewinds the seeded generator, which PyTorch does not support on a CPU
-            # ("CPU Generator does not use offset").
-            "enable_chunked_prefill": False,
-            "max_num_batched_tokens": max(4096, self.context),
         }
 
     def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
@@ -103,14 +99,14 @@ class VllmSampler:
         return [indices[first : first + size] for first in range(0, len(indices), size)]
 
     def draw(self, questions: Sequence[Question], batch: list[int], block: Block) -> list[Response]:
-        """Sample with one seed per response: a common seed would give all the same numbers."""
+        """Sample with one stream of random numbers for the batch."""
+        from transformers import set_seed
         from vllm import SamplingParams
 
-        requests = [(questions[row], index) for row in batch for index in block.indices]
-        seeds = [seed_of(*block.stream, question.problem, index) for question, index in requests]
+        chosen = [questions[row] for row in batch]
         parameters = [
             SamplingParams(
-                seed=seed,
+                n=block.size,
                 temperature=self.sampling.temperature,
                 top_p=self.sampling.top_p,
                 max_tokens=question.max_tokens,
@@ -118,15 +114,15 @@ class VllmSampler:
                 detokenize=False,
                 logprobs=0 if self.log_probs else None,
             )
-            for (question, _), seed in zip(requests, seeds, strict=True)
+            for question in chosen
         ]
-        prompts = [{"prompt_token_ids": question.prompt} for question, _ in requests]
+        prompts = [{"prompt_token_ids": question.prompt} for question in chosen]
+        # Without SamplingParams.seed, vLLM uses the generators of this process.
+        seed = seed_of(*block.stream, chosen[0].problem, block.number) % 2**32  # NumPy's limit
+        set_seed(seed)
         self.llm.reset_prefix_cache()
         results = self.llm.generate(prompts, parameters, use_tqdm=False)
-        return [
-            self._response(result.outputs[0], seed)
-            for result, seed in zip(results, seeds, strict=True)
-        ]
+        return [self._response(output, seed) for result in results for output in result.outputs]
 
     def _response(self, output: Any, seed: int) -> Response:
         if output.finish_reason not in ("stop", "length"):

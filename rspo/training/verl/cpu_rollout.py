@@ -1,7 +1,7 @@
 """verl's rollout on CPUs: one server (`cpu_server.py`) per rank, each in its own process.
 
-Depends on verl/workers/rollout/base.py (`BaseRollout` and its registry) and
-verl/workers/rollout/replica.py (`RolloutReplica` and its registry).
+Depends on verl/workers/rollout/base.py (`BaseRollout`) and verl/workers/rollout/replica.py
+(`RolloutReplica`).
 """
 
 from collections.abc import Generator
@@ -11,13 +11,11 @@ from typing import Any
 import ray
 import torch
 from torch import Tensor
-from verl.workers.rollout.base import _ROLLOUT_REGISTRY, BaseRollout
-from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
+from verl.workers.rollout.base import BaseRollout
+from verl.workers.rollout.replica import RolloutReplica
 
 from rspo.training.verl.cpu_server import Server
 from rspo.training.verl.interface import require_parameters
-
-NAME = "rspo_sampler"  # value of actor_rollout_ref.rollout.name in cpu.yaml
 
 require_parameters(BaseRollout.update_weights, "self", "weights", "wire_format", "kwargs")
 require_parameters(RolloutReplica.launch_servers, "self")
@@ -62,10 +60,4 @@ class Replica(RolloutReplica):
 
 def server_name(replica: int) -> str:
     """Name of a replica's actor in Ray."""
-    return f"{NAME}_{replica}"
-
-
-def register_rollout() -> None:
-    """Register both classes with verl under the rollout's name."""
-    _ROLLOUT_REGISTRY[(NAME, "async")] = f"{__name__}.ServerAdapter"
-    RolloutReplicaRegistry.register(NAME, lambda: Replica)
+    return f"rspo_sampler_{replica}"

@@ -57,6 +57,7 @@ _ACTOR, _OPTIM = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
 _NO_REFERENCE = "there is no reference policy"
 _SCHEDULE = "set training.optimizer"
 _WITHOUT_EFFECT = {
+    "actor_rollout_ref.rollout.disaggregation": "each server both reads prompts and samples",
     "algorithm.use_kl_in_reward": _NO_REFERENCE,
     "algorithm.rollout_correction": "this section has an effect through bypass_mode only",
     "algorithm": "the cell's objective sets it",

@@ -14,9 +14,9 @@ from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
 from rspo.config.schema import Optimizer
 from rspo.training.adam import learning_rate_factor
-from rspo.training.verl.cpu_rollout import register_rollout
 from rspo.training.verl.interface import require_parameters, require_source, require_version
 from rspo.training.verl.optimizer import ScheduledOptimizerConfig
+from rspo.training.verl.rollouts import register_rollouts
 
 require_version()
 require_parameters(FSDPEngineWithLMHead._build_lr_scheduler, "self", "optimizer")
@@ -24,7 +24,7 @@ require_parameters(TrainingWorker.__init__, "self", "config")
 require_source(ActorRolloutRefWorker.init_model, "self.actor_worker_cls(")
 
 # Needed in the driver and in every rank, which all import this module.
-register_rollout()
+register_rollouts()
 
 
 @EngineRegistry.register("language_model", "fsdp2", device="cpu", vendor="cpu")

@@ -1,0 +1,46 @@
+"""verl's vLLM servers, with the sockets for weights in a folder of the cell.
+
+verl 0.9.1 creates the sockets in /tmp. Their names contain the id of the Ray job, which is the same
+in every new Ray cluster. Two cells on one node would therefore remove each other's sockets, and a
+file that another user left behind would block a name. Here the sockets are in the folder for
+temporary files, which `ray_cluster.py` creates for each cell on each node, and removes.
+
+Depends on verl/workers/rollout/vllm_rollout: vllm_rollout.py, vllm_async_server.py, utils.py.
+"""
+
+from typing import Any
+
+import ray
+from verl.workers.rollout.vllm_rollout import ServerAdapter as VerlServerAdapter
+from verl.workers.rollout.vllm_rollout.vllm_async_server import vLLMHttpServer, vLLMReplica
+
+from rspo.training.verl.interface import require_source
+from rspo.training.verl.weight_sockets import WorkerExtension, in_own_folder
+
+require_source(VerlServerAdapter.__init__, "self.zmq_handle = ")
+require_source(VerlServerAdapter.update_weights, "zmq_handle=self.zmq_handle")
+require_source(vLLMHttpServer.launch_server, "self._get_worker_extension_cls()")
+require_source(vLLMReplica.launch_servers, "self.server_class.options(")
+
+
+class ServerAdapter(VerlServerAdapter):
+    """Runs in the rank: creates the socket and sends the weights."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.zmq_handle = in_own_folder(self.zmq_handle)
+
+
+class Server(vLLMHttpServer):
+    """Starts vLLM, whose workers connect to the socket."""
+
+    def _get_worker_extension_cls(self) -> str:
+        return f"{WorkerExtension.__module__}.{WorkerExtension.__qualname__}"
+
+
+class Replica(vLLMReplica):
+    """Runs in the driver: starts the server."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.server_class = ray.remote(Server)
