@@ -46,7 +46,6 @@ OPERATIONAL = frozenset(
         # Placement and timeouts.
         "ray_kwargs",
         "nccl_timeout",
-        "ray_wait_register_center_timeout",
         # Logging and profiling.
         "logger",
         "project_name",

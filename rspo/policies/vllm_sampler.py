@@ -3,10 +3,10 @@
 vLLM runs in this process, so killing it leaves no other process behind, and the requests alone
 decide which of them are computed together, not their arrival times.
 
-The responses of a batch share one stream of random numbers, as in the torch sampler. With a seed per
-response, vLLM would call one generator per response for every token. Each batch seeds the stream and
-starts with an empty prefix cache, so a resumed run computes it in the same way. docs/sampling.md
-says when two runs give the same responses.
+The responses of a batch share one stream of random numbers, as in the torch sampler. With a seed
+per response, vLLM would call one generator per response for every token. Each batch seeds the
+stream and starts with an empty prefix cache, so a resumed run computes it in the same way.
+docs/sampling.md says when two runs give the same responses.
 """
 
 import os
@@ -29,6 +29,9 @@ CPU_CACHE_BYTES = 2**30
 
 _ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+    # Jobs that sample from one policy would share vLLM's cache of compiled code. It is not written
+    # atomically, so a job can read an incomplete file of another job. verl disables it as well.
+    "VLLM_DISABLE_COMPILE_CACHE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "CRITICAL",  # errors are raised; vLLM would also log pages of its state
     "HF_HUB_OFFLINE": "1",  # policies are local folders

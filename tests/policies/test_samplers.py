@@ -8,6 +8,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,10 +53,10 @@ def questions() -> list[Question]:
 
 
 @pytest.fixture(scope="module")
-def drawn(
+def results(
     folder: Path, questions: list[Question], tmp_path_factory: pytest.TempPathFactory
-) -> list[list[Response]]:
-    """Responses of vLLM with the settings FULL and NUCLEUS."""
+) -> dict[str, Any]:
+    """The output of tests/support/vllm_draws.py with the settings FULL and NUCLEUS."""
     output = tmp_path_factory.mktemp("drawn") / "responses.json"
     request = {
         "folder": str(folder),
@@ -66,7 +67,13 @@ def drawn(
     }
     command = [sys.executable, "-m", "tests.support.vllm_draws"]
     subprocess.run(command, cwd=ROOT, input=json.dumps(request), text=True, check=True)
-    return [[Response(**row) for row in rows] for rows in json.loads(output.read_text())]
+    return json.loads(output.read_text())
+
+
+@pytest.fixture(scope="module")
+def drawn(results: dict[str, Any]) -> list[list[Response]]:
+    """Responses of vLLM with the settings FULL and NUCLEUS."""
+    return [[Response(**row) for row in rows] for rows in results["drawn"]]
 
 
 def log_probabilities(
@@ -150,13 +157,31 @@ def test_pass_at_k_agrees_within_sampling_error(
     assert abs(estimates[0] - estimates[1]) < 3.5 * error
 
 
-def test_each_response_has_its_own_random_numbers(drawn: list[list[Response]]) -> None:
-    """With one seed for all, equal prompts would get equal responses."""
+def test_equal_prompts_get_different_random_numbers(drawn: list[list[Response]]) -> None:
     responses = drawn[0]
-    assert len({response.seed for response in responses}) == len(responses)
     first, second = responses[-2 * BLOCK.size : -BLOCK.size], responses[-BLOCK.size :]
     assert [r.tokens for r in first] != [r.tokens for r in second]
     assert len({tuple(r.tokens) for r in first}) > BLOCK.size / 2
+
+
+def test_a_batch_has_one_request_per_question_and_no_generator_per_response(
+    results: dict[str, Any],
+) -> None:
+    """A seed in a request would make vLLM call one generator per response for every token."""
+    assert results["requests"] == [{"n": BLOCK.size, "seed": None}] * 10
+
+
+def test_a_batch_can_be_repeated_and_no_two_batches_or_blocks_share_random_numbers(
+    results: dict[str, Any],
+) -> None:
+    """A resumed job samples a batch without those before it."""
+    rows = results["drawn"][0]
+    last = rows[-10 * BLOCK.size :]
+    assert results["last_batch"] == last
+    assert [row["tokens"] for row in results["other_block"]] != [row["tokens"] for row in last]
+    seeds = [row["seed"] for row in [*rows, *results["other_block"]]]
+    assert len(set(seeds)) == 5
+    assert seeds == sorted(seeds, key=seeds.index)  # one seed per batch
 
 
 def test_responses_stop_at_the_end_token_or_their_own_limit(
@@ -168,6 +193,31 @@ def test_responses_stop_at_the_end_token_or_their_own_limit(
         assert response.ended == (response.tokens[-1] == END)
         assert response.ended or len(response.tokens) == question.max_tokens
     assert {response.ended for response in drawn[0]} == {True, False}
+
+
+COMPILES = """
+import sys
+from pathlib import Path
+from rspo.config.schema import Sampling
+from rspo.policies import vllm_sampler
+from rspo.policies.tokenizer import ChatTokenizer
+on_cpu = vllm_sampler.VllmSampler._on_cpu
+vllm_sampler.VllmSampler._on_cpu = lambda self: on_cpu(self) | {"enforce_eager": False}
+folder, sampling = Path(sys.argv[1]), Sampling.model_validate_json(sys.argv[2])
+vllm_sampler.VllmSampler(folder, ChatTokenizer(folder), sampling)
+"""
+
+
+@pytest.mark.long  # compiles the model, as vLLM does on a GPU
+def test_jobs_share_no_cache_of_compiled_code(folder: Path, tmp_path: Path) -> None:
+    """vLLM does not write it atomically, so another job could read an incomplete file."""
+    subprocess.run(
+        [sys.executable, "-c", COMPILES, str(folder), FULL.model_dump_json()],
+        env=os.environ | {"PYTHONPATH": str(ROOT), "VLLM_CACHE_ROOT": str(tmp_path)},
+        check=True,
+        timeout=900,
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["modelinfos"]
 
 
 def test_a_missing_folder_is_not_looked_up_on_the_hub(folder: Path, tmp_path: Path) -> None:

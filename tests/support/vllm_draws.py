@@ -1,18 +1,20 @@
 """Responses from vLLM, in a separate process because vLLM changes PyTorch's global state.
 
 Reads a model folder, questions, a block, sampling settings and an output path as JSON from standard
-input; writes a list of responses for each of the settings.
+input. Writes a list of responses for each of the settings; with the first settings also the last
+batch again, and the same batch of another block; and the requests of the first batch to vLLM.
 """
 
 import json
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from rspo.config.schema import Sampling
+from rspo.policies import vllm_sampler
 from rspo.policies.responses import Block, Question
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.policies.vllm_sampler import VllmSampler
 
 if __name__ == "__main__":
     request = json.load(sys.stdin)
@@ -20,11 +22,30 @@ if __name__ == "__main__":
     questions = [Question(**question) for question in request["questions"]]
     block = Block(**request["block"])
     samplings = [Sampling(**sampling) for sampling in request["samplings"]]
-    sampler = VllmSampler(folder, ChatTokenizer(folder), samplings[0], log_probs=True)
+    vllm_sampler.RESPONSES_PER_BATCH = 10 * block.size
+    sampler = vllm_sampler.VllmSampler(folder, ChatTokenizer(folder), samplings[0], log_probs=True)
+    batches = sampler.batches(questions, block)
+    requests: list[Any] = []
+    generate = sampler.llm.generate
+
+    def record(prompts: list[Any], parameters: list[Any], **options: Any) -> Any:
+        requests.append([{"n": one.n, "seed": one.seed} for one in parameters])
+        return generate(prompts, parameters, **options)
+
+    sampler.llm.generate = record
+
+    def draw(batches: list[list[int]], block: Block) -> list[dict[str, Any]]:
+        return [asdict(row) for batch in batches for row in sampler.draw(questions, batch, block)]
+
     drawn = []
     for sampling in samplings:
         sampler.sampling = sampling
-        batches = sampler.batches(questions, block)
-        responses = [row for batch in batches for row in sampler.draw(questions, batch, block)]
-        drawn.append([asdict(response) for response in responses])
-    Path(request["output"]).write_text(json.dumps(drawn))
+        drawn.append(draw(batches, block))
+    sampler.sampling = samplings[0]
+    result = {
+        "drawn": drawn,
+        "last_batch": draw(batches[-1:], block),
+        "other_block": draw(batches[-1:], replace(block, number=block.number + 1)),
+        "requests": requests[0],
+    }
+    Path(request["output"]).write_text(json.dumps(result))

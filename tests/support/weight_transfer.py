@@ -1,8 +1,8 @@
 """One cell's transfer of weights to a vLLM worker, in a Ray cluster of its own.
 
-`python -m tests.support.weight_transfer CONFIG FOLDER NUMBER` writes NUMBER.json beside verl's CONFIG:
-the addresses of the sending and the receiving socket, and the values that arrived. All weights are
-NUMBER, and they are sent when the addresses of two cells are known. FOLDER is Ray's.
+`python -m tests.support.weight_transfer CONFIG FOLDER NUMBER` writes NUMBER.json beside verl's
+CONFIG: the addresses of the sending and the receiving socket, and the values that arrived. All
+weights are NUMBER, and they are sent when the addresses of two cells are known. FOLDER is Ray's.
 """
 
 import asyncio
@@ -26,8 +26,9 @@ class Rank:
 
     def __init__(self, rollout: Any) -> None:
         os.environ.update(RANK="0", RAY_LOCAL_WORLD_SIZE="1")
-        import rspo.training.verl.worker  # noqa: F401  # registers the rollouts
         from verl.workers.rollout.base import get_rollout_class
+
+        import rspo.training.verl.worker  # noqa: F401  # registers the rollouts
 
         self.adapter: Any = get_rollout_class("vllm")(rollout, {}, None)  # type: ignore[arg-type]
 
@@ -47,9 +48,10 @@ class Worker:
 
     def __init__(self) -> None:
         import ray
-        import rspo.training.verl.worker  # noqa: F401
         from verl.workers.rollout.replica import RolloutReplicaRegistry
         from vllm.utils.import_utils import resolve_obj_by_qualname
+
+        import rspo.training.verl.worker  # noqa: F401
 
         os.environ["VERL_RAY_JOB_ID"] = ray.get_runtime_context().get_job_id()
         replica: Any = SimpleNamespace()

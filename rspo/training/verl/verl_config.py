@@ -69,6 +69,7 @@ _WITHOUT_EFFECT = {
     f"{_ACTOR}.use_kl_loss": _NO_REFERENCE,
     f"{_ACTOR}.entropy_coeff": "the loss has no entropy bonus",
     f"{_ACTOR}.calculate_entropy": "training.jsonl has the entropy",
+    f"{_ACTOR}.use_torch_compile": f"set {_ACTOR}.fsdp_config.use_torch_compile",
     f"{_OPTIM}.lr_scheduler_type": "set training.optimizer.schedule",
     f"{_OPTIM}.warmup_style": "set training.optimizer.schedule",
     f"{_OPTIM}.schedule": "set training.optimizer.schedule",
@@ -77,6 +78,7 @@ _WITHOUT_EFFECT = {
     f"{_OPTIM}.total_training_steps": "set training.steps",
     f"{_OPTIM}.min_lr_ratio": _SCHEDULE,
     f"{_OPTIM}.num_cycles": _SCHEDULE,
+    "trainer.ray_wait_register_center_timeout": "verl's trainer does not read it",
 }
 _WITH_EFFECT = "algorithm.rollout_correction.bypass_mode"
 

@@ -4,9 +4,13 @@ Depends on verl/workers/engine_workers.py (the two classes below) and on
 verl/workers/engine/fsdp/transformer_impl.py (the scheduler).
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 from verl.utils.device import get_device_name
+from verl.utils.distributed import initialize_global_process_group_ray
 from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
@@ -21,6 +25,8 @@ from rspo.training.verl.rollouts import register_rollouts
 require_version()
 require_parameters(FSDPEngineWithLMHead._build_lr_scheduler, "self", "optimizer")
 require_parameters(TrainingWorker.__init__, "self", "config")
+require_parameters(initialize_global_process_group_ray, "timeout_second", "backend")
+require_source(initialize_global_process_group_ray, "if not torch.distributed.is_initialized()")
 require_source(ActorRolloutRefWorker.init_model, "self.actor_worker_cls(")
 
 # Needed in the driver and in every rank, which all import this module.
@@ -45,14 +51,15 @@ class ScheduledEngine(FSDPEngineWithLMHead):
 
 
 class Actor(TrainingWorker):
-    """verl's training worker; on CPUs, with gloo as the only back end.
+    """verl's training worker, whose ranks wait for each other for a configured time.
 
-    verl would request "cpu:gloo,cpu:gloo", which PyTorch rejects.
+    verl would use PyTorch's default, 10 minutes with NCCL, and ignore its own key nccl_timeout. On
+    CPUs it would request "cpu:gloo,cpu:gloo", which PyTorch rejects.
     """
 
-    def __init__(self, config: TrainingWorkerConfig) -> None:
-        if get_device_name() == "cpu" and not torch.distributed.is_initialized():
-            torch.distributed.init_process_group("gloo")
+    def __init__(self, config: TrainingWorkerConfig, timeout: float) -> None:
+        backend = "gloo" if get_device_name() == "cpu" else None
+        initialize_global_process_group_ray(timeout_second=timeout, backend=backend)
         super().__init__(config)
 
 
@@ -62,4 +69,6 @@ class PolicyWorker(ActorRolloutRefWorker):
     It cannot be named Worker: verl searches the base classes for its own class by that name.
     """
 
-    actor_worker_cls = Actor
+    @property
+    def actor_worker_cls(self) -> Callable[..., Actor]:  # type: ignore[override]
+        return partial(Actor, timeout=self.config.nccl_timeout)
