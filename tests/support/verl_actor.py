@@ -1,8 +1,8 @@
 """One of two ranks of verl's actor, with the settings of `device: cuda` for the entropy.
 
-`python -m tests.support.verl_actor FOLDER TIMEOUT`, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT set.
-Rank 0 prints how often the entropy was compiled for ten lengths of a batch, and then how long it
-waits for rank 1, which does not come.
+`python -m tests.support.verl_actor FOLDER TIMEOUT`, with RANK, WORLD_SIZE, MASTER_ADDR and
+MASTER_PORT set. Rank 0 prints how often the entropy was compiled for ten lengths of a batch, and
+then how long it waits for rank 1, which does not come.
 """
 
 import sys
@@ -30,10 +30,9 @@ def load_experiment(folder: Path, timeout: int) -> Experiment:
         "entropy_from_logits_with_chunking": paper.entropy_from_logits_with_chunking,
         "fsdp_config": {"use_torch_compile": paper.fsdp_config.use_torch_compile},
     }
-    overrides = {"actor_rollout_ref": {"nccl_timeout": TIMEOUT, "actor": actor}}
-    return tiny_world.load(
-        folder, engine="verl", verl={"ranks_per_node": 2, "overrides": overrides}
-    )
+    overrides = {"actor_rollout_ref": {"nccl_timeout": timeout, "actor": actor}}
+    verl = {"ranks_per_node": 2, "overrides": overrides}
+    return tiny_world.load(folder, engine="verl", verl=verl)
 
 
 def main(folder: Path, timeout: int) -> None:
