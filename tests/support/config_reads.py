@@ -20,8 +20,10 @@ from omegaconf import DictConfig, OmegaConf
 from verl.base_config import BaseConfig
 
 # Files whose reads do not count.
-_LIBRARIES = ("/omegaconf/", "/hydra/", "/dataclasses.py", "/copy.py", "/verl/base_config.py")
-_CONVERSIONS = ("<string>", *_LIBRARIES)
+_CONVERSIONS = (
+    *("/omegaconf/", "/hydra/", "/dataclasses.py", "/copy.py", "_collections_abc", "<string>"),
+    "/verl/base_config.py",
+)
 _recorded: set[str] = set()
 
 
@@ -42,7 +44,7 @@ def _record_sections() -> None:
         original = getattr(DictConfig, name)
 
         def read(self: DictConfig, key: Any, *default: Any, original: Any = original, **more: Any):  # type: ignore[no-untyped-def]
-            if not str(key).startswith("__"):
+            if not str(key).startswith("_"):
                 _record(self._get_full_key(key))
             return original(self, key, *default, **more)
 
@@ -50,7 +52,7 @@ def _record_sections() -> None:
     select = OmegaConf.select
 
     def select_and_record(config: Any, key: str, **more: Any) -> Any:
-        _record(f"{config._get_full_key(None)}.{key}".removeprefix("."))
+        _record(f"{config._get_full_key('')}.{key}".replace("..", ".").removeprefix("."))
         return select(config, key, **more)
 
     OmegaConf.select = staticmethod(select_and_record)  # type: ignore[assignment]
@@ -82,7 +84,7 @@ def prepare_server(config_file: Path) -> None:
     config = OmegaConf.load(config_file)
     OmegaConf.resolve(config)
     section = config.actor_rollout_ref
-    section.rollout.name = "vllm"
+    section.rollout.merge_with({"name": "vllm", "full_determinism": False})
     with (
         patch.object(ray, "get_runtime_context"),
         patch.object(Server, "run_server", AsyncMock()) as run,

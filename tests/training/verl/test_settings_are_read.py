@@ -24,6 +24,8 @@ from tests.support.verl_package import path_with_vllm
 
 pytestmark = pytest.mark.timeout(1800)
 CELL = "small--rspo-pass--k4--n16--s0"
+# Sections that other libraries receive as they are.
+HANDED_OVER = ("ray_kwargs.ray_init", "transfer_queue")
 TRAINING = tiny_world.OVERRIDES["training"] | {"steps": 1, "checkpoint_every": 1}
 
 
@@ -46,6 +48,7 @@ class Reads:
         parent = section.rpartition(".")[0]
         return (
             key in self.recorded
+            or any(key.startswith(f"{one}.") and one in self.recorded for one in HANDED_OVER)
             or f"{self.classes.get(section)}.{name}" in self.recorded
             # A section that is a value of a dataclass, such as mixed_precision.
             or (section not in self.classes and parent in self.classes and self.is_read(section))
