@@ -5,6 +5,7 @@ registries.
 """
 
 import importlib
+from functools import partial
 
 from verl.workers.rollout.base import _ROLLOUT_REGISTRY
 from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
@@ -20,7 +21,7 @@ def register_rollouts() -> None:
     """Register both classes of each module, which verl imports only if it needs them."""
     for name, module in _MODULES.items():
         _ROLLOUT_REGISTRY[(name, "async")] = f"{module}.ServerAdapter"
-        RolloutReplicaRegistry.register(name, lambda module=module: _replica(module))
+        RolloutReplicaRegistry.register(name, partial(_replica, module))
 
 
 def _replica(module: str) -> type[RolloutReplica]:

@@ -70,5 +70,5 @@ class PolicyWorker(ActorRolloutRefWorker):
     """
 
     @property
-    def actor_worker_cls(self) -> Callable[..., Actor]:  # type: ignore[override]
+    def actor_worker_cls(self) -> Callable[..., Actor]:
         return partial(Actor, timeout=self.config.nccl_timeout)
