@@ -27,6 +27,11 @@ CELL = "small--rspo-pass--k4--n16--s0"
 # Sections that other libraries receive as they are.
 HANDED_OVER = ("ray_kwargs.ray_init", "transfer_queue")
 TRAINING = tiny_world.OVERRIDES["training"] | {"steps": 1, "checkpoint_every": 1}
+# As on a GPU: verl reads the size of the chunks only if there are any.
+ENTROPY = {
+    "model": {"use_remove_padding": True},
+    "actor": {"entropy_from_logits_with_chunking": True},
+}
 
 
 class Reads:
@@ -71,7 +76,8 @@ def leaves(section: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 @pytest.fixture(scope="module")
 def reads(tmp_path_factory: pytest.TempPathFactory) -> Reads:
     root = tmp_path_factory.mktemp("reads")
-    experiment = tiny_world.load_prepared(root, training=TRAINING, engine="verl")
+    verl = {"overrides": {"actor_rollout_ref": ENTROPY}}
+    experiment = tiny_world.load_prepared(root, training=TRAINING, engine="verl", verl=verl)
     config, folder = root / "verl.yaml", root / "recorded"
     folder.mkdir()
     config.write_text(config_text(experiment, CELL))
