@@ -77,6 +77,7 @@ if "RSPO_CONFIG_READS" in os.environ and __name__ != "__main__":
 
 def prepare_server(config_file: Path) -> None:
     import ray
+    from verl.utils.config import omega_conf_to_dataclass
     from verl.workers.rollout.replica import RolloutMode
 
     from rspo.training.verl.vllm_rollout import Server
@@ -85,12 +86,13 @@ def prepare_server(config_file: Path) -> None:
     OmegaConf.resolve(config)
     section = config.actor_rollout_ref
     section.rollout.merge_with({"name": "vllm", "full_determinism": False})
+    rollout, model = map(omega_conf_to_dataclass, (section.rollout, section.model))
     with (
         patch.object(ray, "get_runtime_context"),
         patch.object(Server, "run_server", AsyncMock()) as run,
     ):
         ray.get_runtime_context().get_job_id.return_value = "01000000"
-        server = Server(section.rollout, section.model, RolloutMode.HYBRID, [], 0, 0, 1, 1, "0")
+        server = Server(rollout, model, RolloutMode.HYBRID, [], 0, 0, 1, 1, "0")
         asyncio.run(server.launch_server())
         run.assert_awaited_once()
 
