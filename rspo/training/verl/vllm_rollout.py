@@ -26,6 +26,8 @@ require_source(vLLMReplica.launch_servers, "self.server_class.options(")
 class ServerAdapter(VerlServerAdapter):
     """Runs in the rank: creates the socket and sends the weights."""
 
+    zmq_handle: str  # address of the socket
+
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.zmq_handle = in_own_folder(self.zmq_handle)
