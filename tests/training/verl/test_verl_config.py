@@ -133,6 +133,8 @@ def test_verl_has_every_operational_key(tmp_path: Path) -> None:
         (f"{ACTOR}.loss_scale_factor", 8, "set sampling.max_response_tokens"),
         (f"{ACTOR}.use_kl_loss", True, "there is no reference policy"),
         (f"{ACTOR}.entropy_coeff", 0.1, "the loss has no entropy bonus"),
+        (f"{ACTOR}.use_torch_compile", True, f"set {ACTOR}.fsdp_config.use_torch_compile"),
+        ("trainer.ray_wait_register_center_timeout", 9, "verl's trainer does not read it"),
         (f"{ACTOR}.optim.lr_scheduler_type", "cosine", "set training.optimizer.schedule"),
         (f"{ACTOR}.optim.lr_warmup_steps", 10, "set training.optimizer.warmup_ratio"),
         (f"{ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "set training.optimizer.warmup_ratio"),
