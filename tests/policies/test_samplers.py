@@ -215,7 +215,6 @@ def test_jobs_share_no_cache_of_compiled_code(folder: Path, tmp_path: Path) -> N
         [sys.executable, "-c", COMPILES, str(folder), FULL.model_dump_json()],
         env=os.environ | {"PYTHONPATH": str(ROOT), "VLLM_CACHE_ROOT": str(tmp_path)},
         check=True,
-        timeout=900,
     )
     assert [path.name for path in tmp_path.iterdir()] == ["modelinfos"]
 
