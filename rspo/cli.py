@@ -409,11 +409,24 @@ def cost(experiment: "Experiment") -> None:
 
 
 @command(CLUSTER, "rspo doctor --scale paper")
-def doctor(experiment: "Experiment") -> int:
-    """Check slurm/config.yaml against the cluster, and say what to change."""
+def doctor(
+    experiment: "Experiment",
+    rule: Annotated[
+        list[str],
+        typer.Option(help="Only check what the jobs of this rule need. Repeatable. Default: all."),
+    ] = [],  # noqa: B006
+    deployment: Annotated[
+        str,
+        typer.Option(help="conda or apptainer, if you start Snakemake with this --sdm."),
+    ] = "",
+) -> int:
+    """Check config, software, profile and cluster for all that would stop a job.
+
+    Snakemake runs it before it submits the first job.
+    """
     from rspo.slurm.doctor import report
 
-    return 0 if report(experiment) else 2
+    return 0 if report(experiment, rule, deployment) else 2
 
 
 def parse_overrides(items: Sequence[str]) -> dict[str, Any]:

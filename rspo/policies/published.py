@@ -7,7 +7,7 @@ A mirror is a folder that holds the files of the model ID in the folder ID, besi
 from pathlib import Path
 from typing import Any
 
-from rspo.config.schema import HubModel
+from rspo.config.schema import HubModel, Sampling
 from rspo.core.errors import InputError
 from rspo.core.hub import fetch_files
 from rspo.policies.templates import TEMPLATES, Template, set_template
@@ -45,6 +45,22 @@ def read_model_config(folder: Path) -> Any:
     except (OSError, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())
         raise InputError(f"{folder}: not a model folder: {reason}") from None
+
+
+def require_context(folder: Path, sampling: Sampling) -> Any:
+    """The config of a model whose context holds the longest prompt and response.
+
+    Raises: InputError if the model's maximum length is below that of `sampling`.
+    """
+    config = read_model_config(folder)
+    context = sampling.max_prompt_tokens + sampling.max_response_tokens
+    longest = getattr(config, "max_position_embeddings", context)
+    if longest < context:
+        raise InputError(
+            f"{folder}/config.json: max_position_embeddings = {longest}, fewer than "
+            f"sampling.max_prompt_tokens + sampling.max_response_tokens = {context}"
+        )
+    return config
 
 
 def _check(folder: Path, template: Template) -> None:

@@ -16,8 +16,9 @@ from typing import Any
 
 from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
+from rspo.core.gpus import require_vllm_on_gpus
 from rspo.core.seeds import seed_of
-from rspo.policies.published import read_model_config
+from rspo.policies.published import require_context
 from rspo.policies.responses import Block, Question, Response
 from rspo.policies.tokenizer import ChatTokenizer
 
@@ -51,14 +52,8 @@ class VllmSampler:
         Raises: InputError if vLLM is missing or cannot load the folder, or if the model's maximum
             length is below that of `sampling`.
         """
-        config = read_model_config(folder)
+        config = require_context(folder, sampling)
         self.context = sampling.max_prompt_tokens + sampling.max_response_tokens
-        longest = getattr(config, "max_position_embeddings", self.context)
-        if longest < self.context:
-            raise InputError(
-                f"{folder}/config.json: max_position_embeddings = {longest}, fewer than "
-                f"sampling.max_prompt_tokens + sampling.max_response_tokens = {self.context}"
-            )
         self.end = tokenizer.end
         self.sampling = sampling
         self.log_probs = log_probs
@@ -71,7 +66,11 @@ class VllmSampler:
             import vllm
             from vllm.platforms import current_platform
         except ImportError as error:
-            raise InputError(f"sampler = 'vllm' needs vLLM: `make setup-verl` ({error})") from None
+            raise InputError(
+                "sampler = 'vllm' needs vLLM: `make setup-verl`, with GPUs `make setup-gpu` "
+                f"({error})"
+            ) from None
+        require_vllm_on_gpus()
         on_cpu = current_platform.is_cpu()
         try:
             llm = vllm.LLM(

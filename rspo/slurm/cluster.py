@@ -8,6 +8,13 @@ from functools import cached_property
 
 from rspo.core.errors import InputError
 
+# Messages of `sbatch` about a controller that is down or busy.
+_ABSENT = re.compile(r"contact slurm controller|timed out|connection failure", re.I)
+
+
+class Refused(InputError):
+    """SLURM does not accept a job."""
+
 
 @dataclass(frozen=True)
 class NodeGroup:
@@ -68,23 +75,25 @@ class Slurm:
         output = self.ask("scontrol", "--oneliner", "show", "partition")
         return dict(re.findall(r"PartitionName=(\S+).* PreemptMode=(\S+)", output))
 
-    def refusal(self, *options: str) -> str:
-        """Why SLURM would refuse a job with these options of `sbatch`; empty if it would not."""
-        done = run("sbatch", "--test-only", *options, "--wrap=true")
-        return " ".join(done.stderr.split()) if done.returncode else ""
+    def held_job(self, *options: str) -> dict[str, str]:
+        """What `scontrol show job` prints of a job with these options of `sbatch`.
 
-    def allows_requeue(self, *options: str) -> bool:
-        """Whether a job with these options may be requeued.
+        Submits the job on hold and cancels it at once. `sbatch --test-only` also refuses a job
+        whose nodes are only down, and a cluster's submit plugin may change what settings allow.
 
-        Submits such a job on hold and cancels it at once: a cluster's submit plugin may forbid what
-        its settings allow.
+        Raises: Refused with SLURM's message if it does not accept the job.
         """
         held = ("--parsable", "--hold", "--requeue", "--output=/dev/null")
-        number = self.ask("sbatch", *held, *options, "--wrap=true").strip().split(";")[0]
+        done = run("sbatch", *held, *options, "--wrap=true")
+        if done.returncode:
+            reason = " ".join(done.stderr.split())
+            raise _no_answer("sbatch", reason) if _ABSENT.search(reason) else Refused(reason)
+        number = done.stdout.strip().split(";")[0]
         try:
-            return "Requeue=1" in self.ask("scontrol", "show", "job", number).split()
+            words = self.ask("scontrol", "--oneliner", "show", "job", number).split()
         finally:
             self.ask("scancel", number)
+        return dict(word.split("=", 1) for word in words if "=" in word)
 
     def ask(self, *words: str, seconds: float = 60) -> str:
         """Output of a SLURM command."""

@@ -1,6 +1,8 @@
-"""The executor behind `executor: slurm`: Snakemake's SLURM plugin, with four additions.
+"""The executor behind `executor: slurm`: Snakemake's SLURM plugin, with these additions.
 
-- It starts only in a folder in which no other run has jobs, and only with a valid profile.
+- It starts only in a folder in which no other run has jobs, and only if `rspo doctor` finds nothing
+  that is certain to stop a job.
+- It does not submit a job whose model and problems do not fit (`rspo.slurm.data_checks`).
 - While SLURM's controller does not answer, it waits. It neither fails jobs nor loses track of them.
 - It prints one line for each job that failed, was requeued, or was forgotten by SLURM.
 - It understands how `sacct` writes a cancelled job (`rspo.slurm.snakemake_patches`).
@@ -11,10 +13,9 @@ name of its own would need settings of its own.
 """
 
 import asyncio
-import os
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from rspo.core.errors import InputError
+from rspo.slurm.data_checks import PromptCheck
 from rspo.slurm.messages import Controller, FailureLines, watch_queue
-from rspo.slurm.profile import PROFILE, read_classes
+from rspo.slurm.preflight import run_doctor
 from rspo.slurm.queue import require_no_jobs_in
 from rspo.slurm.snakemake_patches import normalize_states_of_sacct
 
@@ -35,10 +37,16 @@ SECONDS_BETWEEN_PINGS = 5
 
 
 class Executor(plugin.Executor):
-    logs = Path("logs")  # folder of the rules' logs; `install` sets it
+    logs = Path("logs")  # folder of the rules' logs; `install` sets all three
+    options: Sequence[str] = ()  # of the `rspo` command, which select the experiment
+    prompts: PromptCheck
 
     def __init__(self, workflow: Any, logger: Any) -> None:
-        _require_valid_start(Path(workflow.main_snakefile).parent)
+        try:
+            require_no_jobs_in(Path.cwd())
+            run_doctor(workflow, self.options)
+        except InputError as error:
+            raise WorkflowError(str(error)) from None
         self._ending = threading.Event()
         self._controller = Controller()
         self._unfinished: set[str] = set()  # numbers of submitted SLURM jobs
@@ -52,8 +60,12 @@ class Executor(plugin.Executor):
         """Submit a job as soon as SLURM's controller answers.
 
         `sbatch` gives up after 10 seconds (SLURM's MessageTimeout). While a controller restarts,
-        a job would spend all of its retries on failed submissions.
+        a job would spend all of its retries on failed submissions. A job whose data do not fit is
+        reported as failed instead.
         """
+        if problem := self.prompts.problem_of(job):
+            self.report_job_error(SubmittedJobInfo(job), msg=problem)
+            return
         deadline = time.monotonic() + SECONDS_TO_WAIT
         while not self._ending.is_set() and not self._controller.answers():
             if time.monotonic() > deadline:
@@ -102,23 +114,13 @@ class Executor(plugin.Executor):
         super().shutdown()
 
 
-def _require_valid_start(project: Path) -> None:
-    # Snakemake itself silently ignores unknown names in the profile, such as a mistyped `gres`.
-    profile = Path(os.path.relpath(project / PROFILE))
-    try:
-        if profile.is_file():  # the user may have another profile
-            read_classes(profile)
-        require_no_jobs_in(Path.cwd())
-    except InputError as error:
-        raise WorkflowError(str(error)) from None
-
-
-def install(logs: Path) -> None:
+def install(logs: Path, options: Sequence[str], prompts: PromptCheck) -> None:
     """Make Snakemake use `Executor` wherever `executor: slurm` is requested.
 
     Args:
         logs: folder of the rules' logs; the path of a log below it names the task.
+        options: of the `rspo` command, which select the experiment.
     """
-    Executor.logs = logs
+    Executor.logs, Executor.options, Executor.prompts = logs, options, prompts
     ExecutorPluginRegistry().get_plugin("slurm").executor = Executor
     normalize_states_of_sacct()

@@ -1,4 +1,4 @@
-"""Checks on a node of every partition: the project's folder, file locks, software and SLURM."""
+"""Checks on a node of every partition: folder, file locks, software, GPU, SLURM and judge."""
 
 import fcntl
 import json
@@ -9,17 +9,29 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError
 from rspo.core.locks import locks_unsupported
 from rspo.slurm import probe
 from rspo.slurm.cluster import Slurm
+from rspo.slurm.cluster_checks import accepted
+from rspo.slurm.launch import Finding, Kind, Launch, is_training
+from rspo.slurm.probe import Answer, Task
 from rspo.slurm.profile import PROFILE, Request, options_of_all_jobs
 
 # Seconds to wait for a free node of a partition before its check is skipped.
 PROBE_SECONDS = 60
+# Importing all packages from a slow file system takes minutes, and a few gigabytes of memory.
+IMPORT_MINUTES = 5
+SECONDS_TO_ANSWER = PROBE_SECONDS + 60 * (IMPORT_MINUTES + 2)
+IMPORT_MEGABYTES = 16000
+# Minimum driver for the CUDA version that PyTorch was built with, by its first number:
+# https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
+LEAST_DRIVER = {"12": 525, "13": 580}
 # Options of `sbatch` and `srun` that decide on which nodes and on whose account a job may run.
 _PLACEMENT = {
     "--account": "-A",
@@ -32,48 +44,76 @@ _PLACEMENT = {
     "--reservation": None,
 }
 _REACHED = "rspo-doctor-after-precommand"
-# Messages of `srun` when no node is free within --immediate, or the controller is busy.
-_NONE_FREE = ("Requested nodes are busy", "timed out")
+_IMPORT_ORDER = ("torch", "vllm", "flash_attn", "verl")
+# A message of `srun` if the command started on a node and failed there. Other failures, such as a
+# lost node or a busy partition, say nothing about the profile.
+_COMMAND_FAILED = re.compile(r"task \d+: (Exited with exit code|Segmentation fault|Aborted|Killed)")
 
-Profile = Mapping[str, Any]
 
+@dataclass
+class _Placement:
+    """Where the jobs of some requests may run, and what they need there.
 
-def check_nodes(
-    slurm: Slurm, profile: Profile, requests: Sequence[Request]
-) -> tuple[list[str], list[str]]:
-    """Run `rspo.slurm.probe` on one node for every kind of placement in the requests.
-
-    Returns: what must change, and what is right or could not be checked; a line each.
+    options: of `srun`, for one node.
     """
-    change: list[str] = []
-    notes: list[str] = []
-    for name, options in _placements(profile, requests).items():
-        problems, remarks = _node(slurm, name, options, _precommand(profile))
-        change += problems
-        notes += remarks
-    return change, notes
+
+    options: list[str]
+    gpu: str = ""  # such as gpu:h800:1
+    packages: set[str] = field(default_factory=set)
+    judged: bool = False
 
 
-def check_locks() -> Iterator[str]:
+def locks(launch: Launch) -> Iterator[Finding]:
     """Whether the file system of this folder supports file locks, which protect a cell's folder."""
     try:
         with _locked_file():
             pass
     except InputError as error:
-        yield str(error)
+        yield Finding(Kind.STOPS, str(error))
 
 
-def _placements(profile: Profile, requests: Sequence[Request]) -> dict[str, list[str]]:
-    """Options of `srun` that request one node, with one GPU if any, for each placement; by name."""
-    placements: dict[str, list[str]] = {}
+def nodes(launch: Launch) -> Iterator[Finding]:
+    """Run `rspo.slurm.probe` on one node for every kind of placement in the requests."""
+    if launch.slurm is None or list(locks(launch)):
+        return
+    for name, placement in _placements(launch, accepted(launch, launch.slurm)).items():
+        for finding in _node(launch, launch.slurm, placement):
+            yield Finding(finding.kind, f"{name}: {finding.line}")
+
+
+def _placements(launch: Launch, requests: Sequence[Request]) -> dict[str, _Placement]:
+    """By a name for messages."""
+    placements: dict[str, _Placement] = {}
     for request in requests:
-        placing = [*_placement_options(request.options), *options_of_all_jobs(profile)]
-        more = [word for word in placing if not word.startswith(("--partition=", "--account="))]
+        options = [*_placement_options(request.options), *options_of_all_jobs(launch.profile)]
+        more = [word for word in options if not word.startswith(("--partition=", "--account="))]
         name = f"partition {request.partition}" if request.partition else "the default partition"
-        kind = f"{request.gpu_type}:" if request.gpu_type else ""
-        gpu = [f"--gres=gpu:{kind}1"] if request.gpus else []
-        placements.setdefault(" ".join([name, *more]), [*placing, *gpu])
+        place = placements.setdefault(" ".join([name, *more]), _Placement(options))
+        if request.gpus:
+            place.gpu = f"gpu:{request.gpu_type}:1" if request.gpu_type else "gpu:1"
+        place.packages |= set(_packages(launch, request))
+        place.judged |= request.rule in launch.judging
     return placements
+
+
+def _packages(launch: Launch, request: Request) -> Iterator[str]:
+    """What the jobs of a request import, if they use the environment of this process."""
+    experiment = launch.experiment
+    own_judge = experiment.config.xverify is not None and experiment.config.xverify.url is None
+    if launch.deployment:
+        return
+    if is_training(request):
+        yield "torch"
+        if experiment.config.engine == "verl":
+            yield "verl"
+    if is_training(request) and experiment.trains_on_gpus:
+        yield "vllm"
+        if "flash_attention_2" in launch.config_check.attention:
+            yield "flash_attn"
+    if request.rule == "sample":
+        yield from ("torch", "vllm") if experiment.config.sampler == "vllm" else ("torch",)
+    if request.rule in launch.judging and own_judge:
+        yield from ("torch", "vllm")
 
 
 def _placement_options(options: Sequence[str]) -> Iterator[str]:
@@ -86,7 +126,7 @@ def _placement_options(options: Sequence[str]) -> Iterator[str]:
             yield word
 
 
-def _precommand(profile: Profile) -> str:
+def _precommand(profile: Mapping[str, Any]) -> str:
     """The shell command that a job runs first; empty if there is none.
 
     Snakemake and the plugin's `sbatch --wrap="..."` both expand this host's variables in it
@@ -102,72 +142,136 @@ def _precommand(profile: Profile) -> str:
     return text if done.returncode else done.stdout
 
 
-def _node(
-    slurm: Slurm, where: str, options: Sequence[str], first: str
-) -> tuple[list[str], list[str]]:
-    """Whether a node has this software, sees a file and a lock of this host, and reaches SLURM.
-
-    Args:
-        where: name of the placement, for messages.
-        options: of `srun`.
-        first: shell commands that jobs run first.
-
-    Returns: what must change, and what is right or could not be checked.
-    """
+def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Finding]:
+    """Whether a node has this software and GPUs, sees a lock of this host, and reaches SLURM."""
+    first = _precommand(launch.profile)
+    judge = launch.experiment.config.xverify if placement.judged else None
     with _locked_file() as (file, text):
-        words = [sys.executable, "-m", "rspo.slurm.probe", str(file), text]
-        if first:  # its output goes to standard error, so that it is not taken for the probe's
-            script = f'exec 3>&1 >&2; {first} && echo {_REACHED} && exec "$@" >&3'
-            words = ["/bin/sh", "-c", script, "sh", *words]
-        place = ["-n1", "-t1", f"--immediate={PROBE_SECONDS}", *options]
+        packages = tuple(name for name in _IMPORT_ORDER if name in placement.packages)
+        url = (judge.url if judge else None) or ""
+        task = Task(str(file), text, packages, bool(placement.gpu), url)
         try:
-            output = slurm.ask("srun", *place, *words, seconds=PROBE_SECONDS + 180)
+            words = [*_srun_options(placement), *_command(task, first)]
+            output = slurm.ask("srun", *words, seconds=SECONDS_TO_ANSWER)
         except InputError as error:
-            if any(sign in str(error) for sign in _NONE_FREE):
-                return [], [f"{where}: no node was free: files and software not checked ({error})"]
-            return [f"{where}: {_why_no_answer(options, first, str(error))}"], []
+            yield _no_answer(first, re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error)))
+            return
     # Scripts of the cluster may print lines before and after it.
     answers = [line for line in output.splitlines() if line.startswith('{"file"')]
     if not answers:
-        return [f"{where}: unexpected output of rspo.slurm.probe: {' '.join(output.split())}"], []
-    problems = [f"{where}: {line}" for line in _problems(file.parent, json.loads(answers[-1]))]
-    fine = f"{where}: a node sees this folder, its locks, this software and SLURM"
-    return problems, [] if problems else [fine]
+        words = " ".join(output.split())
+        yield Finding(Kind.STOPS, f"unexpected output of rspo.slurm.probe: {words}")
+        return
+    answer = Answer(**json.loads(answers[-1]))
+    findings = [*_shared(file.parent, answer), *_software(answer), *_judge(judge, answer)]
+    yield from findings or [Finding(Kind.NOTE, _summary(answer))]
 
 
-def _why_no_answer(options: Sequence[str], first: str, error: str) -> str:
-    if "Unable to allocate resources" in error:
-        return f"SLURM grants no node: srun {' '.join(options)}: {error}"
-    why = re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", error)
+def _srun_options(placement: _Placement) -> list[str]:
+    memory = [f"--mem={IMPORT_MEGABYTES}"] if placement.packages else []
+    gpu = [f"--gres={placement.gpu}"] if placement.gpu else []
+    limits = ["-n1", f"-t{IMPORT_MINUTES}", f"--immediate={PROBE_SECONDS}"]
+    return [*limits, *memory, *placement.options, *gpu]
+
+
+def _command(task: Task, first: str) -> list[str]:
+    """The probe, after the shell commands that jobs run first."""
+    words = [sys.executable, "-m", "rspo.slurm.probe", json.dumps(asdict(task))]
+    if not first:
+        return words
+    # Their output goes to standard error, so that it is not taken for the probe's.
+    script = f'exec 3>&1 >&2; {first} && echo {_REACHED} && exec "$@" >&3'
+    return ["/bin/sh", "-c", script, "sh", *words]
+
+
+def _no_answer(first: str, why: str) -> Finding:
+    if not _COMMAND_FAILED.search(why):
+        return Finding(Kind.NOTE, f"files and software were not checked on a node ({why})")
     if first and _REACHED not in why:
-        return f"on a node {PROFILE}'s precommand `{first}` fails: {why}"
+        return Finding(Kind.STOPS, f"on a node {PROFILE}'s precommand `{first}` fails: {why}")
     why = why.replace(f"{_REACHED} ", "")
-    return f"a node cannot run {sys.executable} -m rspo.slurm.probe: {why}"
+    return Finding(Kind.STOPS, f"a node cannot run {sys.executable} -m rspo.slurm.probe: {why}")
 
 
-def _problems(folder: Path, result: Mapping[str, Any]) -> Iterator[str]:
-    """What to change, by the output of `rspo.slurm.probe`."""
-    seen = result["file"]
-    if seen == "unlocked":
-        yield (
+def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
+    """Whether the node shares files, locks and SLURM's commands with this host."""
+    if answer.file == "unlocked":
+        yield Finding(
+            Kind.STOPS,
             f"a node ignores a lock that this host holds in {folder}: two jobs could "
-            "train one cell; mount the file system with flock (Lustre: -o flock; NFS: version 4)"
+            "train one cell; mount the file system with flock (Lustre: -o flock; NFS: version 4)",
         )
-    elif seen != "ok":
-        yield (
+    elif answer.file != "ok":
+        yield Finding(
+            Kind.STOPS,
             f"a node does not see {folder} as this host does: run this in a folder "
-            "of a shared file system"
+            "of a shared file system",
         )
     consequences = {
-        probe.STEP: "no job could start its step",
-        probe.QUEUE: "no job could requeue itself",
+        probe.STEP: (Kind.STOPS, "no job could start its step"),
+        probe.QUEUE: (Kind.CHANGE, "no job could requeue itself"),
     }
-    for command, reason in result["commands"].items():
-        yield (
-            f"on a node `{command}` fails ({reason}): {consequences[command]}; SLURM's "
+    for command, reason in answer.commands.items():
+        kind, consequence = consequences[command]
+        yield Finding(
+            kind,
+            f"on a node `{command}` fails ({reason}): {consequence}; SLURM's "
             "commands must be there and find their configuration without SLURM_CONF, which jobs do "
-            "not inherit"
+            "not inherit",
         )
+
+
+def _software(answer: Answer) -> Iterator[Finding]:
+    """Whether the packages can be imported there and use the GPU."""
+    for name, reason in answer.packages.items():
+        yield Finding(
+            Kind.STOPS,
+            f"a node cannot import {name} ({reason}); `make setup-gpu` installs it",
+        )
+    if answer.no_gpu:
+        yield Finding(
+            Kind.STOPS, f"SLURM granted a GPU, but jobs would not use it: {_no_gpu(answer)}"
+        )
+
+
+def _no_gpu(answer: Answer) -> str:
+    """Why, with the driver that PyTorch needs if it is older."""
+    cuda, driver = answer.cuda.split(".")[0], answer.driver.split(".")[0]
+    least = LEAST_DRIVER.get(cuda)
+    if least and driver.isdecimal() and int(driver) < least:
+        return (
+            f"NVIDIA's driver there is {answer.driver}; PyTorch is built with CUDA {answer.cuda}, "
+            f"which needs {least} or newer ({answer.no_gpu})"
+        )
+    built = "" if answer.cuda else "; use an environment made by `make setup-gpu`"
+    return f"{answer.no_gpu}{built}"
+
+
+def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding]:
+    """Whether the judge's server answers the node and serves the model of the config."""
+    if settings is None or settings.url is None:
+        return
+    if answer.judge is None:
+        yield Finding(
+            Kind.STOPS,
+            f"a node gets no answer from xverify.url = {settings.url} ({answer.no_judge}): start "
+            "the server, or set null",
+        )
+    elif settings.model not in answer.judge:
+        yield Finding(
+            Kind.STOPS,
+            f"xverify.url = {settings.url} serves {', '.join(answer.judge)}, not xverify.model = "
+            f"{settings.model}: start it with --served-model-name {settings.model}",
+        )
+
+
+def _summary(answer: Answer) -> str:
+    versions = [f"{name} {version}" for name, version in answer.versions.items()]
+    driver = f"driver {answer.driver}" if answer.driver else ""
+    cuda = f"CUDA {answer.cuda}" if answer.cuda else ""
+    details = ", ".join(filter(None, [answer.gpu, cuda, driver, *versions]))
+    line = "a node sees this folder, its locks, this software and SLURM"
+    return f"{line} ({details})" if details else line
 
 
 @contextmanager

@@ -1,23 +1,75 @@
-"""What `rspo doctor` runs on a node: checks files, file locks and SLURM's commands there.
+"""What `rspo doctor` runs on a node: checks files, file locks, packages, GPUs and SLURM's commands.
 
-python -m rspo.slurm.probe FILE TEXT
+python -m rspo.slurm.probe TASK
 
-Prints one line of JSON: `{"file": "ok", "commands": {}}` if all is well.
+Args:
+    TASK: the fields of `Task` as JSON.
+
+Prints one line of JSON, the fields of `Answer`.
 """
 
 import fcntl
+import importlib
 import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from rspo.core.gpus import why_no_gpu
 
 # Every job step needs srun; requeueing needs scontrol.
 STEP, QUEUE = "srun --version", "scontrol ping"
-SECONDS = 20  # timeout of each command
+SECONDS = 20  # timeout of each command and request
 # Of SLURM's variables, Snakemake's plugin keeps those that identify the job. SLURM_CONF, the path
 # of the configuration, is not among them (snakemake_executor_plugin_slurm_jobstep 0.6).
 _KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_SUBMIT_DIR")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to check.
+
+    file, text: a file that another host has locked, and its content.
+    packages: to import.
+    gpu: whether SLURM granted a GPU.
+    judge: address of a judge's server; empty: none.
+    """
+
+    file: str
+    text: str
+    packages: tuple[str, ...] = ()
+    gpu: bool = False
+    judge: str = ""
+
+
+@dataclass
+class Answer:
+    """The result on this host.
+
+    file: see `seen`.
+    commands: SLURM commands that would fail in a job, with the reason.
+    versions: of the packages that were imported.
+    packages: those that could not be imported, with the reason.
+    gpu: name and memory of the GPU; empty if PyTorch sees none.
+    cuda: version that PyTorch was built with; empty for a build without CUDA.
+    no_gpu: why PyTorch or vLLM would not use the granted GPU; empty if they would.
+    driver: version of NVIDIA's driver; empty if unknown.
+    judge: models that the judge serves; None if there is no judge to check.
+    no_judge: why it does not answer; empty if it does.
+    """
+
+    file: str
+    commands: dict[str, str]
+    versions: dict[str, str] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
+    gpu: str = ""
+    cuda: str = ""
+    no_gpu: str = ""
+    driver: str = ""
+    judge: list[str] | None = None
+    no_judge: str = ""
 
 
 def seen(file: Path, text: str) -> str:
@@ -58,5 +110,64 @@ def failing() -> dict[str, str]:
     return failures
 
 
+def _import(answer: Answer, packages: tuple[str, ...]) -> None:
+    for name in packages:
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:  # compiled packages raise many types
+            answer.packages[name] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        else:
+            answer.versions[name] = str(getattr(module, "__version__", "?"))
+
+
+def _look_for_gpu(answer: Answer) -> None:
+    """Whether the imported packages use the GPU."""
+    answer.driver = _driver()
+    if "torch" in answer.versions:
+        import torch
+
+        answer.no_gpu, answer.cuda = why_no_gpu(), torch.version.cuda or ""
+        if not answer.no_gpu:
+            device = torch.cuda.get_device_properties(0)
+            answer.gpu = f"{device.name} {device.total_memory / 1e9:.0f} GB"
+    if "vllm" in answer.versions and not answer.no_gpu:
+        from vllm.platforms import current_platform
+
+        if current_platform.is_cpu():
+            answer.no_gpu = "vLLM is built for CPUs"
+
+
+def _driver() -> str:
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.split()[0] if done.stdout.split() else ""
+
+
+def _ask_judge(answer: Answer, url: str) -> None:
+    import httpx
+
+    try:
+        # Without the proxies of the environment, as the judge's client.
+        with httpx.Client(trust_env=False, timeout=SECONDS) as client:
+            models = client.get(f"{url}/v1/models").raise_for_status().json()["data"]
+            answer.judge = [model["id"] for model in models]
+    except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
+        answer.no_judge = f"{type(error).__name__}: {error}"
+
+
+def answer(task: Task) -> Answer:
+    """Do the checks on this host."""
+    result = Answer(seen(Path(task.file), task.text), failing())
+    _import(result, task.packages)
+    if task.gpu:
+        _look_for_gpu(result)
+    if task.judge:
+        _ask_judge(result, task.judge)
+    return result
+
+
 if __name__ == "__main__":
-    print(json.dumps({"file": seen(Path(sys.argv[1]), sys.argv[2]), "commands": failing()}))
+    print(json.dumps(asdict(answer(Task(**json.loads(sys.argv[1]))))))

@@ -37,6 +37,9 @@ _RESOURCES = {
     *("judge_server", "verl_cell"),
 }
 _NUMBERS = ("jobs", "retries", "latency-wait")  # Snakemake's options that are whole numbers
+# Snakemake evaluates a value with one of these names for each job.
+_EXPRESSION = re.compile(r"\b(attempt|input|threads|wildcards)\b")
+_AMOUNTS = ("mem_mb", "cpus_per_task", "runtime", "gpu")
 # Settings of the plugin that become options of `sbatch` for every job.
 _FOR_ALL = ("qos", "reservation")
 
@@ -55,6 +58,7 @@ class Request:
     gpus: int  # on each node
     extra: tuple[str, ...]  # options in slurm_extra
     options: tuple[str, ...]  # all options of `sbatch` except the number of nodes
+    expressions: tuple[str, ...]  # `key = value` of the expressions, which are left out above
 
     @property
     def gres(self) -> str:
@@ -80,8 +84,7 @@ class Request:
 def read_profile(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, Request]]:
     """The profile, and the request of each rule; `default-resources` applies to all other rules.
 
-    Raises: InputError if the file is missing, or for an unknown name, an impossible value, or an
-        expression such as `"64000 * attempt"`, which only Snakemake can evaluate.
+    Raises: InputError if the file is missing, or for an unknown name or an impossible value.
     """
     profile, classes = read_classes(path)
     requests = {}
@@ -186,7 +189,9 @@ def _mapping(key: str, value: Any) -> dict[str, Any]:
     return {str(name): item for name, item in value.items()}
 
 
-def _request(rule: str, key: str, values: Mapping[str, Any]) -> Request:
+def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
+    unknown = [name for name in _AMOUNTS if _EXPRESSION.search(str(written.get(name)))]
+    values = {name: value for name, value in written.items() if name not in unknown}
     try:
         extra = tuple(shlex.split(str(values.get("slurm_extra") or "").strip("'\"")))
     except ValueError as error:  # an unclosed quotation mark
@@ -208,6 +213,7 @@ def _request(rule: str, key: str, values: Mapping[str, Any]) -> Request:
         count,
         extra,
         (*options, *extra),
+        tuple(f"{name} = {written[name]!r}" for name in unknown),
     )
 
 

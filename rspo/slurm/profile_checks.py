@@ -1,11 +1,11 @@
 """Checks of slurm/config.yaml against the experiment, without SLURM."""
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from rspo.config.experiment import Experiment
-from rspo.slurm.profile import DEFAULT, PROFILE, RULES, Request
+from rspo.slurm.launch import Finding, Kind, Launch, is_training
+from rspo.slurm.profile import PROFILE, RULES, Request
 from rspo.training.verl.disk import checkpoint_bytes
 
 # Between the signal and the time limit, the running step and a checkpoint must finish. SLURM checks
@@ -17,120 +17,73 @@ STEPS = 4  # a long step takes as long as this many average ones
 CHECKPOINT_BYTES_PER_SECOND = 1e9
 
 
-def problems(experiment: Experiment, requests: dict[str, Request]) -> Iterator[str]:
-    """What must change in the profile or the config, a line each."""
-    yield from _config(experiment)
-    yield from _missing_gpus(experiment, requests)
-    yield from _signals(experiment, used_requests(experiment, requests))
-
-
-def notes(
-    experiment: Experiment, profile: Mapping[str, Any], requests: dict[str, Request]
-) -> Iterator[str]:
-    """What may change: unused GPUs, and jobs that connect to the hub."""
-    reasons = _reasons_for_no_gpu(experiment)
-    for request in used_requests(experiment, requests):
-        if request.gpus and (reason := reasons.get(request.rule)):
-            yield f"{request.key} requests {request.gres}, which is not needed: {reason}"
-    if "HF_HUB_OFFLINE=1" not in str(profile.get("precommand")):
-        yield (
-            f"{PROFILE}: precommand has no export HF_HUB_OFFLINE=1: jobs connect to the hub "
-            "although they need nothing from it, and hang on nodes without internet access"
-        )
-
-
-def used_requests(experiment: Experiment, requests: dict[str, Request]) -> list[Request]:
-    """The requests of rules that this experiment runs."""
-    unused = "train" if experiment.nodes > 1 else "train_on_nodes"
-    return [request for request in requests.values() if request.rule != unused]
-
-
-def is_training(request: Request) -> bool:
-    return request.rule in ("train", "train_on_nodes")
-
-
-def _config(experiment: Experiment) -> Iterator[str]:
-    """Settings with which every training job would fail at its start."""
-    config = experiment.config
-    judge = config.xverify if config.needs_judge(config.verifier) else None
-    if experiment.trains_on_gpus and judge is not None and judge.url is None:
-        yield (
-            f"config/{experiment.scale}.yaml: xverify.url is null: training needs the address of "
-            "a running judge (the policy uses all GPUs of its job), or a verifier without a judge"
-        )
-
-
-def _missing_gpus(experiment: Experiment, requests: dict[str, Request]) -> Iterator[str]:
+def missing_gpus(launch: Launch) -> Iterator[Finding]:
     """Rules that run models on GPUs and request none; their entry may be missing."""
     needing = {}
-    if experiment.trains_on_gpus:
-        rule = "train_on_nodes" if experiment.nodes > 1 else "train"
+    if launch.experiment.trains_on_gpus:
+        rule = "train_on_nodes" if launch.experiment.nodes > 1 else "train"
         needing[rule] = "training (verl.device: cuda)"
-    if experiment.config.sampler == "vllm":
+    if launch.experiment.config.sampler == "vllm":
         needing["sample"] = "sampling (sampler: vllm)"
-    needing |= dict.fromkeys(_judging(experiment), "a judge of its own (xverify.url: null)")
+    judge = launch.experiment.config.xverify
+    if judge is not None and judge.url is None:
+        own = "a judge of its own (xverify.url: null)"
+        needing |= {rule: own for rule in launch.judging if rule not in ("train", "train_on_nodes")}
     for rule, work in needing.items():
-        if not requests.get(rule, requests[DEFAULT]).requests_gpus:
+        if launch.runs(rule) and not launch.request(rule).requests_gpus:
             several = rule == "train_on_nodes"
             how = "--gpus-per-node=TYPE:NUMBER in its slurm_extra" if several else "its gres"
-            yield f"{PROFILE}: {RULES}.{rule} requests no GPU, but {work} needs them: set {how}"
+            yield Finding(
+                Kind.STOPS,
+                f"{PROFILE}: {RULES}.{rule} requests no GPU, but {work} needs them: set {how}",
+            )
 
 
-def _judging(experiment: Experiment) -> Iterator[str]:
-    """Rules besides training whose jobs start a judge server."""
-    config = experiment.config
-    if config.xverify is None or config.xverify.url is not None:
+def gpus_of_ranks(launch: Launch) -> Iterator[Finding]:
+    """Whether a training job has one GPU per rank: verl refuses fewer."""
+    settings = launch.experiment.config.verl
+    if not launch.experiment.trains_on_gpus or settings is None:
         return
-    if config.needs_judge(config.agreement.against):
-        yield "agreement"
-    if config.needs_judge(config.verifier):
-        yield "score"
-        if config.gradients is not None:
-            yield "gradients"
+    for request in filter(is_training, launch.used):
+        if request.gpus and request.gpus != settings.ranks_per_node:
+            too_few = request.gpus < settings.ranks_per_node
+            yield Finding(
+                Kind.STOPS if too_few else Kind.CHANGE,
+                f"{request.key} requests {request.gpus} GPUs of a node, and verl.ranks_per_node = "
+                f"{settings.ranks_per_node} uses one each: set both to the same number",
+            )
 
 
-def _signals(experiment: Experiment, used: list[Request]) -> Iterator[str]:
+def signals(launch: Launch) -> Iterator[Finding]:
     """Whether training jobs are asked to stop early enough before their time limit."""
-    needed = _seconds_to_stop(experiment)
+    needed = _seconds_to_stop(launch.experiment)
+    for request in filter(is_training, launch.used):
+        yield from _signal(request, needed)
+
+
+def _signal(request: Request, needed: int) -> Iterator[Finding]:
+    seconds = request.signal_seconds
     option = f"--signal=USR1@{max(needed, USUAL_SIGNAL_SECONDS)}"
-    for request in used:
-        seconds = request.signal_seconds
-        if not is_training(request):
-            continue
-        if seconds is None:
-            yield (
-                f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: SLURM would kill a job "
-                f"at its time limit without a checkpoint; set '{option}'"
-            )
-        elif request.minutes is not None and request.minutes * 60 <= seconds:
-            least = math.ceil(seconds / 60) + START_MINUTES
-            yield (
-                f"{request.key}.runtime = {format_hours(request.minutes)} is no longer than the "
-                f"{seconds} seconds of --signal: every job would be asked to stop at its "
-                f"start; set {format_hours(least)} or more"
-            )
-        elif seconds < needed and (request.minutes or 0) > 10:
-            yield (
-                f"{request.key}.slurm_extra: {seconds} seconds before the time limit are too few "
-                f"for a step and a checkpoint; set '{option}'"
-            )
-
-
-def _reasons_for_no_gpu(experiment: Experiment) -> dict[str, str]:
-    """By rule: why it needs no GPUs, if it needs none."""
-    config = experiment.config
-    reasons: dict[str, str] = {}
-    if not experiment.trains_on_gpus:
-        engine = "engine: local" if config.engine == "local" else "verl.device: cpu"
-        reason = f"training runs on CPUs ({engine}); remove that line"
-        reasons |= {"train": reason, "train_on_nodes": reason}
-    if config.sampler == "torch":
-        reasons["sample"] = "sampling runs on CPUs (sampler: torch); remove that line"
-    judged = config.needs_judge(config.verifier)
-    if not judged or (config.xverify is not None and config.xverify.url is not None):
-        why = "xverify.url names a running one" if judged else "the verifier needs none"
-        reasons["score"] = f"scoring starts no judge model ({why}); remove that line"
-    return reasons
+    if seconds is None:
+        yield Finding(
+            Kind.CHANGE,
+            f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: SLURM would kill a job "
+            f"at its time limit without a checkpoint; set '{option}'",
+        )
+    elif request.minutes is not None and request.minutes * 60 <= seconds:
+        least = math.ceil(seconds / 60) + START_MINUTES
+        yield Finding(
+            Kind.STOPS,
+            f"{request.key}.runtime = {format_hours(request.minutes)} is no longer than the "
+            f"{seconds} seconds of --signal: every job would be asked to stop at its "
+            f"start; set {format_hours(least)} or more",
+        )
+    elif seconds < needed and (request.minutes or 0) > 10:
+        yield Finding(
+            Kind.CHANGE,
+            f"{request.key}.slurm_extra: {seconds} seconds before the time limit are too few "
+            f"for a step and a checkpoint; set '{option}'",
+        )
 
 
 def _seconds_to_stop(experiment: Experiment) -> int:
@@ -143,6 +96,55 @@ def _seconds_to_stop(experiment: Experiment) -> int:
         for model in known
     ]
     return math.ceil(max([LEAST_SIGNAL_SECONDS, *needed]))
+
+
+def unused_gpus(launch: Launch) -> Iterator[Finding]:
+    """Requests for GPUs that the jobs do not use."""
+    reasons = _reasons_for_no_gpu(launch.experiment)
+    for request in launch.used:
+        if request.gpus and (reason := reasons.get(request.rule)):
+            yield Finding(
+                Kind.NOTE,
+                f"{request.key} requests {request.gres}, which is not needed: {reason}; "
+                "remove that line",
+            )
+
+
+def _reasons_for_no_gpu(experiment: Experiment) -> dict[str, str]:
+    """By rule: why it needs no GPUs, if it needs none."""
+    config = experiment.config
+    reasons: dict[str, str] = {}
+    if not experiment.trains_on_gpus:
+        engine = "engine: local" if config.engine == "local" else "verl.device: cpu"
+        reasons |= dict.fromkeys(("train", "train_on_nodes"), f"training runs on CPUs ({engine})")
+    if config.sampler == "torch":
+        reasons["sample"] = "sampling runs on CPUs (sampler: torch)"
+    judged = config.needs_judge(config.verifier)
+    if not judged or (config.xverify is not None and config.xverify.url is not None):
+        why = "xverify.url names a running one" if judged else "the verifier needs none"
+        reasons["score"] = f"scoring starts no judge model ({why})"
+    return reasons
+
+
+def expressions(launch: Launch) -> Iterator[Finding]:
+    """Values that cannot be checked."""
+    for request in launch.used:
+        for text in request.expressions:
+            yield Finding(
+                Kind.NOTE,
+                f"{request.key}.{text} is an expression, which Snakemake evaluates for each job: "
+                "not checked",
+            )
+
+
+def hub_access(launch: Launch) -> Iterator[Finding]:
+    """Whether jobs connect to the hub."""
+    if "HF_HUB_OFFLINE=1" not in str(launch.profile.get("precommand")):
+        yield Finding(
+            Kind.NOTE,
+            f"{PROFILE}: precommand has no export HF_HUB_OFFLINE=1: jobs connect to the hub "
+            "although they need nothing from it, and hang on nodes without internet access",
+        )
 
 
 def format_hours(minutes: float) -> str:

@@ -35,8 +35,9 @@ if "SLURM_JOB_ID" in os.environ:
 
 if find_spec("snakemake_executor_plugin_slurm"):
     from rspo.slurm import executor
+    from rspo.slurm.data_checks import PromptCheck
 
-    executor.install(Path(RESULTS) / "logs")
+    executor.install(Path(RESULTS) / "logs", shlex.split(OPTIONS), PromptCheck(experiment))
 
 
 onstart:

@@ -19,6 +19,7 @@ import httpx
 
 from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError
+from rspo.core.gpus import require_vllm_on_gpus
 from rspo.core.supervisor import supervised
 
 
@@ -52,6 +53,7 @@ def serving(settings: XVerifySettings, log: Path, folder: Path | None = None) ->
             "a judge's server needs vLLM: run `make setup-verl` (with GPUs: `make setup-gpu`), or "
             "set xverify.url to the address of a running server"
         )
+    require_vllm_on_gpus()
     log.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="rspo-") as folder_of_socket, log.open("w") as output:
         socket = Path(folder_of_socket) / "judge"

@@ -20,6 +20,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import VerlSettings
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import sha256, write_text
+from rspo.core.gpus import require_visible_gpus
 from rspo.core.signals import REQUEST, Stopped, is_requested
 from rspo.core.supervisor import clean_up, supervised
 from rspo.training.cell import Engine, Trained
@@ -52,7 +53,7 @@ def config_text(experiment: Experiment, name: str) -> str:
 
     Raises: InputError for settings that verl rejects.
     """
-    return _as_yaml(_config(experiment, name))
+    return _as_yaml(verified_config(experiment, name))
 
 
 @contextmanager
@@ -67,6 +68,8 @@ def engine_of_node(experiment: Experiment, name: str) -> Iterator["VerlEngine | 
     assert settings is not None  # by the config's check
     job_step = cluster.current_job_step(settings.nodes, os.environ)
     _set_environment(settings)
+    if settings.device == "cuda":
+        require_visible_gpus()
     checkpoint = experiment.checkpoint(name)
     if job_step.rank > 0:
         cluster.join(experiment.folder(name), checkpoint, job_step)
@@ -94,7 +97,7 @@ class VerlEngine(Engine):
 
     @contextmanager
     def prepare(self) -> Iterator[Callable[[], Trained]]:
-        config = _config(self.experiment, self.name)
+        config = verified_config(self.experiment, self.name)
         require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
         write_text(self.folder / CONFIG_FILE, _as_yaml(config))
         keep_the_last(self.checkpoint)
@@ -132,7 +135,8 @@ def _set_environment(settings: VerlSettings) -> None:
         os.environ.update(_CPU)
 
 
-def _config(experiment: Experiment, name: str) -> "DictConfig":
+def verified_config(experiment: Experiment, name: str) -> "DictConfig":
+    """verl's complete config of a cell. Raises: InputError for settings that verl rejects."""
     assert experiment.config.verl is not None  # by the config's check
     _set_environment(experiment.config.verl)  # first: verl chooses its platform at import
     require_version()

@@ -1,0 +1,51 @@
+"""The GPUs of a SLURM job, as PyTorch and vLLM see them."""
+
+from rspo.core.errors import InputError
+from rspo.core.slurm_job import name_of_this_job, this_job
+
+
+def why_no_gpu() -> str:
+    """Why PyTorch can use no GPU on this host; empty if it can use one."""
+    import torch
+
+    if torch.cuda.is_available():
+        return ""
+    try:
+        torch.cuda.init()
+    except (AssertionError, RuntimeError) as error:  # AssertionError: built without CUDA
+        return " ".join(str(error).split())
+    return "torch.cuda.is_available() is False"
+
+
+def require_visible_gpus() -> None:
+    """Raises: InputError if SLURM granted GPUs to this job and PyTorch sees none of them."""
+    if _granted() and (reason := why_no_gpu()):
+        raise InputError(
+            f"{_granted()}, but torch sees none: {reason}; `rspo doctor` checks the driver and the "
+            "environment on a node"
+        )
+
+
+def require_vllm_on_gpus() -> None:
+    """Raises: InputError if SLURM granted GPUs to this job and vLLM would not use them.
+
+    vLLM's build for CPUs ignores GPUs silently.
+    """
+    require_visible_gpus()
+    if not _granted():
+        return
+    from vllm.platforms import current_platform
+
+    if current_platform.is_cpu():
+        raise InputError(
+            f"{_granted()}, but this vLLM is built for CPUs; use an environment made by "
+            "`make setup-gpu`"
+        )
+
+
+def _granted() -> str:
+    """Such as `SLURM job 12 was granted 8 GPUs`; empty if this is no job with GPUs."""
+    job = this_job()
+    if job is None or job.gpu_count == 0:
+        return ""
+    return f"{name_of_this_job()} was granted {job.gpu_count} GPUs"

@@ -1,0 +1,153 @@
+"""Checks of slurm/config.yaml against SLURM's partitions, limits and settings."""
+
+from collections.abc import Iterator
+from functools import cache
+
+from rspo.slurm.cluster import NodeGroup, Refused, Slurm
+from rspo.slurm.launch import Finding, Kind, Launch, is_training
+from rspo.slurm.profile import Request, options_of_all_jobs
+from rspo.slurm.profile_checks import format_hours
+
+
+def requests(launch: Launch) -> Iterator[Finding]:
+    """Whether SLURM has nodes for each request, and accepts and requeues such jobs."""
+    if launch.slurm is None:
+        yield Finding(
+            Kind.NOTE,
+            "SLURM is not installed on this machine (no sinfo): the cluster was not checked",
+        )
+        return
+    for request in launch.used:
+        yield from _of_request(launch, launch.slurm, request)
+
+
+def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
+    """The requests that SLURM has nodes for and whose jobs it does not refuse."""
+    return [
+        request
+        for request in launch.used
+        if all(finding.kind is not Kind.STOPS for finding in _of_request(launch, slurm, request))
+    ]
+
+
+@cache
+def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
+    nodes = launch.experiment.nodes if request.rule == "train_on_nodes" else 1
+    missing = [Finding(Kind.STOPS, line) for line in _nodes(slurm, request, nodes)]
+    return missing or list(_submission(launch, slurm, request, nodes))
+
+
+def _nodes(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
+    """What is missing in the partition for the jobs of one rule.
+
+    Args:
+        needed: number of nodes of a job.
+    """
+    partitions = sorted({nodes.partition for nodes in slurm.nodes})
+    there = [nodes for nodes in slurm.nodes if nodes.partition == request.partition]
+    if request.partition is not None and not there:
+        yield (
+            f"{request.key}.slurm_partition = {request.partition!r} does not exist here; "
+            f"allowed: {', '.join(partitions)}"
+        )
+        return
+    there = there or slurm.nodes
+    with_gpus = [nodes for nodes in there if nodes.gpus_of(request.gpu_type) >= request.gpus]
+    if not with_gpus:
+        has = sorted({f"gpu:{k}:{n}" for nodes in there for k, n in nodes.gpus.items()})
+        yield (
+            f"{request.key}.gres = {request.gres!r}: the nodes of partition {request.partition} "
+            f"have {', '.join(has) or 'no GPUs'}"
+        )
+        return
+    yield from _limits(request, with_gpus)
+    if needed > (count := sum(nodes.count for nodes in with_gpus)):
+        yield (
+            f"verl.nodes = {needed}: partition {request.partition} has {count} such nodes "
+            f"({request.key})"
+        )
+
+
+def _limits(request: Request, there: list[NodeGroup]) -> Iterator[str]:
+    """Whether the request exceeds the time, memory or CPUs of these nodes."""
+    limits = [nodes.minutes for nodes in there]
+    longest = None if None in limits else max(limit for limit in limits if limit is not None)
+    if longest is not None and (request.minutes or 0) > longest:
+        several = " (each training then takes several jobs)" if is_training(request) else ""
+        yield (
+            f"{request.key}.runtime = {format_hours(request.minutes or 0)} is longer than "
+            f"partition {request.partition} allows; set {format_hours(longest)}{several}"
+        )
+    if request.megabytes > (most := max(nodes.megabytes for nodes in there)):
+        yield f"{request.key}.mem_mb = {request.megabytes}: its nodes have {most}"
+    if request.cpus > (most := max(nodes.cpus for nodes in there)):
+        yield f"{request.key}.cpus_per_task = {request.cpus}: its nodes have {most}"
+
+
+def _submission(launch: Launch, slurm: Slurm, request: Request, nodes: int) -> Iterator[Finding]:
+    """Whether SLURM itself refuses such a job, or cannot requeue it."""
+    several = [f"--nodes={nodes}", f"--ntasks={nodes}"] if nodes > 1 else []
+    options = [*request.options, *several, *options_of_all_jobs(launch.profile)]
+    try:
+        job = slurm.held_job(*options)
+    except Refused as error:
+        yield Finding(Kind.STOPS, f"{request.key}: sbatch {' '.join(options)}: {error}")
+        return
+    requeues = launch.profile.get("slurm-requeue", True)
+    if is_training(request) and requeues and job.get("Requeue") != "1":
+        yield Finding(
+            Kind.CHANGE,
+            f"{request.key}: SLURM does not requeue such jobs (Requeue = 0), so each part of a "
+            "training is a job of its own: set retries to the hours of a cell divided by those of "
+            "the time limit, rounded up, and slurm-requeue: false (otherwise Snakemake does not "
+            "retry a job whose node is lost)",
+        )
+
+
+def preemption(launch: Launch) -> Iterator[Finding]:
+    """Whether SLURM requeues preempted jobs, by partition or for the whole cluster."""
+    if launch.slurm is None:
+        return
+    settings = launch.slurm.settings
+    everywhere = settings.get("PreemptMode", "OFF")
+    by_partition = settings.get("PreemptType") == "preempt/partition_prio"
+    for partition in sorted({request.partition or "" for request in launch.used}):
+        modes = launch.slurm.preempt_modes if by_partition else {}
+        if "CANCEL" in modes.get(partition, everywhere).split(","):
+            yield Finding(
+                Kind.CHANGE,
+                f"SLURM cancels preempted jobs of partition {partition or '(default)'} "
+                "(PreemptMode = CANCEL), and Snakemake would wait for them: choose a partition "
+                "whose jobs are not preempted",
+            )
+
+
+def job_history(launch: Launch) -> Iterator[Finding]:
+    """Whether SLURM remembers ended jobs until Snakemake asks for their state."""
+    if launch.slurm is None or launch.profile.get("slurm-status-command") != "squeue":
+        return
+    settings = launch.slurm.settings
+    age = int(settings.get("MinJobAge", "300").split()[0])
+    if settings.get("AccountingStorageType") == "accounting_storage/slurmdbd":
+        yield Finding(
+            Kind.CHANGE,
+            f"slurm/config.yaml: slurm-status-command = squeue forgets ended jobs after {age} s "
+            "(MinJobAge), and this cluster has accounting, which keeps them: set sacct",
+        )
+    elif age < 240:
+        yield Finding(
+            Kind.CHANGE,
+            f"SLURM forgets ended jobs after {age} s (MinJobAge), and Snakemake checks them every "
+            "three minutes: it may wait forever; ask your cluster's administrators for 300 s",
+        )
+
+
+def privacy(launch: Launch) -> Iterator[Finding]:
+    """Whether the check for jobs of other users can see them."""
+    if launch.slurm and "jobs" in launch.slurm.settings.get("PrivateData", "").split(","):
+        yield Finding(
+            Kind.NOTE,
+            "SLURM hides the jobs of other users (PrivateData has jobs): your run cannot see at "
+            "its start that another user's jobs work in this folder; file locks still protect "
+            "each cell",
+        )

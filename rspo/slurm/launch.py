@@ -1,0 +1,91 @@
+"""What the checks before a run read, and what they say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any
+
+from rspo.config.experiment import Experiment
+from rspo.slurm.cluster import Slurm
+from rspo.slurm.profile import DEFAULT, Request, read_profile
+from rspo.training.verl.config_check import ConfigCheck, check_configs
+
+
+class Kind(StrEnum):
+    STOPS = "stops"  # certain to stop a job: Snakemake does not start
+    CHANGE = "change"  # may cost time: Snakemake prints it and starts
+    NOTE = ""  # right, not checked, or not needed
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line about the launch of a run."""
+
+    kind: Kind
+    line: str
+
+
+@dataclass(frozen=True, eq=False)  # hashed by identity
+class Launch:
+    """A run of Snakemake with the SLURM profile.
+
+    rules: those whose jobs it submits; None: all of this experiment.
+    deployment: Snakemake's software deployment method, such as conda; None: jobs use the
+        environment that starts Snakemake.
+    slurm: None where SLURM is not installed.
+    """
+
+    experiment: Experiment
+    profile: Mapping[str, Any]
+    requests: Mapping[str, Request]
+    rules: frozenset[str] | None
+    deployment: str | None
+    slurm: Slurm | None
+
+    @classmethod
+    def read(
+        cls, experiment: Experiment, rules: frozenset[str] | None = None, deployment: str = ""
+    ) -> "Launch":
+        """Read slurm/config.yaml in the current folder. Raises: InputError if it is invalid."""
+        profile, requests = read_profile()
+        methods = profile.get("software-deployment-method") or profile.get("sdm") or []
+        written = methods if isinstance(methods, str) else " ".join(methods)
+        slurm = Slurm() if Slurm.is_here() else None
+        return cls(experiment, profile, requests, rules, deployment or written or None, slurm)
+
+    def runs(self, rule: str) -> bool:
+        """Whether the run may submit jobs of a rule."""
+        unused = "train" if self.experiment.nodes > 1 else "train_on_nodes"
+        return rule != unused and (self.rules is None or rule in self.rules)
+
+    @property
+    def trains(self) -> bool:
+        return self.runs("train") or self.runs("train_on_nodes")
+
+    def request(self, rule: str) -> Request:
+        return self.requests.get(rule, self.requests[DEFAULT])
+
+    @cached_property
+    def used(self) -> list[Request]:
+        """The requests of the rules that run, and the one of all rules without an own entry."""
+        return [item for rule, item in self.requests.items() if rule == DEFAULT or self.runs(rule)]
+
+    @cached_property
+    def config_check(self) -> ConfigCheck:
+        """What verl says about the config of the cells."""
+        return check_configs(self.experiment)
+
+    @cached_property
+    def judging(self) -> list[str]:
+        """Rules whose jobs use a judge model."""
+        config = self.experiment.config
+        rules = ["agreement"] if config.needs_judge(config.agreement.against) else []
+        if config.needs_judge(config.verifier):
+            rules += ["score", "train", "train_on_nodes"]
+            rules += ["gradients"] if config.gradients is not None else []
+        return [rule for rule in rules if self.runs(rule)]
+
+
+def is_training(request: Request) -> bool:
+    return request.rule in ("train", "train_on_nodes")

@@ -1,0 +1,55 @@
+"""Runs `rspo doctor` when `snakemake --profile slurm` starts, before its first submission."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rspo.core.errors import InputError
+from rspo.slurm.launch import Kind
+from rspo.slurm.profile import PROFILE
+
+
+def run_doctor(workflow: Any, options: Sequence[str]) -> None:
+    """Check what the jobs of a workflow need; print what should change.
+
+    `rspo doctor` runs in a process of its own, because it imports PyTorch and verl.
+
+    Args:
+        options: of the `rspo` command, which select the experiment.
+
+    Raises: InputError with a line for each finding that is certain to stop a job.
+    """
+    rules = {job.rule.name for job in workflow.dag.needrun_jobs() if not job.is_local}
+    if not rules or not _uses_profile(Path(workflow.main_snakefile).parent):
+        return
+    methods = workflow.deployment_settings.deployment_method
+    deployment = " ".join(sorted(method.item_to_choice() for method in methods))
+    words = [sys.executable, "-m", "rspo.cli", "doctor", *options, "--deployment", deployment]
+    words += [word for rule in sorted(rules) for word in ("--rule", rule)]
+    _print("checking config, software and cluster, as `rspo doctor` does")
+    done = subprocess.run(words, capture_output=True, text=True)
+    lines = [(line[:6].strip(), line[8:]) for line in done.stdout.splitlines()]
+    stops = [line for kind, line in lines if kind == Kind.STOPS]
+    if not lines:  # the profile is invalid, or SLURM does not answer
+        last = (done.stderr.strip() or "`rspo doctor` printed nothing").splitlines()[-1]
+        stops = [last.removeprefix("rspo: error: ")]
+    if stops:
+        raise InputError("\n".join(stops))
+    for kind, line in lines:
+        if kind == Kind.CHANGE:
+            _print(line)
+
+
+def _uses_profile(project: Path) -> bool:
+    """Whether this Snakemake was started with the project's profile; the user may have another."""
+    words = (word.removeprefix("--profile=") for word in sys.argv)
+    named = [*words, os.environ.get("SNAKEMAKE_PROFILE", "")]
+    folder = (project / PROFILE).parent.resolve()
+    return any(name and Path(name).resolve() == folder for name in named)
+
+
+def _print(line: str) -> None:
+    print(f"rspo: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,67 @@
+"""Verifies verl's config of all cells in a process of its own, without a GPU and without Ray.
+
+    python -m rspo.training.verl.config_check < EXPERIMENT
+
+verl reads environment variables when it is imported, which must not reach the calling process.
+"""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from rspo.config.experiment import Experiment
+from rspo.config.schema import Config
+from rspo.core.errors import InputError
+
+
+@dataclass
+class ConfigCheck:
+    """problems: why cells cannot be trained with the installed packages, a line each.
+
+    attention: the implementations of attention that the cells select.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    attention: list[str] = field(default_factory=list)
+
+
+def check_configs(experiment: Experiment) -> ConfigCheck:
+    """Verify the config of every cell; takes ten seconds."""
+    values = {
+        "scale": experiment.scale,
+        "config": experiment.config.model_dump(mode="json"),
+        "results": str(experiment.results),
+    }
+    words = [sys.executable, "-m", __name__]
+    done = subprocess.run(words, input=json.dumps(values), capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.strip() or "no message").splitlines()[-1]
+        return ConfigCheck([f"verl's config could not be verified: {last}"])
+    return ConfigCheck(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    from rspo.training.verl.interface import require_attention
+    from rspo.training.verl.run import verified_config
+
+    values = json.load(sys.stdin)
+    config = Config.model_validate(values["config"])
+    experiment = Experiment(values["scale"], config, Path(values["results"]), Path())
+    # What verl verifies depends on nothing else of a cell.
+    cells = {(cell.model, cell.n): name for name, cell in experiment.cells.items()}
+    check = ConfigCheck()
+    for name in cells.values():
+        try:
+            model = verified_config(experiment, name).actor_rollout_ref.model
+            check.attention.append(model.override_config.attn_implementation)
+            require_attention(check.attention[-1])
+        except InputError as error:
+            check.problems.append(str(error))
+    check.problems = list(dict.fromkeys(check.problems))
+    print(json.dumps(asdict(check)))
+
+
+if __name__ == "__main__":
+    main()
