@@ -149,10 +149,11 @@ def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Findi
     with _locked_file() as (file, text):
         packages = tuple(name for name in _IMPORT_ORDER if name in placement.packages)
         url = (judge.url if judge else None) or ""
-        task = Task(str(file), text, packages, bool(placement.gpu), url)
+        # Of these packages, only vLLM always needs the GPU that was requested.
+        task = Task(str(file), text, packages, bool(placement.gpu) and "vllm" in packages, url)
+        command = [*_srun_options(placement), *_command(task, first)]
         try:
-            words = [*_srun_options(placement), *_command(task, first)]
-            output = slurm.ask("srun", *words, seconds=SECONDS_TO_ANSWER)
+            output = slurm.ask("srun", *command, seconds=SECONDS_TO_ANSWER)
         except InputError as error:
             yield _no_answer(first, re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error)))
             return

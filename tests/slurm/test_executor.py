@@ -25,11 +25,14 @@ class Harness:
         for name in ("run_job", "cancel", "shutdown"):
             monkeypatch.setattr(plugin.Executor, name, self._record(name))
         for name in ("submission", "success", "error"):
-            monkeypatch.setattr(plugin.Executor, f"report_job_{name}", self._record(name))
+            monkeypatch.setattr(
+                plugin.Executor, f"report_job_{name}", self._record(f"report_job_{name}")
+            )
         monkeypatch.setattr(plugin.Executor, "check_active_jobs", self._check_active_jobs)
         self.executor = Executor.__new__(Executor)
         self.executor._ending = threading.Event()
         self.executor._unfinished = set()
+        self.executor.prompts = SimpleNamespace(problem_of=lambda job: job)
         self.executor._controller = SimpleNamespace(answers=lambda: self.answers())
 
     def _record(self, name: str) -> Callable[..., None]:
@@ -60,10 +63,15 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> Harness:
 def test_a_job_is_submitted_when_the_controller_answers(harness: Harness) -> None:
     answers = [False, False, True, True]
     harness.answers = lambda: answers.pop(0)
-    harness.executor.run_job(None)
+    harness.executor.run_job("")
     assert answers == [True]
-    harness.executor.run_job(None)
+    harness.executor.run_job("")
     assert harness.calls == ["run_job", "run_job"]
+
+
+def test_a_job_whose_problems_do_not_fit_its_model_is_not_submitted(harness: Harness) -> None:
+    harness.executor.run_job("small on train: a prompt is too long")
+    assert harness.calls == ["report_job_error"]
 
 
 def test_a_job_is_submitted_after_a_long_wait(
@@ -72,7 +80,7 @@ def test_a_job_is_submitted_after_a_long_wait(
     """`sbatch` then fails with its own message."""
     monkeypatch.setattr(module, "SECONDS_TO_WAIT", 0.1)
     harness.answers = lambda: False
-    harness.executor.run_job(None)
+    harness.executor.run_job("")
     assert harness.calls == ["run_job"]
 
 
@@ -84,8 +92,8 @@ def test_nothing_is_submitted_once_snakemake_ends(harness: Harness, end: str) ->
 
     harness.answers = end_meanwhile
     before = time.monotonic()
-    harness.executor.run_job(None)
-    harness.executor.run_job(None)
+    harness.executor.run_job("")
+    harness.executor.run_job("")
     assert time.monotonic() - before < 5
     assert harness.calls == [end]
 

@@ -3,6 +3,7 @@
 import errno
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,24 +11,40 @@ import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 import yaml
 
 from rspo.config.experiment import Experiment
+from rspo.slurm import launch
 from rspo.slurm.doctor import findings
-from tests.support import ROOT, slurm_world
+from rspo.slurm.launch import Finding, Kind
+from rspo.training.verl.config_check import ConfigCheck
+from tests.support import ROOT, slurm_run, slurm_world
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, without SLURM."""
+    """The working directory, without SLURM, on a large disk, with a config that verl accepts."""
     folder = slurm_world.make_project(tmp_path / "project")
     shutil.copy(ROOT / "config" / "paper.yaml", folder / "config")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setattr(launch, "check_configs", lambda experiment: ConfigCheck())
+    set_free_space(monkeypatch, 1e13)
     return folder
 
 
-def of_paper(project: Path, **settings: Any) -> tuple[list[str], list[str]]:
-    """What must change at the paper's scale, and the notes."""
-    judge = {"xverify": {"url": "http://judge:8000"}}
-    return findings(Experiment.load("paper", judge | settings, root=project))
+def set_free_space(monkeypatch: pytest.MonkeyPatch, free: float) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+
+
+def check(
+    scale: str, *rules: str, deployment: str = "", **settings: Any
+) -> tuple[list[Finding], list[str]]:
+    """What stops jobs or should change, and the notes."""
+    found = findings(Experiment.load(scale, settings), rules, deployment)
+    problems = [finding for finding in found if finding.kind is not Kind.NOTE]
+    return problems, [finding.line for finding in found if finding.kind is Kind.NOTE]
+
+
+def of_paper(*rules: str, **settings: Any) -> list[Finding]:
+    return check("paper", *rules, **settings)[0]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +54,7 @@ def test_jobs_that_would_connect_to_the_hub_are_noted(
     project: Path, command: str, noted: int
 ) -> None:
     slurm_world.set_precommand(project, command)
-    notes = of_paper(project)[1]
+    notes = check("paper")[1]
     assert len([line for line in notes if "has no export HF_HUB_OFFLINE=1" in line]) == noted
 
 
@@ -52,7 +69,7 @@ def test_jobs_that_would_connect_to_the_hub_are_noted(
 def test_a_gpu_for_scoring_without_an_own_judge_is_noted(
     project: Path, verifier: str, url: str | None, needed: bool
 ) -> None:
-    notes = of_paper(project, verifier=verifier, xverify={"url": url})[1]
+    notes = check("paper", verifier=verifier, xverify={"url": url})[1]
     key = "slurm/config.yaml: set-resources.score requests gpu:h800:1, which is not needed"
     assert [line.startswith(key) for line in notes] == [*[True] * (not needed), False]
 
@@ -82,8 +99,9 @@ def test_a_rule_that_needs_gpus_and_requests_none_is_reported(
         extra = "'--signal=USR1@600 --open-mode=append'"
         profile["set-resources"][rule] = entry | {"slurm_extra": extra}
     path.write_text(yaml.safe_dump(profile))
-    (line,) = of_paper(project, **settings)[0]
-    assert line == f"slurm/config.yaml: set-resources.{rule} requests no GPU, but {how}"
+    line = f"slurm/config.yaml: set-resources.{rule} requests no GPU, but {how}"
+    assert of_paper(**settings) == [Finding(Kind.STOPS, line)]
+    assert of_paper("curves", **settings) == []  # a run without such jobs
 
 
 @pytest.mark.parametrize(
@@ -98,12 +116,12 @@ def test_a_judge_without_a_gpu_is_reported(
     project: Path, rule: str, settings: dict[str, Any], url: str | None
 ) -> None:
     slurm_world.edit_profile(project, "set-resources", "score", gres=None)
-    change = of_paper(project, xverify={"url": url}, **settings)[0]
+    problems = of_paper(xverify={"url": url}, **settings)
     line = (
         f"slurm/config.yaml: set-resources.{rule} requests no GPU, but a judge of its own "
         "(xverify.url: null) needs them: set its gres"
     )
-    assert [found for found in change if f".{rule} requests" in found] == [line] * (url is None)
+    assert problems == [Finding(Kind.STOPS, line)] * (url is None)
 
 
 def test_a_file_system_without_locks_is_reported(
@@ -114,9 +132,9 @@ def test_a_file_system_without_locks_is_reported(
 
     slurm_world.edit_profile(project, "set-resources", "sample", gres=None)
     monkeypatch.setattr("fcntl.flock", refuse)
-    gpus, locks = of_paper(project)[0]
-    assert "sample requests no GPU" in gpus
-    assert locks == (
+    gpus, locks = of_paper()
+    assert "sample requests no GPU" in gpus.line
+    assert locks.line == (
         f"{project}: this file system does not support locks (No locks available); mount it with "
         "flock (Lustre: -o flock; NFS: version 4) or use another one"
     )
@@ -126,11 +144,11 @@ def test_a_file_system_without_locks_is_reported(
 def test_gpus_in_slurm_extra_are_recognized(project: Path, words: str) -> None:
     extra = f"'{words} --signal=USR1@600'"
     slurm_world.edit_profile(project, "set-resources", "train", gres=None, slurm_extra=extra)
-    assert of_paper(project)[0] == []
+    assert of_paper() == []
 
 
 def test_gpus_for_work_on_cpus_are_noted(project: Path) -> None:
-    notes = findings(Experiment.load("tiny", root=project))[1]
+    notes = check("tiny")[1]
     assert [line for line in notes if "is not needed" in line] == [
         f"slurm/config.yaml: set-resources.{rule} requests gpu:h800:{gpus}, which is not needed: "
         f"{reason}; remove that line"
@@ -147,8 +165,8 @@ def test_a_signal_too_late_for_a_checkpoint_is_reported(project: Path) -> None:
     for seconds, problems in ((520, 0), (519, 1)):
         extra = f"'--signal=USR1@{seconds}'"
         slurm_world.edit_profile(project, "set-resources", "train", slurm_extra=extra)
-        assert len(of_paper(project)[0]) == problems
-    assert of_paper(project)[0][0].endswith("a step and a checkpoint; set '--signal=USR1@600'")
+        assert [finding.kind for finding in of_paper()] == [Kind.CHANGE] * problems
+    assert of_paper()[0].line.endswith("a step and a checkpoint; set '--signal=USR1@600'")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +177,105 @@ def test_a_time_limit_shorter_than_the_signal_is_reported(
     project: Path, runtime: int | None, shown: str | None
 ) -> None:
     slurm_world.edit_profile(project, "set-resources", "train", runtime=runtime)
-    assert of_paper(project)[0] == [
+    line = (
         f"slurm/config.yaml: set-resources.train.runtime = {shown} is no longer than the 600 "
         "seconds of --signal: every job would be asked to stop at its start; set 30m or more"
-    ] * (shown is not None)
+    )
+    assert of_paper() == [Finding(Kind.STOPS, line)] * (shown is not None)
+
+
+def test_the_shipped_profile_and_the_paper_scale_fit_each_other(project: Path) -> None:
+    """Also without `xverify.url`: training starts its own judges."""
+    assert of_paper() == []
+
+
+@pytest.mark.parametrize(("gpus", "kind"), [(4, Kind.STOPS), (8, None), (16, Kind.CHANGE)])
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_other_numbers_of_gpus_than_ranks_are_reported(
+    project: Path, gpus: int, kind: Kind | None, nodes: int
+) -> None:
+    """verl refuses to start with fewer GPUs than ranks."""
+    rule = "train" if nodes == 1 else "train_on_nodes"
+    extra = f"'--signal=USR1@600 --gpus-per-node=h800:{gpus}'"
+    slurm_world.edit_profile(project, "set-resources", rule, gres=None, slurm_extra=extra)
+    line = (
+        f"slurm/config.yaml: set-resources.{rule} requests {gpus} GPUs of a node, and "
+        "verl.ranks_per_node = 8 uses one each: set both to the same number"
+    )
+    assert of_paper(verl={"nodes": nodes}) == ([Finding(kind, line)] if kind else [])
+
+
+@pytest.mark.parametrize(
+    ("free", "expected"),
+    [
+        (30e9, (Kind.STOPS, "30 GB are free; the smallest cell needs 31 GB for its checkpoint")),
+        (400e9, (Kind.CHANGE, "400 GB are free; the policies of all unfinished cells and one")),
+        (500e9, None),
+    ],
+)
+def test_a_disk_without_space_for_checkpoints_is_reported(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    free: float,
+    expected: tuple[Kind, str] | None,
+) -> None:
+    """By hand, with 16 + 4 bytes per parameter: 31 GB for 1.54e9. For all cells, 4 bytes of 18 x
+    1.54e9 and of 7 x 7.62e9 parameters, and 16 of the larger model: 446 GB."""
+    set_free_space(monkeypatch, free)
+    found = [(finding.kind, finding.line) for finding in of_paper()]
+    assert len(found) == (expected is not None)
+    for (kind, line), (expected_kind, words) in zip(found, [expected], strict=False):  # type: ignore[misc]
+        assert kind == expected_kind
+        assert line.removeprefix("results/paper: ").startswith(words)
+
+
+def test_a_checkpoint_of_other_ranks_is_reported(project: Path) -> None:
+    experiment = Experiment.load("paper")
+    checkpoint = experiment.checkpoint(next(iter(experiment.cells)))
+    shard = checkpoint / "global_step_60" / "actor" / "model_world_size_4_rank_0.pt"
+    shard.parent.mkdir(parents=True)
+    shard.touch()
+    (checkpoint / "latest_checkpointed_iteration.txt").write_text("60")
+    (finding,) = of_paper()
+    assert finding.kind is Kind.CHANGE
+    assert "written by 4 ranks; 8 ranks cannot read it" in finding.line
+    assert of_paper(verl={"ranks_per_node": 4})[0].line.count("verl.ranks_per_node = 4") == 1
+
+
+def test_an_expression_is_noted_and_not_refused(project: Path) -> None:
+    slurm_world.edit_profile(project, "set-resources", "train", mem_mb="500000 * attempt")
+    problems, notes = check("paper")
+    assert problems == []
+    line = "slurm/config.yaml: set-resources.train.mem_mb = '500000 * attempt' is an expression"
+    assert any(note.startswith(line) for note in notes)
+
+
+def test_a_missing_image_is_reported(project: Path) -> None:
+    problems, notes = check("paper", deployment="apptainer")
+    assert [(finding.kind, finding.line.split(":")[0]) for finding in problems] == [
+        (Kind.STOPS, "envs/rspo.sif")
+    ]
+    assert any("jobs use the environment of apptainer" in note for note in notes)
+
+
+def test_what_verl_refuses_is_reported(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "check_configs", lambda experiment: ConfigCheck(["no flash-attn"]))
+    assert of_paper() == [Finding(Kind.STOPS, "no flash-attn")]
+    assert of_paper("sample") == []
+
+
+def test_problems_that_do_not_fit_a_model_are_reported(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as both exist, for each pair that a job uses."""
+    tiny = {"training": {"validation": {"every": None}}}
+    assert check("tiny", **tiny)[0] == []
+    slurm_run.make_inputs(Experiment.load("tiny"))
+    assert check("tiny", **tiny)[0] == []
+    problems, _ = check("tiny", **tiny, sampling={"max_response_tokens": 1000})
+    assert [finding.kind for finding in problems] == [Kind.STOPS, Kind.STOPS]
+    for finding, data_set in zip(problems, ("train", "linear"), strict=True):
+        assert finding.line.startswith(
+            f"small on {data_set}: results/tiny/cells/small--base/policy"
+        )
+        assert "max_position_embeddings = " in finding.line

@@ -30,11 +30,14 @@ TRAINING = {
 def prepare_project(folder: Path, training: dict[str, int]) -> Path:
     """Make a project with the problems and the base policy that training reads."""
     slurm_world.make_project(folder, training=training)
-    experiment = Experiment.load("tiny", root=folder)
+    make_inputs(Experiment.load("tiny", root=folder))
+    return folder
+
+
+def make_inputs(experiment: Experiment) -> None:
     for data_set in ("train", "linear"):
         prepare(experiment, data_set)
     make_base_policy(experiment, "small")
-    return folder
 
 
 def provenance(project: Path) -> dict[str, Any]:

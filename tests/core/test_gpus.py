@@ -1,0 +1,89 @@
+"""A job that was given GPUs must not work on the CPU; with the environment of a SLURM job."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from rspo.config.experiment import Experiment
+from rspo.config.schema import XVerifySettings
+from rspo.core.errors import InputError
+from rspo.core.gpus import require_visible_gpus, require_vllm_on_gpus
+from rspo.core.slurm_job import this_job
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.policies.vllm_sampler import VllmSampler
+from rspo.rewards.xverify.server import serving
+from rspo.training.pretraining import make_base_policy
+from rspo.training.verl.run import engine_of_node
+from tests.support import paper_scale, tiny_world
+
+LINE = "SLURM job 12 was granted 2 GPUs, but torch sees none: "
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Pretend that this process runs in a job with these GPUs, and without a controller."""
+
+    def start(devices: str) -> None:
+        monkeypatch.setenv("SLURM_JOB_ID", "12")
+        monkeypatch.setenv("SLURM_STEP_GPUS", devices)
+        monkeypatch.setenv("SLURM_CONF", "/nowhere")
+        this_job.cache_clear()
+
+    yield start
+    this_job.cache_clear()
+
+
+def test_granted_gpus_that_torch_does_not_see_are_an_error(job: Callable[[str], None]) -> None:
+    require_visible_gpus()
+    job("")
+    require_visible_gpus()
+    job("0,1")
+    with pytest.raises(InputError) as raised:
+        require_visible_gpus()
+    assert str(raised.value).startswith(LINE)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.long
+def test_vllm_for_cpus_in_a_job_with_gpus_is_an_error(
+    job: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would sample on the CPU without a message."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    require_vllm_on_gpus()
+    job("0,1")
+    with pytest.raises(InputError, match="granted 2 GPUs, but this vLLM is built for CPUs"):
+        require_vllm_on_gpus()
+
+
+def sample(experiment: Experiment) -> None:
+    make_base_policy(experiment, "small")
+    folder = experiment.policy("small--base")
+    VllmSampler(folder, ChatTokenizer(folder), experiment.config.sampling)
+
+
+def judge(experiment: Experiment) -> None:
+    settings = paper_scale.load(experiment.results).config.xverify
+    assert isinstance(settings, XVerifySettings)
+    with serving(settings, experiment.results / "log"):
+        pass
+
+
+def train(experiment: Experiment) -> None:
+    paper = paper_scale.load(experiment.results, verifier="rules")
+    with engine_of_node(paper, next(iter(paper.cells))):
+        pass
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("work", [sample, judge, train])
+def test_no_work_of_a_job_with_gpus_starts_on_the_cpu(
+    job: Callable[[str], None], tmp_path: Path, work: Callable[[Experiment], None]
+) -> None:
+    experiment = tiny_world.load(tmp_path)
+    job("0,1")
+    with pytest.raises(InputError) as raised:
+        work(experiment)
+    assert str(raised.value).startswith(LINE)

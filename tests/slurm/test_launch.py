@@ -1,0 +1,159 @@
+"""The first start of the paper's scale, on a real SLURM with fake GPUs.
+
+The config and the profile are the shipped ones; only the precommand, a line marked HERE, is filled
+in: it loads packages and a driver that claim to use the GPU (`tests.support.gpu_stubs`). Partitions
+and the type of GPU are those of the shipped profile. About two minutes.
+"""
+
+import re
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, slurm_world
+from tests.support.gpu_stubs import make_gpu_node, make_login_node
+from tests.support.slurm_cluster import Cluster
+from tests.support.snakemake_project import PROGRAMS
+
+pytestmark = [pytest.mark.long, pytest.mark.slurm]
+NODES = 2  # of the fixture `cluster`
+PAPER = ["--config", "scale=paper"]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = slurm_world.make_project(tmp_path / "project")
+    shutil.copy(ROOT / "config" / "paper.yaml", folder / "config")
+    return folder
+
+
+@pytest.fixture
+def environment(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
+    """Of the shell that starts the run."""
+    values = cluster.environment
+    packages = make_login_node(tmp_path / "login")
+    path = f"{PROGRAMS}:{values['PATH']}"
+    return values | {"PYTHONPATH": f"{ROOT}:{packages}", "PATH": path}
+
+
+def run(
+    project: Path, environment: dict[str, str], *words: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, cwd=project, env=environment, capture_output=True, text=True, timeout=500
+    )
+
+
+def fill_in(project: Path, precommand: str) -> None:
+    """Write a value to a line that the profile marks with HERE, and to no other."""
+    path = project / "slurm" / "config.yaml"
+    marked = re.compile(r"(# Software\. HERE: (?:.*\n)(?:#.*\n)*)precommand: .*\n")
+    text, count = marked.subn(
+        lambda match: f"{match[1]}precommand: '{precommand}'\n", path.read_text()
+    )
+    assert count == 1
+    path.write_text(text)
+
+
+def test_the_doctor_has_nothing_to_change(
+    project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    fill_in(project, make_gpu_node(tmp_path / "node"))
+    done = run(project, environment, "rspo", "doctor", "--scale", "paper")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("nothing to change\n")
+    assert (
+        "partition gpu: a node sees this folder, its locks, this software and SLURM (NVIDIA H800 "
+        "85 GB, CUDA 13.0, driver 580.65.06, torch 2.11.0, vllm 0.24.0, flash_attn 2.8.3, verl "
+        "0.9.1)"
+    ) in done.stdout
+    assert done.stdout.count("a node sees this folder") == 2
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        (
+            {"available": False, "driver": "550.54.14"},
+            "SLURM granted a GPU, but jobs would not use it: NVIDIA's driver there is 550.54.14; "
+            "PyTorch is built with CUDA 13.0, which needs 580 or newer (The NVIDIA driver on your "
+            "system is too old (found version 12040).)",
+        ),
+        (
+            {"vllm_on_cpu": True},
+            "SLURM granted a GPU, but jobs would not use it: vLLM is built for CPUs",
+        ),
+    ],
+)
+def test_nothing_is_submitted_to_nodes_that_would_not_use_their_gpu(
+    cluster: Cluster,
+    project: Path,
+    environment: dict[str, str],
+    tmp_path: Path,
+    node: dict[str, object],
+    expected: str,
+) -> None:
+    """Nor is anything downloaded."""
+    fill_in(project, make_gpu_node(tmp_path / "node", **node))  # type: ignore[arg-type]
+    done = run(project, environment, "snakemake", "all", "--profile", "slurm", *PAPER)
+    assert done.returncode == 1
+    assert f"\npartition gpu: {expected}\n" in done.stderr
+    require_nothing_started(cluster, project)
+
+
+def test_all_lines_are_collected_before_the_run_is_refused(
+    cluster: Cluster, project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """With the environment of `make setup-verl`, and on another cluster than the profile's."""
+    for rule in ("sample", "score"):
+        slurm_world.edit_profile(project, "set-resources", rule, slurm_partition="h800")
+    shutil.rmtree(tmp_path / "login" / "flash_attn")
+    done = run(project, environment, "snakemake", "all", "--profile", "slurm", *PAPER)
+    assert done.returncode == 1
+    for line in (
+        "slurm/config.yaml: set-resources.sample.slurm_partition = 'h800' does not exist here; "
+        "allowed: cpu, gpu, short, urgent",
+        "slurm/config.yaml: set-resources.score.slurm_partition = 'h800' does not exist here; "
+        "allowed: cpu, gpu, short, urgent",
+        "actor_rollout_ref.model.override_config.attn_implementation is flash_attention_2, and",
+        "partition gpu: SLURM granted a GPU, but jobs would not use it: Torch not compiled with "
+        "CUDA enabled; use an environment made by `make setup-gpu`",
+    ):
+        assert done.stderr.count(f"\n{line}") == 1
+    require_nothing_started(cluster, project)
+
+
+def require_nothing_started(cluster: Cluster, project: Path) -> None:
+    assert cluster.jobs() == []
+    assert not (project / "logs" / "slurm").exists()
+    assert not (project / "results").exists()
+
+
+def test_an_unreachable_judge_is_reported_by_the_node(
+    project: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    fill_in(project, make_gpu_node(tmp_path / "node"))
+    url = "http://127.0.0.1:9"
+    words = ["rspo", "doctor", "--scale", "paper", "--rule", "score", "--set", f"xverify.url={url}"]
+    done = run(project, environment, *words)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("stops")]
+    assert line.startswith(
+        f"stops   partition gpu: a node gets no answer from xverify.url = {url} (ConnectError: "
+    )
+
+
+def test_a_dry_run_takes_four_seconds(project: Path, environment: dict[str, str]) -> None:
+    """Processor time of the best of three, without any check of the cluster."""
+    nowhere = environment | {"SLURM_CONF": "/nowhere"}
+
+    def seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = run(project, nowhere, "snakemake", "-n", "all", "--profile", "slurm", *PAPER)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert done.returncode == 0, done.stderr
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(seconds() for _ in range(3)) <= 4

@@ -1,0 +1,28 @@
+"""verl's verification of all cells before any job is submitted; about half a minute."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rspo.training.verl.config_check import check_configs
+from tests.support import paper_scale
+from tests.support.gpu_stubs import make_login_node
+
+pytestmark = pytest.mark.long
+
+
+def test_each_problem_of_the_cells_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand: 16 prompts with 4 responses are fewer than 128 ranks."""
+    environment = dict(os.environ)
+    many = paper_scale.load(tmp_path, verl={"ranks_per_node": 128})
+    without_flash, indivisible = sorted(check_configs(many).problems)
+    assert "flash-attn is not installed" in without_flash
+    assert indivisible.endswith("allowed: numbers of ranks that divide 64")
+    assert dict(os.environ) == environment
+    monkeypatch.setenv("PYTHONPATH", str(make_login_node(tmp_path)), prepend=os.pathsep)
+    check = check_configs(paper_scale.load(tmp_path))
+    assert check.problems == []
+    assert set(check.attention) == {"flash_attention_2"}
