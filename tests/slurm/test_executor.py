@@ -25,9 +25,7 @@ class Harness:
         for name in ("run_job", "cancel", "shutdown"):
             monkeypatch.setattr(plugin.Executor, name, self._record(name))
         for name in ("submission", "success", "error"):
-            monkeypatch.setattr(
-                plugin.Executor, f"report_job_{name}", self._record(f"report_job_{name}")
-            )
+            monkeypatch.setattr(plugin.Executor, f"report_job_{name}", self._record(name))
         monkeypatch.setattr(plugin.Executor, "check_active_jobs", self._check_active_jobs)
         self.executor = Executor.__new__(Executor)
         self.executor._ending = threading.Event()
@@ -36,7 +34,7 @@ class Harness:
         self.executor._controller = SimpleNamespace(answers=lambda: self.answers())
 
     def _record(self, name: str) -> Callable[..., None]:
-        return lambda executor, *arguments: self.calls.append(name)
+        return lambda executor, *arguments, **options: self.calls.append(name)
 
     async def _check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
@@ -71,7 +69,7 @@ def test_a_job_is_submitted_when_the_controller_answers(harness: Harness) -> Non
 
 def test_a_job_whose_problems_do_not_fit_its_model_is_not_submitted(harness: Harness) -> None:
     harness.executor.run_job("small on train: a prompt is too long")
-    assert harness.calls == ["report_job_error"]
+    assert harness.calls == ["error"]
 
 
 def test_a_job_is_submitted_after_a_long_wait(

@@ -275,7 +275,6 @@ def test_problems_that_do_not_fit_a_model_are_reported(
     problems, _ = check("tiny", **tiny, sampling={"max_response_tokens": 1000})
     assert [finding.kind for finding in problems] == [Kind.STOPS, Kind.STOPS]
     for finding, data_set in zip(problems, ("train", "linear"), strict=True):
-        assert finding.line.startswith(
-            f"small on {data_set}: results/tiny/cells/small--base/policy"
-        )
+        folder = "results/tiny/cells/small--base/policy"
+        assert finding.line.startswith(f"small on {data_set}: {folder}/config.json: ")
         assert "max_position_embeddings = " in finding.line
