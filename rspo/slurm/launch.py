@@ -56,8 +56,10 @@ class Launch:
 
     def runs(self, rule: str) -> bool:
         """Whether the run may submit jobs of a rule."""
-        unused = "train" if self.experiment.nodes > 1 else "train_on_nodes"
-        return rule != unused and (self.rules is None or rule in self.rules)
+        if rule == ("train" if self.experiment.nodes > 1 else "train_on_nodes"):
+            return False
+        # The names of rules that exist once per suite end with the suite.
+        return self.rules is None or any(f"{name}_".startswith(f"{rule}_") for name in self.rules)
 
     @property
     def trains(self) -> bool:

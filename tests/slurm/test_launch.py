@@ -63,8 +63,8 @@ def test_the_doctor_has_nothing_to_change(
 ) -> None:
     fill_in(project, make_gpu_node(tmp_path / "node"))
     done = run(project, environment, "rspo", "doctor", "--scale", "paper")
+    assert done.stdout.endswith("nothing to change\n"), done.stdout
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("nothing to change\n")
     assert (
         "partition gpu: a node sees this folder, its locks, this software and SLURM (NVIDIA H800 "
         "85 GB, CUDA 13.0, driver 580.65.06, torch 2.11.0, vllm 0.24.0, flash_attn 2.8.3, verl "

@@ -102,6 +102,7 @@ def test_a_rule_that_needs_gpus_and_requests_none_is_reported(
     line = f"slurm/config.yaml: set-resources.{rule} requests no GPU, but {how}"
     assert of_paper(**settings) == [Finding(Kind.STOPS, line)]
     assert of_paper("curves", **settings) == []  # a run without such jobs
+    assert len(of_paper(f"{rule}_standard", **settings)) == 1  # the rule of a suite
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,9 @@ shutil.disk_usage = lambda path: SimpleNamespace(free=10**13)
 def make_login_node(folder: Path) -> Path:
     """A folder for PYTHONPATH of the process that starts a run."""
     _write(folder / "flash_attn" / "__init__.py", "")
+    about = folder / "flash_attn-2.8.3.dist-info"  # transformers reads it
+    _write(about / "METADATA", "Metadata-Version: 2.1\nName: flash-attn\nVersion: 2.8.3\n")
+    _write(about / "top_level.txt", "flash_attn\n")
     _write(folder / "sitecustomize.py", _DISK)
     return folder
 
