@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import math
 import os
 import re
 import subprocess
@@ -58,6 +59,7 @@ class _Placement:
     """
 
     options: list[str]
+    minutes: int = 1
     gpu: str = ""  # such as gpu:h800:1
     packages: set[str] = field(default_factory=set)
     judged: bool = False
@@ -89,6 +91,8 @@ def _placements(launch: Launch, requests: Sequence[Request]) -> dict[str, _Place
         more = [word for word in options if not word.startswith(("--partition=", "--account="))]
         name = f"partition {request.partition}" if request.partition else "the default partition"
         place = placements.setdefault(" ".join([name, *more]), _Placement(options))
+        least = min(IMPORT_MINUTES, request.minutes or IMPORT_MINUTES)
+        place.minutes = max(place.minutes, math.floor(least))
         if request.gpus:
             place.gpu = f"gpu:{request.gpu_type}:1" if request.gpu_type else "gpu:1"
         place.packages |= set(_packages(launch, request))
@@ -171,7 +175,7 @@ def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Findi
 def _srun_options(placement: _Placement) -> list[str]:
     memory = [f"--mem={IMPORT_MEGABYTES}"] if placement.packages else []
     gpu = [f"--gres={placement.gpu}"] if placement.gpu else []
-    limits = ["-n1", f"-t{IMPORT_MINUTES}", f"--immediate={PROBE_SECONDS}"]
+    limits = ["-n1", f"-t{placement.minutes}", f"--immediate={PROBE_SECONDS}"]
     return [*limits, *memory, *placement.options, *gpu]
 
 

@@ -29,7 +29,9 @@ def run_doctor(workflow: Any, options: Sequence[str]) -> None:
     deployment = " ".join(sorted(method.item_to_choice() for method in methods))
     words = [sys.executable, "-m", "rspo.cli", "doctor", *options, "--deployment", deployment]
     words += [word for rule in sorted(rules) for word in ("--rule", rule)]
-    _print("checking config, software and cluster, as `rspo doctor` does")
+    print(
+        "Checking config, software and cluster as `rspo doctor` does.", file=sys.stderr, flush=True
+    )
     done = subprocess.run(words, capture_output=True, text=True)
     lines = [(line[:6].strip(), line[8:]) for line in done.stdout.splitlines()]
     stops = [line for kind, line in lines if kind == Kind.STOPS]
@@ -40,7 +42,7 @@ def run_doctor(workflow: Any, options: Sequence[str]) -> None:
         raise InputError("\n".join(stops))
     for kind, line in lines:
         if kind == Kind.CHANGE:
-            _print(line)
+            print(f"rspo: {line}", file=sys.stderr, flush=True)
 
 
 def _uses_profile(project: Path) -> bool:
@@ -49,7 +51,3 @@ def _uses_profile(project: Path) -> bool:
     named = [*words, os.environ.get("SNAKEMAKE_PROFILE", "")]
     folder = (project / PROFILE).parent.resolve()
     return any(name and Path(name).resolve() == folder for name in named)
-
-
-def _print(line: str) -> None:
-    print(f"rspo: {line}", file=sys.stderr, flush=True)
