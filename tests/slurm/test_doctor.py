@@ -341,7 +341,7 @@ def test_slurm_commands_that_fail_in_jobs_are_reported(cluster: Cluster, project
     bare = cluster.environment | {"PATH": slurm_cluster.PATH}
     done = doctor(project, bare)
     assert done.returncode == 2
-    found = [line for line in done.stdout.splitlines() if line.strip().startswith(("s", "c"))]
+    found = [line for line in done.stdout.splitlines() if line.startswith(("s", "c"))]
     lost = {
         "stops   ": ("srun --version", "no job could start its step"),
         "change  ": ("scontrol ping", "no job could requeue itself"),
