@@ -100,6 +100,7 @@ def test_a_rule_that_needs_gpus_and_requests_none_is_reported(
         profile["set-resources"][rule] = entry | {"slurm_extra": extra}
     path.write_text(yaml.safe_dump(profile))
     line = f"slurm/config.yaml: set-resources.{rule} requests no GPU, but {how}"
+    settings = settings | {"xverify": {"url": "http://judge:8000"}}  # no judge of scoring
     assert of_paper(**settings) == [Finding(Kind.STOPS, line)]
     assert of_paper("curves", **settings) == []  # a run without such jobs
     assert len(of_paper(f"{rule}_standard", **settings)) == 1  # the rule of a suite
@@ -122,7 +123,8 @@ def test_a_judge_without_a_gpu_is_reported(
         f"slurm/config.yaml: set-resources.{rule} requests no GPU, but a judge of its own "
         "(xverify.url: null) needs them: set its gres"
     )
-    assert problems == [Finding(Kind.STOPS, line)] * (url is None)
+    of_rule = [finding for finding in problems if f".{rule} requests" in finding.line]
+    assert of_rule == [Finding(Kind.STOPS, line)] * (url is None)
 
 
 def test_a_file_system_without_locks_is_reported(
@@ -133,7 +135,7 @@ def test_a_file_system_without_locks_is_reported(
 
     slurm_world.edit_profile(project, "set-resources", "sample", gres=None)
     monkeypatch.setattr("fcntl.flock", refuse)
-    gpus, locks = of_paper()
+    gpus, locks = of_paper(xverify={"url": "http://judge:8000"})
     assert "sample requests no GPU" in gpus.line
     assert locks.line == (
         f"{project}: this file system does not support locks (No locks available); mount it with "
