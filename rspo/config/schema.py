@@ -282,11 +282,13 @@ class XVerifySettings(Section):
     prompt: Upstream
     model: str  # hub id, or a folder
     revision: str | None = None  # of the hub's model
-    # Address of a running server, without /v1; null: start one.
+    # Address of a running server, without /v1; null: each job starts its own.
     url: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
     server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
+    # Fraction of a GPU's memory for a judge's server beside the policy that trains.
+    training_gpu_memory: Fraction = 0.06
     start_seconds: float = Field(gt=0)
-    concurrent_requests: Positive
+    concurrent_requests: Positive  # to each server
     request_seconds: float = Field(gt=0)
     retry_seconds: float = Field(ge=0)
 

@@ -1,6 +1,6 @@
 """The verifier of a config, ready to use, with a judge if it needs one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,15 +23,19 @@ def verifier_inputs(experiment: Experiment | None, verifier: str) -> list[Path]:
 
 
 @contextmanager
-def verifier_of(experiment: Experiment | None, verifier: str, verdicts: Path) -> Iterator[Verify]:
+def verifier_of(
+    experiment: Experiment | None, verifier: str, verdicts: Path, gpus: Sequence[str] = ()
+) -> Iterator[Verify]:
     """`verify` with all arguments set except responses, answers and questions.
 
     Args:
         experiment: required by the verifiers in `NEED_CONFIG`.
         verifier: one of `rspo.rewards.VERIFIERS`.
         verdicts: where a judge stores its verdicts. The log of its server is written next to it.
+        gpus: start one of the judge's servers on each of these, values of CUDA_VISIBLE_DEVICES, and
+            wait until they are ready. Default: start one server when it is first needed.
 
-    Raises: InputError if the judge's settings or files are missing.
+    Raises: InputError if the judge's settings or files are missing, or a server does not start.
     """
     if verifier not in NEED_CONFIG:
         yield partial(verify, verifier=verifier)
@@ -52,5 +56,5 @@ def verifier_of(experiment: Experiment | None, verifier: str, verdicts: Path) ->
     if model is not None and not model.is_dir():
         command = experiment.command("fetch-judge")
         raise InputError(f"{model}: no such folder; `{command}` makes it")
-    with XVerify(config.xverify, template, verdicts, log, model) as judge:
+    with XVerify(config.xverify, template, verdicts, log, model, gpus) as judge:
         yield partial(verify, verifier=verifier, judge=judge, cascade=config.cascade)

@@ -6,7 +6,7 @@ one user message, temperature 0.1, top-p 0.7, at most 2,048 tokens. A reply is v
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import httpx
 import tenacity
 
 from rspo.config.schema import XVerifySettings
-from rspo.core.errors import InputError
+from rspo.core.errors import InputError, LostProcess
 from rspo.rewards.verdict import CORRECT, INCORRECT, INVALID_REPLY, NO_REPLY, REFUSED
 
 SAMPLING = {"temperature": 0.1, "top_p": 0.7, "max_tokens": 2048}
@@ -41,7 +41,7 @@ class Judge:
     """A judge's server.
 
     client: an HTTP client with the server's address.
-    check: raises InputError if the server has exited.
+    check: raises LostProcess if the server has exited.
     """
 
     settings: XVerifySettings
@@ -50,9 +50,13 @@ class Judge:
 
 
 async def ask_all(
-    judge: Judge, prompts: Mapping[str, str], keep: Callable[[str, str, str], None]
+    judges: Sequence[Judge], prompts: Mapping[str, str], keep: Callable[[str, str, str], None]
 ) -> None:
-    """Send every prompt, with `concurrent_requests` requests at a time.
+    """Send every prompt, with `concurrent_requests` requests to each server at a time.
+
+    The next prompt goes to the first server with a free slot. Servers are not chosen by problem:
+    the prompts of one problem share only its text, a tenth of a prompt, and a fixed server for each
+    problem would leave other servers idle.
 
     If a prompt is refused or gets no reply for `retry_seconds`, the judge gets a short test prompt.
     If it answers that one, only the failed prompt remains without a verdict.
@@ -61,15 +65,16 @@ async def ask_all(
         prompts: by key, a hexadecimal hash. The key also gives the seed of the reply.
         keep: called with each key, the reason of its verdict and the reply, in order of arrival.
 
-    Raises: InputError as soon as the judge does not answer the test prompt either.
+    Raises: InputError as soon as a server does not answer the test prompt either; LostProcess if
+        it has exited.
     """
     waiting = iter(prompts.items())
-    count = min(judge.settings.concurrent_requests, len(prompts))
+    slots = [judge for _ in range(judges[0].settings.concurrent_requests) for judge in judges]
     try:
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(count):
+            for judge in slots[: len(prompts)]:
                 tasks.create_task(_ask_in_turn(judge, waiting, keep))
-    except* InputError as errors:
+    except* (InputError, LostProcess) as errors:
         raise errors.exceptions[0] from None
 
 

@@ -1,4 +1,4 @@
-"""The judge: prompt, server and stored verdicts."""
+"""The judge: prompt, servers and stored verdicts."""
 
 import asyncio
 import hashlib
@@ -6,13 +6,13 @@ import json
 import logging
 import re
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import httpx
 
 from rspo.config.schema import XVerifySettings
-from rspo.core.errors import InputError
+from rspo.core.errors import InputError, LostProcess
 from rspo.rewards.verdict import NO_REPLY, REFUSED, Verdict
 from rspo.rewards.xverify.client import SAMPLING, Judge, ask_all
 from rspo.rewards.xverify.server import Server, serving
@@ -28,8 +28,8 @@ _CONTROL_TOKEN = re.compile(r"<(?=\||/?(?:s|bos|eos|start_of_turn|end_of_turn)>)
 class XVerify:
     """Verifies responses with the judge model. Use it as a context manager.
 
-    Unless the settings have a URL, the first verdict that is not on disk starts a server. The
-    server stops when the context ends.
+    Unless the settings have a URL, it starts its own servers, which stop when the context ends: one
+    for the first verdict that is not on disk, or one on each of some GPUs at once.
     """
 
     def __init__(
@@ -39,25 +39,27 @@ class XVerify:
         verdicts: Path,
         server_log: Path,
         folder: Path | None = None,
+        gpus: Sequence[str] = (),
     ) -> None:
         """
         Args:
             template: prompt with the fields question, output and answer.
             verdicts: file of stored verdicts (see `VerdictStore`).
-            server_log: file for the output of the server.
-            folder: the model's files, for the server.
+            server_log, folder, gpus: for the servers, see `serving`.
 
         Raises: InputError if another process has the file of verdicts open.
         """
         self._settings = settings
         self._template = template
         self._server_log = server_log
-        self._folder = folder
+        self._folder, self._gpus = folder, gpus
         self._stack = ExitStack()
         self._store = self._stack.enter_context(VerdictStore(verdicts))
-        self._server: Server | None = None
+        self._servers: list[Server] = []
 
     def __enter__(self) -> "XVerify":
+        if self._gpus and self._settings.url is None:
+            self._start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -74,8 +76,8 @@ class XVerify:
         The judge sees the accepted forms of an answer joined by "or". If it refuses a prompt or
         does not reply to it, only that response is affected.
 
-        Raises: InputError if the server does not start or stops answering. All verdicts received
-            until then are on disk.
+        Raises: InputError if a server does not start or stops answering, LostProcess if it exits.
+            All verdicts received until then are on disk.
         """
         prompts = [
             self._template.format(
@@ -109,34 +111,41 @@ class XVerify:
 
         try:
             asyncio.run(self._ask_all(prompts, keep))
-        except InputError as error:
-            raise InputError(
-                f"{error}; {len(self._store)} verdicts are stored in {self._store.path}; run "
-                "the same command again to request the others"
+        except (InputError, LostProcess) as error:
+            raise type(error)(
+                f"{error}; {len(self._store)} verdicts are stored in {self._store.path}, and the "
+                "same command requests only the others"
             ) from None
         return unanswered
 
     async def _ask_all(
         self, prompts: dict[str, str], keep: Callable[[str, str, str], None]
     ) -> None:
-        url, socket, check = self._address()
+        async with AsyncExitStack() as stack:
+            judges = [
+                Judge(self._settings, await stack.enter_async_context(client), check)
+                for client, check in self._clients()
+            ]
+            await ask_all(judges, prompts, keep)
+
+    def _clients(self) -> list[tuple[httpx.AsyncClient, Callable[[], None]]]:
+        """A client and a check of the server in the config, or of each server started here."""
+        if self._settings.url is not None:
+            return [(self._client(self._settings.url), lambda: None)]
+        if not self._servers:
+            self._start()
+        return [(self._client(each.url, str(each.socket)), each.check) for each in self._servers]
+
+    def _client(self, url: str, socket: str | None = None) -> httpx.AsyncClient:
         # The number of tasks limits the requests. An explicit transport ignores proxy settings.
         limits = httpx.Limits(max_connections=None)
-        async with httpx.AsyncClient(
-            base_url=url,
-            transport=httpx.AsyncHTTPTransport(uds=socket, limits=limits),
-            timeout=self._settings.request_seconds,
-        ) as client:
-            await ask_all(Judge(self._settings, client, check), prompts, keep)
+        transport = httpx.AsyncHTTPTransport(uds=socket, limits=limits)
+        timeout = self._settings.request_seconds
+        return httpx.AsyncClient(base_url=url, transport=transport, timeout=timeout)
 
-    def _address(self) -> tuple[str, str | None, Callable[[], None]]:
-        """URL, socket and check of the server in the config, or of a server started here."""
-        if self._settings.url is not None:
-            return self._settings.url, None, lambda: None
-        if self._server is None:
-            server = serving(self._settings, self._server_log, self._folder)
-            self._server = self._stack.enter_context(server)
-        return self._server.url, str(self._server.socket), self._server.check
+    def _start(self) -> None:
+        servers = serving(self._settings, self._server_log, self._folder, self._gpus)
+        self._servers = self._stack.enter_context(servers)
 
 
 def _as_text(text: str) -> str:

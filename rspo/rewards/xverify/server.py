@@ -1,7 +1,7 @@
-"""A vLLM server with the judge model, which stops when the process that started it ends.
+"""vLLM servers with the judge model, which stop when the process that started them ends.
 
-It listens on a Unix socket in a temporary folder, so that it needs no free port and other users of
-the machine cannot reach it.
+Each listens on a Unix socket in a temporary folder, so that it needs no free port and other users
+of the machine cannot reach it.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -18,7 +18,7 @@ from uuid import uuid4
 import httpx
 
 from rspo.config.schema import XVerifySettings
-from rspo.core.errors import InputError
+from rspo.core.errors import InputError, LostProcess
 from rspo.core.gpus import require_vllm_on_gpus
 from rspo.core.supervisor import supervised
 
@@ -33,20 +33,24 @@ class Server:
     url = "http://judge"  # the host name is ignored: requests go to the socket
 
     def check(self) -> None:
-        """Raises: InputError with the last error in the log, if the server has exited."""
+        """Raises: LostProcess with the last error in the log, if the server has exited."""
         if self.process.poll() is not None:
-            raise InputError(f"the judge's server has exited: {last_error(self.log)}")
+            raise LostProcess(f"the judge's server has exited: {last_error(self.log)}")
 
 
 @contextlib.contextmanager
-def serving(settings: XVerifySettings, log: Path, folder: Path | None = None) -> Iterator[Server]:
-    """Run a server during the block.
+def serving(
+    settings: XVerifySettings, log: Path, folder: Path | None = None, gpus: Sequence[str] = ()
+) -> Iterator[list[Server]]:
+    """Run servers during the block: one on each of some GPUs, or one that has the machine.
 
     Args:
-        log: file for the output of the server.
+        log: file for the output of the server. With several, their numbers are added to its name.
         folder: the model's files. Default: `settings.model`, a folder or a model of the hub.
+        gpus: values of CUDA_VISIBLE_DEVICES. A server takes `settings.training_gpu_memory` of its
+            GPU, because the policy uses the same one.
 
-    Raises: InputError with the last error in the log, if the server exits or starts too slowly.
+    Raises: InputError with the last error in the log, if a server exits or starts too slowly.
     """
     if importlib.util.find_spec("vllm") is None:
         raise InputError(
@@ -55,32 +59,57 @@ def serving(settings: XVerifySettings, log: Path, folder: Path | None = None) ->
         )
     require_vllm_on_gpus()
     log.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="rspo-") as folder_of_socket, log.open("w") as output:
-        socket = Path(folder_of_socket) / "judge"
-        command, key = _command(settings, socket, folder), f"RSPO_JUDGE_{uuid4().hex}"
-        with supervised(command, key, Path(folder_of_socket), output) as process:
-            server = Server(socket, process, log)
-            _wait_until_ready(server, settings.start_seconds)
-            yield server
+    command = _command(settings, folder)
+    beside_the_policy = ["--gpu-memory-utilization", str(settings.training_gpu_memory)]
+    commands = {
+        log.with_suffix(f".{number}.log"): [
+            *("env", f"CUDA_VISIBLE_DEVICES={gpu}", *command, *beside_the_policy)
+        ]
+        for number, gpu in enumerate(gpus)
+    } or {log: command}
+    with contextlib.ExitStack() as stack:
+        servers = [stack.enter_context(_started(*each)) for each in commands.items()]
+        stack.callback(_end, servers)
+        deadline = time.monotonic() + settings.start_seconds
+        for server in servers:
+            _wait_until_ready(server, deadline, settings.start_seconds)
+        yield servers
 
 
-def _command(settings: XVerifySettings, socket: Path, folder: Path | None) -> list[str]:
+def _command(settings: XVerifySettings, folder: Path | None) -> list[str]:
     """The module behind `vllm serve`, because vLLM's CPU build does not have that command."""
     revision = ["--revision", settings.revision] if settings.revision and not folder else []
     return [
         *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(folder or settings.model), *revision),
         *("--served-model-name", settings.model),
-        *("--uds", str(socket)),
         *settings.server_arguments,
     ]
 
 
-def _wait_until_ready(server: Server, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
+@contextlib.contextmanager
+def _started(log: Path, command: Sequence[str]) -> Iterator[Server]:
+    key = f"RSPO_JUDGE_{uuid4().hex}"
+    with tempfile.TemporaryDirectory(prefix="rspo-") as folder, log.open("w") as output:
+        socket = Path(folder) / "judge"
+        with supervised([*command, "--uds", str(socket)], key, socket.parent, output) as process:
+            yield Server(socket, process, log)
+
+
+def _end(servers: Sequence[Server]) -> None:
+    """Ask all servers to end, so that they do so in parallel."""
+    for server in servers:
+        assert server.process.stdin is not None
+        server.process.stdin.close()
+
+
+def _wait_until_ready(server: Server, deadline: float, seconds: float) -> None:
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(server.socket))) as client:
         while time.monotonic() < deadline:
-            server.check()
+            try:
+                server.check()
+            except LostProcess as error:  # at its start, mostly because of a wrong setting
+                raise InputError(str(error)) from None
             with contextlib.suppress(httpx.TransportError):
                 if client.get(f"{server.url}/health", timeout=5).status_code == 200:
                     return

@@ -31,8 +31,8 @@ def put_fields(batch: KVBatchMeta, columns: dict[str, Tensor]) -> None:
     )
 
 
-def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> list[int]:
-    """Sort a batch by prompt, then by sample, in place; return the `index` of each row's prompt.
+def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> None:
+    """Sort a batch by prompt, then by sample, in place.
 
     Args:
         expected: number of responses.
@@ -47,9 +47,7 @@ def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> list[int]:
         )
     prompts = [int(index) for index in fields(batch, "index")["index"]]
     samples = [int(key.rsplit("_", 2)[1]) for key in batch.keys]
-    order = sorted(range(expected), key=lambda row: (prompts[row], samples[row]))
-    batch.reorder(order)
-    return [prompts[row] for row in order]
+    batch.reorder(sorted(range(expected), key=lambda row: (prompts[row], samples[row])))
 
 
 def response_tokens(data: TensorDict) -> list[list[int]]:

@@ -12,14 +12,15 @@ from uuid import uuid4
 
 import numpy as np
 import transfer_queue
+from numpy.typing import NDArray
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 from verl.utils import tensordict_utils
 from verl.utils.dataset.rl_dataset import collate_fn
 
-from rspo.training.prompts import Prompts
 from rspo.training.verl.batches import fields, response_tokens, sort_by_prompt
 from rspo.training.verl.interface import require_parameters, require_version
+from rspo.training.verl.verification import Verification
 
 require_version()
 require_parameters(AgentLoopManagerTQ.generate_sequences, "self", "prompts")
@@ -29,16 +30,24 @@ PARTITION = "val"  # of the queue, for responses of validation
 
 
 def held_out_responses(
-    agents: AgentLoopManagerTQ, responses: ReplayBuffer, held_out: Prompts, samples: int, step: int
-) -> tuple[list[list[int]], list[int]]:
-    """Token ids of `samples` responses to every problem, and the problem's index for each.
+    agents: AgentLoopManagerTQ,
+    responses: ReplayBuffer,
+    verification: Verification,
+    samples: int,
+    step: int,
+) -> tuple[NDArray[np.bool_], list[int]]:
+    """Sample and verify `samples` responses to every prompt of `verification`, in their order.
 
     Args:
         responses: the buffer that receives the agent loop's responses.
+        verification: of the held-out prompts, in the partition `PARTITION`.
         step: number of completed training steps.
+
+    Returns: whether each response is correct, and its length in tokens.
 
     Raises: LostProcess if the servers did not answer all requests.
     """
+    held_out = verification.prompts
     rows = collate_fn(
         [
             {"raw_prompt": tokens, "index": row, "name": f"validation-{row}"}
@@ -56,9 +65,10 @@ def held_out_responses(
         tags=[dict(tag) for _ in held_out.tokens],
     )
     agents.generate_sequences(requests)
+    verification.until_sampled(len(requests))
     batch, _ = responses.sample(global_steps=step, partition_id=PARTITION, batch_size=len(requests))
     expected = len(held_out.tokens) * samples
-    problems = sort_by_prompt(batch, expected, f"the validation after step {step}")
-    tokens = response_tokens(fields(batch, "responses"))
+    sort_by_prompt(batch, expected, f"the validation after step {step}")
+    correct, tokens = verification.of(batch), response_tokens(fields(batch, "responses"))
     transfer_queue.kv_clear(keys=batch.keys, partition_id=PARTITION)
-    return tokens, problems
+    return correct, [len(ids) for ids in tokens]

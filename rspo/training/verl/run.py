@@ -60,10 +60,9 @@ def config_text(experiment: Experiment, name: str) -> str:
 def engine_of_node(experiment: Experiment, name: str) -> Iterator["VerlEngine | None"]:
     """The engine on the first node of a job; None on the others, after they served it.
 
-    Raises: InputError for a verifier or job that the cell cannot be trained with; LostProcess if
-        the first node, or Ray on this node, died.
+    Raises: InputError for a job that the cell cannot be trained with; LostProcess if the first
+        node, or Ray on this node, died.
     """
-    _require_judge_server(experiment)
     settings = experiment.config.verl
     assert settings is not None  # by the config's check
     job_step = cluster.current_job_step(settings.nodes, os.environ)
@@ -150,17 +149,6 @@ def _as_yaml(config: "DictConfig") -> str:
 
     text: str = OmegaConf.to_yaml(config)
     return text
-
-
-def _require_judge_server(experiment: Experiment) -> None:
-    """Raises: InputError if a judge model would have to start on a GPU of the policy."""
-    config = experiment.config
-    judge = config.xverify if config.needs_judge(config.verifier) else None
-    if experiment.trains_on_gpus and judge is not None and judge.url is None:
-        raise InputError(
-            f"verifier = {config.verifier!r}: training on GPUs needs xverify.url, the address of a "
-            "judge server on another GPU; the policy uses every GPU of this job"
-        )
 
 
 def _run(cell: Path, checkpoint: Path) -> None:

@@ -1,16 +1,14 @@
 """Rewards and weights of a batch of responses, before dropping."""
 
-from collections.abc import Sequence
-
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from transfer_queue import KVBatchMeta
 
 from rspo.config.experiment import Cell
 from rspo.config.schema import Config
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.rewards.configured import Verify
-from rspo.training.prompts import Prompts
-from rspo.training.records import Scored, judge, rewards_of
+from rspo.training.records import Scored, rewards_of
 from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.batches import (
     fields,
@@ -24,14 +22,10 @@ from rspo.training.verl.batches import (
 class Scoring:
     """Computes the rewards and weights of one cell's batches."""
 
-    def __init__(
-        self, config: Config, cell: Cell, tokenizer: ChatTokenizer, verify: Verify
-    ) -> None:
-        self.config, self.cell, self.tokenizer, self.verify = config, cell, tokenizer, verify
+    def __init__(self, config: Config, cell: Cell, tokenizer: ChatTokenizer) -> None:
+        self.config, self.cell, self.tokenizer = config, cell, tokenizer
 
-    def score(
-        self, batch: KVBatchMeta, rows: Sequence[int], prompts: Prompts
-    ) -> tuple[Scored, float]:
+    def score(self, batch: KVBatchMeta, correct: NDArray[np.bool_]) -> tuple[Scored, float]:
         """Rewards and weights of a batch, and its entropy; also writes the advantages.
 
         The entropy, in nats per token, is the mean of -log p over the sampled tokens: the servers
@@ -39,12 +33,11 @@ class Scoring:
 
         Args:
             batch: sorted by prompt.
-            rows: the prompt of each response, as a row of `prompts`.
+            correct: of each response.
         """
         data = fields(batch, "responses", "rollout_log_probs")
         tokens = response_tokens(data)
         lengths, shape = [len(response) for response in tokens], (-1, self.cell.n)
-        correct = judge(tokens, rows, prompts, self.tokenizer, self.verify)
         rewards = torch.from_numpy(rewards_of(correct, lengths, self.cell, self.config)).view(shape)
         advantages = response_advantages(rewards, self.cell.objective, self.cell.k)
         limit = self.config.sampling.max_response_tokens

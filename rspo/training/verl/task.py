@@ -10,6 +10,7 @@ import transfer_queue
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 
+from rspo.config.experiment import Experiment
 from rspo.rewards.configured import verifier_of
 from rspo.training.verl.prompt_dataset import experiment_of
 from rspo.training.verl.trainer import Trainer
@@ -32,7 +33,9 @@ class Task:
         # Read by verl's tensorboard logger.
         os.environ["TENSORBOARD_DIR"] = str(experiment.folder(config.rspo.cell) / "tensorboard")
         transfer_queue.init(config.transfer_queue)  # ends with the Ray cluster
-        with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
+        verifier, gpus = experiment.config.verifier, _gpus(experiment)
+        # The judge's servers start first: vLLM checks how much memory of a GPU is free.
+        with verifier_of(experiment, verifier, verdicts, gpus) as verify:
             trainer = self.trainer_class(config, verify)
             trainer.init()
             agents = AgentLoopManagerTQ.create(
@@ -42,3 +45,13 @@ class Task:
                 reward_loop_worker_handles=None,  # the trainer computes the rewards
             )
             trainer.fit(agents)
+
+
+def _gpus(experiment: Experiment) -> list[str]:
+    """Names of this node's GPUs that train, for CUDA_VISIBLE_DEVICES."""
+    if not experiment.trains_on_gpus:
+        return []
+    assert experiment.config.verl is not None  # because it trains with verl
+    numbers = [str(number) for number in range(experiment.config.verl.ranks_per_node)]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return visible.split(",")[: len(numbers)] if visible else numbers

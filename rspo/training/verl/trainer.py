@@ -6,7 +6,7 @@ called here) and verl/trainer/ppo/v1/trainer_sync.py.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +28,17 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.adam import learning_rate_factor, require_finite
 from rspo.training.progress import Progress
-from rspo.training.records import Scored, Stopwatch, judge, record_of, shown_metrics
+from rspo.training.prompts import Prompts
+from rspo.training.records import Scored, Stopwatch, record_of, shown_metrics
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.batches import as_metrics, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE, keep_the_last
 from rspo.training.verl.dropping import kept_rows, update_settings
-from rspo.training.verl.held_out import held_out_responses
+from rspo.training.verl.held_out import PARTITION, held_out_responses
 from rspo.training.verl.interface import require_parameters, require_source, require_version
 from rspo.training.verl.prompt_dataset import PromptsInOrder, experiment_of
 from rspo.training.verl.scoring import Scoring
+from rspo.training.verl.verification import POLL_SECONDS, Verification
 from rspo.training.verl.worker import PolicyWorker
 
 require_version()
@@ -58,9 +60,6 @@ require_source(ReplayBuffer._wait_for_next_poll, "self.poll_interval")
 require_source(PPOTrainer._init_resource_pool_mgr, "self.role_worker_mapping[", "Role.ActorRollout")
 require_source(PPOTrainer._save_checkpoint, LATEST_FILE)
 
-# Between checks for complete batches; verl's own 2 seconds are a tenth of a short step.
-POLL_SECONDS = 0.2
-
 
 class Trainer(PPOTrainerSync):
     """Trains one cell, resuming from its last checkpoint if there is one."""
@@ -78,7 +77,7 @@ class Trainer(PPOTrainerSync):
         self.training = self.experiment.config.training
         self.verify = verify
         self.chat_tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
-        self.scoring = Scoring(self.experiment.config, self.cell, self.chat_tokenizer, verify)
+        self.scoring = Scoring(self.experiment.config, self.cell, self.chat_tokenizer)
         self.held_out = held_out_prompts(self.experiment, self.chat_tokenizer)
         self.records: list[dict[str, Any]] = []
 
@@ -157,16 +156,17 @@ class Trainer(PPOTrainerSync):
         self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int
     ) -> KVBatchMeta:
         """One step of training; adds its record to `records`."""
+        dataset: PromptsInOrder = self.train_dataset
+        verification = self._verification("train", dataset.prompts, dataset.rows)
+        verification.until_sampled(sample_batch_size)
         batch, _ = self.replay_buffer.sample(
             global_steps=self.global_steps, partition_id="train", batch_size=sample_batch_size
         )
         self.on_sample_end()
         expected = self.training.prompts_per_step * self.cell.n
-        indices = sort_by_prompt(batch, expected, f"step {self.global_steps}")
+        sort_by_prompt(batch, expected, f"step {self.global_steps}")
         self.clock.lap("sample")
-        dataset: PromptsInOrder = self.train_dataset
-        rows = [dataset.rows[index] for index in indices]
-        scored, entropy = self.scoring.score(batch, rows, dataset.prompts)
+        scored, entropy = self.scoring.score(batch, verification.of(batch))
         self.clock.lap("reward")
         updates = self._updates(batch, scored, metrics)
         self.clock.lap("update")
@@ -185,14 +185,20 @@ class Trainer(PPOTrainerSync):
     def _validation(self) -> dict[str, dict[str, float]]:
         """Pass@k and Max@k on held-out problems, sampled with the weights of this step."""
         assert self.held_out is not None  # because `is_due`
-        config, samples = self.experiment.config, self.training.validation.samples
         self.checkpoint_manager.update_weights(self.global_steps)
-        tokens, rows = held_out_responses(
-            self.agent_loop_manager, self.replay_buffer, self.held_out, samples, self.global_steps
+        rows = range(len(self.held_out.tokens))
+        correct, lengths = held_out_responses(
+            self.agent_loop_manager,
+            self.replay_buffer,
+            self._verification(PARTITION, self.held_out, rows),
+            self.training.validation.samples,
+            self.global_steps,
         )
         self.checkpoint_manager.sleep_replicas()
-        correct = judge(tokens, rows, self.held_out, self.chat_tokenizer, self.verify)
-        return validation_record(correct, [len(ids) for ids in tokens], config)
+        return validation_record(correct, lengths, self.experiment.config)
+
+    def _verification(self, partition: str, prompts: Prompts, rows: Sequence[int]) -> Verification:
+        return Verification(partition, prompts, rows, self.chat_tokenizer, self.verify)
 
     def _updates(
         self, batch: KVBatchMeta, scored: Scored, metrics: dict[str, Any]

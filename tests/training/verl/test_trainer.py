@@ -26,6 +26,7 @@ from rspo.training.verl.checkpoints import LATEST_FILE
 from rspo.training.verl.interface import require_source
 from rspo.training.verl.prompt_dataset import PromptLoop
 from rspo.training.verl.trainer import Trainer
+from rspo.training.verl.verification import Verification
 from rspo.training.verl.verl_config import verl_config
 from rspo.training.verl.worker import ScheduledEngine
 from tests.support import tiny_world
@@ -376,8 +377,10 @@ def test_validation_and_training_draw_different_random_numbers(
             raise Requested(requests)
 
     monkeypatch.setattr(held_out.transfer_queue, "kv_batch_put", lambda **_: None)
+    drawn = dataset.prompts.of([0, 1, 2])
+    verification = Verification(held_out.PARTITION, drawn, [], None, None)
     with pytest.raises(Requested) as caught:
-        held_out.held_out_responses(Agents(), None, dataset.prompts.of([0, 1, 2]), N, step=1)
+        held_out.held_out_responses(Agents(), None, verification, N, step=1)
     requests = caught.value.args[0]
     held_out_rows = [
         {"raw_prompt": tokens, "name": name}

@@ -201,16 +201,6 @@ def test_print_config_starts_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
-def test_a_judge_on_the_gpus_of_the_policy_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    experiment = paper_scale.load(tmp_path)
-    experiment.policy("qwen2.5-math-7b--base").mkdir(parents=True)
-    monkeypatch.chdir(tmp_path)
-    assert main(["train", CELL_7B, "--scale", "paper"]) == 2
-    assert "training on GPUs needs xverify.url" in capsys.readouterr().err
-
-
 def test_the_local_engine_has_no_verl_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,119 @@
+"""One server of the judge on each GPU, without vLLM and GPUs (tests/support/fake_vllm)."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rspo.config.schema import Upstream, XVerifySettings
+from rspo.core.errors import InputError, LostProcess
+from rspo.rewards.xverify import XVerify
+from tests.support import ROOT, fake_vllm
+from tests.support.processes import processes_with, wait_until
+
+GPUS = ["3", "5", "GPU-7f"]
+RESPONSES = [str(number) for number in range(60)]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> XVerifySettings:
+    monkeypatch.setenv("PYTHONPATH", fake_vllm.PATH)
+    (tmp_path / "model").mkdir()
+    return XVerifySettings(
+        prompt=Upstream(repository="upstream", commit="0" * 40),
+        model=str(tmp_path / "model"),
+        server_arguments=("--gpu-memory-utilization", "0.85"),
+        training_gpu_memory=0.07,
+        start_seconds=60,
+        concurrent_requests=4,
+        request_seconds=10,
+        retry_seconds=10,
+    )
+
+
+def judge_of(settings: XVerifySettings, folder: Path, gpus: list[str]) -> XVerify:
+    folder.mkdir(exist_ok=True)
+    template = "Q {question} | O {output} | A {answer}"
+    return XVerify(settings, template, folder / "verdicts", folder / "server.log", gpus=gpus)
+
+
+def reasons(judge: XVerify, responses: list[str]) -> list[str]:
+    count = len(responses)
+    verdicts = judge.judge(["3+4?"] * count, responses, [("7",)] * count)
+    return [verdict.reason for verdict in verdicts]
+
+
+def test_each_gpu_gets_a_server_and_a_similar_number_of_requests(
+    settings: XVerifySettings, tmp_path: Path
+) -> None:
+    with judge_of(settings, tmp_path / "one", []) as judge:
+        expected = reasons(judge, RESPONSES)
+    with judge_of(settings, tmp_path / "several", GPUS) as judge:
+        assert len(processes_with(settings.model)) == 2 * len(GPUS)  # each has a supervisor
+        assert reasons(judge, RESPONSES) == expected
+    assert set(expected) == {"correct", "incorrect"}
+    assert processes_with(settings.model) == []
+    logs = [
+        (tmp_path / "several" / f"server.{number}.log").read_text() for number in range(len(GPUS))
+    ]
+    for gpu, log in zip(GPUS, logs, strict=True):
+        first, *prompts = log.splitlines()
+        assert first.startswith(f"on GPU {gpu}: ")
+        # The last one counts.
+        assert re.findall(r"--gpu-memory-utilization (\S+)", first) == ["0.85", "0.07"]
+        assert len(prompts) > len(RESPONSES) / len(GPUS) / 2
+    assert sum(log.count("prompt ") for log in logs) == len(RESPONSES)
+
+
+def test_a_server_that_exits_is_one_error_and_the_others_end(
+    settings: XVerifySettings, tmp_path: Path
+) -> None:
+    message = (
+        r"the judge's server has exited: RuntimeError: the GPU is lost \(see .*/server\.\d\.log\); "
+    )
+    lost = pytest.raises(LostProcess, match=message + r"\d+ verdicts are stored")
+    with lost as error, judge_of(settings, tmp_path, GPUS) as judge:
+        reasons(judge, [*RESPONSES, "crash", *(response * 2 for response in RESPONSES)])
+    assert "\n" not in str(error.value)
+    assert processes_with(settings.model) == []
+
+
+def test_a_server_that_does_not_start_ends_the_others(
+    settings: XVerifySettings, tmp_path: Path
+) -> None:
+    message = r"has exited: RuntimeError: no such GPU \(see .*/server\.1\.log\)"
+    with pytest.raises(InputError, match=message), judge_of(settings, tmp_path, ["3", "broken"]):
+        pass
+    assert processes_with(settings.model) == []
+
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from rspo.config.schema import XVerifySettings
+from rspo.rewards.xverify.server import serving
+settings = XVerifySettings.model_validate_json(sys.argv[1])
+with serving(settings, Path(sys.argv[2]), gpus=["0", "1"]):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_servers_end_with_a_process_that_is_killed(
+    settings: XVerifySettings, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, settings.model_dump_json(), str(tmp_path / "log")],
+        cwd=ROOT,
+        env=os.environ,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not processes_with(settings.model), 20)

@@ -1,0 +1,1 @@
+"""Replaces vLLM where this folder's parent is on PYTHONPATH: only its server, without a model."""
