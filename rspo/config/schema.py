@@ -427,6 +427,10 @@ class Config(Section):
         """Whether a verifier uses the judge model xVerify."""
         return "xverify" in (self.cascade if verifier == "cascade" else (verifier,))
 
+    def starts_judge(self, verifier: str) -> bool:
+        """Whether a job with a verifier starts its own servers of the judge model."""
+        return self.needs_judge(verifier) and self.xverify is not None and self.xverify.url is None
+
     @field_validator("grid", mode="before")
     @classmethod
     def _leave_out(cls, grid: Any) -> Any:

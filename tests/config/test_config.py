@@ -301,6 +301,7 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     [
         ("xverify.server_arguments=[--gpu-memory-utilization, '0.5']", True),
         ("xverify.url=http://node1:8000", True),
+        ("xverify.training_gpu_memory=0.1", True),
         ("xverify.retry_seconds=7", True),
         ("xverify.revision=another", False),
     ],

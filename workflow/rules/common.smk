@@ -90,17 +90,14 @@ def tables_of(kind, suite):
     )
 
 
-def judge_files(verifier, own_server=True):
-    """Files that a verifier with a judge model needs: the prompt, and the model for its own server."""
-    if not experiment.config.needs_judge(verifier):
-        return []
-    return [ancient(JUDGE if own_server else str(experiment.judge_prompt))]
+def judge_files(verifier):
+    """Stamp for the files that a verifier with a judge model needs."""
+    return [ancient(JUDGE)] if experiment.config.needs_judge(verifier) else []
 
 
 def judge_servers(verifier):
-    """Number of judge servers that a job starts; the profile limits their total."""
-    settings = experiment.config.xverify
-    return int(experiment.config.needs_judge(verifier) and settings.url is None)
+    """Whether a job starts judge servers, which need the machine; the profile limits their total."""
+    return int(experiment.config.starts_judge(verifier))
 
 
 def cells_on_several_nodes():

@@ -8,7 +8,7 @@ rule train:
         base=lambda wildcards: f"{RESULTS}/cells/{experiment.cell(wildcards.cell).model}--base/policy",
         problems=f"{RESULTS}/problems/train.parquet",
         held_out=ancient(f"{RESULTS}/problems/validation.parquet"),
-        judge=judge_files(experiment.config.verifier, experiment.config.engine == "local"),
+        judge=judge_files(experiment.config.verifier),
     output:
         policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),
         records=f"{RESULTS}/cells/{{cell}}/training.jsonl",
@@ -32,7 +32,7 @@ rule train_on_nodes:
         base=rules.train.input.base,
         problems=rules.train.input.problems,
         held_out=rules.train.input.held_out,
-        judge=judge_files(experiment.config.verifier, experiment.config.engine == "local"),
+        judge=judge_files(experiment.config.verifier),
     output:
         policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),
         records=f"{RESULTS}/cells/{{cell}}/training.jsonl",

@@ -138,8 +138,11 @@ class XVerify:
 
     def _client(self, url: str, socket: str | None = None) -> httpx.AsyncClient:
         # The number of tasks limits the requests. An explicit transport ignores proxy settings.
-        limits = httpx.Limits(max_connections=None)
-        transport = httpx.AsyncHTTPTransport(uds=socket, limits=limits)
+        # A Unix socket needs no certificates, and a new connection to it takes less time than
+        # httpx's search for an idle one: 1.5 instead of 5 ms per request.
+        kept = 0 if socket else None
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=kept)
+        transport = httpx.AsyncHTTPTransport(uds=socket, limits=limits, verify=not socket)
         timeout = self._settings.request_seconds
         return httpx.AsyncClient(base_url=url, transport=transport, timeout=timeout)
 

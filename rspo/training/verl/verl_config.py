@@ -111,6 +111,7 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
     for origin, layer in layers.items():
         _merge(config, layer, origin)
     _let_verl_check(config)
+    _require_gpu_memory(experiment, config)
     return config
 
 
@@ -213,6 +214,18 @@ def _require_divisible(config: Config, cell: Cell, settings: VerlSettings) -> No
             f"{cell.name}: a mini-batch of {prompts} prompts with "
             f"{cell.n} responses cannot be split equally among {settings.ranks} ranks; allowed: "
             f"numbers of ranks that divide {responses}"
+        )
+
+
+def _require_gpu_memory(experiment: Experiment, config: DictConfig) -> None:
+    """Raises: InputError if the policy's and the judge's servers do not fit on a GPU together."""
+    own, policy = experiment.config, config.actor_rollout_ref.rollout.gpu_memory_utilization
+    if not experiment.trains_on_gpus or not own.starts_judge(own.verifier) or own.xverify is None:
+        return
+    if (judge := own.xverify.training_gpu_memory) + policy >= 1:
+        raise InputError(
+            f"xverify.training_gpu_memory = {judge:g} and gpu_memory_utilization = {policy:g} are "
+            "fractions of the same GPU; allowed: a sum below 1 that leaves memory for the actor"
         )
 
 

@@ -201,6 +201,15 @@ def test_print_config_starts_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
+def test_the_judge_and_the_policy_must_fit_on_a_gpu(tmp_path: Path) -> None:
+    """vLLM counts both fractions from the total memory."""
+    judge = {"training_gpu_memory": 0.4}
+    with pytest.raises(InputError, match=r"training_gpu_memory = 0\.4 and gpu_memory_utilization"):
+        verl_config(paper_scale.load(tmp_path, xverify=judge), CELL_7B)
+    verl_config(paper_scale.load(tmp_path, xverify=judge | {"url": "http://judge:8000"}), CELL_7B)
+    verl_config(paper_scale.load(tmp_path, xverify=judge, verifier="rules"), CELL_7B)
+
+
 def test_the_local_engine_has_no_verl_config(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
