@@ -286,7 +286,7 @@ class XVerifySettings(Section):
     url: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
     server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
     # Fraction of a GPU's memory for a judge's server beside the policy that trains.
-    training_gpu_memory: Fraction = 0.06
+    training_gpu_memory: float = Field(default=0.06, gt=0, lt=1)
     start_seconds: float = Field(gt=0)
     concurrent_requests: Positive  # to each server
     request_seconds: float = Field(gt=0)

@@ -2,7 +2,7 @@
 
 prompt   downloads the authors' prompt at a pinned commit
 model    downloads the model
-server   starts a vLLM server and stops it together with the process that uses it
+server   starts vLLM servers and stops them together with the process that uses them
 client   sends concurrent requests, retries them, and parses the replies
 store    keeps verdicts on disk, so that no request is repeated
 judge    combines these
