@@ -12,8 +12,8 @@ from rspo.config.schema import Upstream, XVerifySettings
 from rspo.core.errors import InputError
 from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
 from rspo.rewards.xverify import XVerify
-from rspo.rewards.xverify.server import serving
-from tests.support import ROOT
+from rspo.rewards.xverify.server import _command, serving
+from tests.support import ROOT, paper_scale
 from tests.support.processes import LONGEST_WAIT, processes_with, wait_until
 
 ON_A_CPU = ("--dtype", "float32", "--enforce-eager", "--max-model-len", "4096")
@@ -116,3 +116,16 @@ def test_a_server_that_takes_too_long_is_ended(settings: XVerifySettings, tmp_pa
     with late, serving(hasty, tmp_path / "log"):
         pass
     wait_until(lambda: not processes_with(settings.model))
+
+
+def test_vllm_accepts_the_papers_arguments(tmp_path: Path) -> None:
+    """Those of a training job come last, and take precedence."""
+    from vllm.entrypoints.openai.cli_args import make_arg_parser
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    paper = paper_scale.load(tmp_path).config.xverify
+    assert paper is not None
+    arguments = [*_command(paper, tmp_path)[3:], "--gpu-memory-utilization", "0.06"]
+    parsed = make_arg_parser(FlexibleArgumentParser()).parse_args(arguments)
+    assert (parsed.model, parsed.gpu_memory_utilization) == (str(tmp_path), 0.06)
+    assert (parsed.max_num_seqs, parsed.enforce_eager) == (paper.concurrent_requests, True)
