@@ -42,7 +42,7 @@ class Server:
 def serving(
     settings: XVerifySettings, log: Path, folder: Path | None = None, gpus: Sequence[str] = ()
 ) -> Iterator[list[Server]]:
-    """Run servers during the block: one on each of some GPUs, or one that has the machine.
+    """Run servers during the block: one on each of `gpus`, or a single one.
 
     Args:
         log: file for the output of the server. With several, their numbers are added to its name.
