@@ -116,4 +116,4 @@ def test_the_servers_end_with_a_process_that_is_killed(
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(signal.SIGKILL)
     process.wait()
-    wait_until(lambda: not processes_with(settings.model), 20)
+    wait_until(lambda: not processes_with(settings.model))

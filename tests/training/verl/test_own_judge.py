@@ -21,7 +21,7 @@ from rspo.training.verl.checkpoints import last_step
 from tests.support import ROOT, hub_model, tiny_world
 from tests.support.processes import processes_with, wait_until
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.long
 
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS, PROMPTS, N = 6, 4, 16
@@ -83,8 +83,8 @@ class Run:
             if f"-m {program} " in " ".join(process.cmdline())
         ]
         matching[-1].send_signal(signal.SIGKILL)  # its supervisor comes first
-        assert self.process.wait(180) == 1
-        wait_until(lambda: not processes_with(str(self.judge)), 30)
+        assert self.process.wait() == 1
+        wait_until(lambda: not processes_with(str(self.judge)))
         return self.log.read_text().rstrip("\n").rsplit("\n", 1)[-1]
 
 
@@ -102,8 +102,8 @@ def test_the_judge_serves_a_training_job_and_ends_with_it(tmp_path: Path) -> Non
     assert line.endswith(f"resumes from step {last_step(experiment.checkpoint(CELL))}")
 
     last = Run(experiment, judge)
-    assert last.process.wait(900) == 0, last.log.read_text()[-3000:]
-    wait_until(lambda: not processes_with(str(judge)), 30)
+    assert last.process.wait() == 0, last.log.read_text()[-3000:]
+    wait_until(lambda: not processes_with(str(judge)))
     records = read_json_lines(experiment.training_log(CELL))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
     mean = sum(record["correct"] for record in records) / STEPS
