@@ -121,7 +121,9 @@ def test_the_files_are_those_of_the_local_engine(
     for ours, theirs in zip(records, expected, strict=True):
         assert list(ours) == list(theirs)
         assert ours["gradient_norm"] > CLIP  # before clipping
-        assert ours["gradient_clipped"] == theirs["gradient_clipped"] == 1
+        # A mini-batch without a correct response has no gradient, and nothing to clip.
+        assert 0 < ours["gradient_clipped"] <= 1
+        assert 0 < theirs["gradient_clipped"] <= 1
         assert list(ours["seconds"]) == [*theirs["seconds"], "weights"]
     # Other samples of the same policy, so entropy and length differ by chance.
     assert records[0]["entropy"] == pytest.approx(expected[0]["entropy"], rel=0.15)

@@ -1,5 +1,6 @@
 """How a run with verl handles the files of earlier runs, before it starts Ray."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def leave_checkpoint(experiment: Experiment, step: int, ranks: int = 1) -> Path:
     folder = checkpoint / f"global_step_{step}"
     (folder / "actor" / "huggingface").mkdir(parents=True)
     (folder / "actor" / f"model_world_size_{ranks}_rank_0.pt").touch()
-    (folder / "records.json").write_text("[]")
+    (folder / "records.json").write_text(json.dumps([{"gradient_clipped": 0.0}] * step))
     (checkpoint / "latest_checkpointed_iteration.txt").write_text(str(step))
     (experiment.folder(CELL) / "tensorboard").mkdir(exist_ok=True)
     Progress(checkpoint, 0, STEPS).report(STEPS, {})
