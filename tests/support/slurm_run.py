@@ -27,9 +27,9 @@ TRAINING = {
 }
 
 
-def prepare_project(folder: Path, training: dict[str, int]) -> Path:
+def prepare_project(folder: Path, training: dict[str, int], **more: Any) -> Path:
     """Make a project with the problems and the base policy that training reads."""
-    slurm_world.make_project(folder, training=training)
+    slurm_world.make_project(folder, training=training, **more)
     experiment = Experiment.load("tiny", root=folder)
     for data_set in ("train", "linear"):
         prepare(experiment, data_set)
