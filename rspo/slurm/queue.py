@@ -18,7 +18,7 @@ _FIELDS = (
     *("ExcNodes", "ReasonList", "Comment"),
 )
 # Reasons for which SLURM itself holds a job: the node failed to launch it, its start failed several
-# times, or no node can run it. (State and priority do not tell such holds from those of people.)
+# times, or no node can run it. (State and priority do not distinguish these from holds of people.)
 _SYSTEM_HOLDS = ("launch failed requeued held", "JobHoldMaxRequeue", "BadConstraints")
 _USER_HOLDS = (
     *("JobHeldUser", "JobHeldAdmin"),
@@ -50,12 +50,12 @@ class QueuedJob:
     @property
     def system_hold(self) -> bool:
         """Whether SLURM itself holds it, so that it waits until it is released."""
-        return self.state == "PENDING" and self.reason in _SYSTEM_HOLDS
+        return self.reason in _SYSTEM_HOLDS
 
     @property
     def user_hold(self) -> str:
         """The reason if a user or an administrator holds it, otherwise empty."""
-        return self.reason if self.state == "PENDING" and self.reason in _USER_HOLDS else ""
+        return self.reason if self.reason in _USER_HOLDS else ""
 
 
 def jobs_in(folder: Path) -> list[QueuedJob]:

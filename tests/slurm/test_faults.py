@@ -245,6 +245,7 @@ def test_a_job_whose_launch_failed_is_released(
     finally:
         for node in cluster.nodes:
             cluster.fix_launches(node)
+        cluster.resume_nodes()
     assert status == 0, output
     held = [line for line in lines(output) if "was held (launch failed requeued held)" in line]
     assert held[0].startswith(f"train {CELL}: SLURM job ")

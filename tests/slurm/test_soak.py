@@ -81,7 +81,7 @@ class Soak:
         self.events = events
         self.repairs: list[tuple[float, Callable[[], None]]] = []  # with the time of each
         self.state = cluster.folder / "state-before"  # of the controller, some seconds ago
-        self.copied = 0.0
+        self.serviced = 0.0
 
     @property
     def now(self) -> float:
@@ -95,12 +95,13 @@ class Soak:
                 if self.now > SECONDS_OF_KILLS + SECONDS_TO_END:
                     raise AssertionError(f"the run does not end:\n{self.cluster.queue()}")
                 if status is not None:
-                    time.sleep(2)
+                    time.sleep(3)
                     process = self.start()
                 self.repair(self.now)
                 while self.events and self.events[0].at <= self.now:
                     self.apply(self.events.pop(0), process)
-                self.copy_state()
+                if "slurmctld" in self.cluster.daemons and self.now - self.serviced > 10:
+                    self.service()
                 time.sleep(0.2)
         finally:
             if process.poll() is None:
@@ -124,13 +125,14 @@ class Soak:
             self.repairs.remove(entry)
             entry[1]()
 
-    def copy_state(self) -> None:
-        """Copy the controller's state every ten seconds."""
-        if self.now - self.copied > 10 and "slurmctld" in self.cluster.daemons:
-            self.copied = self.now
-            shutil.rmtree(self.state, ignore_errors=True)
-            with suppress(OSError, shutil.Error):  # the controller replaces its files meanwhile
-                shutil.copytree(self.cluster.folder / "state", self.state)
+    def service(self) -> None:
+        """Copy the controller's state, and resume drained nodes that are fixed."""
+        self.serviced = self.now
+        shutil.rmtree(self.state, ignore_errors=True)
+        with suppress(OSError, shutil.Error):  # the controller replaces its files meanwhile
+            shutil.copytree(self.cluster.folder / "state", self.state)
+        with suppress(AssertionError):  # the controller does not answer yet
+            self.cluster.resume_nodes()
 
     def apply(self, event: Event, process: "subprocess.Popen[str]") -> None:
         self.say(f"{event.kind} (target {event.target:.2f}, absent {event.absent:.1f} s)")
@@ -145,7 +147,7 @@ class Soak:
                 with suppress(psutil.NoSuchProcess, IndexError):
                     pick(cluster.job_processes(), event).kill()
             case "scancel" if controller:
-                with suppress(IndexError):
+                with suppress(IndexError, AssertionError):  # no job, or it does not answer yet
                     cluster.command("scancel", pick(cluster.jobs(), event)[0], check=False)
             case "kill slurmd" | "kill node" if node in cluster.daemons:
                 (cluster.stop_node if event.kind == "kill node" else cluster.stop_daemon)(node)

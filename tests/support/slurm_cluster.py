@@ -79,6 +79,9 @@ PartitionName=urgent Nodes=ALL MaxTime=2-00:00:00 PriorityTier=9 PreemptMode=OFF
 """
 
 
+_NODE_STATES = ("sinfo", "-h", "-N", "-o", "%N %T", "-p", "gpu")
+
+
 @dataclass
 class Cluster:
     """A running SLURM.  `environment` is what its commands and Snakemake need to reach it."""
@@ -136,8 +139,14 @@ class Cluster:
         (self.folder / f"broken-{node}").touch()
 
     def fix_launches(self, node: str) -> None:
+        """Let the prolog succeed again; `resume_nodes` ends the drain."""
         (self.folder / f"broken-{node}").unlink(missing_ok=True)
-        self.command("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+
+    def resume_nodes(self) -> None:
+        """Resume the drained nodes whose prolog succeeds."""
+        for node, state in (line.split() for line in self.command(*_NODE_STATES).splitlines()):
+            if "dra" in state and not (self.folder / f"broken-{node}").exists():
+                self.command("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
 
     def lose_state(self, copy: Path | None) -> None:
         """Replace the state of a killed controller by an earlier copy, or by nothing."""
@@ -168,7 +177,7 @@ class Cluster:
         """All nodes up and unused."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            states = self.command("sinfo", "-h", "-N", "-o", "%T", "-p", "gpu").split()
+            states = self.command(*_NODE_STATES).split()[1::2]
             if states == ["idle"] * len(self.nodes):
                 return
             time.sleep(0.1)
