@@ -183,6 +183,26 @@ def test_other_users_comments_cannot_hide_a_job(
         require_no_jobs_in(tmp_path)
 
 
+def test_held_jobs_of_a_killed_run_are_cancelled(
+    tmp_path: Path, squeue: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not those that a person holds."""
+    here, system = tmp_path.as_posix(), "(launch failed requeued held)"
+    squeue(["12", "me", "PENDING", "1", here, "(null)", system, "rule_a"])
+    scancel = tmp_path / "bin" / "scancel"
+    scancel.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/cancelled\n')
+    scancel.chmod(0o755)
+    require_no_jobs_in(tmp_path)
+    assert (tmp_path / "cancelled").read_text() == "12\n"
+    expected = (
+        "rspo: cancelled SLURM job 12 of an earlier run, which was held (launch failed requeue"
+    )
+    assert capsys.readouterr().err.startswith(expected)
+    squeue(["13", "me", "PENDING", "0", here, "(null)", "(JobHeldUser)", "rule_a"])
+    with pytest.raises(InputError, match="scancel 13$"):
+        require_no_jobs_in(tmp_path)
+
+
 def test_jobs_of_a_run_are_selected_by_its_name(squeue: Callable[..., Path]) -> None:
     options_file = squeue(
         ["12", "me", "COMPLETED", "0", "/project", *ON_NODES, "rule_train_wildcards_a"]

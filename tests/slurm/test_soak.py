@@ -171,11 +171,8 @@ def pick(items: Sequence[Item], event: Event) -> Item:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return slurm_run.prepare_project(
-        tmp_path_factory.mktemp("prepared"),
-        slurm_run.TRAINING,
-        seeds=3,
-    )
+    training = slurm_run.TRAINING | {"steps": 24}
+    return slurm_run.prepare_project(tmp_path_factory.mktemp("prepared"), training, seeds=3)
 
 
 @pytest.fixture(scope="module")
