@@ -195,11 +195,11 @@ def test_held_jobs_of_a_killed_run_are_cancelled(
     require_no_jobs_in(tmp_path)
     assert (tmp_path / "cancelled").read_text() == "12\n"
     expected = (
-        "rspo: cancelled SLURM job 12 of an earlier run, which was held (launch failed requeue"
+        "rspo: cancelled SLURM job 12 of an earlier run, which was held (launch failed"
     )
     assert capsys.readouterr().err.startswith(expected)
     squeue(["13", "me", "PENDING", "0", here, "(null)", "(JobHeldUser)", "rule_a"])
-    with pytest.raises(InputError, match="scancel 13$"):
+    with pytest.raises(InputError, match=r"scancel 13$"):
         require_no_jobs_in(tmp_path)
 
 
