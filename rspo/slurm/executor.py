@@ -42,6 +42,8 @@ SECONDS_BETWEEN_PINGS = 5
 # How often a job is submitted again because SLURM forgot it or did not start its command. These
 # submissions are not among Snakemake's `retries`.
 RESUBMISSIONS = 5
+# Resources of jobs on another cluster, which `squeue` does not list.
+_OTHER_CLUSTER = ("cluster", "clusters", "slurm_cluster")
 
 
 class Executor(plugin.Executor):
@@ -113,10 +115,8 @@ class Executor(plugin.Executor):
         """
         while active_jobs and not self._ending.is_set() and not self._controller.answers():
             await asyncio.sleep(SECONDS_BETWEEN_PINGS)
-        if active_jobs:
-            with suppress(InputError):  # SLURM did not answer; look again at the next check
-                queue = {job.number: job for job in jobs_of(self.run_uuid)}
-                active_jobs = [info for info in active_jobs if self._is_active(info, queue)]
+        if active_jobs and (queue := self._queue()) is not None:
+            active_jobs = [info for info in active_jobs if self._is_active(info, queue)]
         # The plugin would take the state of another job with the same number.
         checked = [info for info in active_jobs if self._owner(info) is info.job]
         yielded = set()
@@ -131,24 +131,31 @@ class Executor(plugin.Executor):
             self.next_seconds_between_status_checks, self._seconds
         )
 
+    def _queue(self) -> dict[str, QueuedJob] | None:
+        """The jobs of the run that SLURM remembers, also ended ones; None if it does not answer."""
+        try:
+            return {job.number: job for job in jobs_of(self.run_uuid)}
+        except InputError:
+            return None
+
     def _owner(self, job_info: SubmittedJobInfo) -> Any:
         return self._owners.get(str(job_info.external_jobid))
 
     def _is_active(self, job_info: SubmittedJobInfo, queue: Mapping[str, QueuedJob]) -> bool:
-        """Whether Snakemake must wait for a job; if not, its end or its new submission is reported.
-
-        Args:
-            queue: all jobs of the run that SLURM remembers, including recently ended ones.
-        """
+        """Whether Snakemake must wait for a job; if not, its end or its new submission is reported."""
         job, number = job_info.job, str(job_info.external_jobid)
         submission = self._submissions[job]
-        if self._owner(job_info) is job and number in queue:
-            if submission.update(queue[number]):
-                return True
-            self.report_job_error(job_info, msg=failure(number, "HELD"))
-        elif not submission.is_missing(time.monotonic(), self._seconds) or _is_running(job):
+        if any(map(job.resources.get, _OTHER_CLUSTER)):
             return True
-        elif is_complete(self.workflow, job):
+        if self._owner(job_info) is job and number in queue:
+            with suppress(InputError):  # SLURM did not answer; look again at the next check
+                if not submission.update(queue[number]):
+                    self.report_job_error(job_info, msg=failure(number, "HELD"))
+                    return False
+            return True
+        if not submission.is_missing(time.monotonic(), self._seconds) or _is_running(job):
+            return True
+        if is_complete(self.workflow, job):
             submission.say("was forgotten by SLURM, but is complete")
             self.report_job_success(job_info)
         elif not self._submit_again(submission, "was forgotten by SLURM"):

@@ -31,6 +31,7 @@ class Job:
 
     def __init__(self, folder: Path) -> None:
         self.log = ["logs/train/small--rspo-pass--k4--n8--s0.log"]
+        self.resources: dict[str, str] = {}
         self.output = [str(folder / "policy"), str(folder / "training.jsonl")]
 
 
@@ -276,6 +277,25 @@ def test_a_forgotten_job_is_submitted_again_when_its_folder_is_not_locked(
     assert harness.check(info) == []
     assert harness.calls[-2:] == ["run_job", "check"]
     assert printed(capsys) == ["12 was forgotten by SLURM: submitting it again"]
+
+
+def test_a_job_on_another_cluster_is_not_forgotten(harness: Harness) -> None:
+    """`squeue` lists the jobs of one cluster only."""
+    info = harness.submitted("12")
+    info.job.resources["slurm_cluster"] = "elsewhere"
+    harness.queue = []
+    for harness.time in (0, 60):
+        assert harness.check(info) == ["12"]
+
+
+def test_a_release_that_slurm_does_not_answer_is_repeated(harness: Harness) -> None:
+    info, other = harness.submitted("12"), harness.submitted("13")
+    harness.queue = [held("12")]
+    harness.errors = {"release": "SLURM does not answer", "12": "SLURM does not answer"}
+    assert harness.check(info, other) == ["12", "13"]
+    harness.errors = {}
+    harness.check(info, other)
+    assert harness.commands == [*["scontrol release 12", "scancel 12"], "scontrol release 12"]
 
 
 def test_a_job_that_slurm_forgot_after_its_end_is_not_submitted_again(harness: Harness) -> None:

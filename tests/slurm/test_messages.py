@@ -194,9 +194,7 @@ def test_held_jobs_of_a_killed_run_are_cancelled(
     scancel.chmod(0o755)
     require_no_jobs_in(tmp_path)
     assert (tmp_path / "cancelled").read_text() == "12\n"
-    expected = (
-        "rspo: cancelled SLURM job 12 of an earlier run, which was held (launch failed"
-    )
+    expected = "rspo: cancelled SLURM job 12 of an earlier run, which was held (launch failed"
     assert capsys.readouterr().err.startswith(expected)
     squeue(["13", "me", "PENDING", "0", here, "(null)", "(JobHeldUser)", "rule_a"])
     with pytest.raises(InputError, match=r"scancel 13$"):
