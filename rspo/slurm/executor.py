@@ -142,7 +142,7 @@ class Executor(plugin.Executor):
         return self._owners.get(str(job_info.external_jobid))
 
     def _is_active(self, job_info: SubmittedJobInfo, queue: Mapping[str, QueuedJob]) -> bool:
-        """Whether Snakemake must wait for a job; if not, its end or its new submission is reported."""
+        """Whether Snakemake must wait for a job; if not, its end is reported or it is submitted."""
         job, number = job_info.job, str(job_info.external_jobid)
         submission = self._submissions[job]
         if any(map(job.resources.get, _OTHER_CLUSTER)):
