@@ -95,7 +95,7 @@ class Soak:
                 if self.now > SECONDS_OF_KILLS + SECONDS_TO_END:
                     raise AssertionError(f"the run does not end:\n{self.cluster.queue()}")
                 if status is not None:
-                    time.sleep(3)
+                    time.sleep(8)
                     process = self.start()
                 self.repair(self.now)
                 while self.events and self.events[0].at <= self.now:
