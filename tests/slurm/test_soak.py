@@ -23,7 +23,7 @@ import pytest
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from rspo.evaluation.curves import curves
-from rspo.evaluation.sample import sample_benchmark
+from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
 from rspo.training.train import train
 from tests.support import slurm_cluster, slurm_run, slurm_world
@@ -183,8 +183,8 @@ def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
     experiment = Experiment.load("tiny", root=folder)
     for cell in CELLS:
         train(experiment, cell)
-    sample_benchmark(experiment, CELLS[0], "linear")
-    score(experiment, CELLS[0], "linear")
+    sample_suite(experiment, CELLS[0], "standard")
+    score(experiment, CELLS[0], "standard")
     curves(experiment, CELLS[0], "standard")
     return results_of(folder)
 
