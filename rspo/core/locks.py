@@ -55,9 +55,14 @@ def locks_unsupported(file: str, error: OSError) -> InputError:
 
 def is_locked(folder: Path) -> bool:
     """Whether a process holds the lock of a folder."""
+    return is_file_locked(folder / LOCK)
+
+
+def is_file_locked(path: Path) -> bool:
+    """Whether a process holds the lock of a file."""
     try:
-        with (folder / LOCK).open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with path.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     except OSError:  # no file, or no lock support

@@ -4,7 +4,9 @@
   that is certain to stop a job.
 - It does not submit a job whose model and problems do not fit (`rspo.slurm.data_checks`).
 - While SLURM's controller does not answer, it waits. It neither fails jobs nor loses track of them.
-- It prints one line for each job that failed, was requeued, or was forgotten by SLURM.
+- It releases jobs that SLURM itself holds (`rspo.slurm.submission`).
+- It submits a job again that SLURM forgot, or whose command SLURM did not start.
+- It prints one line for each of these, and for each job that failed or was requeued.
 - It understands how `sacct` writes a cancelled job (`rspo.slurm.snakemake_patches`).
 
 All of it overrides methods of Snakemake's executor interface. `install` registers this class under
@@ -15,7 +17,9 @@ name of its own would need settings of its own.
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +29,27 @@ from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
 from rspo.core.errors import InputError
+from rspo.core.locks import is_file_locked, is_locked
+from rspo.evaluation.journal import journal_of
 from rspo.slurm.data_checks import PromptCheck
-from rspo.slurm.messages import Controller, FailureLines, watch_queue
+from rspo.slurm.messages import Controller, FailureLines, failure, say, step_error, task_name
 from rspo.slurm.preflight import run_doctor
-from rspo.slurm.queue import require_no_jobs_in
-from rspo.slurm.snakemake_patches import normalize_states_of_sacct
+from rspo.slurm.queue import QueuedJob, jobs_of, require_no_jobs_in
+from rspo.slurm.snakemake_patches import is_complete, normalize_states_of_sacct
+from rspo.slurm.submission import Submission
 
 # How long a job that is ready waits for SLURM's controller before it is submitted anyway.
 SECONDS_TO_WAIT = 1800
 SECONDS_BETWEEN_PINGS = 5
+# How often a job is submitted again because SLURM forgot it or did not start its command. These
+# submissions are not among Snakemake's `retries`.
+RESUBMISSIONS = 5
+# Resources of jobs on another cluster, which `squeue` does not list.
+_OTHER_CLUSTER = ("cluster", "clusters", "slurm_cluster")
 
 
 class Executor(plugin.Executor):
+    next_seconds_between_status_checks: int
     logs = Path("logs")  # folder of the rules' logs; `install` sets all three
     options: Sequence[str] = ()  # of the `rspo` command, which select the experiment
     prompts: PromptCheck
@@ -49,12 +62,13 @@ class Executor(plugin.Executor):
             raise WorkflowError(str(error)) from None
         self._ending = threading.Event()
         self._controller = Controller()
-        self._unfinished: set[str] = set()  # numbers of submitted SLURM jobs
+        self._submissions: dict[Any, Submission] = {}  # the last one of each unfinished job
+        self._owners: dict[str, Any] = {}  # by number of a SLURM job: the last job that got it
+        self._resubmissions: Counter[Any] = Counter()  # by job
+        # A minute with the shipped profile, which is shorter than SLURM remembers ended jobs.
+        self._seconds = 3 * workflow.executor_settings.init_seconds_before_status_checks
         super().__init__(workflow, logger)
         logger.addHandler(FailureLines(self.logs))
-        # Once a minute with the shipped profile, which is shorter than SLURM remembers ended jobs.
-        seconds = 3 * workflow.executor_settings.init_seconds_before_status_checks
-        watch_queue(self.run_uuid, self._unfinished.copy, self._controller, seconds)
 
     def run_job(self, job: Any) -> None:
         """Submit a job as soon as SLURM's controller answers.
@@ -75,16 +89,33 @@ class Executor(plugin.Executor):
             super().run_job(job)
 
     def report_job_submission(self, job_info: SubmittedJobInfo, *args: Any, **kwargs: Any) -> None:
-        self._unfinished.add(str(job_info.external_jobid))
+        job = job_info.job
+        task = task_name(job.name, [Path(log) for log in job.log], self.logs)
+        self._submissions[job] = Submission(job_info, task, say)
+        # A controller that lost its last seconds gives the numbers of forgotten jobs to new ones.
+        self._owners[str(job_info.external_jobid)] = job
         super().report_job_submission(job_info, *args, **kwargs)
 
     def report_job_success(self, job_info: SubmittedJobInfo) -> None:
-        self._unfinished.discard(str(job_info.external_jobid))
+        self._submissions.pop(job_info.job, None)
         super().report_job_success(job_info)
 
     def report_job_error(self, job_info: SubmittedJobInfo, *args: Any, **kwargs: Any) -> None:
-        self._unfinished.discard(str(job_info.external_jobid))
+        submission = self._submissions.pop(job_info.job, None)
+        error = step_error(job_info.aux["slurm_logfile"]) if submission and job_info.aux else ""
+        if submission and error and self._submit_again(submission, f"was not started ({error})"):
+            return
         super().report_job_error(job_info, *args, **kwargs)
+
+    def _submit_again(self, submission: Submission, reason: str) -> bool:
+        """Submit a job again without using a retry; False after `RESUBMISSIONS` times."""
+        job = submission.info.job
+        if self._resubmissions[job] == RESUBMISSIONS:
+            return False
+        self._resubmissions[job] += 1
+        submission.say(f"{reason}: submitting it again")
+        self.run_job(job)
+        return True
 
     async def check_active_jobs(
         self, active_jobs: list[SubmittedJobInfo]
@@ -96,14 +127,52 @@ class Executor(plugin.Executor):
         """
         while active_jobs and not self._ending.is_set() and not self._controller.answers():
             await asyncio.sleep(SECONDS_BETWEEN_PINGS)
+        if active_jobs and (queue := self._queue()) is not None:
+            active_jobs = [info for info in active_jobs if self._is_active(info, queue)]
+        # The plugin would take the state of another job with the same number.
+        checked = [info for info in active_jobs if self._owner(info) is info.job]
         yielded = set()
-        async for job_info in super().check_active_jobs(active_jobs):
-            yielded.add(str(job_info.external_jobid))
+        async for job_info in super().check_active_jobs(checked):
+            yielded.add(job_info.job)
             yield job_info
         for job_info in active_jobs:
-            number = str(job_info.external_jobid)
-            if number not in yielded and number in self._unfinished:
+            submission = self._submissions.get(job_info.job)
+            if submission and submission.info is job_info and job_info.job not in yielded:
                 yield job_info
+        self.next_seconds_between_status_checks = min(
+            self.next_seconds_between_status_checks, self._seconds
+        )
+
+    def _queue(self) -> dict[str, QueuedJob] | None:
+        """The jobs of the run that SLURM remembers, also ended ones; None if it does not answer."""
+        try:
+            return {job.number: job for job in jobs_of(self.run_uuid)}
+        except InputError:
+            return None
+
+    def _owner(self, job_info: SubmittedJobInfo) -> Any:
+        return self._owners.get(str(job_info.external_jobid))
+
+    def _is_active(self, job_info: SubmittedJobInfo, queue: Mapping[str, QueuedJob]) -> bool:
+        """Whether Snakemake must wait for a job; if not, its end is reported or it is submitted."""
+        job, number = job_info.job, str(job_info.external_jobid)
+        submission = self._submissions[job]
+        if any(map(job.resources.get, _OTHER_CLUSTER)):
+            return True
+        if self._owner(job_info) is job and number in queue:
+            with suppress(InputError):  # SLURM did not answer; look again at the next check
+                if not submission.update(queue[number]):
+                    self.report_job_error(job_info, msg=failure(number, "HELD"))
+                    return False
+            return True
+        if not submission.is_missing(time.monotonic(), self._seconds) or _is_running(job):
+            return True
+        if is_complete(self.workflow, job):
+            submission.say("was forgotten by SLURM, but is complete")
+            self.report_job_success(job_info)
+        elif not self._submit_again(submission, "was forgotten by SLURM"):
+            self.report_job_error(job_info, msg=failure(number, "FORGOTTEN"))
+        return False
 
     def cancel(self) -> None:
         self._ending.set()
@@ -112,6 +181,12 @@ class Executor(plugin.Executor):
     def shutdown(self) -> None:
         self._ending.set()
         super().shutdown()
+
+
+def _is_running(job: Any) -> bool:
+    """Whether a process holds the lock of an output's folder or journal."""
+    paths = [Path(output) for output in job.output]
+    return any(is_locked(path.parent) or is_file_locked(journal_of(path)) for path in paths)
 
 
 def install(logs: Path, options: Sequence[str], prompts: PromptCheck) -> None:

@@ -1,12 +1,10 @@
-"""Messages about a run on SLURM: failed, requeued and forgotten jobs, and an absent controller."""
+"""Messages about a run on SLURM: failed jobs, and a controller that does not answer."""
 
-import contextlib
 import logging
 import re
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Sequence
 from pathlib import Path
 
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -14,7 +12,6 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from rspo.core.errors import InputError
 from rspo.core.slurm_job import REQUEUED
 from rspo.slurm import cluster
-from rspo.slurm.queue import QueuedJob, jobs_of
 
 # The SLURM states for which the plugin reports a failed job, and what to tell the user. (NODE_FAIL
 # only occurs if `slurm-requeue` was removed from the profile.)
@@ -26,7 +23,10 @@ MEANING = {
     "DEADLINE": "ran past its deadline",
     "BOOT_FAIL": "did not start: its node did not boot",
     "FAILED": "failed",
-    # Two of our own, read from the output of a job in state FAILED.
+    # Two that `Executor` reports.
+    "HELD": "was held by SLURM and not released",
+    "FORGOTTEN": "was forgotten by SLURM, as earlier submissions of it were",
+    # Two that are read from the output of a job in state FAILED.
     "GPU_MEMORY": (
         "needed more GPU memory: smaller ppo_max_token_len_per_gpu or gpu_memory_utilization"
     ),
@@ -41,8 +41,9 @@ _REASONS = {
 _TOO_EARLY = re.compile(r"User defined signal 1")
 _OWN_LINE = re.compile(r"^rspo: (?:error: )?(.+)$", re.M)
 _SNAKEMAKE = "Building DAG of jobs"  # the first line that Snakemake prints in a job
-# A job that SLURM has not listed for this long, while Snakemake still waits for it, is forgotten.
-SECONDS_TO_FORGET = 300
+_NO_STEP = re.compile(
+    r"^srun: error: (Unable to (?:confirm allocation|create step) for job .+)$", re.M
+)
 
 
 def explanation(task: str, message: str, logs: Sequence[Path]) -> str:
@@ -79,12 +80,40 @@ def _cause(printed: str) -> tuple[str, str]:
     return "FAILED", ""
 
 
+def failure(number: str, state: str) -> str:
+    """A message as the plugin writes it, for `explanation`."""
+    return f"SLURM-job '{number}' failed, SLURM status is: '{state}'. "
+
+
+def step_error(log: Path) -> str:
+    """What `srun` printed if SLURM did not start the rule's command in the job's last start.
+
+    Empty if the command was started. Then Snakemake's first line was printed twice: in the job and
+    in its step.
+    """
+    printed = log.read_text(errors="replace") if log.is_file() else ""
+    match = _NO_STEP.search(printed.rpartition(_SNAKEMAKE)[2])
+    return match[1] if match else ""
+
+
+def task_name(rule: str, logs: Sequence[Path], folder: Path) -> str:
+    """Such as `train small--rspo-pass--k4--n16--s0`.
+
+    Args:
+        logs: of the rule.
+        folder: of the rules' logs; the path of a log below it names the task.
+    """
+    if logs and logs[0].is_relative_to(folder):
+        return " ".join(logs[0].relative_to(folder).with_suffix("").parts)
+    return rule
+
+
 class FailureLines(logging.Handler):
     """Log handler that prints `explanation` for every failed job, whether it is retried or not."""
 
     def __init__(self, logs: Path) -> None:
         super().__init__(logging.INFO)
-        self.logs = logs  # folder of the rules' logs; the path of a log below it names the task
+        self.logs = logs  # folder of the rules' logs
         self._failed: dict[str, str] = {}  # by task: the line of its last failure
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -93,23 +122,18 @@ class FailureLines(logging.Handler):
             return
         # Snakemake appends a hint: "results/... (check log file(s) for error details)".
         logs = [Path(str(log).split(" (check")[0]) for log in getattr(record, "log", None) or []]
-        task = self._task(getattr(record, "rule_name", ""), logs)
+        task = task_name(getattr(record, "rule_name", ""), logs, self.logs)
         if event == LogEvent.JOB_INFO:  # the job starts (again)
             self._failed.pop(task, None)
             return
         self._failed[task] = explanation(task, getattr(record, "rule_msg", None) or "", logs)
-        _print(self._failed[task])
+        say(self._failed[task])
 
     def print_given_up(self) -> None:
         """Repeat the line of each job that failed and was not retried, and say what to do."""
         for line in self._failed.values():
-            _print(f"given up: {line}")
-        _print("the run is incomplete: the same command resumes it")
-
-    def _task(self, rule: str, logs: Sequence[Path]) -> str:
-        if logs and logs[0].is_relative_to(self.logs):
-            return " ".join(logs[0].relative_to(self.logs).with_suffix("").parts)
-        return rule
+            say(f"given up: {line}")
+        say("the run is incomplete: the same command resumes it")
 
 
 def print_given_up() -> None:
@@ -119,35 +143,6 @@ def print_given_up() -> None:
     for handler in logger.handlers:
         if isinstance(handler, FailureLines):
             handler.print_given_up()
-
-
-class QueueLines:
-    """Compares a run's jobs in the queue with those of the previous look."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, tuple[QueuedJob, float]] = {}  # by number: the job and the time
-
-    def lines(self, queue: Sequence[QueuedJob], unfinished: Set[str], now: float) -> Iterator[str]:
-        """A line for each job that was requeued or forgotten by SLURM since the last call.
-
-        Args:
-            queue: all jobs of the run that SLURM remembers, including recently ended ones.
-            unfinished: numbers of the jobs that Snakemake waits for.
-            now: current time in seconds.
-        """
-        for job in queue:
-            before = self._seen[job.number][0].restarts if job.number in self._seen else 0
-            if job.restarts > before:
-                yield f"{job.task}: SLURM job {job.number} was requeued (restart {job.restarts})"
-            self._seen[job.number] = job, now
-        for number in sorted(unfinished & self._seen.keys()):
-            job, then = self._seen[number]
-            if now - then > SECONDS_TO_FORGET:
-                del self._seen[number]  # print the line once
-                yield (
-                    f"{job.task}: SLURM has forgotten job {number}, and Snakemake waits for it: "
-                    "stop Snakemake with Ctrl-C and start it again to resume"
-                )
 
 
 class Controller:
@@ -163,35 +158,12 @@ class Controller:
             answers = _ping()
             if answers != self._answered:
                 absent = "does not answer: waiting for it; running jobs continue"
-                _print(f"SLURM's controller {'answers again' if answers else absent}")
+                say(f"SLURM's controller {'answers again' if answers else absent}")
             self._answered = answers
             return answers
 
 
-def watch_queue(
-    run: str, unfinished: Callable[[], Set[str]], controller: Controller, seconds: float
-) -> None:
-    """Print `QueueLines` and the messages of `Controller` until this process ends.
-
-    Args:
-        run: the job name that all jobs of the run share.
-        unfinished: returns the numbers of the jobs that Snakemake waits for.
-        seconds: between two looks at the queue.
-    """
-
-    def watch() -> None:
-        queue = QueueLines()
-        while True:
-            time.sleep(seconds)
-            with contextlib.suppress(InputError):  # SLURM did not answer; try again later
-                if controller.answers():
-                    for line in queue.lines(jobs_of(run), unfinished(), time.monotonic()):
-                        _print(line)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _print(line: str) -> None:
+def say(line: str) -> None:
     print(f"rspo: {line}", file=sys.stderr, flush=True)
 
 

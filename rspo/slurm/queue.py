@@ -1,17 +1,29 @@
 """The jobs that Snakemake has in SLURM's queue: of a folder, or of one run."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from rspo.core.errors import InputError
 from rspo.slurm.cluster import Slurm
+from rspo.slurm.messages import say
 
 _RULE = "rule_"  # start of the comment of every job that Snakemake's plugin submits
 # Folders and comments of other users may contain `|` and line breaks. ASCII's separators of fields
 # and records do not occur in them.
 _FIELD, _RECORD = "\x1f", "\x1e"
-_FIELDS = ("JobID", "UserName", "State", "RestartCnt", "WorkDir", "Comment")
+_FIELDS = (
+    *("JobID", "UserName", "State", "RestartCnt", "WorkDir"),
+    *("ExcNodes", "ReasonList", "Comment"),
+)
+# Reasons for which SLURM itself holds a job: the node failed to launch it, its start failed several
+# times, or no node can run it. (State and priority do not distinguish these from holds of people.)
+_SYSTEM_HOLDS = ("launch failed requeued held", "JobHoldMaxRequeue", "BadConstraints")
+_USER_HOLDS = (
+    *("JobHeldUser", "JobHeldAdmin"),
+    *("job requeued in held state", "job requeued in special exit state"),
+)
 
 
 @dataclass(frozen=True)
@@ -21,12 +33,29 @@ class QueuedJob:
     state: str
     restarts: int
     folder: Path
+    excluded: str  # nodes that it must not use, such as `n[1-2]`
+    nodes_or_reason: str  # its nodes, or in parentheses why it does not run
     comment: str  # set by the plugin: rule and wildcards
 
     @property
-    def task(self) -> str:
-        """Such as `train small--rspo-pass--k4--n16--s0`."""
-        return self.comment.removeprefix(_RULE).replace("_wildcards_", " ", 1)
+    def nodes(self) -> str:
+        return "" if self.reason else self.nodes_or_reason
+
+    @property
+    def reason(self) -> str:
+        """Why it does not run; empty for a job that has nodes."""
+        text = self.nodes_or_reason
+        return text[1:-1] if text.startswith("(") else ""
+
+    @property
+    def system_hold(self) -> bool:
+        """Whether SLURM itself holds it, so that it waits until it is released."""
+        return self.reason in _SYSTEM_HOLDS
+
+    @property
+    def user_hold(self) -> str:
+        """The reason if a user or an administrator holds it, otherwise empty."""
+        return self.reason if self.reason in _USER_HOLDS else ""
 
 
 def jobs_in(folder: Path) -> list[QueuedJob]:
@@ -35,7 +64,8 @@ def jobs_in(folder: Path) -> list[QueuedJob]:
     Raises: InputError if SLURM does not answer.
     """
     here = os.path.realpath(folder)
-    return [job for job in _jobs() if os.path.realpath(job.folder) == here]
+    jobs = (job for job in _jobs() if job.comment.startswith(_RULE))
+    return [job for job in jobs if os.path.realpath(job.folder) == here]
 
 
 def jobs_of(run: str) -> list[QueuedJob]:
@@ -62,19 +92,26 @@ def _job(record: str) -> QueuedJob | None:
     fields = record.split(_FIELD)
     if len(fields) != len(_FIELDS):
         return None
-    number, user, state, restarts, folder, comment = fields
-    if not restarts.isdecimal() or not comment.startswith(_RULE):
+    number, user, state, restarts, folder, excluded, nodes_or_reason, comment = fields
+    if not restarts.isdecimal():
         return None
     printable = os.fsencode(comment).decode(errors="replace")
-    return QueuedJob(number, user, state, int(restarts), Path(folder), printable)
+    excluded = excluded.replace("(null)", "")
+    place = Path(folder)
+    return QueuedJob(
+        number, user, state, int(restarts), place, excluded, nodes_or_reason, printable
+    )
 
 
 def require_no_jobs_in(folder: Path) -> None:
     """Prevent that the same work is submitted twice.
 
+    Call it while holding Snakemake's lock of the folder. Cancels jobs of an earlier run that SLURM
+    itself holds, because nobody would release them.
+
     Raises: InputError that names the jobs of an earlier run, or of another user, in this folder.
     """
-    jobs = jobs_in(folder)
+    jobs = [job for job in jobs_in(folder) if not _cancel_if_held(job)]
     if not jobs:
         return
     named = ", ".join(f"{job.number} ({job.comment}, {job.user}, {job.state})" for job in jobs[:3])
@@ -84,3 +121,14 @@ def require_no_jobs_in(folder: Path) -> None:
         f"{folder}: SLURM jobs of another run work in this folder: {named}{more}. Wait until they "
         f"end (their files are kept) or cancel them: scancel {numbers}"
     )
+
+
+def _cancel_if_held(job: QueuedJob) -> bool:
+    """Cancel a job that SLURM itself holds; returns whether it was cancelled."""
+    if not job.system_hold:
+        return False
+    with suppress(InputError):  # it belongs to another user
+        Slurm().ask("scancel", job.number)
+        say(f"cancelled SLURM job {job.number} of an earlier run, which was held ({job.reason})")
+        return True
+    return False

@@ -6,17 +6,21 @@ installed: then check for each function that the problem still exists and that t
 docstring still mean the same, run `make test ARGS="-m slurm"`, and update the version.
 """
 
+import fcntl
 import json
 import os
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
+from rspo.core.slurm_job import host_name
+from rspo.slurm.messages import say
 
 RECORDS = Path(".snakemake") / "metadata"
 
@@ -144,6 +148,55 @@ def renew_records(experiment: Experiment, cell: str, records: Path = RECORDS) ->
             record = json.loads(file.read_text())
             record["params"] = [repr(fingerprints.settings_hash(experiment, "train", cell))]
             write_text(file, json.dumps(record))
+
+
+_lock_of_this_run: IO[str] | None = None  # open, and so locked, until this process ends
+
+
+@_patch("snakemake", "9.27.1", None)
+def remove_locks_of_killed_runs(folder: Path = Path(".snakemake")) -> None:
+    """Remove Snakemake's locks of the working directory if the runs that made them were killed.
+
+    Snakemake's locks are files, which a killed process leaves behind. Here, each run also shares a
+    kernel lock, which ends with the process. A file system may not share it between hosts: the
+    locked file lists the hosts, and locks of runs on other hosts are not removed.
+
+    Private: the folder and the suffix of Snakemake's locks.
+    """
+    global _lock_of_this_run
+    folder.mkdir(exist_ok=True)
+    _lock_of_this_run = lock = (folder / "rspo.lock").open("a+")
+    lock.seek(0)
+    hosts, this_host = set(lock.read().split()), host_name()
+    with suppress(OSError):  # another run is alive, or the file system has no locks
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locks = list((folder / "locks").glob("*.lock"))
+        if locks and hosts == {this_host}:
+            say("removed the lock of a killed Snakemake from this folder")
+            for file in locks:
+                file.unlink()
+        elif not locks:
+            lock.truncate(0)
+            hosts.clear()
+    if this_host not in hosts:
+        lock.write(f"{this_host}\n")
+        lock.flush()
+    with suppress(OSError):
+        fcntl.flock(lock, fcntl.LOCK_SH)
+
+
+@_patch("snakemake", "9.27.1", None)
+def is_complete(workflow: Any, job: Any) -> bool:
+    """Whether the Snakemake inside a SLURM job has finished a job of this Snakemake.
+
+    It then has removed the markers of unfinished outputs. `Persistence.incomplete` does not notice,
+    because it keeps the list of markers in memory.
+
+    Private: the folder and the file names of these markers.
+    """
+    store = workflow.persistence
+    markers = [store._record_path(store._incomplete_path, store._get_key(f)) for f in job.output]
+    return all(map(os.path.exists, job.output)) and not any(map(os.path.exists, markers))
 
 
 @_patch("snakemake-executor-plugin-slurm", "2.8.0", None)

@@ -233,6 +233,41 @@ def test_a_job_that_becomes_ready_while_the_controller_is_away_waits_for_it(
     assert results_of(project) == undisturbed
 
 
+def test_a_job_whose_launch_failed_is_released(
+    cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    """SLURM holds it. Without retries: a release uses none."""
+    for node in cluster.nodes[:2]:  # each start may be on another one
+        cluster.break_launches(node)
+    try:
+        with cleaned_up(Run(cluster, project, "--retries=0")) as run:
+            status, output = run.end()
+    finally:
+        for node in cluster.nodes:
+            cluster.fix_launches(node)
+        cluster.resume_nodes()
+    assert status == 0, output
+    held = [line for line in lines(output) if "was held (launch failed requeued held)" in line]
+    assert held[0].startswith(f"train {CELL}: SLURM job ")
+    assert "released (1 of 3)" in held[0]
+    assert results_of(project) == undisturbed
+
+
+def test_a_job_that_the_controller_forgot_is_submitted_again(
+    running: Run, cluster: Cluster, project: Path, undisturbed: bytes
+) -> None:
+    number = running.wait_for_checkpoint()
+    cluster.stop_controller()
+    cluster.lose_state(None)
+    cluster.start_controller()
+    status, output = running.end()
+    assert status == 0, output
+    expected = f"train {CELL}: SLURM job {number} was forgotten by SLURM: submitting it again"
+    assert expected in lines(output)
+    assert len(provenance(project)["processes"]) == 2
+    assert results_of(project) == undisturbed
+
+
 def test_jobs_of_other_folders_are_ignored_whatever_their_names(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,9 +296,9 @@ def test_jobs_of_a_killed_snakemake_continue_and_are_not_submitted_twice(
     number = running.wait_for_checkpoint()
     running.kill()
     cluster.command("scontrol", "suspend", number)  # or it may end before the second run starts
-    assert slurm_world.run(cluster, project, "--unlock")[0] == 0
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status != 0
+    assert "rspo: removed the lock of a killed Snakemake" in output
     assert f"SLURM jobs of another run work in this folder: {number} (rule_train" in output
     assert f"or cancel them: scancel {number}" in output
     assert [job for job, *_ in cluster.jobs()] == [number]

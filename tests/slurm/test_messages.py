@@ -1,4 +1,4 @@
-"""Messages about failed, requeued and forgotten jobs, and reading the queue, without SLURM."""
+"""Messages about failed jobs, and reading the queue, without SLURM."""
 
 import logging
 import os
@@ -11,9 +11,10 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from rspo.core.errors import InputError
 from rspo.slurm import messages
-from rspo.slurm.messages import MEANING, Controller, FailureLines, QueueLines, explanation
+from rspo.slurm.messages import MEANING, Controller, FailureLines, explanation
 from rspo.slurm.queue import QueuedJob, jobs_in, jobs_of, require_no_jobs_in
 
+ON_NODES = ["(null)", "n[1-2]"]  # fields of a running job: excluded nodes, its nodes
 CELL = "small--rspo-pass--k4--n8--s0"
 
 
@@ -77,7 +78,7 @@ def test_every_state_that_the_plugin_reports_has_an_explanation() -> None:
     # The plugin has the names in its code only.
     constants = plugin.Executor.check_active_jobs.__code__.co_consts
     (reported,) = (known for known in constants if isinstance(known, tuple) and "TIMEOUT" in known)
-    read_in_logs = {"GPU_MEMORY", "TOO_EARLY"}
+    read_in_logs = {"GPU_MEMORY", "TOO_EARLY"} | {"HELD", "FORGOTTEN"}
     assert MEANING.keys() - read_in_logs == set(reported) - {"ERROR"}
 
 
@@ -132,31 +133,6 @@ def test_failed_jobs_are_printed_and_repeated_at_the_end(
     ]
 
 
-def queued(restarts: int = 0, number: str = "12") -> QueuedJob:
-    comment = f"rule_train_wildcards_{CELL}"
-    return QueuedJob(number, "me", "RUNNING", restarts, Path("/project"), comment)
-
-
-def test_each_requeue_is_printed_once() -> None:
-    queue = QueueLines()
-    assert list(queue.lines([queued(0), queued(0, "13")], set(), 0)) == []
-    (line,) = queue.lines([queued(2), queued(0, "13")], set(), 60)
-    assert line == f"train {CELL}: SLURM job 12 was requeued (restart 2)"
-    (line,) = queue.lines([queued(2), queued(0, "13"), queued(1, "14")], set(), 120)
-    assert line == f"train {CELL}: SLURM job 14 was requeued (restart 1)"
-    assert list(queue.lines([queued(2), queued(0, "13"), queued(1, "14")], set(), 180)) == []
-
-
-def test_a_job_that_slurm_forgot_is_printed_once() -> None:
-    queue = QueueLines()
-    assert list(queue.lines([queued()], {"12", "new"}, 0)) == []
-    assert list(queue.lines([], {"12", "new"}, 290)) == []
-    assert list(queue.lines([], {"new"}, 310)) == []  # Snakemake does not wait for it
-    (line,) = queue.lines([], {"12", "new"}, 320)
-    assert line.startswith(f"train {CELL}: SLURM has forgotten job 12, and Snakemake waits for it")
-    assert list(queue.lines([], {"12", "new"}, 330)) == []
-
-
 @pytest.fixture
 def squeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """A fake `squeue`: call it with the records (lists of fields) to print.
@@ -185,11 +161,11 @@ def test_jobs_are_found_in_a_folder_of_any_name(
 ) -> None:
     folder = tmp_path / os.fsdecode(name)
     squeue(
-        ["12", "me", "RUNNING", "1", os.fsencode(folder), "rule_train_wildcards_a|b"],
-        ["13", "me", "RUNNING", "0", os.fsencode(tmp_path), "rule_train_wildcards_c"],
+        ["12", "me", "RUNNING", "1", os.fsencode(folder), *ON_NODES, "rule_train_wildcards_a|b"],
+        ["13", "me", "RUNNING", "0", os.fsencode(tmp_path), *ON_NODES, "rule_train_wildcards_c"],
     )
     assert jobs_in(folder) == [
-        QueuedJob("12", "me", "RUNNING", 1, folder, "rule_train_wildcards_a|b")
+        QueuedJob("12", "me", "RUNNING", 1, folder, "", "n[1-2]", "rule_train_wildcards_a|b")
     ]
 
 
@@ -197,20 +173,40 @@ def test_other_users_comments_cannot_hide_a_job(
     tmp_path: Path, squeue: Callable[..., Path]
 ) -> None:
     squeue(
-        ["10", "you", "PENDING", "0", "/home/you", "a\nb|c"],
-        ["11", "you", "PENDING", "0", b"/home/\xff", b"\xff"],
-        ["12", "you", "PENDING", "0", "/home/you", "a\x1fb\x1ec"],
-        ["13", "you", "PENDING", "N/A", tmp_path.as_posix(), "rule_a"],
-        ["14", "me", "RUNNING", "0", tmp_path.as_posix(), b"rule_train_wildcards_\xff"],
+        ["10", "you", "PENDING", "0", "/home/you", *ON_NODES, "a\nb|c"],
+        ["11", "you", "PENDING", "0", b"/home/\xff", *ON_NODES, b"\xff"],
+        ["12", "you", "PENDING", "0", "/home/you", *ON_NODES, "a\x1fb\x1ec"],
+        ["13", "you", "PENDING", "N/A", tmp_path.as_posix(), *ON_NODES, "rule_a"],
+        ["14", "me", "RUNNING", "0", tmp_path.as_posix(), *ON_NODES, b"rule_train_wildcards_\xff"],
     )
     with pytest.raises(InputError, match=r"in this folder: 14 \(rule_train_wildcards_\ufffd, me, "):
         require_no_jobs_in(tmp_path)
 
 
+def test_held_jobs_of_a_killed_run_are_cancelled(
+    tmp_path: Path, squeue: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not those that a person holds."""
+    here, system = tmp_path.as_posix(), "(launch failed requeued held)"
+    squeue(["12", "me", "PENDING", "1", here, "(null)", system, "rule_a"])
+    scancel = tmp_path / "bin" / "scancel"
+    scancel.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/cancelled\n')
+    scancel.chmod(0o755)
+    require_no_jobs_in(tmp_path)
+    assert (tmp_path / "cancelled").read_text() == "12\n"
+    expected = "rspo: cancelled SLURM job 12 of an earlier run, which was held (launch failed"
+    assert capsys.readouterr().err.startswith(expected)
+    squeue(["13", "me", "PENDING", "0", here, "(null)", "(JobHeldUser)", "rule_a"])
+    with pytest.raises(InputError, match=r"scancel 13$"):
+        require_no_jobs_in(tmp_path)
+
+
 def test_jobs_of_a_run_are_selected_by_its_name(squeue: Callable[..., Path]) -> None:
-    options_file = squeue(["12", "me", "COMPLETED", "0", "/project", "rule_train_wildcards_a"])
+    options_file = squeue(
+        ["12", "me", "COMPLETED", "0", "/project", *ON_NODES, "rule_train_wildcards_a"]
+    )
     (job,) = jobs_of("rspo_1")
-    assert job.task == "train a"
+    assert (job.nodes, job.reason) == ("n[1-2]", "")
     options = options_file.read_text().split()
     assert {"--states=all", f"--user={os.getuid()}", "--name=rspo_1"} <= set(options)
 

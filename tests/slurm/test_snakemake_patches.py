@@ -6,16 +6,28 @@ import logging
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import snakemake_executor_plugin_slurm as plugin
+from snakemake.io import IOFile
+from snakemake.persistence.file import FilePersistence
 
-from rspo.slurm.snakemake_patches import PATCHES, Patch, normalize_states_of_sacct
+from rspo.slurm.snakemake_patches import (
+    PATCHES,
+    Patch,
+    is_complete,
+    normalize_states_of_sacct,
+    remove_locks_of_killed_runs,
+)
 from tests.support import ROOT, tiny_world
+from tests.support.processes import wait_until
 from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, snakemake
 
 CELL = "small--rspo-pass--k4--n8--s0"
@@ -64,3 +76,59 @@ def test_a_cell_finished_without_its_snakemake_is_not_trained_again(
     assert "Nothing to be done" in done.stdout + done.stderr
     # With the earlier settings, the cell is out of date.
     assert jobs(snakemake(folder, "-n", target, "--config", *SMALL_WORLD)).get("train", 0) == 1
+
+
+# Runs a slow rule; as the Snakefile does, it removes the locks of killed runs first.
+LOCKED = """\
+from rspo.slurm.snakemake_patches import remove_locks_of_killed_runs
+remove_locks_of_killed_runs()
+rule slow:
+    output: "made"
+    shell: "touch started; sleep {seconds}; touch made"
+"""
+
+
+def test_only_the_lock_of_a_killed_snakemake_is_removed(tmp_path: Path) -> None:
+    snakefile = tmp_path / "Snakefile"
+    snakefile.write_text(LOCKED.replace("{seconds}", "60"))
+    command = [sys.executable, "-m", "snakemake", "--cores=1"]
+    options: dict[str, Any] = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": str(ROOT)}}
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    first = subprocess.Popen(command, start_new_session=True, **options)
+    try:
+        wait_until((tmp_path / "started").exists, seconds=60)
+        snakefile.write_text(LOCKED.replace("{seconds}", "0"))
+        second = subprocess.run(command, **options, **output)
+        assert "cannot be locked" in second.stdout
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+    third = subprocess.run(command, **options, **output)
+    assert third.returncode == 0, third.stdout
+    assert "rspo: removed the lock of a killed Snakemake from this folder" in third.stdout
+
+
+def test_locks_of_another_host_are_kept(tmp_path: Path) -> None:
+    lock = tmp_path / "locks" / "0.output.lock"
+    lock.parent.mkdir()
+    lock.touch()
+    (tmp_path / "rspo.lock").write_text("elsewhere\n")
+    remove_locks_of_killed_runs(tmp_path)
+    remove_locks_of_killed_runs(tmp_path)  # this host is in the list by now
+    assert lock.exists()
+
+
+def test_a_job_is_complete_when_its_outputs_exist_without_markers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = FilePersistence()
+    job = SimpleNamespace(output=[IOFile("made")])
+    workflow = SimpleNamespace(persistence=store)
+    assert not is_complete(workflow, job)
+    store.started(job)
+    Path("made").touch()
+    assert not is_complete(workflow, job)
+    assert Path(".snakemake/incomplete").exists()
+    shutil.rmtree(".snakemake/incomplete")
+    assert is_complete(workflow, job)

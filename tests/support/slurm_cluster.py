@@ -66,6 +66,7 @@ MailProg=/bin/true
 SlurmdTimeout=10
 KillWait=3
 MinJobAge=300
+Prolog={folder}/prolog
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 """
@@ -76,6 +77,9 @@ PartitionName=gpu Nodes=ALL MaxTime=2-00:00:00 PriorityTier=1
 PartitionName=short Nodes=ALL MaxTime=00:01:00 PriorityTier=1
 PartitionName=urgent Nodes=ALL MaxTime=2-00:00:00 PriorityTier=9 PreemptMode=OFF
 """
+
+
+_NODE_STATES = ("sinfo", "-h", "-N", "-o", "%N %T", "-p", "gpu")
 
 
 @dataclass
@@ -121,16 +125,59 @@ class Cluster:
     def start_node(self, node: str) -> None:
         self._start(node, ["slurmd", "-D", "-N", node])
 
+    def stop_daemon(self, node: str) -> None:
+        """Kill slurmd; its jobs continue."""
+        self._kill(node)
+
     def stop_node(self, node: str) -> None:
         """Kill slurmd and all processes of its jobs, as when a node loses power."""
         self._kill(node)  # first, so that nothing reports the end of the jobs
         _kill_jobs(self.folder, node)
 
+    def break_launches(self, node: str) -> None:
+        """Let the prolog fail on a node: SLURM drains the node, and holds the job."""
+        (self.folder / f"broken-{node}").touch()
+
+    def fix_launches(self, node: str) -> None:
+        """Let the prolog succeed again; `resume_nodes` ends the drain."""
+        (self.folder / f"broken-{node}").unlink(missing_ok=True)
+
+    def resume_nodes(self) -> None:
+        """Resume the drained nodes whose prolog succeeds."""
+        for node, state in (line.split() for line in self.command(*_NODE_STATES).splitlines()):
+            if "dra" in state and not (self.folder / f"broken-{node}").exists():
+                self.command("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+
+    def lose_state(self, copy: Path | None) -> None:
+        """Replace the state of a killed controller by an earlier copy, or by nothing."""
+        state = self.folder / "state"
+        shutil.rmtree(state)
+        if copy is not None and copy.exists():
+            shutil.copytree(copy, state)
+        else:
+            state.mkdir()
+
+    def queue(self) -> str:
+        """All jobs and nodes, for messages of tests."""
+        jobs = self.command("squeue", "-a", "-o", "%i %T %R %k", check=False)
+        return jobs + "\n" + self.command("sinfo", "-N", "-l", check=False)
+
+    def job_processes(self) -> list[psutil.Process]:
+        """The processes of all running jobs, without SLURM's own."""
+        settings = f"{self.folder}/slurm.conf"
+        processes = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                environment = process.environ()
+                if environment.get("SLURM_CONF") == settings and "SLURM_JOB_ID" in environment:
+                    processes.append(process)
+        return processes
+
     def wait_until_idle(self) -> None:
         """All nodes up and unused."""
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            states = self.command("sinfo", "-h", "-N", "-o", "%T", "-p", "gpu").split()
+            states = self.command(*_NODE_STATES).split()[1::2]
             if states == ["idle"] * len(self.nodes):
                 return
             time.sleep(0.1)
@@ -220,6 +267,7 @@ def started(nodes: int = 3, cpus: int = 128, megabytes: int = 1_000_000) -> Iter
     try:
         _write_config(cluster, cpus, megabytes)
         _write_commands(cluster)
+        _write_prolog(cluster)
         _start_munge(cluster)
         cluster.start_controller()
         for node in cluster.nodes:
@@ -256,6 +304,12 @@ def _write_commands(cluster: Cluster) -> None:
         script = folder / name
         script.write_text(f'#!/bin/sh\nSLURM_CONF={cluster.folder}/slurm.conf exec {real} "$@"\n')
         script.chmod(0o755)
+
+
+def _write_prolog(cluster: Cluster) -> None:
+    script = cluster.folder / "prolog"
+    script.write_text(f"#!/bin/sh\ntest ! -e {cluster.folder}/broken-$SLURMD_NODENAME\n")
+    script.chmod(0o755)
 
 
 def _start_munge(cluster: Cluster) -> None:

@@ -27,9 +27,9 @@ TRAINING = {
 }
 
 
-def prepare_project(folder: Path, training: dict[str, int]) -> Path:
+def prepare_project(folder: Path, training: dict[str, int], **more: Any) -> Path:
     """Make a project with the problems and the base policy that training reads."""
-    slurm_world.make_project(folder, training=training)
+    slurm_world.make_project(folder, training=training, **more)
     make_inputs(Experiment.load("tiny", root=folder))
     return folder
 

@@ -7,7 +7,11 @@ from pathlib import Path
 
 from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.messages import print_given_up
-from rspo.slurm.snakemake_patches import set_conda_environment, skip_scheduling
+from rspo.slurm.snakemake_patches import (
+    remove_locks_of_killed_runs,
+    set_conda_environment,
+    skip_scheduling,
+)
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.enums import Quietness
 from snakemake.settings.types import DeploymentMethod
@@ -26,6 +30,9 @@ if DeploymentMethod.CONDA in software:
 if workflow.output_settings.dryrun and Quietness.RULES in (workflow.output_settings.quiet or ()):
     skip_scheduling()
     gc.disable()  # the process ends before garbage collection pays off
+
+if workflow.is_main_process and not workflow.output_settings.dryrun:
+    remove_locks_of_killed_runs()
 
 # SLURM sends USR1 ahead of the time limit. Only `rspo train` handles it; the shells around it
 # ignore it.

@@ -1,0 +1,229 @@
+"""Six cells through `snakemake --profile slurm` while a random schedule kills all that they need.
+
+Nobody acts except to start the same command again. The results equal those of a run without SLURM,
+bit for bit. A schedule takes some minutes; `SOAK_SEEDS=20` tests the first twenty.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.core.files import read_json_lines
+from rspo.evaluation.curves import curves
+from rspo.evaluation.sample import sample_suite
+from rspo.evaluation.score import score
+from rspo.training.train import train
+from tests.support import slurm_cluster, slurm_run, slurm_world
+from tests.support.slurm_cluster import Cluster
+
+pytestmark = [pytest.mark.long, pytest.mark.slurm]
+
+SEEDS = range(1, 1 + int(os.environ.get("SOAK_SEEDS", "1")))
+CELLS = [f"small--rspo-pass--k4--n{n}--s{seed}" for n in (8, 16) for seed in range(3)]
+TARGETS = [f"results/tiny/cells/{cell}/policy" for cell in CELLS]
+TARGETS.append(f"results/tiny/cells/{CELLS[0]}/curves/standard.parquet")
+SECONDS_OF_KILLS = 75  # the schedule lasts that long
+SECONDS_TO_END = 600  # afterwards, the run must end by itself
+KINDS = (
+    *("scancel", "kill process", "kill Snakemake", "kill slurmd", "kill node", "break launches"),
+    *("kill controller", "lose seconds", "lose all jobs"),
+)
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One disturbance.
+
+    at: seconds after the start.
+    target: selects one of the jobs, processes or nodes at that time, from 0 to 1.
+    absent: seconds until what was killed starts again.
+    """
+
+    at: float
+    kind: str
+    target: float
+    absent: float
+
+
+def schedule(seed: int) -> list[Event]:
+    """Each kind once, and three more."""
+    draw = random.Random(seed)
+    kinds = [*KINDS, *draw.choices(KINDS, k=3)]
+    events = [
+        Event(draw.uniform(8, SECONDS_OF_KILLS), kind, draw.random(), draw.uniform(0.5, 15))
+        for kind in kinds
+    ]
+    return sorted(events, key=lambda event: event.at)
+
+
+class Soak:
+    """Starts the command until it succeeds, and applies a schedule meanwhile."""
+
+    def __init__(self, cluster: Cluster, project: Path, events: list[Event]) -> None:
+        self.cluster, self.project = cluster, project
+        self.log = project / "run.log"
+        self.started = time.monotonic()
+        self.events = events
+        self.repairs: list[tuple[float, Callable[[], None]]] = []  # with the time of each
+        self.state = cluster.folder / "state-before"  # of the controller, some seconds ago
+        self.serviced = 0.0
+
+    @property
+    def now(self) -> float:
+        return time.monotonic() - self.started
+
+    def run(self) -> None:
+        """Returns when the command has succeeded."""
+        process = self.start()
+        try:
+            while (status := process.poll()) != 0:
+                if self.now > SECONDS_OF_KILLS + SECONDS_TO_END:
+                    raise AssertionError(f"the run does not end:\n{self.cluster.queue()}")
+                if status is not None:
+                    time.sleep(8)
+                    process = self.start()
+                self.repair(self.now)
+                while self.events and self.events[0].at <= self.now:
+                    self.apply(self.events.pop(0), process)
+                if "slurmctld" in self.cluster.daemons and self.now - self.serviced > 10:
+                    self.service()
+                time.sleep(0.2)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            self.repair(float("inf"))
+        self.say(f"done; {len(self.events)} events were left")
+
+    def start(self) -> "subprocess.Popen[str]":
+        self.say("starting the command")
+        return slurm_world.start(self.cluster, self.project, *TARGETS, log=self.log)
+
+    def say(self, text: str) -> None:
+        print(f"{self.now:6.1f} s  {text}", flush=True)
+        with self.log.open("a") as log:
+            log.write(f"--- {self.now:.1f} s: {text}\n")
+
+    def repair(self, now: float) -> None:
+        """Start again what has been absent for long enough."""
+        for entry in [entry for entry in self.repairs if entry[0] <= now]:
+            self.repairs.remove(entry)
+            entry[1]()
+
+    def service(self) -> None:
+        """Copy the controller's state, and resume drained nodes that are fixed."""
+        self.serviced = self.now
+        shutil.rmtree(self.state, ignore_errors=True)
+        with suppress(OSError, shutil.Error):  # the controller replaces its files meanwhile
+            shutil.copytree(self.cluster.folder / "state", self.state)
+        with suppress(AssertionError):  # the controller does not answer yet
+            self.cluster.resume_nodes()
+
+    def apply(self, event: Event, process: "subprocess.Popen[str]") -> None:
+        self.say(f"{event.kind} (target {event.target:.2f}, absent {event.absent:.1f} s)")
+        cluster, node = self.cluster, pick(self.cluster.nodes, event)
+        controller = "slurmctld" in cluster.daemons
+        match event.kind:
+            case "kill Snakemake":
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+            case "kill process":
+                with suppress(psutil.NoSuchProcess, IndexError):
+                    pick(cluster.job_processes(), event).kill()
+            case "scancel" if controller:
+                with suppress(IndexError, AssertionError):  # no job, or it does not answer yet
+                    cluster.command("scancel", pick(cluster.jobs(), event)[0], check=False)
+            case "kill slurmd" | "kill node" if node in cluster.daemons:
+                (cluster.stop_node if event.kind == "kill node" else cluster.stop_daemon)(node)
+                self.later(event, lambda: cluster.start_node(node))
+            case "break launches":
+                cluster.break_launches(node)
+                self.later(event, lambda: cluster.fix_launches(node))
+            case "kill controller" | "lose seconds" | "lose all jobs" if controller:
+                cluster.stop_controller()
+                if event.kind != "kill controller":
+                    cluster.lose_state(self.state if event.kind == "lose seconds" else None)
+                self.later(event, cluster.start_controller)
+
+    def later(self, event: Event, repair: Callable[[], None]) -> None:
+        self.repairs.append((self.now + event.absent, repair))
+
+
+def pick(items: Sequence[Item], event: Event) -> Item:
+    return items[int(event.target * len(items))]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    training = slurm_run.TRAINING | {"steps": 24}
+    return slurm_run.prepare_project(tmp_path_factory.mktemp("prepared"), training, seeds=3)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The results of the same cells, made in this process."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "project"
+    shutil.copytree(prepared, folder)
+    experiment = Experiment.load("tiny", root=folder)
+    for cell in CELLS:
+        train(experiment, cell)
+    sample_suite(experiment, CELLS[0], "standard")
+    score(experiment, CELLS[0], "standard")
+    curves(experiment, CELLS[0], "standard")
+    return results_of(folder)
+
+
+def results_of(project: Path) -> dict[str, bytes]:
+    """Each cell's weights and records (without times), and the curves."""
+    experiment = Experiment.load("tiny", root=project)
+    results = {"curves": experiment.curves(CELLS[0], "standard").read_bytes()}
+    for cell in CELLS:
+        records = read_json_lines(experiment.training_log(cell))
+        for record in records:
+            del record["seconds"], record["tokens_per_second"]
+        results[f"{cell} records"] = json.dumps(records).encode()
+        results[f"{cell} weights"] = (experiment.policy(cell) / "model.safetensors").read_bytes()
+        assert not experiment.checkpoint(cell).exists()
+        assert experiment.policy(cell).with_name("policy.provenance.json").exists()
+    return results
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    slurm_cluster.require_slurm()
+    with slurm_cluster.started(nodes=3) as running:
+        yield running
+
+
+@pytest.mark.timeout(SECONDS_OF_KILLS + SECONDS_TO_END + 300)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_run_survives_a_random_schedule(
+    cluster: Cluster, prepared: Path, undisturbed: dict[str, bytes], tmp_path: Path, seed: int
+) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(prepared, project)
+    events = schedule(seed)
+    print(f"seed {seed}:", *events, sep="\n")
+    soak = Soak(cluster, project, events)
+    try:
+        soak.run()
+    except BaseException:
+        print(soak.log.read_text()[-20000:])
+        raise
+    assert results_of(project) == undisturbed
