@@ -96,7 +96,7 @@ def test_only_the_lock_of_a_killed_snakemake_is_removed(tmp_path: Path) -> None:
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     first = subprocess.Popen(command, start_new_session=True, **options)
     try:
-        wait_until((tmp_path / "started").exists, seconds=60)
+        wait_until((tmp_path / "started").exists)
         snakefile.write_text(LOCKED.replace("{seconds}", "0"))
         second = subprocess.run(command, **options, **output)
         assert "cannot be locked" in second.stdout
