@@ -234,22 +234,23 @@ def test_a_job_that_becomes_ready_while_the_controller_is_away_waits_for_it(
 
 
 def test_a_job_whose_launch_failed_is_released(
-    cluster: Cluster, project: Path, undisturbed: bytes
+    running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
-    """SLURM holds it. Without retries: a release uses none."""
-    for node in cluster.nodes[:2]:  # each start may be on another one
+    """SLURM drains each node on which the launch fails, and holds the job."""
+    number = running.wait_for_checkpoint()
+    for node in cluster.nodes:
         cluster.break_launches(node)
     try:
-        with cleaned_up(Run(cluster, project, "--retries=0")) as run:
-            status, output = run.end()
+        cluster.command("scontrol", "requeue", number)
+        held = f"SLURM job {number} was held (launch failed requeued held): released (1 of 3)"
+        running.wait_for(lambda: held in running.log.read_text())
     finally:
         for node in cluster.nodes:
             cluster.fix_launches(node)
         cluster.resume_nodes()
+    status, output = running.end()
     assert status == 0, output
-    held = [line for line in lines(output) if "was held (launch failed requeued held)" in line]
-    assert held[0].startswith(f"train {CELL}: SLURM job ")
-    assert "released (1 of 3)" in held[0]
+    assert len(provenance(project)["processes"]) == 2
     assert results_of(project) == undisturbed
 
 
