@@ -88,14 +88,18 @@ def write_provenance(
     write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
 
 
-def is_up_to_date(path: Path, settings: Any, inputs: Iterable[Path]) -> bool:
-    """Whether a file was made with these settings from these inputs, and is unchanged since."""
+def is_up_to_date(file: Path, provenance: Path, settings: Any, inputs: Iterable[Path]) -> bool:
+    """Whether a file was made with these settings from these inputs, and is unchanged since.
+
+    Args:
+        inputs: those to compare; the provenance may have more.
+    """
     try:
-        note = json.loads(provenance_path(path).read_text())
+        note = json.loads(provenance.read_text())
         return bool(
             note["settings_hash"] == fingerprint(settings)
-            and note["digest"] == digest(path)
-            and note["inputs"] == {str(item): digest(item) for item in inputs}
+            and note["digest"] == digest(file)
+            and all(note["inputs"][str(item)] == digest(item) for item in inputs)
         )
     except (OSError, ValueError, LookupError):  # a file does not exist, or is damaged
         return False

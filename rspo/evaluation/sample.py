@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,9 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.provenance import code_version, write_provenance
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
-from rspo.core.usage import Usage, usage_so_far
+from rspo.core.usage import usage_so_far
 from rspo.evaluation.journal import in_chunks, journal_of
-from rspo.evaluation.outdated import outdated
+from rspo.evaluation.suite_tables import keep, locked, outdated
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
 from rspo.policies.responses import Block, Question, Sampler
 from rspo.policies.tokenizer import ChatTokenizer
@@ -33,13 +32,15 @@ def sample_suite(
     """
     tables = experiment.tables_of(policy, suite, benchmark)
     folder = experiment.existing_policy(policy)
-    missing = outdated(
-        {table: experiment.samples(policy, *table) for table in tables},
-        fingerprints.settings(experiment, "sample"),
-        lambda table: [folder, experiment.problems(table[0])],
-    )
-    if missing:
-        _sample(experiment, policy, missing)
+    paths = {table: experiment.samples(policy, *table) for table in tables}
+    with locked(paths.values()):
+        missing = outdated(
+            paths,
+            fingerprints.settings(experiment, "sample"),
+            lambda table: [folder, experiment.problems(table[0])],
+        )
+        if missing:
+            _sample(experiment, policy, missing)
     print(f"{policy} on {suite}: sampled {len(missing)} of {len(tables)} tables, others up to date")
 
 
@@ -47,26 +48,25 @@ def _sample(experiment: Experiment, policy: str, tables: Sequence[tuple[str, int
     """Load the policy once, and write these samples tables."""
     folder, evaluation = experiment.policy(policy), experiment.config.evaluation
     settings = fingerprints.settings(experiment, "sample")
+    # The first table includes the time to load the policy.
+    started, already = time.monotonic(), None
     tokenizer = ChatTokenizer(folder)
     sampler = _load(experiment, folder, tokenizer)
-    already: Usage | None = None  # the first table includes the time to load the policy
-    # Snakemake deletes the tables of a failed job. The next job restores them from the journals.
-    with ExitStack() as journals:
-        for benchmark, number in tables:
-            started = time.monotonic()
-            questions, notes = _questions(experiment, benchmark, tokenizer)
-            block = Block(number, evaluation.block, (evaluation.seed, benchmark))
-            prompts = [question.prompt for question in questions]
-            origin = [settings, code_version(), _policy_files(folder), prompts, number]
-            batches = sampler.batches(questions, block)
-            draw = partial(_rows, sampler, tokenizer, questions, block)
-            path = experiment.samples(policy, benchmark, number)
-            rows = journals.enter_context(in_chunks(journal_of(path), origin, batches, draw))
+    for benchmark, number in tables:
+        questions, notes = _questions(experiment, benchmark, tokenizer)
+        block = Block(number, evaluation.block, (evaluation.seed, benchmark))
+        prompts = [question.prompt for question in questions]
+        origin = [settings, code_version(), _policy_files(folder), prompts, number]
+        batches = sampler.batches(questions, block)
+        draw = partial(_rows, sampler, tokenizer, questions, block)
+        path = experiment.samples(policy, benchmark, number)
+        with in_chunks(journal_of(path), origin, batches, draw) as rows:
             write_table(path, SAMPLES, rows)
             inputs = [folder, experiment.problems(benchmark)]
             gpu_seconds = sampler.gpus * (time.monotonic() - started)
             write_provenance(path, settings, inputs, gpu_seconds, notes, already=already)
-            already = usage_so_far()
+            keep(path)
+        started, already = time.monotonic(), usage_so_far()
 
 
 def _questions(

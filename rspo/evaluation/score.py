@@ -1,7 +1,6 @@
 """`rspo score`: the verdict and the reward of each of a policy's samples."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table
 from rspo.core.usage import Usage, usage_so_far
-from rspo.evaluation.outdated import outdated
+from rspo.evaluation.suite_tables import keep, locked, outdated
 from rspo.evaluation.verification import Responses, write_scores
 from rspo.rewards import length_discounted
 from rspo.rewards.configured import verifier_inputs, verifier_of
@@ -30,13 +29,16 @@ def score(experiment: Experiment, policy: str, suite: str, benchmark: str | None
     Raises: InputError for missing or bad tables, or samples of other problems.
     """
     tables = experiment.tables_of(policy, suite, benchmark)
-    missing = outdated(
-        {table: experiment.scores(policy, *table) for table in tables},
-        fingerprints.settings(experiment, "score"),
-        lambda table: _inputs(experiment, policy, *table),
-    )
-    if missing:
-        _score(experiment, policy, suite, missing)
+    paths = {table: experiment.scores(policy, *table) for table in tables}
+    with locked(paths.values()):
+        missing = outdated(
+            paths,
+            fingerprints.settings(experiment, "score"),
+            # The settings contain the judge's model and prompt.
+            lambda table: [experiment.problems(table[0]), experiment.samples(policy, *table)],
+        )
+        if missing:
+            _score(experiment, policy, suite, missing)
     print(f"{policy} on {suite}: scored {len(missing)} of {len(tables)} tables, others up to date")
 
 
@@ -45,30 +47,29 @@ def _score(
 ) -> None:
     """Start the verifier once, and write these scores tables."""
     verifier, verdicts = experiment.config.verifier, experiment.verdicts(policy, suite)
+    judge = verifier_inputs(experiment, verifier)
     already: Usage | None = None  # the first table includes the time to start the verifier
-    # As in `rspo sample`: the next job restores tables that Snakemake deleted from the journals.
-    with verifier_of(experiment, verifier, verdicts) as verify, ExitStack() as journals:
+    with verifier_of(experiment, verifier, verdicts) as verify:
         for benchmark, block in tables:
+            path = experiment.scores(policy, benchmark, block)
             try:
                 write_scores(
-                    experiment.scores(policy, benchmark, block),
+                    path,
                     _responses(experiment, policy, benchmark, block),
                     verify,
                     fingerprints.verifier_settings(experiment, verifier),
-                    journals,
                     fingerprints.settings(experiment, "score"),
-                    _inputs(experiment, policy, benchmark, block),
+                    [
+                        experiment.problems(benchmark),
+                        experiment.samples(policy, benchmark, block),
+                        *judge,
+                    ],
                     already,
                 )
             except InputError as error:
                 raise InputError(f"{policy} on {benchmark}: {error}") from None
+            keep(path)
             already = usage_so_far()
-
-
-def _inputs(experiment: Experiment, policy: str, benchmark: str, block: int) -> list[Path]:
-    samples = experiment.samples(policy, benchmark, block)
-    judge = verifier_inputs(experiment, experiment.config.verifier)
-    return [experiment.problems(benchmark), samples, *judge]
 
 
 def _responses(experiment: Experiment, policy: str, benchmark: str, block: int) -> Responses:

@@ -5,7 +5,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +69,8 @@ def score_file(
     settings = verifier_settings(experiment, verifier)
     inputs = [responses, *verifier_inputs(experiment, verifier)]
     cache = output.with_suffix(".verdicts.jsonl")
-    with verifier_of(experiment, verifier, cache) as verify, ExitStack() as journals:
-        write_scores(
-            output, parsed, verify, settings, journals, settings | {"columns": columns}, inputs
-        )
+    with verifier_of(experiment, verifier, cache) as verify:
+        write_scores(output, parsed, verify, settings, settings | {"columns": columns}, inputs)
 
 
 def _check_line(location: str, line: Mapping[str, Any], columns: Sequence[str]) -> None:

@@ -3,7 +3,6 @@
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,6 @@ def write_scores(
     responses: Responses,
     verify: Verify,
     verifier: Settings,
-    journals: ExitStack,
     settings: Any,
     inputs: Sequence[Path],
     already: Usage | None = None,
@@ -54,7 +52,6 @@ def write_scores(
     Args:
         verify: the verifier.
         verifier: its settings, which decide a verdict.
-        journals: removes the journal of the table when it closes without an error.
         settings, inputs, already: as in `write_provenance`.
 
     Raises: InputError if the verifier cannot run.
@@ -68,10 +65,10 @@ def write_scores(
         verdicts = verify(texts, answers, questions=responses.questions[rows])
         return [astuple(verdict) for verdict in verdicts]
 
-    rows = journals.enter_context(in_chunks(journal_of(path), origin, chunks, verify_chunk))
-    verdicts = [Verdict(*row) for row in rows]
-    write_table(path, SCORES, _rows(responses, verdicts))
-    write_provenance(path, settings, inputs, notes=_notes(verdicts), already=already)
+    with in_chunks(journal_of(path), origin, chunks, verify_chunk) as rows:
+        verdicts = [Verdict(*row) for row in rows]
+        write_table(path, SCORES, _rows(responses, verdicts))
+        write_provenance(path, settings, inputs, notes=_notes(verdicts), already=already)
 
 
 def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
 # One job samples all tables of a policy on a suite that are missing or outdated, because loading a
-# policy takes longer than sampling a table. `update` keeps the tables that exist.
+# policy takes longer than sampling a table. `rspo` keeps copies of the tables, because Snakemake deletes
+# all outputs of a job before it starts (rspo/evaluation/suite_tables.py).
 for STEP in ("sample", "score"):
     share_resources(workflow, STEP, [f"{STEP}_{suite}" for suite in experiment.config.data.suites])
 
@@ -12,7 +13,7 @@ for SUITE in experiment.config.data.suites:
             policy=f"{RESULTS}/cells/{{policy}}/policy",
             problems=problems_of(SUITE),
         output:
-            [update(path) for path in tables_of("samples", SUITE)],
+            tables_of("samples", SUITE),
         log:
             f"{RESULTS}/logs/sample/{{policy}}/{SUITE}.log",
         resources:
@@ -32,7 +33,7 @@ for SUITE in experiment.config.data.suites:
             samples=tables_of("samples", SUITE),
             problems=problems_of(SUITE),
         output:
-            [update(path) for path in tables_of("scores", SUITE)],
+            tables_of("scores", SUITE),
         log:
             f"{RESULTS}/logs/score/{{policy}}/{SUITE}.log",
         resources:

@@ -8,6 +8,7 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import provenance_path
 from rspo.core.tables import PROBLEMS, read_table, write_table
 from rspo.datasets.prepare import prepare
@@ -65,6 +66,12 @@ def tables(experiment: Experiment) -> dict[tuple[str, int], Path]:
     return {name: experiment.samples(POLICY, *name) for name in names}
 
 
+def delete(path: Path) -> None:
+    """Delete a table and the hard link that it is restored from."""
+    path.unlink()
+    path.with_name(f".{path.name}.complete").unlink()
+
+
 def test_a_lost_table_is_sampled_alone_and_is_the_same(
     experiment: Experiment, drawn: list[tuple[str, int]]
 ) -> None:
@@ -72,7 +79,7 @@ def test_a_lost_table_is_sampled_alone_and_is_the_same(
     assert drawn == [(name, 0) for name in BENCHMARKS]
     before = {path: path.read_bytes() for path in tables(experiment).values()}
     lost, kept = before
-    lost.unlink()
+    delete(lost)
     os.utime(kept, (LONG_AGO, LONG_AGO))
     drawn.clear()
     sample_suite(experiment, POLICY, SUITE)
@@ -125,10 +132,23 @@ def test_a_damaged_table_is_made_again(
     assert path.read_bytes() == whole
 
 
-def test_tables_that_snakemake_deletes_after_a_failure_are_restored(
+def test_tables_that_snakemake_deletes_are_restored(
     experiment: Experiment, drawn: list[tuple[str, int]]
 ) -> None:
-    """Of a job that failed at its second table."""
+    """Snakemake deletes all outputs of a job before it starts, and again if it fails."""
+    sample_suite(experiment, POLICY, SUITE)
+    before = {path: path.read_bytes() for path in tables(experiment).values()}
+    for path in before:
+        path.unlink()
+    drawn.clear()
+    sample_suite(experiment, POLICY, SUITE)
+    assert drawn == []
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_job_that_fails_at_its_second_table_keeps_the_first(
+    experiment: Experiment, drawn: list[tuple[str, int]]
+) -> None:
     problems = experiment.problems(BENCHMARKS[1])
     whole = problems.read_bytes()
     problems.write_bytes(whole[:-100])
@@ -137,11 +157,25 @@ def test_tables_that_snakemake_deletes_after_a_failure_are_restored(
             sample_suite(experiment, POLICY, SUITE)
     finally:
         problems.write_bytes(whole)
-    first = experiment.samples(POLICY, BENCHMARKS[0], 0)
-    before = first.read_bytes()
-    first.unlink()
+    experiment.samples(POLICY, BENCHMARKS[0], 0).unlink()  # by Snakemake
     drawn.clear()
     sample_suite(experiment, POLICY, SUITE)
     assert drawn == [(BENCHMARKS[1], 0)]
-    assert first.read_bytes() == before
-    assert not list(experiment.folder(POLICY).rglob(".*.journal"))
+
+
+def test_outdated_tables_are_not_restored(
+    world: Path, experiment: Experiment, drawn: list[tuple[str, int]]
+) -> None:
+    sample_suite(experiment, POLICY, SUITE)
+    for path in tables(experiment).values():
+        path.unlink()
+    drawn.clear()
+    sampling = {"temperature": 0.5}
+    sample_suite(tiny_world.load(world, sampling=sampling), POLICY, SUITE)
+    assert drawn == [(name, 0) for name in BENCHMARKS]
+
+
+def test_two_processes_cannot_make_the_tables_of_a_suite(experiment: Experiment) -> None:
+    folder = experiment.samples(POLICY, BENCHMARKS[1], 0).parent
+    with exclusive_lock(folder), pytest.raises(InputError, match="is running here"):
+        sample_suite(experiment, POLICY, SUITE)
