@@ -41,8 +41,8 @@ pytestmark = [pytest.mark.long, pytest.mark.slurm]
 NODES = 3  # of the fixture `cluster`
 
 BASE = "results/tiny/cells/small--base/policy"
-# Two minutes of training on an idle core.
-LONG_STEPS = 900
+# Longer than a time limit of a minute on any core: 100 to 400 seconds of training.
+LONG_STEPS = 3000
 
 
 @pytest.fixture(scope="module")
@@ -362,7 +362,7 @@ def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
     status, output = run.end(seconds=900)
     assert status == 0, output
     processes = provenance(project)["processes"]
-    assert len(processes) >= 3
+    assert len(processes) >= 2
     (number,) = {process["job"] for process in processes}  # the same one, requeued
     assert restarts(output, number) == [str(n) for n in range(1, len(processes))]
     (log,) = (project / "logs" / "slurm" / "rule_train" / CELL).iterdir()

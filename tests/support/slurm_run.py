@@ -18,9 +18,9 @@ from tests.support.slurm_cluster import Cluster
 
 CELL = "small--rspo-pass--k4--n16--s0"
 POLICY = f"results/tiny/cells/{CELL}/policy"
-# Five seconds of training on an idle core, ten checkpoints.
+# 4 to 15 seconds of training on an idle core, 30 checkpoints.
 TRAINING = {
-    "steps": 40,
+    "steps": 120,
     "prompts_per_step": 20,
     "mini_batch_prompts": 10,
     "checkpoint_every": 4,
