@@ -120,11 +120,11 @@ def test_the_files_are_those_of_the_local_engine(
     )
     for ours, theirs in zip(records, expected, strict=True):
         assert list(ours) == list(theirs)
-        assert ours["gradient_norm"] > CLIP  # before clipping
-        # A mini-batch without a correct response has no gradient, and nothing to clip.
-        assert 0 < ours["gradient_clipped"] <= 1
-        assert 0 < theirs["gradient_clipped"] <= 1
+        for record in (ours, theirs):
+            # Before clipping. Without a correct response, a mini-batch has no gradient to clip.
+            assert (record["gradient_norm"] > CLIP) == (record["gradient_clipped"] > 0)
         assert list(ours["seconds"]) == [*theirs["seconds"], "weights"]
+    assert max(record["gradient_clipped"] for record in records) > 0
     # Other samples of the same policy, so entropy and length differ by chance.
     assert records[0]["entropy"] == pytest.approx(expected[0]["entropy"], rel=0.15)
     assert records[0]["response_tokens"] == pytest.approx(expected[0]["response_tokens"], rel=0.2)
