@@ -6,6 +6,7 @@ They call what the jobs call, so that a message is that of the job.
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from rspo.config.experiment import Experiment, base_name
@@ -33,7 +34,9 @@ class PromptCheck:
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
-        self.problem = cache(self._problem)
+        # Snakemake submits jobs from several threads, and transformers cannot be imported in two.
+        self._lock = Lock()
+        self._cached = cache(self._problem)
 
     def problem_of(self, job: Any) -> str:
         """Why a job of Snakemake would fail at its start; empty if this is not known."""
@@ -45,8 +48,12 @@ class PromptCheck:
         data_sets = [path.stem for path in map(Path, job.input) if path.parent == results]
         return "; ".join(filter(None, (self.problem(model, name) for name in data_sets)))
 
-    def _problem(self, model: str, data_set: str) -> str:
+    def problem(self, model: str, data_set: str) -> str:
         """Why a job with both fails at its start; empty if it does not, or if one is missing."""
+        with self._lock:
+            return self._cached(model, data_set)
+
+    def _problem(self, model: str, data_set: str) -> str:
         folder = self.experiment.policy(base_name(model))
         if not folder.is_dir() or not self.experiment.problems(data_set).is_file():
             return ""
