@@ -39,9 +39,8 @@ def run_doctor(workflow: Any, options: Sequence[str]) -> None:
     changes = [line for kind, line in lines if kind == Kind.CHANGE]
     if done.returncode not in (0, 2) or (done.returncode and not stops + changes):
         # The profile is invalid, SLURM does not answer, or `rspo doctor` was killed.
-        last = (done.stderr.strip() or f"`rspo doctor` exited with {done.returncode}").splitlines()[
-            -1
-        ]
+        silent = f"`rspo doctor` exited with {done.returncode}"
+        last = (done.stderr.strip() or silent).splitlines()[-1]
         stops = [last.removeprefix("rspo: error: ")]
     if stops:
         raise InputError("\n".join(stops))
