@@ -144,3 +144,27 @@ def test_the_probe_names_its_node(tmp_path: Path, fake: Fake) -> None:
     found = [finding.line for finding in node_checks.nodes(launch("curves"))]
     assert [line.startswith("partition cpu: node n7 ") for line in found] == [True] * len(found)
     assert found
+
+
+@pytest.mark.parametrize(("age", "lines"), [(60, 1), (120, 0)])
+def test_ended_jobs_that_slurm_forgets_between_two_looks_are_reported(
+    fake: Fake, age: int, lines: int
+) -> None:
+    fake("scontrol", f"echo MinJobAge = {age} sec")
+    found = list(cluster_checks.job_history(launch("train")))
+    assert [finding.kind for finding in found] == [Kind.CHANGE] * lines
+    assert all(f"after {age} s (MinJobAge), and Snakemake looks" in line.line for line in found)
+
+
+def test_each_partition_that_cancels_preempted_jobs_is_reported(project: Path, fake: Fake) -> None:
+    slurm_world.edit_profile(project, "set-resources", "train", slurm_partition="gpu,gpu2")
+    fake(
+        "scontrol",
+        """case "$*" in
+        "show config") echo "PreemptType = preempt/partition_prio"; echo "MinJobAge = 300 sec";;
+        *) echo "PartitionName=gpu PreemptMode=OFF"; echo "PartitionName=gpu2 PreemptMode=CANCEL";;
+        esac""",
+    )
+    (finding,) = cluster_checks.preemption(launch("train"))
+    assert finding.line.startswith("SLURM cancels preempted jobs of partition gpu2 (Pre")
+    assert "only when SLURM forgets them, after 300 s" in finding.line
