@@ -1,5 +1,6 @@
 """Nodes, settings and limits of the SLURM cluster, as its commands report them."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -45,7 +46,7 @@ class Slurm:
     @cached_property
     def nodes(self) -> list[NodeGroup]:
         groups = []
-        for line in self.ask("sinfo", "-h", "-e", "-o", "%R|%D|%l|%m|%c|%G").splitlines():
+        for line in self.ask("sinfo", "--all", "-h", "-e", "-o", "%R|%D|%l|%m|%c|%G").splitlines():
             partition, count, limit, megabytes, cpus, gres = line.split("|")
             groups.append(
                 NodeGroup(
@@ -56,7 +57,7 @@ class Slurm:
                     int(cpus.rstrip("+")),
                     {
                         kind: int(number)
-                        for kind, number in re.findall(r"gpu:(?:([A-Za-z][^:,(]*):)?(\d+)", gres)
+                        for kind, number in re.findall(r"gpu:(?:([^:,(]+):)?(\d+)", gres)
                     },
                 )
             )
@@ -72,7 +73,7 @@ class Slurm:
     @cached_property
     def preempt_modes(self) -> dict[str, str]:
         """PreemptMode, such as `REQUEUE`, by partition."""
-        output = self.ask("scontrol", "--oneliner", "show", "partition")
+        output = self.ask("scontrol", "--all", "--oneliner", "show", "partition")
         return dict(re.findall(r"PartitionName=(\S+).* PreemptMode=(\S+)", output))
 
     def held_job(self, *options: str) -> dict[str, str]:
@@ -83,16 +84,21 @@ class Slurm:
 
         Raises: Refused with SLURM's message if it does not accept the job.
         """
+        name = f"--name=rspo-doctor-{os.urandom(4).hex()}"
         held = ("--parsable", "--hold", "--requeue", "--output=/dev/null")
-        done = run("sbatch", *held, *options, "--wrap=true")
+        done = run("sbatch", *held, *options, f"--job-{name[2:]}", "--wrap=true")
         if done.returncode:
             reason = " ".join(done.stderr.split())
             raise _no_answer("sbatch", reason) if _ABSENT.search(reason) else Refused(reason)
-        number = done.stdout.strip().split(";")[0]
+        # A cluster's own `sbatch` may print more lines.
+        numbers = re.findall(r"^(\d+)(?:;\S+)?$", done.stdout, re.M)
+        if not numbers:
+            self.ask("scancel", name)
+            raise _no_answer("sbatch", f"no job number in its output: {done.stdout}")
         try:
-            words = self.ask("scontrol", "--oneliner", "show", "job", number).split()
+            words = self.ask("scontrol", "--oneliner", "show", "job", numbers[-1]).split()
         finally:
-            self.ask("scancel", number)
+            self.ask("scancel", numbers[-1])
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     def ask(self, *words: str, seconds: float = 60) -> str:

@@ -1,6 +1,6 @@
 """Checks of slurm/config.yaml against SLURM's partitions, limits and settings."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from rspo.slurm.cluster import NodeGroup, Refused, Slurm
@@ -26,7 +26,8 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
     return [
         request
         for request in launch.used
-        if all(finding.kind is not Kind.STOPS for finding in _of_request(launch, slurm, request))
+        if request.is_complete
+        and all(finding.kind is not Kind.STOPS for finding in _of_request(launch, slurm, request))
     ]
 
 
@@ -34,7 +35,9 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
 def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
     nodes = launch.experiment.nodes if request.rule == "train_on_nodes" else 1
     missing = [Finding(Kind.STOPS, line) for line in _nodes(slurm, request, nodes)]
-    return missing or list(_submission(launch, slurm, request, nodes))
+    if missing or not request.is_complete:
+        return missing
+    return list(_submission(launch, slurm, request, nodes))
 
 
 def _nodes(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
@@ -43,15 +46,16 @@ def _nodes(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
     Args:
         needed: number of nodes of a job.
     """
-    partitions = sorted({nodes.partition for nodes in slurm.nodes})
-    there = [nodes for nodes in slurm.nodes if nodes.partition == request.partition]
-    if request.partition is not None and not there:
+    partitions = {nodes.partition for nodes in slurm.nodes}
+    if unknown := set(request.partitions) - partitions:
         yield (
-            f"{request.key}.slurm_partition = {request.partition!r} does not exist here; "
-            f"allowed: {', '.join(partitions)}"
+            f"{request.key}.slurm_partition = {','.join(sorted(unknown))!r} does not exist here; "
+            f"allowed: {', '.join(sorted(partitions))}"
         )
         return
-    there = there or slurm.nodes
+    # With several partitions, one is enough here; `_submission` tests what the cluster enforces.
+    wanted = set(request.partitions) or partitions
+    there = [nodes for nodes in slurm.nodes if nodes.partition in wanted]
     with_gpus = [nodes for nodes in there if nodes.gpus_of(request.gpu_type) >= request.gpus]
     if not with_gpus:
         has = sorted({f"gpu:{k}:{n}" for nodes in there for k, n in nodes.gpus.items()})
@@ -109,16 +113,18 @@ def preemption(launch: Launch) -> Iterator[Finding]:
     if launch.slurm is None:
         return
     settings = launch.slurm.settings
-    everywhere = settings.get("PreemptMode", "OFF")
+    everywhere, age = settings.get("PreemptMode", "OFF"), _seconds_remembered(settings)
     by_partition = settings.get("PreemptType") == "preempt/partition_prio"
-    for partition in sorted({request.partition or "" for request in launch.used}):
+    wanted = {name for request in launch.used for name in request.partitions or [""]}
+    for partition in sorted(wanted):
         modes = launch.slurm.preempt_modes if by_partition else {}
         if "CANCEL" in modes.get(partition, everywhere).split(","):
             yield Finding(
                 Kind.CHANGE,
                 f"SLURM cancels preempted jobs of partition {partition or '(default)'} "
-                "(PreemptMode = CANCEL), and Snakemake would wait for them: choose a partition "
-                "whose jobs are not preempted",
+                "(PreemptMode = CANCEL), and Snakemake submits them again only when SLURM forgets "
+                f"them, after {age} s, at most five times: choose a partition whose "
+                "jobs are requeued or not preempted",
             )
 
 
@@ -127,19 +133,25 @@ def job_history(launch: Launch) -> Iterator[Finding]:
     if launch.slurm is None or launch.profile.get("slurm-status-command") != "squeue":
         return
     settings = launch.slurm.settings
-    age = int(settings.get("MinJobAge", "300").split()[0])
+    age = _seconds_remembered(settings)
     if settings.get("AccountingStorageType") == "accounting_storage/slurmdbd":
         yield Finding(
             Kind.CHANGE,
             f"slurm/config.yaml: slurm-status-command = squeue forgets ended jobs after {age} s "
             "(MinJobAge), and this cluster has accounting, which keeps them: set sacct",
         )
-    elif age < 240:
+    elif age < 120:
         yield Finding(
             Kind.CHANGE,
-            f"SLURM forgets ended jobs after {age} s (MinJobAge), and Snakemake checks them every "
-            "three minutes: it may wait forever; ask your cluster's administrators for 300 s",
+            f"SLURM forgets ended jobs after {age} s (MinJobAge), and Snakemake looks at them "
+            "every minute: it may submit a failed job again without using a retry, because it "
+            "cannot see that the job failed; ask your cluster's administrators for 300 s",
         )
+
+
+def _seconds_remembered(settings: Mapping[str, str]) -> int:
+    """How long SLURM remembers ended jobs."""
+    return int(settings.get("MinJobAge", "300").split()[0])
 
 
 def privacy(launch: Launch) -> Iterator[Finding]:

@@ -16,7 +16,10 @@ from rspo.slurm.launch import Finding, Kind, Launch
 
 
 def prompts(launch: Launch) -> Iterator[Finding]:
-    """Whether each model can be trained and evaluated on the problems that exist."""
+    """Whether each model can be trained and evaluated on the problems that exist.
+
+    No finding stops a run, because `Executor.run_job` refuses only the jobs that it concerns.
+    """
     experiment = launch.experiment
     pairs = [
         (experiment.model_of(policy), data_set)
@@ -26,7 +29,7 @@ def prompts(launch: Launch) -> Iterator[Finding]:
     check = PromptCheck(experiment)
     for model, data_set in dict.fromkeys(pairs):
         if line := check.problem(model, data_set):
-            yield Finding(Kind.STOPS, line)
+            yield Finding(Kind.CHANGE, line)
 
 
 class PromptCheck:

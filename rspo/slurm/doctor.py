@@ -19,6 +19,7 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     profile_checks.missing_gpus,
     profile_checks.gpus_of_ranks,
     profile_checks.signals,
+    profile_checks.sampling_time,
     profile_checks.unused_gpus,
     profile_checks.expressions,
     profile_checks.hub_access,

@@ -70,8 +70,14 @@ class Launch:
 
     @cached_property
     def used(self) -> list[Request]:
-        """The requests of the rules that run, and the one of all rules without an own entry."""
-        return [item for rule, item in self.requests.items() if rule == DEFAULT or self.runs(rule)]
+        """The requests of the rules that run."""
+        named = [
+            item for rule, item in self.requests.items() if rule != DEFAULT and self.runs(rule)
+        ]
+        entries = tuple(f"{rule}_" for rule in self.requests)
+        if self.rules is None or any(not f"{name}_".startswith(entries) for name in self.rules):
+            return [self.requests[DEFAULT], *named]
+        return named
 
     @cached_property
     def config_check(self) -> ConfigCheck:

@@ -47,8 +47,11 @@ _PLACEMENT = {
 _REACHED = "rspo-doctor-after-precommand"
 _IMPORT_ORDER = ("torch", "vllm", "flash_attn", "verl")
 # A message of `srun` if the command started on a node and failed there. Other failures, such as a
-# lost node or a busy partition, say nothing about the profile.
-_COMMAND_FAILED = re.compile(r"task \d+: (Exited with exit code|Segmentation fault|Aborted|Killed)")
+# lost node, a busy partition or a killed command (137: its shell reports it), say nothing about the
+# profile.
+_COMMAND_FAILED = re.compile(
+    r"(\S+): task \d+: (Exited with exit code (?!137\b|143\b)|Segmentation fault|Aborted)"
+)
 
 
 @dataclass
@@ -169,7 +172,8 @@ def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Findi
         return
     answer = Answer(**json.loads(answers[-1]))
     findings = [*_shared(file.parent, answer), *_software(answer), *_judge(judge, answer)]
-    yield from findings or [Finding(Kind.NOTE, _summary(answer))]
+    for finding in findings or [Finding(Kind.NOTE, _summary(answer))]:
+        yield Finding(finding.kind, f"node {answer.host} {finding.line}")
 
 
 def _srun_options(placement: _Placement) -> list[str]:
@@ -190,12 +194,16 @@ def _command(task: Task, first: str) -> list[str]:
 
 
 def _no_answer(first: str, why: str) -> Finding:
-    if not _COMMAND_FAILED.search(why):
+    if not (failed := _COMMAND_FAILED.search(why)):
         return Finding(Kind.NOTE, f"files and software were not checked on a node ({why})")
     if first and _REACHED not in why:
-        return Finding(Kind.STOPS, f"on a node {PROFILE}'s precommand `{first}` fails: {why}")
+        return Finding(
+            Kind.STOPS, f"node {failed[1]} fails to run {PROFILE}'s precommand `{first}`: {why}"
+        )
     why = why.replace(f"{_REACHED} ", "")
-    return Finding(Kind.STOPS, f"a node cannot run {sys.executable} -m rspo.slurm.probe: {why}")
+    return Finding(
+        Kind.STOPS, f"node {failed[1]} cannot run {sys.executable} -m rspo.slurm.probe: {why}"
+    )
 
 
 def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
@@ -203,13 +211,13 @@ def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
     if answer.file == "unlocked":
         yield Finding(
             Kind.STOPS,
-            f"a node ignores a lock that this host holds in {folder}: two jobs could "
+            f"ignores a lock that this host holds in {folder}: two jobs could "
             "train one cell; mount the file system with flock (Lustre: -o flock; NFS: version 4)",
         )
     elif answer.file != "ok":
         yield Finding(
             Kind.STOPS,
-            f"a node does not see {folder} as this host does: run this in a folder "
+            f"does not see {folder} as this host does: run this in a folder "
             "of a shared file system",
         )
     consequences = {
@@ -220,7 +228,7 @@ def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
         kind, consequence = consequences[command]
         yield Finding(
             kind,
-            f"on a node `{command}` fails ({reason}): {consequence}; SLURM's "
+            f"cannot run `{command}` ({reason}): {consequence}; SLURM's "
             "commands must be there and find their configuration without SLURM_CONF, which jobs do "
             "not inherit",
         )
@@ -231,12 +239,10 @@ def _software(answer: Answer) -> Iterator[Finding]:
     for name, reason in answer.packages.items():
         yield Finding(
             Kind.STOPS,
-            f"a node cannot import {name} ({reason}); `make setup-gpu` installs it",
+            f"cannot import {name} ({reason}); `make setup-gpu` installs it",
         )
     if answer.no_gpu:
-        yield Finding(
-            Kind.STOPS, f"SLURM granted a GPU, but jobs would not use it: {_no_gpu(answer)}"
-        )
+        yield Finding(Kind.STOPS, f"has a GPU that jobs would not use: {_no_gpu(answer)}")
 
 
 def _no_gpu(answer: Answer) -> str:
@@ -259,13 +265,14 @@ def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding
     if answer.judge is None:
         yield Finding(
             Kind.STOPS,
-            f"a node gets no answer from xverify.url = {settings.url} ({answer.no_judge}): start "
+            f"gets no answer from xverify.url = {settings.url} ({answer.no_judge}): start "
             "the server, or set null",
         )
     elif settings.model not in answer.judge:
         yield Finding(
             Kind.STOPS,
-            f"xverify.url = {settings.url} serves {', '.join(answer.judge)}, not xverify.model = "
+            f"reaches xverify.url = {settings.url}, which serves {', '.join(answer.judge)}, not "
+            f"xverify.model = "
             f"{settings.model}: start it with --served-model-name {settings.model}",
         )
 
@@ -275,7 +282,7 @@ def _summary(answer: Answer) -> str:
     driver = f"driver {answer.driver}" if answer.driver else ""
     cuda = f"CUDA {answer.cuda}" if answer.cuda else ""
     details = ", ".join(filter(None, [answer.gpu, cuda, driver, *versions]))
-    line = "a node sees this folder, its locks, this software and SLURM"
+    line = "sees this folder, its locks, this software and SLURM"
     return f"{line} ({details})" if details else line
 
 

@@ -225,7 +225,7 @@ def parallel_jobs(nodes: Sequence[NodeGroup], request: Request) -> int:
     """Number of one-node jobs with this request that run in parallel on idle nodes."""
     by_partition: Counter[str] = Counter()
     for group in nodes:
-        if request.partition in (None, group.partition):
+        if not request.partition or group.partition in request.partitions:
             per_node = group.gpus_of(request.gpu_type) // request.gpus if request.gpus else 1
             by_partition[group.partition] += group.count * per_node
     # Without a partition in the request, take the largest: a node may be in several partitions.

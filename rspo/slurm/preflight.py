@@ -1,5 +1,6 @@
 """Runs `rspo doctor` when `snakemake --profile slurm` starts, before its first submission."""
 
+import argparse
 import os
 import subprocess
 import sys
@@ -32,22 +33,36 @@ def run_doctor(workflow: Any, options: Sequence[str]) -> None:
     print(
         "Checking config, software and cluster as `rspo doctor` does.", file=sys.stderr, flush=True
     )
-    done = subprocess.run(words, capture_output=True, text=True)
+    done = subprocess.run(words, env=_environment(), capture_output=True, text=True)
     lines = [(line[:6].strip(), line[8:]) for line in done.stdout.splitlines()]
     stops = [line for kind, line in lines if kind == Kind.STOPS]
-    if not lines:  # the profile is invalid, or SLURM does not answer
-        last = (done.stderr.strip() or "`rspo doctor` printed nothing").splitlines()[-1]
+    changes = [line for kind, line in lines if kind == Kind.CHANGE]
+    if done.returncode not in (0, 2) or (done.returncode and not stops + changes):
+        # The profile is invalid, SLURM does not answer, or `rspo doctor` was killed.
+        silent = f"`rspo doctor` exited with {done.returncode}"
+        last = (done.stderr.strip() or silent).splitlines()[-1]
         stops = [last.removeprefix("rspo: error: ")]
     if stops:
         raise InputError("\n".join(stops))
-    for kind, line in lines:
-        if kind == Kind.CHANGE:
-            print(f"rspo: {line}", file=sys.stderr, flush=True)
+    for line in changes:
+        print(f"rspo: {line}", file=sys.stderr, flush=True)
+
+
+def _environment() -> dict[str, str]:
+    """Without the variables of a SLURM job, which the plugin deletes a moment later.
+
+    Otherwise `srun` would start a step of this job instead of a job on the node to check.
+    """
+    if "SLURM_JOB_ID" not in os.environ:
+        return dict(os.environ)
+    return {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
 
 
 def _uses_profile(project: Path) -> bool:
     """Whether this Snakemake was started with the project's profile; the user may have another."""
-    words = (word.removeprefix("--profile=") for word in sys.argv)
-    named = [*words, os.environ.get("SNAKEMAKE_PROFILE", "")]
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--profile", default=os.environ.get("SNAKEMAKE_PROFILE"))
+    parser.add_argument("--workflow-profile")
+    options, _ = parser.parse_known_args()
     folder = (project / PROFILE).parent.resolve()
-    return any(name and Path(name).resolve() == folder for name in named)
+    return any(name and Path(name).resolve() == folder for name in vars(options).values())

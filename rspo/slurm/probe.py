@@ -12,6 +12,7 @@ import fcntl
 import importlib
 import json
 import os
+import platform
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
@@ -49,6 +50,7 @@ class Answer:
     """The result on this host.
 
     file: see `seen`.
+    host: name of the node.
     commands: SLURM commands that would fail in a job, with the reason.
     versions: of the packages that were imported.
     packages: those that could not be imported, with the reason.
@@ -61,6 +63,7 @@ class Answer:
     """
 
     file: str
+    host: str
     commands: dict[str, str]
     versions: dict[str, str] = field(default_factory=dict)
     packages: dict[str, str] = field(default_factory=dict)
@@ -160,7 +163,8 @@ def _ask_judge(answer: Answer, url: str) -> None:
 
 def answer(task: Task) -> Answer:
     """Do the checks on this host."""
-    result = Answer(seen(Path(task.file), task.text), failing())
+    host = os.environ.get("SLURMD_NODENAME") or platform.node()
+    result = Answer(seen(Path(task.file), task.text), host, failing())
     _import(result, task.packages)
     if task.gpu:
         _look_for_gpu(result)

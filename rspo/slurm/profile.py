@@ -1,5 +1,6 @@
 """Reads slurm/config.yaml: the SLURM resources that the jobs of each rule request."""
 
+import ast
 import math
 import re
 import shlex
@@ -38,8 +39,9 @@ _RESOURCES = {
 }
 _NUMBERS = ("jobs", "retries", "latency-wait")  # Snakemake's options that are whole numbers
 # Snakemake evaluates a value with one of these names for each job.
-_EXPRESSION = re.compile(r"\b(attempt|input|threads|wildcards)\b")
-_AMOUNTS = ("mem_mb", "cpus_per_task", "runtime", "gpu")
+_VARIABLES = {"attempt", "input", "threads", "wildcards"}
+# Without these, SLURM still finds the nodes of a request.
+_LIMITS = {"mem_mb", "cpus_per_task", "runtime"}
 # Settings of the plugin that become options of `sbatch` for every job.
 _FOR_ALL = ("qos", "reservation")
 
@@ -50,7 +52,7 @@ class Request:
 
     rule: str
     key: str  # file and key, for messages
-    partition: str | None
+    partition: str | None  # or several, such as `gpu,gpu2`
     minutes: float | None
     megabytes: int
     cpus: int
@@ -58,7 +60,17 @@ class Request:
     gpus: int  # on each node
     extra: tuple[str, ...]  # options in slurm_extra
     options: tuple[str, ...]  # all options of `sbatch` except the number of nodes
-    expressions: tuple[str, ...]  # `key = value` of the expressions, which are left out above
+    expressions: tuple[tuple[str, str], ...]  # key and value; left out above
+
+    @property
+    def partitions(self) -> list[str]:
+        """One of them runs the job; empty: the default partition."""
+        return self.partition.split(",") if self.partition else []
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no expression decides where a job may run, or on how many GPUs."""
+        return all(name in _LIMITS for name, _ in self.expressions)
 
     @property
     def gres(self) -> str:
@@ -68,8 +80,13 @@ class Request:
 
     @property
     def requests_gpus(self) -> bool:
-        """By any option of `sbatch`; `gpus` counts only `gres` and `--gpus-per-node`."""
+        """By any option of `sbatch`; `gpus` counts only `gres` and `--gpus-per-node`.
+
+        Also true if an expression may request them.
+        """
         options = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
+        if any(name in ("gres", "gpu", "slurm_extra") for name, _ in self.expressions):
+            return True
         return self.gpus > 0 or any(options.fullmatch(word) for word in self.extra)
 
     @property
@@ -190,7 +207,7 @@ def _mapping(key: str, value: Any) -> dict[str, Any]:
 
 
 def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
-    unknown = [name for name in _AMOUNTS if _EXPRESSION.search(str(written.get(name)))]
+    unknown = [name for name, value in written.items() if _is_expression(value)]
     values = {name: value for name, value in written.items() if name not in unknown}
     try:
         extra = tuple(shlex.split(str(values.get("slurm_extra") or "").strip("'\"")))
@@ -213,8 +230,16 @@ def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
         count,
         extra,
         (*options, *extra),
-        tuple(f"{name} = {written[name]!r}" for name in unknown),
+        tuple((name, str(written[name])) for name in unknown),
     )
+
+
+def _is_expression(value: Any) -> bool:
+    try:
+        tree = ast.parse(str(value), mode="eval")
+    except (SyntaxError, ValueError):
+        return False
+    return any(isinstance(node, ast.Name) and node.id in _VARIABLES for node in ast.walk(tree))
 
 
 def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> tuple[str | None, int]:
@@ -225,7 +250,7 @@ def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> tuple[
         return _name(values.get("gpu_model")), _integer(f"{key}.gpu", values["gpu"])
     if not text:
         return None, 0
-    match = re.fullmatch(r"gpu(?::([A-Za-z][\w.-]*))?:(\d+)", text)
+    match = re.fullmatch(r"gpu(?::([\w.-]+))?:(\d+)", text)
     if match is None:
         raise InputError(f"{key}.gres = {text!r}; allowed: such as gpu:h800:8")
     if "gres" in values and "-" in text:

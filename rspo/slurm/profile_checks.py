@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from rspo.config.experiment import Experiment
 from rspo.slurm.launch import Finding, Kind, Launch, is_training
+from rspo.slurm.plan import plan
 from rspo.slurm.profile import PROFILE, RULES, Request
 from rspo.training.verl.disk import checkpoint_bytes
 
@@ -86,6 +87,23 @@ def _signal(request: Request, needed: int) -> Iterator[Finding]:
         )
 
 
+def sampling_time(launch: Launch) -> Iterator[Finding]:
+    """Whether the longest sampling ends within all tries; a job does not requeue itself."""
+    request = launch.request("sample")
+    hours = max(plan(launch.experiment).sampling_hours or [0.0])
+    retries = int(launch.profile.get("retries") or 0)
+    if not launch.runs("sample") or request.minutes is None or not request.requests_gpus:
+        return  # without a GPU, `missing_gpus` reports it
+    if hours * 60 > request.minutes * (retries + 1):
+        needed = math.ceil(hours * 60 / request.minutes) - 1
+        yield Finding(
+            Kind.CHANGE,
+            f"{request.key}.runtime = {format_hours(request.minutes)}: the longest sampling may "
+            f"take {hours:.1f} h, and retries = {retries} resumes it {retries} times: set a longer "
+            f"runtime, or retries: {needed}",
+        )
+
+
 def _seconds_to_stop(experiment: Experiment) -> int:
     """Seconds for a long step and a checkpoint of the slowest model (`models.<name>.expected`)."""
     models = {experiment.model_of(name) for name in experiment.cells}
@@ -129,11 +147,11 @@ def _reasons_for_no_gpu(experiment: Experiment) -> dict[str, str]:
 def expressions(launch: Launch) -> Iterator[Finding]:
     """Values that cannot be checked."""
     for request in launch.used:
-        for text in request.expressions:
+        for name, value in request.expressions:
             yield Finding(
                 Kind.NOTE,
-                f"{request.key}.{text} is an expression, which Snakemake evaluates for each job: "
-                "not checked",
+                f"{request.key}.{name} = {value!r} is an expression, which Snakemake evaluates "
+                "for each job: not checked",
             )
 
 

@@ -172,7 +172,7 @@ def test_without_an_estimate_only_jobs_are_counted(here: Path) -> None:
         ("runtime: 22h", "runtime: 1d12h", "set-resources.sample.runtime = '1d12h'; allowed"),
         ('"gpu:h800:8"', '"h800:8"', "set-resources.train.gres = 'h800:8'; allowed"),
         ('"gpu:h800:8"', '"gpu:h800-80:8"', "write --gpus-per-node=h800-80:8 in slurm_"),
-        ("mem_mb: 64000", 'mem_mb: "64000 * attempt"', "mem_mb = '64000 * attempt'; allowed:"),
+        ("mem_mb: 64000", 'mem_mb: "64 GB"', "mem_mb = '64 GB'; allowed: an integer"),
         ("executor: slurm", "executor: [", "not YAML"),
         # Snakemake would silently ignore these.
         ("train: &tr", "trian: &tr", "set-resources.trian: no such rule; did you mean train?"),

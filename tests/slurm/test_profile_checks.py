@@ -187,6 +187,19 @@ def test_a_time_limit_shorter_than_the_signal_is_reported(
     assert of_paper() == [Finding(Kind.STOPS, line)] * (shown is not None)
 
 
+@pytest.mark.parametrize("retries", [2, 5])
+def test_retries_too_few_for_sampling_should_change(project: Path, retries: int) -> None:
+    """The paper's longest sampling takes up to 21.3 hours: six jobs of 4 hours."""
+    slurm_world.edit_profile(project, "set-resources", "sample", runtime="4h")
+    path = project / "slurm" / "config.yaml"
+    path.write_text(path.read_text().replace("retries: 2", f"retries: {retries}"))
+    line = (
+        "slurm/config.yaml: set-resources.sample.runtime = 4h: the longest sampling may take 21.3 "
+        "h, and retries = 2 resumes it 2 times: set a longer runtime, or retries: 5"
+    )
+    assert of_paper("sample_standard") == [Finding(Kind.CHANGE, line)] * (retries == 2)
+
+
 def test_the_shipped_profile_and_the_paper_scale_fit_each_other(project: Path) -> None:
     """Also without `xverify.url`: training starts its own judges."""
     assert of_paper() == []
@@ -245,11 +258,19 @@ def test_a_checkpoint_of_other_ranks_is_reported(project: Path) -> None:
     assert of_paper(verl={"ranks_per_node": 4})[0].line.count("verl.ranks_per_node = 4") == 1
 
 
-def test_an_expression_is_noted_and_not_refused(project: Path) -> None:
-    slurm_world.edit_profile(project, "set-resources", "train", mem_mb="500000 * attempt")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("mem_mb", "500000 * attempt"),
+        ("slurm_partition", "'a' if attempt == 1 else 'b'"),
+        ("gres", "f'gpu:h800:{8 if attempt else 4}'"),
+    ],
+)
+def test_an_expression_is_noted_and_not_refused(project: Path, key: str, value: str) -> None:
+    slurm_world.edit_profile(project, "set-resources", "train", **{key: value})
     problems, notes = check("paper")
     assert problems == []
-    line = "slurm/config.yaml: set-resources.train.mem_mb = '500000 * attempt' is an expression"
+    line = f"slurm/config.yaml: set-resources.train.{key} = {value!r} is an expression"
     assert any(note.startswith(line) for note in notes)
 
 
@@ -270,13 +291,13 @@ def test_what_verl_refuses_is_reported(project: Path, monkeypatch: pytest.Monkey
 def test_problems_that_do_not_fit_a_model_are_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As soon as both exist, for each pair that a job uses."""
+    """As soon as both exist, for each pair that a job uses; the run refuses only such jobs."""
     tiny = {"training": {"validation": {"every": None}}}
     assert check("tiny", **tiny)[0] == []
     slurm_run.make_inputs(Experiment.load("tiny"))
     assert check("tiny", **tiny)[0] == []
     problems, _ = check("tiny", **tiny, sampling={"max_response_tokens": 1000})
-    assert [finding.kind for finding in problems] == [Kind.STOPS, Kind.STOPS]
+    assert [finding.kind for finding in problems] == [Kind.CHANGE, Kind.CHANGE]
     for finding, data_set in zip(problems, ("train", "linear"), strict=True):
         folder = "results/tiny/cells/small--base/policy"
         assert finding.line.startswith(f"small on {data_set}: {folder}/config.json: ")

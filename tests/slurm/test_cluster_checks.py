@@ -1,0 +1,170 @@
+"""The checks against a cluster, with fake SLURM commands."""
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import snakemake.cli  # noqa: F401  # looks for a shell, which the fake commands hide
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.slurm import cluster_checks, node_checks
+from rspo.slurm.cluster import Slurm
+from rspo.slurm.launch import Finding, Kind, Launch
+from rspo.slurm.probe import Answer
+from rspo.slurm.profile import DEFAULT
+from tests.support import slurm_world
+
+SINFO = """\
+[ "$1" = --all ] && echo 'hidden|1|infinite|900000|128|gpu:h800:8'
+echo 'cpu|2|infinite|900000|128|(null)
+gpu|2|1-00:00:00|900000|128|gpu:h800:8(S:0-1)
+gpu2|2|4:00:00|900000|128|gpu:3090:8,gpu:1g.10gb:2'"""
+Fake = Callable[[str, str], None]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    return slurm_world.make_project(tmp_path / "project")
+
+
+@pytest.fixture
+def fake(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """Defines a command; at first, a cluster that accepts every job."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.chdir(project)
+
+    def fake(command: str, script: str) -> None:
+        path = tmp_path / "bin" / command
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    fake("sinfo", SINFO)
+    fake("sbatch", "echo 12")
+    fake("scontrol", "echo JobId=12 Requeue=1 MinJobAge = 300")
+    fake("scancel", f'echo "$@" >> {tmp_path}/cancelled')
+    return fake
+
+
+def launch(*rules: str) -> Launch:
+    return Launch.read(Experiment.load("tiny"), frozenset(rules) or None)
+
+
+def problems(found: Callable[[], list[Finding]]) -> list[str]:
+    return [finding.line for finding in found() if finding.kind is Kind.STOPS]
+
+
+@pytest.mark.parametrize(
+    ("partition", "gres", "wrong"),
+    [
+        ("gpu,gpu2", "gpu:h800:8", None),
+        ("gpu2,gpu", "gpu:3090:8", "runtime = 24h is longer than partition gpu2,gpu allows"),
+        ("gpu,gpu3", "gpu:h800:8", "slurm_partition = 'gpu3' does not exist here"),
+        ("hidden", "gpu:h800:8", None),
+        ("gpu2", "gpu:1g.10gb:4", "gres = 'gpu:1g.10gb:4': the nodes of partition gpu2 have"),
+        ("'a' if attempt == 1 else 'b'", "gpu:h800:8", None),
+    ],
+)
+def test_partitions_and_types_of_gpus_are_found(
+    project: Path, fake: Fake, partition: str, gres: str, wrong: str | None
+) -> None:
+    slurm_world.edit_profile(
+        project, "set-resources", "train", slurm_partition=partition, gres=gres
+    )
+    found = problems(lambda: list(cluster_checks.requests(launch("train"))))
+    start = f"slurm/config.yaml: set-resources.train.{wrong}"
+    assert [line.startswith(start) for line in found] == [True] * (wrong is not None)
+
+
+@pytest.mark.parametrize(
+    ("rules", "used"),
+    [
+        ([], True),
+        (["train", "sample_standard"], False),
+        (["train", "curves_standard"], True),
+    ],
+)
+def test_the_default_request_is_checked_if_a_job_uses_it(
+    fake: Fake, rules: list[str], used: bool
+) -> None:
+    assert (DEFAULT in [request.rule for request in launch(*rules).used]) == used
+
+
+@pytest.mark.parametrize("printed", ["12;cluster", "Welcome\\n12", "12\\nBudget left: 500"])
+def test_the_held_job_is_cancelled_whatever_else_sbatch_prints(
+    tmp_path: Path, fake: Fake, printed: str
+) -> None:
+    fake("sbatch", f"printf '{printed}\\n'")
+    assert Slurm().held_job()["Requeue"] == "1"
+    assert (tmp_path / "cancelled").read_text() == "12\n"
+
+
+def test_a_held_job_without_a_number_is_cancelled_by_its_name(tmp_path: Path, fake: Fake) -> None:
+    fake("sbatch", f'echo "$@" > {tmp_path}/submitted; echo Submitted batch job 12')
+    with pytest.raises(InputError, match="no job number in its output: Submitted batch job 12"):
+        Slurm().held_job()
+    name = (tmp_path / "cancelled").read_text().strip().removeprefix("--name=")
+    assert f"--job-name={name} " in (tmp_path / "submitted").read_text()
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("n7: task 0: Exited with exit code 1", Kind.STOPS),
+        ("n7: task 0: Segmentation fault", Kind.STOPS),
+        ("n7: task 0: Killed", Kind.NOTE),
+        ("n7: task 0: Exited with exit code 137", Kind.NOTE),
+        ("n7: task 0: Out Of Memory", Kind.NOTE),
+    ],
+)
+def test_only_a_command_that_fails_by_itself_stops_the_run(
+    fake: Fake, error: str, kind: Kind
+) -> None:
+    fake("srun", f"echo 'srun: error: {error}' >&2; exit 1")
+    (finding,) = node_checks.nodes(launch("train"))
+    assert finding.kind is kind
+    assert (": node n7 " in finding.line) == (kind is Kind.STOPS)
+
+
+def test_each_line_names_the_node(fake: Fake) -> None:
+    commands = {"srun --version": "not found", "scontrol ping": "not found"}
+    for answer in (Answer("ok", "n7", {}), Answer("old", "n7", commands, packages={"torch": "x"})):
+        fake("srun", f"echo '{json.dumps(asdict(answer))}'")
+        found = list(node_checks.nodes(launch("train")))
+        assert len(found) == 1 + 3 * bool(answer.commands)
+        assert all(line.line.startswith("partition gpu: node n7 ") for line in found)
+
+
+def test_the_probe_names_its_node(tmp_path: Path, fake: Fake) -> None:
+    fake("srun", 'while [ "$1" != /bin/sh ]; do shift; done; SLURMD_NODENAME=n7 exec "$@"')
+    found = [finding.line for finding in node_checks.nodes(launch("curves"))]
+    assert [line.startswith("partition cpu: node n7 ") for line in found] == [True] * len(found)
+    assert found
+
+
+@pytest.mark.parametrize(("age", "lines"), [(60, 1), (120, 0)])
+def test_ended_jobs_that_slurm_forgets_between_two_looks_are_reported(
+    fake: Fake, age: int, lines: int
+) -> None:
+    fake("scontrol", f"echo MinJobAge = {age} sec")
+    found = list(cluster_checks.job_history(launch("train")))
+    assert [finding.kind for finding in found] == [Kind.CHANGE] * lines
+    assert all(f"after {age} s (MinJobAge), and Snakemake looks" in line.line for line in found)
+
+
+def test_each_partition_that_cancels_preempted_jobs_is_reported(project: Path, fake: Fake) -> None:
+    slurm_world.edit_profile(project, "set-resources", "train", slurm_partition="gpu,gpu2")
+    fake(
+        "scontrol",
+        """case "$*" in
+        "show config") echo "PreemptType = preempt/partition_prio"; echo "MinJobAge = 300 sec";;
+        *) echo "PartitionName=gpu PreemptMode=OFF"; echo "PartitionName=gpu2 PreemptMode=CANCEL";;
+        esac""",
+    )
+    (finding,) = cluster_checks.preemption(launch("train"))
+    assert finding.line.startswith("SLURM cancels preempted jobs of partition gpu2 (Pre")
+    assert "only when SLURM forgets them, after 300 s" in finding.line

@@ -1,0 +1,97 @@
+"""The start of `rspo doctor` by Snakemake, with a command that replaces it."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rspo.core.errors import InputError
+from rspo.slurm.preflight import run_doctor
+
+Start = Callable[[str], None]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    """Calls `run_doctor` as a Snakemake with the project's profile and one job."""
+    job = SimpleNamespace(is_local=False, rule=SimpleNamespace(name="train"))
+    workflow: Any = SimpleNamespace(
+        dag=SimpleNamespace(needrun_jobs=lambda: [job]),
+        main_snakefile=str(tmp_path / "Snakefile"),
+        deployment_settings=SimpleNamespace(deployment_method=()),
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SNAKEMAKE_PROFILE", raising=False)
+    monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "slurm"])
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+
+    def start(script: str) -> None:
+        (tmp_path / "python").write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "python").chmod(0o755)
+        run_doctor(workflow, [])
+
+    return start
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "checked"),
+    [
+        ("--profile slurm", "", True),
+        ("--profile=slurm", "", True),
+        ("--workflow-profile slurm/", "", True),
+        ("all", "slurm", True),
+        ("--executor slurm --profile mine", "", False),
+        ("--executor slurm", "", False),
+        ("--profile mine", "slurm", False),
+    ],
+)
+def test_only_runs_with_the_projects_profile_are_checked(
+    start: Start, monkeypatch: pytest.MonkeyPatch, words: str, variable: str, checked: bool
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["snakemake", *words.split()])
+    monkeypatch.setenv("SNAKEMAKE_PROFILE", variable)
+    start("touch checked")
+    assert Path("checked").exists() == checked
+
+
+def test_changes_are_printed_and_stops_are_raised(
+    start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start("echo 'change  a: b'; echo '        c'; exit 2")
+    assert capsys.readouterr().err.splitlines()[1:] == ["rspo: a: b"]
+    with pytest.raises(InputError, match=r"^d\ne$"):
+        start("echo 'stops   d'; echo 'stops   e'; exit 2")
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo 'rspo: error: slurm/config.yaml: a' >&2; exit 2", "slurm/config.yaml: a"),
+        ("echo '        fine'; echo SomeError: b >&2; exit 1", "SomeError: b"),
+        ("echo '        fine'; echo c >&2; exit 2", "c"),
+        ("kill -9 $$", "`rspo doctor` exited with -9"),
+    ],
+)
+def test_a_failure_of_the_checks_is_not_taken_for_success(
+    start: Start, script: str, message: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        start(script)
+    assert str(raised.value) == message
+
+
+def test_the_checks_do_not_belong_to_the_job_that_starts_snakemake(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in os.environ if name.startswith("SLURM_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("SLURM_CONF", "/slurm.conf")
+    start("env > checked")
+    assert "SLURM_CONF=/slurm.conf" in Path("checked").read_text()
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    start("env > checked")
+    assert "SLURM_" not in Path("checked").read_text()
