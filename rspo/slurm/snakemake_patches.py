@@ -153,13 +153,14 @@ def renew_records(experiment: Experiment, cell: str, records: Path = RECORDS) ->
             write_text(file, json.dumps(record))
 
 
-# Names the process that holds Snakemake's locks of a working directory.
-_HOLDER = Path(".snakemake") / "rspo.lock"
+# Names the processes that hold Snakemake's locks of a working directory. Runs without common files
+# may hold locks at the same time.
+_HOLDERS = Path(".snakemake") / "rspo.lock"
 _CLOCK_STEP = 60  # seconds by which the start time of a process may change with the clock
 
 
 @_patch("snakemake", "9.27.1", None)
-def record_holder_of_locks(record: Path = _HOLDER) -> None:
+def record_holder_of_locks(record: Path = _HOLDERS) -> None:
     """Let Snakemake record its host, process ID and start time when it has locked the directory.
 
     Private: `FilePersistence.lock`, a context manager in which a run holds the locks.
@@ -171,24 +172,25 @@ def record_holder_of_locks(record: Path = _HOLDER) -> None:
     @contextmanager
     def lock_and_record(persistence: FilePersistence) -> Iterator[None]:
         with lock(persistence):
-            write_text(record, f"{host_name()} {os.getpid()} {psutil.Process().create_time()}")
+            with record.open("a") as file:
+                file.write(f"{host_name()} {os.getpid()} {psutil.Process().create_time()}\n")
             yield
 
     FilePersistence.lock = lock_and_record
 
 
 @_patch("snakemake", "9.27.1", None)
-def remove_locks_of_killed_runs(record: Path = _HOLDER) -> None:
-    """Remove Snakemake's locks of the working directory if the run that made them was killed.
+def remove_locks_of_killed_runs(record: Path = _HOLDERS) -> None:
+    """Remove Snakemake's locks of the working directory if the runs that made them were killed.
 
     Snakemake's locks are files, which a killed process leaves behind. They are removed only if the
-    record names this host and a process that has ended.
+    record names only processes of this host that have ended.
 
     Private: the folder and the suffix of Snakemake's locks.
     """
     locks = list((record.parent / "locks").glob("*.lock"))
-    words = record.read_text().split() if record.is_file() else []
-    if locks and not (len(words) == 3 and words[0] == host_name() and _has_ended(*words[1:])):
+    holders = record.read_text().splitlines() if record.is_file() else []
+    if locks and not (holders and all(map(_has_ended_here, holders))):
         return
     with suppress(FileNotFoundError):  # no record, or another run removes the locks right now
         record.unlink()
@@ -198,9 +200,13 @@ def remove_locks_of_killed_runs(record: Path = _HOLDER) -> None:
             file.unlink()
 
 
-def _has_ended(process: str, started: str) -> bool:
+def _has_ended_here(holder: str) -> bool:
+    host, _, process = holder.partition(" ")
+    number, _, started = process.partition(" ")
+    if host != host_name() or not started:
+        return False
     try:
-        return abs(psutil.Process(int(process)).create_time() - float(started)) > _CLOCK_STEP
+        return abs(psutil.Process(int(number)).create_time() - float(started)) > _CLOCK_STEP
     except psutil.NoSuchProcess:
         return True
 

@@ -112,16 +112,20 @@ def test_only_the_lock_of_a_killed_snakemake_is_removed(tmp_path: Path) -> None:
     assert "rspo: removed the lock of a killed Snakemake from this folder" in third.stdout
 
 
-_THIS = psutil.Process()
+_THIS = f"{host_name()} {os.getpid()} {psutil.Process().create_time()}\n"
+_ENDED = f"{host_name()} {2**22 + 1} 0\n"  # above the kernel's highest process ID
+_REUSED = f"{host_name()} {os.getpid()} 0\n"  # the ID of an ended process
 
 
 @pytest.mark.parametrize(
     ("holder", "kept"),
     [
-        (f"elsewhere {2**22 + 1} 0", True),
-        (f"{host_name()} {2**22 + 1} 0", False),  # above the kernel's highest process ID
-        (f"{host_name()} {_THIS.pid} {_THIS.create_time()}", True),
-        (f"{host_name()} {_THIS.pid} {_THIS.create_time() - 3600}", False),
+        (f"elsewhere {2**22 + 1} 0\n", True),
+        (_ENDED, False),
+        (_REUSED, False),
+        (_THIS, True),
+        (_THIS + _ENDED, True),
+        (_ENDED + _ENDED, False),
         (None, True),
     ],
 )
@@ -141,7 +145,7 @@ def test_only_locks_of_an_ended_process_on_this_host_are_removed(
 def test_a_record_is_removed_before_another_host_can_lock(tmp_path: Path) -> None:
     """Otherwise this host would take that lock for the one of the recorded process."""
     record = tmp_path / "rspo.lock"
-    record.write_text(f"{host_name()} {2**22 + 1} 0")
+    record.write_text(_ENDED)
     remove_locks_of_killed_runs(record)
     assert not record.exists()
 
