@@ -54,19 +54,19 @@ def locks_unsupported(file: str, error: OSError) -> InputError:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process holds the lock of a folder."""
+    """Whether a process holds the lock of a folder, or may hold it."""
     return is_file_locked(folder / LOCK)
 
 
 def is_file_locked(path: Path) -> bool:
-    """Whether a process holds the lock of a file."""
+    """Whether a process holds the lock of a file, or may hold it."""
     try:
         with path.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except FileNotFoundError:
+        return False
+    except OSError:  # a process holds it, or the file system does not tell
         return True
-    except OSError:  # no file, or no lock support
-        pass
     return False
 
 

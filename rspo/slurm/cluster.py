@@ -11,6 +11,8 @@ from rspo.core.errors import InputError
 
 # Messages of `sbatch` about a controller that is down or busy.
 _ABSENT = re.compile(r"contact slurm controller|timed out|connection failure", re.I)
+# Variables with which a user changes what these commands list or cancel.
+_OPTIONS = re.compile("(SQUEUE|SINFO|SCANCEL)_")
 
 
 class Refused(InputError):
@@ -114,9 +116,15 @@ def run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
 
     Raises: InputError if it is not installed or does not end in time.
     """
+    environment = {key: value for key, value in os.environ.items() if not _OPTIONS.match(key)}
     try:
         return subprocess.run(
-            words, capture_output=True, text=True, errors="surrogateescape", timeout=seconds
+            words,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=seconds,
+            env=environment,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise _no_answer(words[0], str(error)) from None

@@ -43,6 +43,8 @@ class PromptCheck:
 
     def problem_of(self, job: Any) -> str:
         """Why a job of Snakemake would fail at its start; empty if this is not known."""
+        if job.is_group():
+            return ""
         wildcards, results = job.wildcards_dict, self.experiment.problems("train").parent
         policy = wildcards.get("cell") or wildcards.get("policy")
         if policy is None or job.rule.name.split("_")[0] not in ("train", "sample"):

@@ -32,7 +32,15 @@ from rspo.core.errors import InputError
 from rspo.core.locks import is_file_locked, is_locked
 from rspo.evaluation.journal import journal_of
 from rspo.slurm.data_checks import PromptCheck
-from rspo.slurm.messages import Controller, FailureLines, failure, say, step_error, task_name
+from rspo.slurm.messages import (
+    Controller,
+    FailureLines,
+    failure,
+    say,
+    state_of,
+    step_error,
+    task_name,
+)
 from rspo.slurm.preflight import run_doctor
 from rspo.slurm.queue import QueuedJob, jobs_of, require_no_jobs_in
 from rspo.slurm.snakemake_patches import is_complete, normalize_states_of_sacct
@@ -41,6 +49,8 @@ from rspo.slurm.submission import Submission
 # How long a job that is ready waits for SLURM's controller before it is submitted anyway.
 SECONDS_TO_WAIT = 1800
 SECONDS_BETWEEN_PINGS = 5
+# How long accounting (`sacct`) may take to show a job that ended.
+SECONDS_OF_ACCOUNTING = 3600
 # How often a job is submitted again because SLURM forgot it or did not start its command. These
 # submissions are not among Snakemake's `retries`.
 RESUBMISSIONS = 5
@@ -77,7 +87,11 @@ class Executor(plugin.Executor):
         a job would spend all of its retries on failed submissions. A job whose data do not fit is
         reported as failed instead.
         """
-        if problem := self.prompts.problem_of(job):
+        try:
+            problem = self.prompts.problem_of(job)
+        except Exception as error:  # in a thread of the plugin, where nobody would see it
+            problem = f"{type(error).__name__}: {error}"
+        if problem:
             self.report_job_error(SubmittedJobInfo(job), msg=problem)
             return
         deadline = time.monotonic() + SECONDS_TO_WAIT
@@ -90,7 +104,8 @@ class Executor(plugin.Executor):
 
     def report_job_submission(self, job_info: SubmittedJobInfo, *args: Any, **kwargs: Any) -> None:
         job = job_info.job
-        task = task_name(job.name, [Path(log) for log in job.log], self.logs)
+        logs = [] if job.is_group() else [Path(log) for log in job.log]
+        task = task_name(job.name, logs, self.logs)
         self._submissions[job] = Submission(job_info, task, say)
         # A controller that lost its last seconds gives the numbers of forgotten jobs to new ones.
         self._owners[str(job_info.external_jobid)] = job
@@ -100,12 +115,15 @@ class Executor(plugin.Executor):
         self._submissions.pop(job_info.job, None)
         super().report_job_success(job_info)
 
-    def report_job_error(self, job_info: SubmittedJobInfo, *args: Any, **kwargs: Any) -> None:
+    def report_job_error(
+        self, job_info: SubmittedJobInfo, msg: str | None = None, **kwargs: Any
+    ) -> None:
         submission = self._submissions.pop(job_info.job, None)
-        error = step_error(job_info.aux["slurm_logfile"]) if submission and job_info.aux else ""
-        if submission and error and self._submit_again(submission, f"was not started ({error})"):
-            return
-        super().report_job_error(job_info, *args, **kwargs)
+        if submission and job_info.aux and state_of(msg or "") == "FAILED":
+            error = step_error(job_info.aux["slurm_logfile"])
+            if error and self._submit_again(submission, f"was not started ({error})"):
+                return
+        super().report_job_error(job_info, msg=msg, **kwargs)
 
     def _submit_again(self, submission: Submission, reason: str) -> bool:
         """Submit a job again without using a retry; False after `RESUBMISSIONS` times."""
@@ -113,6 +131,7 @@ class Executor(plugin.Executor):
         if self._resubmissions[job] == RESUBMISSIONS:
             return False
         self._resubmissions[job] += 1
+        self._submissions.pop(job, None)
         submission.say(f"{reason}: submitting it again")
         self.run_job(job)
         return True
@@ -157,7 +176,8 @@ class Executor(plugin.Executor):
         """Whether Snakemake must wait for a job; if not, its end is reported or it is submitted."""
         job, number = job_info.job, str(job_info.external_jobid)
         submission = self._submissions[job]
-        if any(map(job.resources.get, _OTHER_CLUSTER)):
+        # `squeue` writes another number for a task of an array than the plugin.
+        if any(map(job.resources.get, _OTHER_CLUSTER)) or "_" in number:
             return True
         if self._owner(job_info) is job and number in queue:
             with suppress(InputError):  # SLURM did not answer; look again at the next check
@@ -165,7 +185,10 @@ class Executor(plugin.Executor):
                     self.report_job_error(job_info, msg=failure(number, "HELD"))
                     return False
             return True
-        if not submission.is_missing(time.monotonic(), self._seconds) or _is_running(job):
+        # With `sacct`, SLURM may drop an ended job from its queue before accounting has its state.
+        by_squeue = self.get_status_command() == "squeue"
+        seconds = self._seconds if by_squeue else SECONDS_OF_ACCOUNTING
+        if not submission.is_missing(time.monotonic(), seconds) or _is_running(job):
             return True
         if is_complete(self.workflow, job):
             submission.say("was forgotten by SLURM, but is complete")
@@ -173,6 +196,10 @@ class Executor(plugin.Executor):
         elif not self._submit_again(submission, "was forgotten by SLURM"):
             self.report_job_error(job_info, msg=failure(number, "FORGOTTEN"))
         return False
+
+    def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
+        """Cancel all unfinished jobs; `active_jobs` lacks those that are being checked."""
+        super().cancel_jobs([submission.info for submission in list(self._submissions.values())])
 
     def cancel(self) -> None:
         self._ending.set()
@@ -185,7 +212,8 @@ class Executor(plugin.Executor):
 
 def _is_running(job: Any) -> bool:
     """Whether a process holds the lock of an output's folder or journal."""
-    paths = [Path(output) for output in job.output]
+    jobs = job.jobs if job.is_group() else [job]
+    paths = [Path(output) for member in jobs for output in member.output]
     return any(is_locked(path.parent) or is_file_locked(journal_of(path)) for path in paths)
 
 

@@ -41,8 +41,13 @@ _REASONS = {
 _TOO_EARLY = re.compile(r"User defined signal 1")
 _OWN_LINE = re.compile(r"^rspo: (?:error: )?(.+)$", re.M)
 _SNAKEMAKE = "Building DAG of jobs"  # the first line that Snakemake prints in a job
+# Errors of `srun` that another try may avoid. Others, such as `Memory required by task is not
+# available`, would occur again.
 _NO_STEP = re.compile(
-    r"^srun: error: (Unable to (?:confirm allocation|create step) for job .+)$", re.M
+    r"^srun: error: (Unable to (?:confirm allocation for job .+|create step for job .*"
+    r"(?:Invalid job id|already completing|timed out|unable to contact|communication|connection|"
+    r"connect failure|transmitted or received).*))$",
+    re.M | re.I,
 )
 
 
@@ -57,8 +62,7 @@ def explanation(task: str, message: str, logs: Sequence[Path]) -> str:
     number = re.search(r"SLURM-job '(\w+)'", message)
     if not number:  # the submission failed
         return f"{task}: {' '.join(message.split('sbatch call:')[0].split()) or 'failed'}"
-    status = re.search(r"SLURM status is: '(\w+)'", message)
-    state, reason = status[1] if status else "", ""
+    state, reason = state_of(message), ""
     if state == "FAILED":
         printed = "\n".join(log.read_text(errors="replace") for log in logs if log.is_file())
         state, reason = _cause(printed.rpartition(REQUEUED)[2])  # only of the job's last start
@@ -78,6 +82,12 @@ def _cause(printed: str) -> tuple[str, str]:
     if _SNAKEMAKE not in printed and printed.strip():  # it failed before, as in its `precommand`
         return "FAILED", f": {printed.strip().splitlines()[-1].strip()}"
     return "FAILED", ""
+
+
+def state_of(message: str) -> str:
+    """The state of the SLURM job in the plugin's message about its failure; empty if none."""
+    status = re.search(r"SLURM status is: '(\w+)'", message)
+    return status[1] if status else ""
 
 
 def failure(number: str, state: str) -> str:

@@ -6,15 +6,16 @@ installed: then check for each function that the problem still exists and that t
 docstring still mean the same, run `make test ARGS="-m slurm"`, and update the version.
 """
 
-import fcntl
 import json
 import os
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
+
+import psutil
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
@@ -79,6 +80,8 @@ def set_conda_environment(workflow: Any, environment: str) -> None:
 def share_resources(workflow: Any, rule: str, names: Iterable[str]) -> None:
     """Let the entry `rule` in a profile's `set-resources` apply to several rules.
 
+    Resources in the entry of such a rule itself take precedence.
+
     There is one rule for sampling per suite, and its name contains the suite. A suite that is added
     to a config must not need an entry of its own in every profile.
 
@@ -86,7 +89,7 @@ def share_resources(workflow: Any, rule: str, names: Iterable[str]) -> None:
     """
     entries = workflow.resource_settings._parsed_overwrite_resources
     if rule in entries:
-        entries.update(dict.fromkeys(names, entries[rule]))
+        entries.update({name: {**entries[rule], **entries.get(name, {})} for name in names})
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/3241")
@@ -150,39 +153,62 @@ def renew_records(experiment: Experiment, cell: str, records: Path = RECORDS) ->
             write_text(file, json.dumps(record))
 
 
-_lock_of_this_run: IO[str] | None = None  # open, and so locked, until this process ends
+# Names the processes that hold Snakemake's locks of a working directory. Runs without common files
+# may hold locks at the same time.
+_HOLDERS = Path(".snakemake") / "rspo.lock"
+_CLOCK_STEP = 60  # seconds by which the start time of a process may change with the clock
 
 
 @_patch("snakemake", "9.27.1", None)
-def remove_locks_of_killed_runs(folder: Path = Path(".snakemake")) -> None:
+def record_holder_of_locks(record: Path = _HOLDERS) -> None:
+    """Let Snakemake record its host, process ID and start time when it has locked the directory.
+
+    Private: `FilePersistence.lock`, a context manager in which a run holds the locks.
+    """
+    from snakemake.persistence.file import FilePersistence
+
+    lock = FilePersistence.lock
+
+    @contextmanager
+    def lock_and_record(persistence: FilePersistence) -> Iterator[None]:
+        with lock(persistence):
+            with record.open("a") as file:
+                file.write(f"{host_name()} {os.getpid()} {psutil.Process().create_time()}\n")
+            yield
+
+    FilePersistence.lock = lock_and_record
+
+
+@_patch("snakemake", "9.27.1", None)
+def remove_locks_of_killed_runs(record: Path = _HOLDERS) -> None:
     """Remove Snakemake's locks of the working directory if the runs that made them were killed.
 
-    Snakemake's locks are files, which a killed process leaves behind. Here, each run also shares a
-    kernel lock, which ends with the process. A file system may not share it between hosts: the
-    locked file lists the hosts, and locks of runs on other hosts are not removed.
+    Snakemake's locks are files, which a killed process leaves behind. They are removed only if the
+    record names only processes of this host that have ended.
 
     Private: the folder and the suffix of Snakemake's locks.
     """
-    global _lock_of_this_run
-    folder.mkdir(exist_ok=True)
-    _lock_of_this_run = lock = (folder / "rspo.lock").open("a+")
-    lock.seek(0)
-    hosts, this_host = set(lock.read().split()), host_name()
-    with suppress(OSError):  # another run is alive, or the file system has no locks
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        locks = list((folder / "locks").glob("*.lock"))
-        if locks and hosts == {this_host}:
+    locks = list((record.parent / "locks").glob("*.lock"))
+    holders = record.read_text().splitlines() if record.is_file() else []
+    if locks and not (holders and all(map(_has_ended_here, holders))):
+        return
+    with suppress(FileNotFoundError):  # no record, or another run removes the locks right now
+        record.unlink()
+        if locks:
             say("removed the lock of a killed Snakemake from this folder")
-            for file in locks:
-                file.unlink()
-        elif not locks:
-            lock.truncate(0)
-            hosts.clear()
-    if this_host not in hosts:
-        lock.write(f"{this_host}\n")
-        lock.flush()
-    with suppress(OSError):
-        fcntl.flock(lock, fcntl.LOCK_SH)
+        for file in locks:
+            file.unlink()
+
+
+def _has_ended_here(holder: str) -> bool:
+    host, _, process = holder.partition(" ")
+    number, _, started = process.partition(" ")
+    if host != host_name() or not started:
+        return False
+    try:
+        return abs(psutil.Process(int(number)).create_time() - float(started)) > _CLOCK_STEP
+    except psutil.NoSuchProcess:
+        return True
 
 
 @_patch("snakemake", "9.27.1", None)

@@ -58,16 +58,16 @@ class Submission:
         return True
 
     def _release(self, job: QueuedJob) -> bool:
-        if job.reason == "BadConstraints" and self._excluded is not None:
-            # No other node can run it. A job with allowed nodes starts again without `release`.
-            self._exclude(self._excluded)
-            self._excluded = None
-            self.say("can start on no other node: the excluded nodes are allowed again")
-            return True
-        if self._releases == RELEASES:
-            return False
         without = ""
         try:
+            if job.reason == "BadConstraints" and self._excluded is not None:
+                # No other node can run it. A job with allowed nodes starts without `release`.
+                self._exclude(self._excluded)
+                self._excluded = None
+                self.say("can start on no other node: the excluded nodes are allowed again")
+                return True
+            if self._releases == RELEASES:
+                return False
             if self._nodes and job.reason != "BadConstraints":
                 self._excluded = job.excluded if self._excluded is None else self._excluded
                 self._exclude(",".join(filter(None, [job.excluded, self._nodes])))

@@ -18,7 +18,9 @@ from rspo.core.errors import InputError
 from rspo.core.locks import exclusive_lock
 from rspo.slurm import executor as module
 from rspo.slurm.cluster import Slurm
+from rspo.slurm.data_checks import PromptCheck
 from rspo.slurm.executor import Executor
+from rspo.slurm.messages import failure
 from rspo.slurm.queue import QueuedJob
 
 TASK = "train small--rspo-pass--k4--n8--s0"
@@ -33,6 +35,22 @@ class Job:
         self.log = ["logs/train/small--rspo-pass--k4--n8--s0.log"]
         self.resources: dict[str, str] = {}
         self.output = [str(folder / "policy"), str(folder / "training.jsonl")]
+
+    def is_group(self) -> bool:
+        return False
+
+
+class Group:
+    """A group of jobs; it has neither `rule` nor `wildcards_dict`."""
+
+    name = "group_train"
+
+    def __init__(self, jobs: list[Job]) -> None:
+        self.jobs = jobs
+        self.resources: dict[str, str] = {}
+
+    def is_group(self) -> bool:
+        return True
 
 
 class Harness:
@@ -54,6 +72,8 @@ class Harness:
         monkeypatch.setattr(module, "jobs_of", self._jobs_of)
         monkeypatch.setattr(module, "is_complete", lambda workflow, job: self.complete)
         monkeypatch.setattr(Slurm, "ask", lambda slurm, *words: self._ask(*words))
+        self.status_command = "squeue"
+        monkeypatch.setattr(plugin.Executor, "get_status_command", lambda _: self.status_command)
         for name in ("run_job", "cancel", "shutdown"):
             monkeypatch.setattr(plugin.Executor, name, self._record(name))
         for name in ("submission", "success", "error"):
@@ -95,7 +115,8 @@ class Harness:
                 if self.state == "RUNNING":
                     yield job_info
                 elif self.state:
-                    executor.report_job_error(job_info, msg=self.state, aux_logs=[])
+                    msg = failure(str(job_info.external_jobid), self.state)
+                    executor.report_job_error(job_info, msg=msg, aux_logs=[])
 
         return check
 
@@ -145,6 +166,31 @@ def test_a_job_is_submitted_when_the_controller_answers(harness: Harness) -> Non
 def test_a_job_whose_problems_do_not_fit_its_model_is_not_submitted(harness: Harness) -> None:
     harness.executor.run_job("small on train: a prompt is too long")
     assert harness.calls == ["error small on train: a prompt is too long"]
+
+
+def test_an_unexpected_error_in_the_check_of_a_job_is_reported(harness: Harness) -> None:
+    """It would be lost in the plugin's thread, and Snakemake would wait for the job forever."""
+
+    def fail(job: Any) -> str:
+        raise OSError("stale file handle")
+
+    harness.executor.prompts = SimpleNamespace(problem_of=fail)
+    harness.executor.run_job("")
+    assert harness.calls == ["error OSError: stale file handle"]
+
+
+def test_a_group_of_jobs_is_submitted_and_checked(harness: Harness) -> None:
+    member = harness.submitted("11").job
+    group = Group([member])
+    assert PromptCheck(SimpleNamespace()).problem_of(group) == ""
+    info = SubmittedJobInfo(group, "12", {"slurm_logfile": harness.folder / "12.log"})
+    harness.executor.report_job_submission(info)
+    harness.queue = []
+    assert harness.check(info) == ["12"]
+    harness.time = 60
+    with exclusive_lock(harness.folder / "11"):
+        assert harness.check(info) == ["12"]
+    assert harness.check(info) == []
 
 
 def test_a_job_is_submitted_after_a_long_wait(
@@ -259,6 +305,16 @@ def test_a_node_is_allowed_again_if_no_other_can_run_the_job(harness: Harness) -
     assert harness.commands[-1] == "scontrol update JobId=12 ExcNodeList=n7"
 
 
+def test_a_node_that_may_not_be_allowed_again_ends_the_job(harness: Harness) -> None:
+    info = harness.submitted("12")
+    assert harness.check(info) == ["12"]
+    harness.queue = [held("12")]
+    assert harness.check(info) == ["12"]
+    harness.queue, harness.errors = [held("12", "BadConstraints")], {"update": "access denied"}
+    assert harness.check(info) == []
+    assert harness.commands[-1] == "scancel 12"
+
+
 @pytest.mark.parametrize("reason", ["JobHeldUser", "JobHeldAdmin", "job requeued in held state"])
 def test_a_job_that_a_person_holds_is_printed_once_and_not_released(
     harness: Harness, capsys: pytest.CaptureFixture[str], reason: str
@@ -276,7 +332,7 @@ def test_a_forgotten_job_is_submitted_again_when_its_folder_is_not_locked(
     info = harness.submitted("12")
     harness.queue = []
     assert harness.check(info) == ["12"]
-    harness.time = 59
+    harness.time = 30
     assert harness.check(info) == ["12"]
     harness.time = 60
     with exclusive_lock(harness.folder / "12"):
@@ -285,6 +341,38 @@ def test_a_forgotten_job_is_submitted_again_when_its_folder_is_not_locked(
     assert harness.check(info) == []
     assert harness.calls[-2:] == ["run_job", "check"]
     assert printed(capsys) == ["12 was forgotten by SLURM: submitting it again"]
+
+
+def test_a_task_of_an_array_is_not_forgotten(harness: Harness) -> None:
+    """`squeue` writes another number for it than the plugin."""
+    info = harness.submitted("12_1")
+    harness.queue = [queued("13")]
+    for harness.time in (0, 60):
+        assert harness.check(info) == ["12_1"]
+
+
+def test_accounting_may_show_the_end_of_a_job_late(harness: Harness) -> None:
+    info = harness.submitted("12")
+    harness.queue, harness.status_command = [], "sacct"
+    for harness.time in (0, 1800):
+        assert harness.check(info) == ["12"]
+    harness.time = module.SECONDS_OF_ACCOUNTING
+    assert harness.check(info) == []
+    assert "run_job" in harness.calls
+
+
+def test_jobs_that_are_being_checked_are_cancelled(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Snakemake's list of active jobs is empty during a check."""
+    cancelled: list[SubmittedJobInfo] = []
+    monkeypatch.setattr(
+        plugin.Executor, "cancel_jobs", lambda executor, jobs: cancelled.extend(jobs)
+    )
+    info, done = harness.submitted("12"), harness.submitted("13")
+    harness.executor.report_job_success(done)
+    harness.executor.cancel_jobs([])
+    assert cancelled == [info]
 
 
 def test_a_job_on_another_cluster_is_not_forgotten(harness: Harness) -> None:
@@ -348,26 +436,30 @@ def test_a_forgotten_job_does_not_take_the_state_of_a_job_with_its_number(harnes
 
 
 STEP = "srun: error: Unable to confirm allocation for job 12: Invalid job id specified\n"
+NO_STEP = "srun: error: Unable to create step for job 12: "
 STARTED = "Building DAG of jobs...\n"
 
 
 @pytest.mark.parametrize(
-    ("log", "again"),
+    ("log", "state", "again"),
     [
-        (STARTED + STEP, True),
-        (STARTED + "srun: error: Unable to create step for job 12: Invalid job id\n", True),
-        (STARTED + STARTED + "rspo: error: x\n", False),
-        (STARTED + STEP + STARTED + STARTED + "rspo: error: x\n", False),  # an earlier start
+        (STARTED + STEP, "FAILED", True),
+        (STARTED + STEP, "TIMEOUT", False),
+        (STARTED + NO_STEP + "Invalid job id specified\n", "FAILED", True),
+        (STARTED + NO_STEP + "Socket timed out on send/recv operation\n", "FAILED", True),
+        (STARTED + NO_STEP + "Memory required by task is not available\n", "FAILED", False),
+        (STARTED + STARTED + "rspo: error: x\n", "FAILED", False),
+        (STARTED + STEP + STARTED + STARTED + "rspo: error: x\n", "FAILED", False),  # earlier start
     ],
 )
 def test_a_job_whose_command_slurm_did_not_start_uses_no_retry(
-    harness: Harness, capsys: pytest.CaptureFixture[str], log: str, again: bool
+    harness: Harness, capsys: pytest.CaptureFixture[str], log: str, state: str, again: bool
 ) -> None:
     info = harness.submitted("12")
     info.aux["slurm_logfile"].write_text(log)
-    harness.state = "FAILED"
+    harness.state = state
     assert harness.check(info) == []
-    assert harness.calls == ["check 12", "run_job" if again else "error FAILED"]
+    assert harness.calls[1] == ("run_job" if again else f"error {failure('12', state).strip()}")
     assert [line.startswith("12 was not started (Unable to") for line in printed(capsys)] == (
         [True] if again else []
     )

@@ -11,6 +11,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from rspo.core.errors import InputError
 from rspo.slurm import messages
+from rspo.slurm.cluster import Slurm
 from rspo.slurm.messages import MEANING, Controller, FailureLines, explanation
 from rspo.slurm.queue import QueuedJob, jobs_in, jobs_of, require_no_jobs_in
 
@@ -209,6 +210,15 @@ def test_jobs_of_a_run_are_selected_by_its_name(squeue: Callable[..., Path]) -> 
     assert (job.nodes, job.reason) == ("n[1-2]", "")
     options = options_file.read_text().split()
     assert {"--states=all", f"--user={os.getuid()}", "--name=rspo_1"} <= set(options)
+
+
+def test_the_users_options_of_squeue_have_no_effect(
+    squeue: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SQUEUE_STATES", "RUNNING")
+    script = squeue().with_name("squeue")
+    script.write_text('#!/bin/sh\nprintf "%s" "$SQUEUE_STATES"\n')
+    assert Slurm().ask("squeue") == ""
 
 
 def test_an_absent_controller_is_printed_once_and_its_return_once(

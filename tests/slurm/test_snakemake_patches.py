@@ -14,17 +14,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 import snakemake_executor_plugin_slurm as plugin
 from snakemake.io import IOFile
 from snakemake.persistence.file import FilePersistence
 
+from rspo.core.slurm_job import host_name
 from rspo.slurm.snakemake_patches import (
     PATCHES,
     Patch,
     is_complete,
     normalize_states_of_sacct,
     remove_locks_of_killed_runs,
+    share_resources,
 )
 from tests.support import ROOT, tiny_world
 from tests.support.processes import wait_until
@@ -80,8 +83,9 @@ def test_a_cell_finished_without_its_snakemake_is_not_trained_again(
 
 # Runs a slow rule; as the Snakefile does, it removes the locks of killed runs first.
 LOCKED = """\
-from rspo.slurm.snakemake_patches import remove_locks_of_killed_runs
+from rspo.slurm.snakemake_patches import record_holder_of_locks, remove_locks_of_killed_runs
 remove_locks_of_killed_runs()
+record_holder_of_locks()
 rule slow:
     output: "made"
     shell: "touch started; sleep {seconds}; touch made"
@@ -108,14 +112,51 @@ def test_only_the_lock_of_a_killed_snakemake_is_removed(tmp_path: Path) -> None:
     assert "rspo: removed the lock of a killed Snakemake from this folder" in third.stdout
 
 
-def test_locks_of_another_host_are_kept(tmp_path: Path) -> None:
-    lock = tmp_path / "locks" / "0.output.lock"
+_THIS = f"{host_name()} {os.getpid()} {psutil.Process().create_time()}\n"
+_ENDED = f"{host_name()} {2**22 + 1} 0\n"  # above the kernel's highest process ID
+_REUSED = f"{host_name()} {os.getpid()} 0\n"  # the ID of an ended process
+
+
+@pytest.mark.parametrize(
+    ("holder", "kept"),
+    [
+        (f"elsewhere {2**22 + 1} 0\n", True),
+        (_ENDED, False),
+        (_REUSED, False),
+        (_THIS, True),
+        (_THIS + _ENDED, True),
+        (_ENDED + _ENDED, False),
+        (None, True),
+    ],
+)
+def test_only_locks_of_an_ended_process_on_this_host_are_removed(
+    tmp_path: Path, holder: str | None, kept: bool
+) -> None:
+    lock, record = tmp_path / "locks" / "0.output.lock", tmp_path / "rspo.lock"
     lock.parent.mkdir()
     lock.touch()
-    (tmp_path / "rspo.lock").write_text("elsewhere\n")
-    remove_locks_of_killed_runs(tmp_path)
-    remove_locks_of_killed_runs(tmp_path)  # this host is in the list by now
-    assert lock.exists()
+    if holder is not None:
+        record.write_text(holder)
+    remove_locks_of_killed_runs(record)
+    assert lock.exists() == kept
+    assert record.exists() == (kept and holder is not None)
+
+
+def test_a_record_is_removed_before_another_host_can_lock(tmp_path: Path) -> None:
+    """Otherwise this host would take that lock for the one of the recorded process."""
+    record = tmp_path / "rspo.lock"
+    record.write_text(_ENDED)
+    remove_locks_of_killed_runs(record)
+    assert not record.exists()
+
+
+def test_resources_of_the_rule_itself_take_precedence() -> None:
+    entries = {"sample": {"mem": "1", "gpu": "1"}, "sample_math": {"mem": "2"}}
+    settings = SimpleNamespace(_parsed_overwrite_resources=entries)
+    names = ["sample_math", "sample_code"]
+    share_resources(SimpleNamespace(resource_settings=settings), "sample", names)
+    assert entries["sample_math"] == {"mem": "2", "gpu": "1"}
+    assert entries["sample_code"] == {"mem": "1", "gpu": "1"}
 
 
 def test_a_job_is_complete_when_its_outputs_exist_without_markers(

@@ -8,6 +8,7 @@ from pathlib import Path
 from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.messages import print_given_up
 from rspo.slurm.snakemake_patches import (
+    record_holder_of_locks,
     remove_locks_of_killed_runs,
     set_conda_environment,
     skip_scheduling,
@@ -33,6 +34,7 @@ if workflow.output_settings.dryrun and Quietness.RULES in (workflow.output_setti
 
 if workflow.is_main_process and not workflow.output_settings.dryrun:
     remove_locks_of_killed_runs()
+    record_holder_of_locks()
 
 # SLURM sends USR1 ahead of the time limit. Only `rspo train` handles it; the shells around it
 # ignore it.
