@@ -87,9 +87,12 @@ def share_resources(workflow: Any, rule: str, names: Iterable[str]) -> None:
 
     Private: `ResourceSettings._parsed_overwrite_resources`, the entries of `set-resources`.
     """
+    from snakemake.resources import Resources
+
     entries = workflow.resource_settings._parsed_overwrite_resources
     if rule in entries:
-        entries.update({name: {**entries[rule], **entries.get(name, {})} for name in names})
+        own = {name: entries.get(name, {}) for name in names}
+        entries.update({name: Resources({**entries[rule], **own[name]}) for name in own})
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/3241")

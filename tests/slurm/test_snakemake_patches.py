@@ -19,6 +19,8 @@ import pytest
 import snakemake_executor_plugin_slurm as plugin
 from snakemake.io import IOFile
 from snakemake.persistence.file import FilePersistence
+from snakemake.resources import Resources
+from snakemake.settings.types import ResourceSettings
 
 from rspo.core.slurm_job import host_name
 from rspo.slurm.snakemake_patches import (
@@ -150,13 +152,15 @@ def test_a_record_is_removed_before_another_host_can_lock(tmp_path: Path) -> Non
     assert not record.exists()
 
 
-def test_resources_of_the_rule_itself_take_precedence() -> None:
-    entries = {"sample": {"mem": "1", "gpu": "1"}, "sample_math": {"mem": "2"}}
-    settings = SimpleNamespace(_parsed_overwrite_resources=entries)
-    names = ["sample_math", "sample_code"]
-    share_resources(SimpleNamespace(resource_settings=settings), "sample", names)
-    assert entries["sample_math"] == {"mem": "2", "gpu": "1"}
-    assert entries["sample_code"] == {"mem": "1", "gpu": "1"}
+def test_rules_of_a_suite_share_an_entry_and_their_own_takes_precedence() -> None:
+    own = {"sample": {"mem_mb": 1, "gpu": 1}, "sample_math": {"mem_mb": 2}}
+    workflow = SimpleNamespace(resource_settings=ResourceSettings(overwrite_resources=own))
+    share_resources(workflow, "sample", ["sample_math", "sample_code"])
+    resources = Resources.from_mapping({"mem_mb": 9, "gpu": 9})
+    for rule, expected in (("sample_math", (2, 1)), ("sample_code", (1, 1))):
+        # As Snakemake does for a rule.
+        resources.update(workflow.resource_settings._parsed_overwrite_resources[rule])
+        assert (resources["mem_mb"].value, resources["gpu"].value) == expected
 
 
 def test_a_job_is_complete_when_its_outputs_exist_without_markers(
