@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -272,7 +273,7 @@ def test_a_killed_job_resumes_and_writes_the_same_file(tmp_path: Path, sampler: 
     assert {row["problem_id"] for row in read_table(path, SAMPLES)} == {
         row["id"] for row in problems
     }
-    path.unlink()
+    shutil.rmtree(path.parent)
 
     def done() -> list[str]:
         """One line per batch after the header; without a last line that is incomplete."""

@@ -233,12 +233,13 @@ def test_durations_have_a_suitable_unit(seconds: float, words: str) -> None:
 
 @pytest.mark.parametrize(("k", "n", "shown"), [(1, 16, 1), (4, 4, 4), (7, 16, 4), (12, 12, 8)])
 def test_a_cell_reports_pass_at_the_largest_power_of_two_up_to_its_k(
-    k: int, n: int, shown: int
+    tmp_path: Path, k: int, n: int, shown: int
 ) -> None:
     shape = (1, n)
     correct = torch.arange(n).view(shape) == 0
     scored = Scored(torch.ones(shape), correct, correct, correct.double(), torch.ones(shape))
-    record = record_of(0, scored, 0.5, [{}], {"sample": 1.0})
+    optimizer = tiny_world.load(tmp_path).config.training.optimizer
+    record = record_of(0, scored, 0.5, [{"gradient_norm": 1.0}], {"sample": 1.0}, optimizer)
     metrics = shown_metrics(record, Cell("small", "rspo_pass_at_k", k, n, "binary", 0))
     assert list(metrics) == ["reward", f"pass_at_{shown}", "entropy"]
     assert metrics[f"pass_at_{shown}"] == pytest.approx(shown / n)  # 1 of n is correct
