@@ -130,6 +130,16 @@ _REUSED = f"{host_name()} {os.getpid()} 0\n"  # the ID of an ended process
         (_ENDED + _ENDED, False),
         (None, True),
     ],
+    # All processes of the tests must collect the same names.
+    ids=[
+        "other host",
+        "ended",
+        "reused ID",
+        "running",
+        "one is running",
+        "both ended",
+        "no record",
+    ],
 )
 def test_only_locks_of_an_ended_process_on_this_host_are_removed(
     tmp_path: Path, holder: str | None, kept: bool
