@@ -12,7 +12,7 @@ from rspo.core.provenance import code_version, write_provenance
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.core.usage import usage_so_far
 from rspo.evaluation.journal import in_chunks, journal_of
-from rspo.evaluation.suite_tables import keep, locked, outdated
+from rspo.evaluation.suite_tables import keep, make_outdated
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
 from rspo.policies.responses import Block, Question, Sampler
 from rspo.policies.tokenizer import ChatTokenizer
@@ -32,16 +32,13 @@ def sample_suite(
     """
     tables = experiment.tables_of(policy, suite, benchmark)
     folder = experiment.existing_policy(policy)
-    paths = {table: experiment.samples(policy, *table) for table in tables}
-    with locked(paths.values()):
-        missing = outdated(
-            paths,
-            fingerprints.settings(experiment, "sample"),
-            lambda table: [folder, experiment.problems(table[0])],
-        )
-        if missing:
-            _sample(experiment, policy, missing)
-    print(f"{policy} on {suite}: sampled {len(missing)} of {len(tables)} tables, others up to date")
+    sampled = make_outdated(
+        {table: experiment.samples(policy, *table) for table in tables},
+        fingerprints.settings(experiment, "sample"),
+        lambda table: [folder, experiment.problems(table[0])],
+        partial(_sample, experiment, policy),
+    )
+    print(f"{policy} on {suite}: sampled {sampled} of {len(tables)} tables, others up to date")
 
 
 def _sample(experiment: Experiment, policy: str, tables: Sequence[tuple[str, int]]) -> None:

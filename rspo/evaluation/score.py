@@ -1,6 +1,7 @@
 """`rspo score`: the verdict and the reward of each of a policy's samples."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table
 from rspo.core.usage import Usage, usage_so_far
-from rspo.evaluation.suite_tables import keep, locked, outdated
+from rspo.evaluation.suite_tables import keep, make_outdated
 from rspo.evaluation.verification import Responses, write_scores
 from rspo.rewards import length_discounted
 from rspo.rewards.configured import verifier_inputs, verifier_of
@@ -29,17 +30,14 @@ def score(experiment: Experiment, policy: str, suite: str, benchmark: str | None
     Raises: InputError for missing or bad tables, or samples of other problems.
     """
     tables = experiment.tables_of(policy, suite, benchmark)
-    paths = {table: experiment.scores(policy, *table) for table in tables}
-    with locked(paths.values()):
-        missing = outdated(
-            paths,
-            fingerprints.settings(experiment, "score"),
-            # The settings contain the judge's model and prompt.
-            lambda table: [experiment.problems(table[0]), experiment.samples(policy, *table)],
-        )
-        if missing:
-            _score(experiment, policy, suite, missing)
-    print(f"{policy} on {suite}: scored {len(missing)} of {len(tables)} tables, others up to date")
+    scored = make_outdated(
+        {table: experiment.scores(policy, *table) for table in tables},
+        fingerprints.settings(experiment, "score"),
+        # The settings contain the judge's model and prompt.
+        lambda table: [experiment.problems(table[0]), experiment.samples(policy, *table)],
+        partial(_score, experiment, policy, suite),
+    )
+    print(f"{policy} on {suite}: scored {scored} of {len(tables)} tables, others up to date")
 
 
 def _score(

@@ -17,8 +17,37 @@ from rspo.core.provenance import is_up_to_date, provenance_path
 Table = TypeVar("Table")
 
 
+def keep(path: Path) -> None:
+    """Link a complete table, whose provenance is written, so that it can be restored."""
+    link = _link_of(path)
+    link.unlink(missing_ok=True)
+    os.link(path, link)
+
+
+def make_outdated(
+    paths: Mapping[Table, Path],
+    settings: Any,
+    inputs_of: Callable[[Table], Sequence[Path]],
+    make: Callable[[list[Table]], None],
+) -> int:
+    """Make the tables that are missing, damaged, or made with other settings or inputs.
+
+    Args:
+        make: writes these tables and calls `keep` for each. It is not called without any.
+
+    Returns: their number.
+
+    Raises: InputError that names the process that already makes tables of this suite.
+    """
+    with _locked(paths.values()):
+        tables = _outdated(paths, settings, inputs_of)
+        if tables:
+            make(tables)
+    return len(tables)
+
+
 @contextmanager
-def locked(paths: Iterable[Path]) -> Iterator[None]:
+def _locked(paths: Iterable[Path]) -> Iterator[None]:
     """Hold the locks of the folders of these tables.
 
     Raises: InputError that names the process that holds one of them.
@@ -29,14 +58,7 @@ def locked(paths: Iterable[Path]) -> Iterator[None]:
         yield
 
 
-def keep(path: Path) -> None:
-    """Link a complete table, whose provenance is written, so that it can be restored."""
-    link = _link_of(path)
-    link.unlink(missing_ok=True)
-    os.link(path, link)
-
-
-def outdated(
+def _outdated(
     paths: Mapping[Table, Path], settings: Any, inputs_of: Callable[[Table], Sequence[Path]]
 ) -> list[Table]:
     """The tables that are missing, damaged, or made with other settings or inputs.

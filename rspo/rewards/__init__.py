@@ -45,7 +45,7 @@ def verify(
         answers: for each response an answer, or a sequence of accepted forms of it.
         verifier: one of `VERIFIERS`.
         time_limit: seconds of processor time that rules and math_verify may spend on one response.
-            A response that takes longer, or 60 times as long by the clock, gets the verdict
+            A response that takes longer, or 60 times as long in wall-clock time, gets the verdict
             "timeout".
         questions, judge: required by xverify.
         cascade: the verifiers of cascade, in order. A response that a verifier does not accept

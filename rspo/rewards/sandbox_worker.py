@@ -4,8 +4,8 @@ The kernel enforces all limits, so they also hold inside a call to C that never 
 
 - The time limit is in seconds of processor time, so that a busy machine changes no verdict. When it
   expires, SIGPROF ends the process.
-- A row that sleeps or blocks uses no processor time. SIGALRM ends the process after
-  `CLOCK_FACTOR` times the time limit by the clock.
+- A row that sleeps or blocks uses no processor time. SIGALRM ends the process when
+  `CLOCK_FACTOR` times the time limit has passed in wall-clock time.
 - Beyond the memory limit, allocations fail.
 
 On Linux, the kernel kills the worker when its parent ends, also during a row. Elsewhere, the worker
@@ -23,7 +23,7 @@ import sys
 import traceback
 
 READY = "ready\n"
-CLOCK_FACTOR = 60  # the limit by the clock as a multiple of the limit of processor time
+CLOCK_FACTOR = 60  # limit of wall-clock time / limit of processor time
 SIGNALS_OF_LIMITS = (signal.SIGPROF, signal.SIGALRM)
 _PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 _MODULES = {

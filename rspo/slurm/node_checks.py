@@ -106,7 +106,6 @@ def _placements(launch: Launch, requests: Sequence[Request]) -> dict[str, _Place
 def _packages(launch: Launch, request: Request) -> Iterator[str]:
     """What the jobs of a request import, if they use the environment of this process."""
     experiment = launch.experiment
-    own_judge = experiment.config.xverify is not None and experiment.config.xverify.url is None
     if launch.deployment:
         return
     if is_training(request):
@@ -119,7 +118,7 @@ def _packages(launch: Launch, request: Request) -> Iterator[str]:
             yield "flash_attn"
     if request.rule == "sample":
         yield from ("torch", "vllm") if experiment.config.sampler == "vllm" else ("torch",)
-    if request.rule in launch.judging and own_judge:
+    if request.rule in launch.starting_judges:
         yield from ("torch", "vllm")
 
 
@@ -272,8 +271,7 @@ def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding
         yield Finding(
             Kind.STOPS,
             f"reaches xverify.url = {settings.url}, which serves {', '.join(answer.judge)}, not "
-            f"xverify.model = "
-            f"{settings.model}: start it with --served-model-name {settings.model}",
+            f"xverify.model = {settings.model}: start it with --served-model-name {settings.model}",
         )
 
 

@@ -26,10 +26,10 @@ def missing_gpus(launch: Launch) -> Iterator[Finding]:
         needing[rule] = "training (verl.device: cuda)"
     if launch.experiment.config.sampler == "vllm":
         needing["sample"] = "sampling (sampler: vllm)"
-    judge = launch.experiment.config.xverify
-    if judge is not None and judge.url is None:
-        own = "a judge of its own (xverify.url: null)"
-        needing |= {rule: own for rule in launch.judging if rule not in ("train", "train_on_nodes")}
+    own = "a judge of its own (xverify.url: null)"
+    needing |= {
+        rule: own for rule in launch.starting_judges if rule not in ("train", "train_on_nodes")
+    }
     for rule, work in needing.items():
         if launch.runs(rule) and not launch.request(rule).requests_gpus:
             several = rule == "train_on_nodes"
@@ -90,10 +90,10 @@ def _signal(request: Request, needed: int) -> Iterator[Finding]:
 def sampling_time(launch: Launch) -> Iterator[Finding]:
     """Whether the longest sampling ends within all tries; a job does not requeue itself."""
     request = launch.request("sample")
-    hours = max(plan(launch.experiment).sampling_hours or [0.0])
-    retries = int(launch.profile.get("retries") or 0)
     if not launch.runs("sample") or request.minutes is None or not request.requests_gpus:
         return  # without a GPU, `missing_gpus` reports it
+    hours = max(plan(launch.experiment).sampling_hours or [0.0])
+    retries = int(launch.profile.get("retries") or 0)
     if hours * 60 > request.minutes * (retries + 1):
         needed = math.ceil(hours * 60 / request.minutes) - 1
         yield Finding(
@@ -137,8 +137,8 @@ def _reasons_for_no_gpu(experiment: Experiment) -> dict[str, str]:
         reasons |= dict.fromkeys(("train", "train_on_nodes"), f"training runs on CPUs ({engine})")
     if config.sampler == "torch":
         reasons["sample"] = "sampling runs on CPUs (sampler: torch)"
-    judged = config.needs_judge(config.verifier)
-    if not judged or (config.xverify is not None and config.xverify.url is not None):
+    if not config.starts_judge(config.verifier):
+        judged = config.needs_judge(config.verifier)
         why = "xverify.url names a running one" if judged else "the verifier needs none"
         reasons["score"] = f"scoring starts no judge model ({why})"
     return reasons

@@ -1,10 +1,7 @@
 """Updates of verl compared with those of the local engine, and dropping before them."""
 
 import json
-import os
-import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES
 from rspo.training.verl.disk import checkpoint_bytes
 from rspo.training.verl.dropping import kept_rows
-from tests.support import ROOT
+from tests.support.cpu_ranks import cpu_ranks
 from tests.support.rollouts import make_model
 
 TOLERANCE = 1e-4  # of the update's norm
@@ -23,33 +20,9 @@ SUM = "seq-mean-token-sum-norm"
 
 def run_ranks(folder: Path, ranks: int) -> dict[str, float]:
     """The output of rank 0 of tests/support/verl_update.py."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = os.environ | {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": str(ranks),
-        "VERL_PLATFORM": "cpu",
-        "VERL_USE_EXTERNAL_MODULES": "rspo.training.verl.cpu_platform",
-        "OMP_NUM_THREADS": "1",
-    }
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.support.verl_update", str(folder)],
-            cwd=ROOT,
-            env=common | {"RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for rank in range(ranks)
-    ]
-    try:
+    arguments = ("tests.support.verl_update", str(folder))
+    with cpu_ranks(ranks, *arguments, stdout=subprocess.PIPE) as processes:
         outputs = [process.communicate()[0] for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
     results = [line for line in outputs[0].splitlines() if line.startswith("RESULT ")]
     assert results, outputs[0][-3000:]
     distances: dict[str, float] = json.loads(results[0].removeprefix("RESULT "))

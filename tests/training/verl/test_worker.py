@@ -1,13 +1,12 @@
 """Settings of verl's actor that only matter at the scale of a GPU, tested on two CPU ranks."""
 
-import os
-import socket
+import contextlib
 import subprocess
-import sys
 
 import pytest
 
-from tests.support import ROOT, tiny_world
+from tests.support import tiny_world
+from tests.support.cpu_ranks import cpu_ranks
 from tests.support.random_policy import save_policy
 from tests.support.rollouts import make_model
 
@@ -19,36 +18,14 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What rank 0 of tests/support/verl_actor.py prints within some minutes."""
     folder = tmp_path_factory.mktemp("ranks")
     save_policy(make_model(), tiny_world.load(folder).policy("small--base"))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    environment = os.environ | {
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "WORLD_SIZE": "2",
-        "VERL_PLATFORM": "cpu",
-        "VERL_USE_EXTERNAL_MODULES": "rspo.training.verl.cpu_platform",
-        "OMP_NUM_THREADS": "1",
-    }
     log = folder / "log"
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.support.verl_actor", str(folder), str(TIMEOUT)],
-            cwd=ROOT,
-            env=environment | {"RANK": str(rank)},
-            stdout=log.open("a"),
-            stderr=subprocess.STDOUT,
-        )
-        for rank in range(2)
-    ]
-    try:
-        processes[0].wait(timeout=540)
-    except subprocess.TimeoutExpired:
-        pass  # it waited for too long; the tests show it
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    arguments = ("tests.support.verl_actor", str(folder), str(TIMEOUT))
+    with (
+        log.open("a") as stdout,
+        cpu_ranks(2, *arguments, stdout=stdout) as ranks,
+        contextlib.suppress(subprocess.TimeoutExpired),  # the tests show that it took too long
+    ):
+        ranks[0].wait(timeout=540)
     return log.read_text()
 
 
