@@ -16,8 +16,8 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "af8e386ff3a1",
-    ("rules", 2): "a3433ed8422b",
-    ("math_verify", 3): "b529346333fb",
+    ("rules", 2): "63927b70ba09",
+    ("math_verify", 3): "d30ad0d3dcf2",
 }
 
 
