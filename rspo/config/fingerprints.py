@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import CASCADE, VERIFIER_VERSIONS
+from rspo.config.names import CASCADE, GENERATOR_REVISION, VERIFIER_VERSIONS
 from rspo.config.verl_fingerprint import policy_settings
 from rspo.core.files import fingerprint
 
@@ -61,6 +61,8 @@ def _prepare(experiment: Experiment, name: str) -> Settings:
     result = data_set.model_dump(mode="json", exclude={"label": True, "hub": expected})
     if data_set.hub is not None and data_set.hub.exclude is not None:
         result["excluded"] = _prepare(experiment, data_set.hub.exclude)
+    if data_set.generated is not None:
+        result["generator"] = GENERATOR_REVISION
     return result
 
 
@@ -72,6 +74,8 @@ def _pretrain(experiment: Experiment, name: str) -> Settings:
     config = experiment.config
     model = config.models[name].model_dump(mode="json", include={"scratch", "hub"})
     limits = {"max_prompt_tokens", "max_response_tokens"}
+    if config.models[name].scratch is not None:
+        model["generator"] = GENERATOR_REVISION
     return model | config.sampling.model_dump(mode="json", include=limits)
 
 

@@ -19,6 +19,9 @@ VERIFIER_VERSIONS = {"exact": 1, "rules": 2, "math_verify": 3}
 TemplateName = Literal["qwen_math", "r1", "none"]
 
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
+# Raise it when a problem, its split or a worked example changes: the fingerprints of generated data
+# and of models trained from scratch contain it. Revision 1 split by prompt, 2 splits by task.
+GENERATOR_REVISION = 2
 LARGER = "larger"  # a split with larger numbers than in any other split
 LARGER_FAMILIES = ("linear", "divide")  # families that have this split
 

@@ -13,17 +13,21 @@ inferred from a held-out prompt: the best policy for Pass@1 always uses the most
 best policy for Pass@k uses several. These two families are built to separate the two objectives;
 the other three are ordinary.
 
-A hash of the prompt determines its split, so the splits are disjoint. Two families have another
-split, `larger`, whose prompts contain a number larger than in any prompt of the other splits.
+A hash of the task determines its split, so no two splits share a task. Prompts are the same task if
+they differ only in the order of the factors (`84*7=?`, `7*84=?`), in the order of the numbers
+(`4,5,8=37`, `8,5,4=37`) or by a common factor of the equation (`8x+2=66`, `4x+1=33`). Two families
+have one more split, `larger`: every prompt has a number larger than in any prompt of the others.
 """
 
 import hashlib
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from rspo.config.names import LARGER
+from rspo.config.names import GENERATOR_REVISION, LARGER
 from rspo.core.errors import InputError
 
 RULE_FRACTIONS = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
@@ -46,9 +50,9 @@ def _choice(text: str, fractions: Sequence[float]) -> int:
     return len(fractions) - 1
 
 
-def split_of(prompt: str) -> str:
-    """The split of a prompt."""
-    return list(SPLIT_FRACTIONS)[_choice("split " + prompt, list(SPLIT_FRACTIONS.values()))]
+def split_of(task: str) -> str:
+    """The split of a task."""
+    return list(SPLIT_FRACTIONS)[_choice("split " + task, list(SPLIT_FRACTIONS.values()))]
 
 
 def _rule_of(prompt: str) -> int:
@@ -56,12 +60,25 @@ def _rule_of(prompt: str) -> int:
     return _choice("rule " + prompt, RULE_FRACTIONS)
 
 
-# --- families: every prompt, its answer, and a worked example of it ------------------------------
-#
-# A family has three functions: all tuples of numbers; numbers -> (prompt, answer); random generator
-# and numbers -> a worked example, correct or not, for the base model.
-
 Numbers = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class FamilyOfProblems:
+    """The functions that define a family.
+
+    all: every tuple of numbers, each a problem.
+    describe: numbers -> (prompt, answer).
+    task: numbers -> text that two problems share if they are the same task.
+    example: random generator and numbers -> a worked example, correct or not, for the base model.
+    larger: the tuples of numbers of the split `larger`, if the family has one.
+    """
+
+    all: Callable[[], Iterator[Numbers]]
+    describe: Callable[..., tuple[str, str]]
+    task: Callable[..., str]
+    example: Callable[..., str]
+    larger: Callable[[], Iterator[Numbers]] | None = None
 
 
 def _linear_all(b: range = range(1, 21)) -> Iterator[Numbers]:
@@ -70,6 +87,16 @@ def _linear_all(b: range = range(1, 21)) -> Iterator[Numbers]:
 
 def _linear(a: int, x: int, b: int) -> tuple[str, str]:
     return f"{a}x+{b}={a * x + b}", str(x)
+
+
+def _linear_task(a: int, x: int, b: int) -> str:
+    common = math.gcd(a, b)  # divides the total, too
+    return _linear(a // common, x, b // common)[0]
+
+
+def _linear_larger() -> Iterator[Numbers]:
+    """Without equations that a common factor reduces to smaller numbers."""
+    yield from (item for item in _linear_all(range(21, 30)) if math.gcd(item[0], item[2]) == 1)
 
 
 def _linear_example(draw: random.Random, a: int, x: int, b: int) -> str:
@@ -90,6 +117,11 @@ def _multiply_all() -> Iterator[Numbers]:
 
 def _multiply(a: int, b: int, swapped: bool) -> tuple[str, str]:
     return (f"{b}*{a}=?" if swapped else f"{a}*{b}=?"), str(a * b)
+
+
+def _multiply_task(a: int, b: int, swapped: bool) -> str:
+    del swapped
+    return _multiply(a, b, swapped=False)[0]
 
 
 def _multiply_example(draw: random.Random, a: int, b: int, swapped: bool) -> str:
@@ -127,6 +159,11 @@ def _countdown(a: int, b: int, c: int, target: int) -> tuple[str, str]:
     return prompt, prompt  # the verifier checks the expression itself
 
 
+def _countdown_task(a: int, b: int, c: int, target: int) -> str:
+    a, b, c = sorted((a, b, c))
+    return _countdown(a, b, c, target)[0]
+
+
 def _countdown_example(draw: random.Random, a: int, b: int, c: int, target: int) -> str:
     templates = COUNTDOWN_TEMPLATES
     if draw.random() < 0.5:
@@ -162,6 +199,10 @@ def _divide(letter: str, a: int, b: int) -> tuple[str, str]:
     return prompt, str(_divide_rules(a, b)[_rule_of(prompt)][1])
 
 
+def _divide_task(letter: str, a: int, b: int) -> str:
+    return _divide(letter, a, b)[0]  # another letter can have another rule
+
+
 def _divide_example(draw: random.Random, letter: str, a: int, b: int) -> str:
     return _rule_example(draw, _divide_rules(a, b))
 
@@ -189,6 +230,10 @@ def _sequence(letter: str, a: int, b: int) -> tuple[str, str]:
     return prompt, str(_sequence_rules(a, b)[_rule_of(prompt)][1])
 
 
+def _sequence_task(letter: str, a: int, b: int) -> str:
+    return _sequence(letter, a, b)[0]
+
+
 def _sequence_example(draw: random.Random, letter: str, a: int, b: int) -> str:
     return _rule_example(draw, _sequence_rules(a, b))
 
@@ -203,28 +248,32 @@ def boxed(answer: object) -> str:
     return f"\\boxed{{{answer}}}"
 
 
-FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {
-    "linear": (_linear_all, _linear, _linear_example),
-    "multiply": (_multiply_all, _multiply, _multiply_example),
-    "countdown": (_countdown_all, _countdown, _countdown_example),
-    "divide": (_divide_all, _divide, _divide_example),
-    "sequence": (_sequence_all, _sequence, _sequence_example),
-}
-# The tuples of numbers of the split `larger`.
-LARGER_FAMILIES: dict[str, Callable[[], Iterator[Numbers]]] = {
-    "linear": lambda: _linear_all(range(21, 30)),
-    "divide": lambda: _divide_all(range(10, 16)),
+FAMILIES = {
+    "linear": FamilyOfProblems(
+        _linear_all, _linear, _linear_task, _linear_example, larger=_linear_larger
+    ),
+    "multiply": FamilyOfProblems(_multiply_all, _multiply, _multiply_task, _multiply_example),
+    "countdown": FamilyOfProblems(_countdown_all, _countdown, _countdown_task, _countdown_example),
+    "divide": FamilyOfProblems(
+        _divide_all,
+        _divide,
+        _divide_task,
+        _divide_example,
+        larger=lambda: _divide_all(range(10, 16)),
+    ),
+    "sequence": FamilyOfProblems(_sequence_all, _sequence, _sequence_task, _sequence_example),
 }
 
 
 def numbers_of(family: str, split: str) -> list[Numbers]:
     """The tuples of numbers of a family in one split, in a fixed random order."""
-    enumerate_all, describe, _ = FAMILIES[family]
+    problems = FAMILIES[family]
     if split == LARGER:
-        chosen = list(LARGER_FAMILIES[family]())
+        assert problems.larger is not None  # the config's schema refuses the others
+        chosen = list(problems.larger())
     else:
-        chosen = [item for item in enumerate_all() if split_of(describe(*item)[0]) == split]
-    return sorted(chosen, key=lambda numbers: _uniform("order " + describe(*numbers)[0]))
+        chosen = [item for item in problems.all() if split_of(problems.task(*item)) == split]
+    return sorted(chosen, key=lambda numbers: _uniform("order " + problems.describe(*numbers)[0]))
 
 
 def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
@@ -240,7 +289,7 @@ def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
         )
     rows = []
     for row, numbers in enumerate(chosen[:problems]):
-        prompt, answer = FAMILIES[family][1](*numbers)
+        prompt, answer = FAMILIES[family].describe(*numbers)
         rows.append(
             {
                 "id": f"{family}/{split}/{row}",
@@ -248,7 +297,7 @@ def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
                 "prompt": [{"role": "user", "content": prompt}],
                 "answers": [answer],
                 "source": f"generated/{family}/{split}",
-                "revision": "1",
+                "revision": str(GENERATOR_REVISION),
                 "row": row,
             }
         )
@@ -261,7 +310,7 @@ def worked_examples(count: int, seed: int) -> list[tuple[str, str]]:
     pools = {family: numbers_of(family, "train") for family in FAMILIES}
     examples = []
     for _, family in zip(range(count), itertools.cycle(FAMILIES), strict=False):
-        _, describe, example = FAMILIES[family]
         numbers = draw.choice(pools[family])
-        examples.append((describe(*numbers)[0], example(draw, *numbers)))
+        prompt, _ = FAMILIES[family].describe(*numbers)
+        examples.append((prompt, FAMILIES[family].example(draw, *numbers)))
     return examples
