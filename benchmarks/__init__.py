@@ -4,9 +4,12 @@ A benchmark is a module here with a function `run() -> list[Row]`. Ratios compar
 were timed alternately in one run, so that a busy machine slows down both.
 """
 
+import resource
+import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import TypeVar
 
@@ -52,6 +55,17 @@ def _seconds(run: Callable[[], object], calls: int) -> float:
     for _ in range(calls):
         run()
     return (time.process_time() - start) / calls
+
+
+def child_cpu_seconds(command: Sequence[str], cwd: Path | None = None) -> float:
+    """Processor seconds of a command and its children.
+
+    Raises: subprocess.CalledProcessError if it fails.
+    """
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=cwd, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def readable(seconds: float) -> str:

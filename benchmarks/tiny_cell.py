@@ -5,9 +5,7 @@ training step of transformers' Qwen2 of the same size, timed between the command
 of a shared machine can change by a factor of two within an hour.
 """
 
-import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -16,7 +14,7 @@ from statistics import fmean
 import torch
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from benchmarks import Row, median_cpu_seconds, readable
+from benchmarks import Row, child_cpu_seconds, median_cpu_seconds, readable
 from rspo.config.experiment import Experiment
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -93,8 +91,4 @@ class ReferenceStep:
 
 
 def _cpu_seconds(folder: Path, *arguments: str) -> float:
-    """Processor seconds of one `rspo` command and its children."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([Path(sys.executable).with_name("rspo"), *arguments], cwd=folder, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return child_cpu_seconds([str(Path(sys.executable).with_name("rspo")), *arguments], cwd=folder)

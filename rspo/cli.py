@@ -380,6 +380,17 @@ def report(experiment: "Experiment") -> None:
     write_report(experiment)
 
 
+@command(REPORTING, "rspo results docs/results.md")
+def results(
+    experiment: "Experiment",
+    page: Annotated[Path, typer.Argument(help="A Markdown file to write, such as results.md.")],
+) -> None:
+    """Write the results as a Markdown page, with a folder of pictures and tables beside it."""
+    from rspo.report.markdown import write_results
+
+    write_results(experiment, page)
+
+
 @command(REPORTING, "rspo trace results/tiny/figures/fig_scalability.pdf")
 def trace(
     file: Annotated[Path, typer.Argument(help="Any result, such as reports/fig_main.pdf.")],

@@ -36,6 +36,7 @@ COLUMNS = {
     "high": "upper end of the band",
     "lowest": "lower end of the whisker: the estimate of the lowest seed",
     "highest": "upper end of the whisker: the estimate of the highest seed",
+    "error_seeds": "standard error of the estimate over seeds; empty with one seed",
     "seeds": "training seeds averaged",
     "problems": "in the benchmark",
     "samples": "per problem",
@@ -66,11 +67,12 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
         high=("high", fmean),
         lowest=("estimate", "min"),
         highest=("estimate", "max"),
+        error_seeds=("estimate", "sem"),
         seeds=("estimate", "size"),
         problems=("problems", "first"),
         samples=("samples", "first"),
     )
-    means[["estimate", "low", "high", "lowest", "highest"]] *= unit
+    means[["estimate", "low", "high", "lowest", "highest", "error_seeds"]] *= unit
     trained = pd.DataFrame(
         [(method.label, method.objective, method.k, method.n) for method in methods],
         columns=["method", "objective", "trained_k", "n"],

@@ -7,12 +7,16 @@ page, except for its sections "Cost" and "Provenance", which contain hosts and t
 This module does not import jinja2, pandas or matplotlib, because the Snakefile imports it.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.figures import Figure, available, figures_of
+from rspo.figures.figure import command
 
 TABLES = ("curves", "claims", "claim_comparisons", "cost")
+SMALL_TABLES = ("claims", "claim_comparisons", "cost")  # beside the Markdown page
 
 
 def report_path(experiment: Experiment) -> Path:
@@ -37,6 +41,23 @@ def inputs(experiment: Experiment) -> list[Path]:
             )
         ),
     ]
+
+
+def results_files(experiment: Experiment) -> list[Path]:
+    """The files that `rspo.report.markdown.write_results` reads and copies; all are required."""
+    pictures = [file for figure in figures(experiment) for file in figure_files(experiment, figure)]
+    return [*pictures, *(table_path(experiment, name) for name in SMALL_TABLES)]
+
+
+def require(experiment: Experiment, files: Iterable[Path], page: Path) -> None:
+    """Raises: InputError that lists the missing files, and the command that makes them."""
+    missing = [path for path in files if not path.exists()]
+    if missing:
+        names = "".join(f"\n  {path}" for path in missing)
+        raise InputError(
+            f"{page} needs {len(missing)} missing files; `{command(experiment, page)}` makes "
+            f"them:{names}"
+        )
 
 
 def figures(experiment: Experiment) -> list[Figure]:

@@ -8,11 +8,9 @@ import yaml
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import write_text
 from rspo.core.provenance import write_provenance
-from rspo.figures.figure import command
-from rspo.report import figures, inputs, report_path
+from rspo.report import figures, inputs, report_path, require
 from rspo.report.sections.claims import claims
 from rspo.report.sections.errata import errata
 from rspo.report.sections.figures import figure_picture
@@ -30,7 +28,7 @@ def write_report(experiment: Experiment) -> None:
 
     Raises: InputError for missing or bad inputs.
     """
-    _require_inputs(experiment)
+    require(experiment, inputs(experiment), experiment.reports / "report.html")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -38,16 +36,6 @@ def write_report(experiment: Experiment) -> None:
     path = report_path(experiment)
     write_text(path, template.render(_contents(experiment)))
     write_provenance(path, fingerprints.settings(experiment, "report"), inputs(experiment))
-
-
-def _require_inputs(experiment: Experiment) -> None:
-    missing = [path for path in inputs(experiment) if not path.exists()]
-    if missing:
-        names = "".join(f"\n  {path}" for path in missing)
-        raise InputError(
-            f"the report needs {len(missing)} missing files; "
-            f"`{command(experiment, experiment.reports / 'report.html')}` makes them:{names}"
-        )
 
 
 def _contents(experiment: Experiment) -> dict[str, Any]:

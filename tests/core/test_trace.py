@@ -73,11 +73,11 @@ def test_the_tree_names_step_settings_commit_time_host_and_revisions(
     assert lines[1].startswith("├── ")
     text = "\n".join(lines)
     for family in experiment.benchmarks_of("standard"):
-        assert f"source: generated/{family}/test @ 1" in text
-        assert f"data: generated/{family}/test @ 1 in results/tiny/problems/{family}" in text
+        assert f"source: generated/{family}/test @ 2" in text
+        assert f"data: generated/{family}/test @ 2 in results/tiny/problems/{family}" in text
     assert "source: generated/worked examples @ seed 0" in text
     # Each file is expanded once.
-    assert sum(": generated/linear/train @ 1 in" in line for line in lines) == 1
+    assert sum(": generated/linear/train @ 2 in" in line for line in lines) == 1
     base = f"{experiment.policy('small--base')}: "
     assert sum(base in line for line in lines) == 1
 

@@ -95,4 +95,4 @@ def test_the_report_is_traced_to_the_data(project: Path) -> None:
         check=True,
     )
     for family in ("linear", "multiply", "countdown", "divide", "sequence"):
-        assert f"data: generated/{family}/test @ 1 in results/tiny/problems/{family}" in done.stdout
+        assert f"data: generated/{family}/test @ 2 in results/tiny/problems/{family}" in done.stdout

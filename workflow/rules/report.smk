@@ -23,3 +23,16 @@ rule publish_report:
         scale=SCALE,
     shell:
         "cp {input}{{,.provenance.json}} reports/"
+
+
+# The results as a page of the documentation. No other target needs it.
+rule results_page:
+    input:
+        [str(path) for path in results_files(experiment)],
+    output:
+        "docs/results.md",
+    localrule: True
+    params:
+        settings=settings("report"),
+    shell:
+        "rspo results {output} {OPTIONS}"

@@ -1,6 +1,8 @@
 """The section Summary: what was run, and the best method at each k."""
 
 from dataclasses import dataclass
+from functools import partial
+from math import isnan
 
 import pandas as pd
 
@@ -50,11 +52,12 @@ def summary(experiment: Experiment) -> Summary:
     figure = next((figure for figure in figures(experiment) if figure.curves), None)
     if figure is None:
         raise InputError(f"config/{experiment.scale}.yaml: no entry of grid has a figure")
-    numbers = ["estimate", "low", "high"]
+    numbers = ["estimate", "low", "high", "error_seeds"]
     frame = read_csv(
         figure_files(experiment, figure)[1], "benchmark", "method", "k", *numbers, "problems"
     )
-    pooled = frame[frame["benchmark"] == "pooled"].astype(dict.fromkeys(numbers, float))
+    pooled = frame[frame["benchmark"] == "pooled"].copy()
+    pooled[numbers] = pooled[numbers].apply(pd.to_numeric)  # an empty error_seeds becomes NaN
     metric, tests = _FORMATS[figure.metric], _tests(experiment, figure)
     best = [_best(metric, str(k), rows, tests) for k, rows in pooled.groupby("k", sort=False)]
     return Summary(_facts(experiment), best, _table(metric, figure.name, pooled))
@@ -133,18 +136,23 @@ def _resolved(k: str, first: str, second: str, tests: pd.DataFrame) -> str:
 
 
 def _table(metric: _Format, figure: str, pooled: pd.DataFrame) -> PageTable:
-    cells = pooled.apply(
-        lambda row: (
-            f"{metric.text(row['estimate'])} "
-            f"({metric.text(row['low'])} to {metric.text(row['high'])})"
-        ),
-        axis="columns",
-    )
+    cells = pooled.apply(partial(_cell, metric), axis="columns")
     table = pooled.assign(cell=cells).pivot(index="method", columns="k", values="cell")
     ks, methods = pooled["k"].unique(), pooled["method"].unique()
+    seeds = (
+        "after ± the standard error over training seeds"
+        if pooled["error_seeds"].notna().any()
+        else "without the variance of training"
+    )
     return PageTable(
         f"{metric.name}k {metric.measured_in}, all problems pooled: the last panel of {figure}; in "
-        "brackets 95 % intervals over resampled problems only, without the variance of training",
+        f"brackets 95 % intervals over resampled problems only, {seeds}",
         ["method", *(f"{metric.name}{k}" for k in ks)],
         table.loc[methods, ks].reset_index().to_numpy().tolist(),
     )
+
+
+def _cell(metric: _Format, row: pd.Series) -> str:
+    interval = f"({metric.text(row['low'])} to {metric.text(row['high'])})"
+    seeds = "" if isnan(row["error_seeds"]) else f" ± {metric.text(row['error_seeds'])}"
+    return f"{metric.text(row['estimate'])} {interval}{seeds}"

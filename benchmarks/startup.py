@@ -1,0 +1,57 @@
+"""Processor time of short commands, in multiples of `python -c "import numpy"`.
+
+Each command works on one problem, so that its time is almost only imports. The limits are seconds
+on a machine where the import of numpy takes 0.11 s.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from benchmarks import Row, child_cpu_seconds, readable
+
+ROOT = Path(__file__).resolve().parent.parent
+POLICY, SUITE, BENCHMARK = "small--base", "standard", "linear"
+SMALL = [
+    *("--set", "models.small.scratch.steps=1"),
+    *("--set", f"data.suites.{SUITE}.{BENCHMARK}.generated.problems=1"),
+]
+IMPORT_SECONDS = 0.11
+LIMITS = {"status": 0.5, "score": 0.6, "sample": 2.5}  # seconds
+ROUNDS = 5
+
+
+def run() -> list[Row]:
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        shutil.copytree(ROOT / "config", folder / "config")
+        for command in (["prepare", BENCHMARK], ["pretrain", "small"]):
+            subprocess.run(rspo(*command), cwd=folder, check=True)
+        rounds = [measure(folder) for _ in range(ROUNDS)]
+    seconds = {name: median(times[name] for times in rounds) for name in rounds[0]}
+    rows = [Row('python -c "import numpy"', readable(seconds["numpy"]))]
+    for command, limit in LIMITS.items():
+        multiple, bar = seconds[command] / seconds["numpy"], limit / IMPORT_SECONDS
+        measured = f"{multiple:.1f} imports of numpy ({readable(seconds[command])})"
+        rows.append(Row(f"rspo {command}", measured, f"<= {bar:.1f}", multiple <= bar))
+    return rows
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """Processor seconds of each command; sampling and scoring start without their tables."""
+    for made in ("samples", "scores"):
+        shutil.rmtree(folder / "results" / "tiny" / "cells" / POLICY / made, ignore_errors=True)
+    tables = [POLICY, SUITE, "--benchmark", BENCHMARK]
+    return {
+        "numpy": child_cpu_seconds([sys.executable, "-c", "import numpy"]),
+        "sample": child_cpu_seconds(rspo("sample", *tables), cwd=folder),
+        "score": child_cpu_seconds(rspo("score", *tables), cwd=folder),
+        "status": child_cpu_seconds(rspo("status"), cwd=folder),
+    }
+
+
+def rspo(*arguments: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("rspo")), *arguments, *SMALL]

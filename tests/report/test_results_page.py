@@ -1,0 +1,78 @@
+"""The Markdown page of the results: complete, and every number from the run's files."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.tables import read_csv, write_csv
+from rspo.figures import FIGURES, available
+from rspo.report import results_files
+from rspo.report.markdown import cell, write_results
+from tests.support import small_paper
+
+
+@pytest.fixture
+def experiment(small_project: Path) -> Experiment:
+    return small_paper.load()
+
+
+def rows_of(page: str, heading: str) -> list[list[str]]:
+    """The cells of the table below a heading, without its head."""
+    _, _, below = page.partition(f"\n## {heading}\n")
+    lines = [line for line in below.partition("\n## ")[0].splitlines() if line.startswith("|")]
+    return [re.split(r" ?(?<!\\)\| ?", line)[1:-1] for line in lines[2:]]
+
+
+def test_the_page_has_every_figure_and_links_to_files_beside_it(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    page = tmp_path / "docs" / "results.md"
+    write_results(experiment, page)
+    links = set(re.findall(r"\]\(([^)]+)\)", page.read_text()))
+    assert {f"results/{name}.png" for name in available(experiment)} <= links
+    for link in links:
+        assert (page.parent / link).is_file()
+    for original in results_files(experiment):
+        assert (page.parent / "results" / original.name).read_bytes() == original.read_bytes()
+
+
+def test_the_page_has_the_verdict_of_every_claim(experiment: Experiment, tmp_path: Path) -> None:
+    write_results(experiment, tmp_path / "results.md")
+    claims = read_csv(experiment.results / "tables" / "claims.csv").to_dict("records")
+    rows = rows_of((tmp_path / "results.md").read_text(), "Claims")
+    assert [row[:3] for row in rows] == [
+        [claim["claim"], cell(claim["title"]), claim["verdict"].partition(":")[0]]
+        for claim in claims
+    ]
+
+
+def test_the_main_table_has_both_errors(experiment: Experiment, tmp_path: Path) -> None:
+    """Estimate, interval over problems, and standard error over seeds if there are several."""
+    path = next(file for file in FIGURES["fig_main"].outputs(experiment) if file.suffix == ".csv")
+    frame = read_csv(path)
+    for error in ("", "1.25"):
+        write_csv(path, frame.assign(error_seeds=error))
+        write_results(experiment, tmp_path / "results.md")
+        rows = rows_of((tmp_path / "results.md").read_text(), "Main table")
+        pooled = frame[(frame["benchmark"] == "pooled") & (frame["k"] == "2")]
+        expected = [
+            f"{float(row['estimate']):.1f} ({float(row['low']):.1f} to {float(row['high']):.1f})"
+            + (" ± 1.2" if error else "")
+            for row in pooled.to_dict("records")
+        ]
+        assert [row[2] for row in rows] == expected
+
+
+def test_a_missing_figure_or_another_suffix_is_an_error_and_writes_nothing(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=r"results.txt: expected a name that ends with .md"):
+        write_results(experiment, tmp_path / "results.txt")
+    shutil.rmtree(experiment.results / "figures")
+    with pytest.raises(InputError, match=r"results.md needs \d+ missing files; `snakemake "):
+        write_results(experiment, tmp_path / "results.md")
+    assert not (tmp_path / "results").exists()
