@@ -249,7 +249,8 @@ def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment
 
 def test_the_summary_has_rewards_in_their_own_unit(tmp_path: Path) -> None:
     experiment = planted.load(tmp_path, grid_only="max_at_k")
-    row = {"benchmark": "pooled", "k": 2, "low": 0.25, "high": 0.5, "error_seeds": ""}
+    row = {"benchmark": "pooled", "k": 2, "problems": 9}
+    row |= {"low": 0.25, "high": 0.5, "error_seeds": ""}
     estimates = {"PG": 0.3125, "RSPO k=2": 0.375}
     figure = [row | {"method": name, "estimate": value} for name, value in estimates.items()]
     write_rows(FIGURES["fig_max_at_k"].outputs(experiment)[2], figure)
