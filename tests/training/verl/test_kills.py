@@ -123,7 +123,7 @@ def assert_nothing_is_left(experiment: Experiment, port: int, seconds: float = 0
 def victims() -> Iterator[tuple[str, str]]:
     """Processes to kill, and a part of the error message."""
     yield "command", ""
-    yield "verl.driver", "verl's driver has ended with status 137 and no word"
+    yield "verl.driver", "verl's driver exited with status 137 and no message"
     yield "ray::WorkerDict", "(WorkerDict) on "
     yield "gcs_server", "Ray's gcs_server on the first node has died"
 
