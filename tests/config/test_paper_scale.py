@@ -88,8 +88,9 @@ def test_the_papers_evaluation_runs_from_real_rows_to_a_figure(
     config = ["--config", "scale=paper", f"mirror={mirror}", *settings(judge, upstream, pinned)]
     results = project / "results" / "paper"
 
-    needed = [f"cells/{BASE}/policy", "problems/train.parquet", "judge/prompt.py"]
-    done = run(project, *(f"results/paper/{name}" for name in needed), *config)
+    of_training = ("problems/train.parquet", "problems/validation.parquet", "judge/ready")
+    needed = [f"results/paper/{name}" for name in (f"cells/{BASE}/policy", *of_training)]
+    done = run(project, *needed, *config)
     assert done.returncode == 0, done.stderr
     trained = results / "cells" / CELL
     hub_model.write(trained / "policy", hub_model.ANSWER_LARGE, seed=1)

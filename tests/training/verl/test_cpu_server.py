@@ -1,14 +1,15 @@
 """The rollout server on CPUs: a response depends only on its request and the weights."""
 
 import asyncio
+import math
 from pathlib import Path
 
 import torch
 
 from rspo.policies import qwen2
-from rspo.policies.qwen2 import ModelConfig, Qwen2
+from rspo.policies.qwen2 import KVCache, ModelConfig, Qwen2
 from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
-from rspo.training.verl.cpu_server import Output, Server
+from rspo.training.verl.cpu_server import Output, Request, Server
 
 PROMPTS = [[2 + (7 * row + column) % 30 for column in range(10)] for row in range(40)]
 TOKENS = 18
@@ -60,3 +61,28 @@ def test_responses_depend_on_the_seed(tmp_path: Path) -> None:
     first, other = (request(Server(policy, TOKENS, seed), list(range(40))) for seed in (0, 1))
     same = sum(first[row].token_ids == other[row].token_ids for row in range(40))
     assert same < 10
+
+
+def test_second_tokens_follow_the_model(tmp_path: Path) -> None:
+    """Chi-squared over the requests for responses to one prompt, whose seeds are their names."""
+    requests = 20_000
+    server = Server(make_policy(tmp_path / "policy"), 2, 0)
+    prompt = tuple(PROMPTS[0])
+    batch = [Request(f"1-0-{number}", prompt, 1.0, None) for number in range(requests)]
+    responses = server._sample(batch)
+    with torch.no_grad():
+        p = next_token(server, [prompt])[0]
+        longer = [token for token in range(len(p)) if token != server.end]
+        after = next_token(server, [(*prompt, token) for token in longer])
+    expected = (p[longer, None] * after).sum(0) * requests
+    counts = torch.bincount(responses.tokens[responses.lengths == 2, 1], minlength=len(p))
+    likely = expected > 5
+    statistic = float(((counts - expected) ** 2 / expected)[likely].sum())
+    freedom = int(likely.sum())
+    assert statistic < freedom + 5 * math.sqrt(2 * freedom)
+
+
+def next_token(server: Server, prompts: list[tuple[int, ...]]) -> torch.Tensor:
+    """Probabilities of the token after each prompt, (prompts, vocabulary)."""
+    hidden = server.model(torch.tensor(prompts), KVCache())[:, -1]
+    return server.model.logits(hidden).softmax(-1)

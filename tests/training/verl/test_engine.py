@@ -24,6 +24,7 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.train import train as train_locally
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
 from tests.support import ROOT, tiny_world
+from tests.support.servers_numbers import servers_numbers
 
 pytestmark = pytest.mark.timeout(1800)
 CELL = "small--rspo-pass--k4--n16--s0"
@@ -94,8 +95,10 @@ def trained(killed: Killed) -> Experiment:
 
 @pytest.fixture(scope="module")
 def trained_locally(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """The local engine with the random numbers of verl's servers."""
     experiment = make_inputs(tmp_path_factory.mktemp("local"))
-    train_locally(experiment, CELL)
+    with servers_numbers():
+        train_locally(experiment, CELL)
     return experiment
 
 
@@ -125,9 +128,6 @@ def test_the_files_are_those_of_the_local_engine(
             assert (record["gradient_norm"] > CLIP) == (record["gradient_clipped"] > 0)
         assert list(ours["seconds"]) == [*theirs["seconds"], "weights"]
     assert max(record["gradient_clipped"] for record in records) > 0
-    # Other samples of the same policy, so entropy and length differ by chance.
-    assert records[0]["entropy"] == pytest.approx(expected[0]["entropy"], rel=0.15)
-    assert records[0]["response_tokens"] == pytest.approx(expected[0]["response_tokens"], rel=0.2)
     ours, theirs = (
         {file.relative_to(e.folder(CELL)) for file in e.folder(CELL).rglob("*") if file.is_file()}
         for e in (trained, trained_locally)
@@ -135,6 +135,23 @@ def test_the_files_are_those_of_the_local_engine(
     extra = {file for file in ours - theirs if file.parts[0] != "tensorboard"}
     assert extra == {Path("verl.yaml"), Path("verl.yaml.provenance.json")}
     assert theirs <= ours
+
+
+def test_with_the_same_random_numbers_the_records_are_the_same(
+    trained: Experiment, trained_locally: Experiment
+) -> None:
+    """Rounding differs, but hardly ever enough to sample another token."""
+    records, expected = (
+        read_json_lines(experiment.training_log(CELL)) for experiment in (trained, trained_locally)
+    )
+    sampled = ("reward", "pass_at_4", "response_tokens", "finished", "zero_weight", "learning_rate")
+    for ours, theirs in zip(records, expected, strict=True):
+        for key in sampled:
+            assert ours[key] == pytest.approx(theirs[key]), key
+        assert ours["gradient_norm"] == pytest.approx(theirs["gradient_norm"], rel=1e-3)
+        # verl's is an estimate from the sampled tokens.
+        assert ours["entropy"] == pytest.approx(theirs["entropy"], rel=0.15)
+        assert ours.get("validation") == pytest.approx(theirs.get("validation"))
 
 
 def test_the_policy_is_validated_at_regular_steps_and_at_the_end(trained: Experiment) -> None:

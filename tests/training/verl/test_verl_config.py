@@ -9,6 +9,7 @@ from omegaconf import OmegaConf
 from ray.exceptions import RayTaskError
 
 from rspo.cli import main
+from rspo.config.experiment import Experiment
 from rspo.config.verl_fingerprint import OPERATIONAL
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
@@ -201,13 +202,39 @@ def test_print_config_starts_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
-def test_the_judge_and_the_policy_must_fit_on_a_gpu(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("policy", "judge"), [(0.91, 0.06), (0.6, 0.4), (1.0, 0.01)])
+def test_servers_that_leave_no_memory_of_a_gpu_to_the_actor_are_an_error(
+    tmp_path: Path, policy: float, judge: float
+) -> None:
     """vLLM counts both fractions from the total memory."""
-    judge = {"training_gpu_memory": 0.4}
-    with pytest.raises(InputError, match=r"training_gpu_memory = 0\.4 and gpu_memory_utilization"):
-        verl_config(paper_scale.load(tmp_path, xverify=judge), CELL_7B)
-    verl_config(paper_scale.load(tmp_path, xverify=judge | {"url": "http://judge:8000"}), CELL_7B)
-    verl_config(paper_scale.load(tmp_path, xverify=judge, verifier="rules"), CELL_7B)
+    changes = nested(f"verl.overrides.{MEMORY}", policy)
+    changes["xverify"] = {"training_gpu_memory": judge}
+    with pytest.raises(InputError) as caught:
+        verl_config(paper_scale.load(tmp_path, **changes), CELL_7B)
+    assert str(caught.value) == (
+        f"gpu_memory_utilization = {policy:g} and xverify.training_gpu_memory = {judge:g}: the "
+        "actor needs memory of the same GPU too; allowed: at most 0.96 in total"
+    )
+
+
+@pytest.mark.parametrize(
+    ("most", "changes"),
+    [
+        (0.90, {"xverify": {"training_gpu_memory": 0.06}}),
+        (0.96, {"xverify": {"training_gpu_memory": 0.06, "url": "http://judge:8000"}}),
+        (0.96, {"xverify": {"training_gpu_memory": 0.06}, "verifier": "rules"}),
+    ],
+    ids=["judge on the GPU", "judge elsewhere", "no judge"],
+)
+def test_the_largest_memory_of_the_policys_servers(
+    tmp_path: Path, most: float, changes: dict[str, Any]
+) -> None:
+    def load(policy: float) -> Experiment:
+        return paper_scale.load(tmp_path, **nested(f"verl.overrides.{MEMORY}", policy), **changes)
+
+    verl_config(load(most), CELL_7B)
+    with pytest.raises(InputError, match=r"allowed: at most 0\.96 in total"):
+        verl_config(load(most + 0.01), CELL_7B)
 
 
 def test_the_local_engine_has_no_verl_config(
