@@ -359,7 +359,7 @@ def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
     )
     run = Run(cluster, project)
     train(Experiment.load("tiny", root=tmp_path / "undisturbed"), CELL)
-    status, output = run.end(seconds=900)
+    status, output = run.end()
     assert status == 0, output
     processes = provenance(project)["processes"]
     assert len(processes) >= 2
