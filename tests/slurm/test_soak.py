@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,6 +42,7 @@ TARGETS.append(f"results/tiny/cells/{CELLS[0]}/curves/standard.parquet")
 SECONDS_OF_KILLS = 30  # while jobs run; the schedule lasts that long
 SECONDS_TO_END = 1200  # the run must end by itself, which takes it two to four minutes
 SECONDS_TO_REQUEUE = 10  # at most, until SLURM starts a requeued job again
+SECONDS_TO_NOTICE = 15  # at most, until SLURM marks an absent node as down (SlurmdTimeout)
 KINDS = (
     *("scancel", "kill process", "kill Snakemake", "kill slurmd", "kill node", "break launches"),
     *("kill controller", "lose seconds", "lose all jobs"),
@@ -176,15 +178,20 @@ class Soak:
         return [(number, node) for number, _, node in jobs if node in self.cluster.daemons]
 
     def disturb_node(self, event: Event, job: str, node: str) -> None:
-        if event.kind == "break launches":
-            # A job must start there meanwhile: this one, or one that waited for its place.
-            self.cluster.command("scontrol", "requeue", job)
-            self.cluster.break_launches(node)
-            self.later(event, lambda: self.cluster.fix_launches(node), SECONDS_TO_REQUEUE)
-            return
-        kill = self.cluster.stop_node if event.kind == "kill node" else self.cluster.stop_daemon
-        kill(node)
-        self.later(event, lambda: self.cluster.start_node(node))
+        cluster, start = self.cluster, partial(self.cluster.start_node, node)
+        match event.kind:
+            case "kill slurmd":
+                cluster.stop_daemon(node)
+                self.later(event, start)
+            case "kill node":
+                # If the node returned earlier, SLURM would not end an `srun` that waits for it.
+                cluster.stop_node(node)
+                self.later(event, start, SECONDS_TO_NOTICE)
+            case "break launches":
+                # A job must start there meanwhile: this one, or one that waited for its place.
+                cluster.command("scontrol", "requeue", job)
+                cluster.break_launches(node)
+                self.later(event, partial(cluster.fix_launches, node), SECONDS_TO_REQUEUE)
 
     def disturb_controller(self, event: Event) -> None:
         assert "slurmctld" in self.cluster.daemons
