@@ -6,6 +6,7 @@
 - While SLURM's controller does not answer, it waits. It neither fails jobs nor loses track of them.
 - It releases jobs that SLURM itself holds (`rspo.slurm.submission`).
 - It submits a job again that SLURM forgot, or whose command SLURM did not start.
+- When it is interrupted, it also cancels a job whose submission is under way.
 - It prints one line for each of these, and for each job that failed or was requeued.
 - It understands how `sacct` writes a cancelled job (`rspo.slurm.snakemake_patches`).
 
@@ -31,6 +32,7 @@ from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 from rspo.core.errors import InputError
 from rspo.core.locks import is_file_locked, is_locked
 from rspo.evaluation.journal import journal_of
+from rspo.slurm.cluster import Slurm
 from rspo.slurm.data_checks import PromptCheck
 from rspo.slurm.messages import (
     Controller,
@@ -54,7 +56,7 @@ SECONDS_OF_ACCOUNTING = 3600
 # How often a job is submitted again because SLURM forgot it or did not start its command. These
 # submissions are not among Snakemake's `retries`.
 RESUBMISSIONS = 5
-# Resources of jobs on another cluster, which `squeue` does not list.
+# Resources of jobs on another cluster, which `squeue` and `scancel` do not find by name.
 _OTHER_CLUSTER = ("cluster", "clusters", "slurm_cluster")
 
 
@@ -71,6 +73,7 @@ class Executor(plugin.Executor):
         except InputError as error:
             raise WorkflowError(str(error)) from None
         self._ending = threading.Event()
+        self._submitting: list[Any] = []  # a job for each thread that may be calling `sbatch`
         self._controller = Controller()
         self._submissions: dict[Any, Submission] = {}  # the last one of each unfinished job
         self._owners: dict[str, Any] = {}  # by number of a SLURM job: the last job that got it
@@ -99,8 +102,12 @@ class Executor(plugin.Executor):
             if time.monotonic() > deadline:
                 break
             self._ending.wait(SECONDS_BETWEEN_PINGS)
-        if not self._ending.is_set():
-            super().run_job(job)
+        self._submitting.append(job)  # before it reads `_ending`, as `cancel_jobs` relies on it
+        try:
+            if not self._ending.is_set():
+                super().run_job(job)
+        finally:
+            self._submitting.remove(job)
 
     def report_job_submission(self, job_info: SubmittedJobInfo, *args: Any, **kwargs: Any) -> None:
         job = job_info.job
@@ -177,7 +184,7 @@ class Executor(plugin.Executor):
         job, number = job_info.job, str(job_info.external_jobid)
         submission = self._submissions[job]
         # `squeue` writes another number for a task of an array than the plugin.
-        if any(map(job.resources.get, _OTHER_CLUSTER)) or "_" in number:
+        if _is_elsewhere(job) or "_" in number:
             return True
         if self._owner(job_info) is job and number in queue:
             with suppress(InputError):  # SLURM did not answer; look again at the next check
@@ -198,16 +205,31 @@ class Executor(plugin.Executor):
         return False
 
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
-        """Cancel all unfinished jobs; `active_jobs` lacks those that are being checked."""
-        super().cancel_jobs([submission.info for submission in list(self._submissions.values())])
+        """Cancel all jobs of this run; `active_jobs` lacks those that are being checked.
+
+        Waits for the calls of `sbatch` that are under way. Ctrl-C may also have ended such a call
+        when SLURM had accepted the job already: its number is unknown, but not its name.
+        """
+        while self._submitting:
+            time.sleep(0.1)
+        try:
+            Slurm().ask("scancel", f"--name={self.run_uuid}")
+        except InputError as error:
+            say(f"jobs of this run may continue: {error}")
+        infos = [submission.info for submission in list(self._submissions.values())]
+        super().cancel_jobs([info for info in infos if _is_elsewhere(info.job)])
 
     def cancel(self) -> None:
-        self._ending.set()
+        self._ending.set()  # from now on, nothing is submitted
         super().cancel()
 
     def shutdown(self) -> None:
         self._ending.set()
         super().shutdown()
+
+
+def _is_elsewhere(job: Any) -> bool:
+    return any(map(job.resources.get, _OTHER_CLUSTER))
 
 
 def _is_running(job: Any) -> bool:

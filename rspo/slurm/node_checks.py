@@ -163,6 +163,10 @@ def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Findi
         except InputError as error:
             yield _no_answer(first, re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error)))
             return
+    if not output.strip():
+        # `srun` may exit with 0 although SLURM lost its job, as when a controller lost its state.
+        yield _no_answer(first, "srun printed nothing")
+        return
     # Scripts of the cluster may print lines before and after it.
     answers = [line for line in output.splitlines() if line.startswith('{"file"')]
     if not answers:

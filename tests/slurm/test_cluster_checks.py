@@ -130,6 +130,15 @@ def test_only_a_command_that_fails_by_itself_stops_the_run(
     assert (": node n7 " in finding.line) == (kind is Kind.STOPS)
 
 
+@pytest.mark.parametrize(("printed", "kind"), [("", Kind.NOTE), ("Welcome", Kind.STOPS)])
+def test_a_check_that_slurm_lost_does_not_stop_the_run(
+    fake: Fake, printed: str, kind: Kind
+) -> None:
+    fake("srun", f"echo {printed}")
+    (finding,) = node_checks.nodes(launch("train"))
+    assert finding.kind is kind
+
+
 def test_each_line_names_the_node(fake: Fake) -> None:
     commands = {"srun --version": "not found", "scontrol ping": "not found"}
     for answer in (Answer("ok", "n7", {}), Answer("old", "n7", commands, packages={"torch": "x"})):

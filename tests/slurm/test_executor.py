@@ -67,7 +67,7 @@ class Harness:
         self.folder = folder
         self.complete = False
         monkeypatch.setattr(module, "SECONDS_BETWEEN_PINGS", 0.01)
-        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.time)
+        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.time, sleep=time.sleep)
         monkeypatch.setattr(module, "time", clock)
         monkeypatch.setattr(module, "jobs_of", self._jobs_of)
         monkeypatch.setattr(module, "is_complete", lambda workflow, job: self.complete)
@@ -81,7 +81,7 @@ class Harness:
         monkeypatch.setattr(plugin.Executor, "check_active_jobs", self._check_active_jobs())
         monkeypatch.setattr(plugin.Executor, "next_seconds_between_status_checks", 180)
         self.executor = Executor.__new__(Executor)
-        self.executor._ending = threading.Event()
+        self.executor._ending, self.executor._submitting = threading.Event(), []
         # In tests of `run_job`, a job is the message about its problems.
         problem_of = lambda job: job if isinstance(job, str) else ""  # noqa: E731
         self.executor.prompts = SimpleNamespace(problem_of=problem_of)
@@ -361,18 +361,55 @@ def test_accounting_may_show_the_end_of_a_job_late(harness: Harness) -> None:
     assert "run_job" in harness.calls
 
 
-def test_jobs_that_are_being_checked_are_cancelled(
+def test_an_interrupt_cancels_all_jobs_of_the_run(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Snakemake's list of active jobs is empty during a check."""
-    cancelled: list[SubmittedJobInfo] = []
-    monkeypatch.setattr(
-        plugin.Executor, "cancel_jobs", lambda executor, jobs: cancelled.extend(jobs)
-    )
-    info, done = harness.submitted("12"), harness.submitted("13")
-    harness.executor.report_job_success(done)
+    by_number: list[SubmittedJobInfo] = []
+    monkeypatch.setattr(plugin.Executor, "cancel_jobs", lambda _, jobs: by_number.extend(jobs))
+    harness.submitted("12")
+    elsewhere = harness.submitted("13")
+    elsewhere.job.resources["slurm_cluster"] = "elsewhere"  # `scancel --name` does not find it
     harness.executor.cancel_jobs([])
-    assert cancelled == [info]
+    assert harness.commands == ["scancel --name=rspo_1"]
+    assert by_number == [elsewhere]
+
+
+def test_an_interrupt_waits_for_a_submission_under_way(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job would start after the others were cancelled, and nobody would cancel it."""
+    calls, end_of_sbatch = threading.Semaphore(0), threading.Event()
+
+    def submit(executor: Executor, job: Any) -> None:
+        calls.release()
+        assert end_of_sbatch.wait(60)
+        harness.commands.append("sbatch")
+
+    monkeypatch.setattr(plugin.Executor, "run_job", submit)
+    monkeypatch.setattr(plugin.Executor, "cancel_jobs", lambda *_: None)
+    monkeypatch.setattr(plugin.Executor, "cancel", lambda executor: executor.cancel_jobs([]))
+    submission = threading.Thread(target=harness.executor.run_job, args=[""])
+    submission.start()
+    assert calls.acquire(timeout=60)
+    interrupt = threading.Thread(target=harness.executor.cancel)
+    interrupt.start()
+    interrupt.join(0.5)
+    assert harness.commands == []
+    end_of_sbatch.set()
+    submission.join()
+    interrupt.join()
+    harness.executor.run_job("")
+    assert harness.commands == ["sbatch", "scancel --name=rspo_1"]
+
+
+def test_an_interrupt_while_slurm_does_not_answer_says_that_jobs_may_continue(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(plugin.Executor, "cancel_jobs", lambda *_: None)
+    harness.errors = {"--name=rspo_1": "SLURM does not answer"}
+    harness.executor.cancel_jobs([])
+    assert capsys.readouterr().err == "rspo: jobs of this run may continue: SLURM does not answer\n"
 
 
 def test_a_job_on_another_cluster_is_not_forgotten(harness: Harness) -> None:

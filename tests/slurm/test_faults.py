@@ -5,11 +5,14 @@ checkpoint, and compares its curves with those of an undisturbed run, bit for bi
 """
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -337,6 +340,54 @@ def test_a_second_run_in_the_same_folder_is_refused(
     assert results_of(project) == undisturbed
 
 
+@pytest.mark.parametrize("interrupt", [os.kill, os.killpg], ids=["Snakemake", "all"])
+def test_an_interrupt_cancels_a_job_whose_submission_is_under_way(
+    cluster: Cluster,
+    project: Path,
+    undisturbed: bytes,
+    tmp_path: Path,
+    interrupt: Callable[[int, int], None],
+) -> None:
+    """Ctrl-C in a terminal interrupts all processes, also `sbatch`."""
+    submitted = tmp_path / "submitted"
+    with slow_sbatch(cluster, submitted), cleaned_up(Run(cluster, project)) as run:
+        run.wait_for(submitted.exists)
+        interrupt(run.process.pid, signal.SIGINT)
+        status, output = run.end()
+        cluster.wait_until_idle()
+    number = submitted.read_text().strip()
+    assert status != 0, output
+    assert cluster.job(number)["JobState"] == "CANCELLED"
+    assert not Experiment.load("tiny", root=project).policy(CELL).exists()
+    status, output = Run(cluster, project).end()
+    assert status == 0, output
+    assert results_of(project) == undisturbed
+
+
+@contextmanager
+def slow_sbatch(cluster: Cluster, submitted: Path) -> Iterator[None]:
+    """Let `sbatch` return some seconds after SLURM accepted a job for training.
+
+    submitted: file for the job's number.
+    """
+    command = cluster.folder / "bin" / "sbatch"
+    fast = command.with_name("fast-sbatch")
+    command.rename(fast)
+    script = f"""\
+#!/bin/sh
+case "$*" in *rule_train*) ;; *) exec {fast} "$@" ;; esac
+{fast} "$@" > {submitted}.part && mv {submitted}.part {submitted}
+sleep 4
+cat {submitted}
+"""
+    command.write_text(script)
+    command.chmod(0o755)
+    try:
+        yield
+    finally:
+        fast.replace(command)
+
+
 # --- a time limit ---------------------------------------------------------------------------------
 
 
@@ -359,7 +410,7 @@ def test_a_cell_longer_than_its_time_limit_finishes_in_several_jobs_by_itself(
     )
     run = Run(cluster, project)
     train(Experiment.load("tiny", root=tmp_path / "undisturbed"), CELL)
-    status, output = run.end(seconds=900)
+    status, output = run.end()
     assert status == 0, output
     processes = provenance(project)["processes"]
     assert len(processes) >= 2

@@ -133,7 +133,7 @@ def test_a_cell_through_verl_runs_in_a_job_too(
     shutil.copytree(grid / results / "problems", project / results / "problems")
     base = results / "cells" / "small--base"
     shutil.copytree(grid / base, project / base)
-    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE, timeout=1000)
+    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE)
     assert status == 0, output
     (cell,) = (name for name in slurm_world.CELLS if "--n16--" in name)
     assert note_of(project, cell)["packages"]["verl"]

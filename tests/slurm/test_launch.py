@@ -43,7 +43,12 @@ def run(
     project: Path, environment: dict[str, str], *words: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        words, cwd=project, env=environment, capture_output=True, text=True, timeout=500
+        words,
+        cwd=project,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=slurm_world.LONGEST_RUN,
     )
 
 

@@ -74,7 +74,7 @@ def test_a_cell_on_two_nodes_is_requeued_and_resumes(cluster: Cluster, tmp_path:
         cwd=tmp_path / "one",
         env=cluster.environment | {"PYTHONPATH": str(ROOT)},
         check=True,
-        timeout=600,
+        timeout=slurm_world.LONGEST_RUN,
     )
     rewards = [
         [record["reward"] for record in read_json_lines(experiment.training_log(CELL))]

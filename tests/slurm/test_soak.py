@@ -1,7 +1,8 @@
 """Six cells through `snakemake --profile slurm` while a random schedule kills all that they need.
 
 Nobody acts except to start the same command again. The results equal those of a run without SLURM,
-bit for bit. A schedule takes some minutes; `SOAK_SEEDS=20` tests the first twenty.
+bit for bit. A schedule takes some minutes; `SOAK_SEEDS=20` tests the first twenty, and
+`SOAK_SEEDS=11-20` the last ten of them.
 """
 
 import json
@@ -11,9 +12,11 @@ import shutil
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,12 +34,15 @@ from tests.support.slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm]
 
-SEEDS = range(1, 1 + int(os.environ.get("SOAK_SEEDS", "1")))
+FIRST, _, LAST = os.environ.get("SOAK_SEEDS", "1").rpartition("-")
+SEEDS = range(int(FIRST or 1), 1 + int(LAST))
 CELLS = [f"small--rspo-pass--k4--n{n}--s{seed}" for n in (8, 16) for seed in range(3)]
 TARGETS = [f"results/tiny/cells/{cell}/policy" for cell in CELLS]
 TARGETS.append(f"results/tiny/cells/{CELLS[0]}/curves/standard.parquet")
-SECONDS_OF_KILLS = 75  # the schedule lasts that long
-SECONDS_TO_END = 600  # afterwards, the run must end by itself
+SECONDS_OF_KILLS = 30  # while jobs run; the schedule lasts that long
+SECONDS_TO_END = 1200  # the run must end by itself, which takes it two to four minutes
+SECONDS_TO_REQUEUE = 10  # at most, until SLURM starts a requeued job again
+SECONDS_TO_NOTICE = 15  # at most, until SLURM marks an absent node as down (SlurmdTimeout)
 KINDS = (
     *("scancel", "kill process", "kill Snakemake", "kill slurmd", "kill node", "break launches"),
     *("kill controller", "lose seconds", "lose all jobs"),
@@ -49,7 +55,7 @@ Item = TypeVar("Item")
 class Event:
     """One disturbance.
 
-    at: seconds after the start.
+    at: seconds during which jobs must have run. If the target is absent, the event waits for it.
     target: selects one of the jobs, processes or nodes at that time, from 0 to 1.
     absent: seconds until what was killed starts again.
     """
@@ -65,7 +71,7 @@ def schedule(seed: int) -> list[Event]:
     draw = random.Random(seed)
     kinds = [*KINDS, *draw.choices(KINDS, k=3)]
     events = [
-        Event(draw.uniform(8, SECONDS_OF_KILLS), kind, draw.random(), draw.uniform(0.5, 15))
+        Event(draw.uniform(0, SECONDS_OF_KILLS), kind, draw.random(), draw.uniform(0.5, 15))
         for kind in kinds
     ]
     return sorted(events, key=lambda event: event.at)
@@ -78,7 +84,9 @@ class Soak:
         self.cluster, self.project = cluster, project
         self.log = project / "run.log"
         self.started = time.monotonic()
-        self.events = events
+        self.ticked = self.seconds_of_jobs = 0.0  # the second one while jobs run
+        self.events = events  # that were not applied yet
+        self.applied: Counter[str] = Counter()  # by kind
         self.repairs: list[tuple[float, Callable[[], None]]] = []  # with the time of each
         self.state = cluster.folder / "state-before"  # of the controller, some seconds ago
         self.serviced = 0.0
@@ -92,14 +100,13 @@ class Soak:
         process = self.start()
         try:
             while (status := process.poll()) != 0:
-                if self.now > SECONDS_OF_KILLS + SECONDS_TO_END:
+                if self.now > SECONDS_TO_END:
                     raise AssertionError(f"the run does not end:\n{self.cluster.queue()}")
                 if status is not None:
                     time.sleep(8)
                     process = self.start()
                 self.repair(self.now)
-                while self.events and self.events[0].at <= self.now:
-                    self.apply(self.events.pop(0), process)
+                self.disturb(process)
                 if "slurmctld" in self.cluster.daemons and self.now - self.serviced > 10:
                     self.service()
                 time.sleep(0.2)
@@ -108,7 +115,7 @@ class Soak:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
             self.repair(float("inf"))
-        self.say(f"done; {len(self.events)} events were left")
+        self.say("done")
 
     def start(self) -> "subprocess.Popen[str]":
         self.say("starting the command")
@@ -134,35 +141,68 @@ class Soak:
         with suppress(AssertionError):  # the controller does not answer yet
             self.cluster.resume_nodes()
 
+    def disturb(self, process: "subprocess.Popen[str]") -> None:
+        """Apply the events that are due and whose targets are there."""
+        before, self.ticked = self.ticked, self.now
+        if self.cluster.job_processes():
+            self.seconds_of_jobs += min(self.ticked - before, 1)
+        for event in [event for event in self.events if event.at <= self.seconds_of_jobs]:
+            # If the target is absent, or SLURM does not answer, the event waits.
+            with suppress(IndexError, AssertionError, psutil.NoSuchProcess):
+                self.apply(event, process)
+                self.events.remove(event)
+                self.applied[event.kind] += 1
+                self.say(f"{event.kind} (target {event.target:.2f}, absent {event.absent:.1f} s)")
+
     def apply(self, event: Event, process: "subprocess.Popen[str]") -> None:
-        self.say(f"{event.kind} (target {event.target:.2f}, absent {event.absent:.1f} s)")
-        cluster, node = self.cluster, pick(self.cluster.nodes, event)
-        controller = "slurmctld" in cluster.daemons
+        """Raises IndexError, AssertionError or NoSuchProcess if the target is absent."""
         match event.kind:
             case "kill Snakemake":
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+                assert process.poll() is None
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
             case "kill process":
-                with suppress(psutil.NoSuchProcess, IndexError):
-                    pick(cluster.job_processes(), event).kill()
-            case "scancel" if controller:
-                with suppress(IndexError, AssertionError):  # no job, or it does not answer yet
-                    cluster.command("scancel", pick(cluster.jobs(), event)[0], check=False)
-            case "kill slurmd" | "kill node" if node in cluster.daemons:
-                (cluster.stop_node if event.kind == "kill node" else cluster.stop_daemon)(node)
-                self.later(event, lambda: cluster.start_node(node))
-            case "break launches":
-                cluster.break_launches(node)
-                self.later(event, lambda: cluster.fix_launches(node))
-            case "kill controller" | "lose seconds" | "lose all jobs" if controller:
-                cluster.stop_controller()
-                if event.kind != "kill controller":
-                    cluster.lose_state(self.state if event.kind == "lose seconds" else None)
-                self.later(event, cluster.start_controller)
+                pick(self.cluster.job_processes(), event).kill()
+            case "scancel":
+                self.cluster.command("scancel", pick(self.jobs(), event)[0])
+            case "kill slurmd" | "kill node" | "break launches":
+                self.disturb_node(event, *pick(self.jobs(), event))
+            case _:
+                self.disturb_controller(event)
 
-    def later(self, event: Event, repair: Callable[[], None]) -> None:
-        self.repairs.append((self.now + event.absent, repair))
+    def jobs(self) -> list[tuple[str, str]]:
+        """Number and node of each job that runs on a node that is up."""
+        if "slurmctld" not in self.cluster.daemons:
+            return []
+        jobs = [job for job in self.cluster.jobs("%i %T %N") if job[1] == "RUNNING"]
+        return [(number, node) for number, _, node in jobs if node in self.cluster.daemons]
+
+    def disturb_node(self, event: Event, job: str, node: str) -> None:
+        cluster, start = self.cluster, partial(self.cluster.start_node, node)
+        match event.kind:
+            case "kill slurmd":
+                cluster.stop_daemon(node)
+                self.later(event, start)
+            case "kill node":
+                # If the node returned earlier, SLURM would not end an `srun` that waits for it.
+                cluster.stop_node(node)
+                self.later(event, start, SECONDS_TO_NOTICE)
+            case "break launches":
+                # A job must start there meanwhile: this one, or one that waited for its place.
+                cluster.command("scontrol", "requeue", job)
+                cluster.break_launches(node)
+                self.later(event, partial(cluster.fix_launches, node), SECONDS_TO_REQUEUE)
+
+    def disturb_controller(self, event: Event) -> None:
+        assert "slurmctld" in self.cluster.daemons
+        assert self.state.exists()
+        self.cluster.stop_controller()
+        if event.kind != "kill controller":
+            self.cluster.lose_state(self.state if event.kind == "lose seconds" else None)
+        self.later(event, self.cluster.start_controller)
+
+    def later(self, event: Event, repair: Callable[[], None], seconds: float = 0) -> None:
+        self.repairs.append((self.now + event.absent + seconds, repair))
 
 
 def pick(items: Sequence[Item], event: Event) -> Item:
@@ -211,7 +251,7 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
-@pytest.mark.timeout(SECONDS_OF_KILLS + SECONDS_TO_END + 300)
+@pytest.mark.timeout(SECONDS_TO_END + 600)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_run_survives_a_random_schedule(
     cluster: Cluster, prepared: Path, undisturbed: dict[str, bytes], tmp_path: Path, seed: int
@@ -226,4 +266,6 @@ def test_a_run_survives_a_random_schedule(
     except BaseException:
         print(soak.log.read_text()[-20000:])
         raise
+    assert not soak.events, "the run ended before these events: let it take more steps"
+    assert set(soak.applied) == set(KINDS)
     assert results_of(project) == undisturbed

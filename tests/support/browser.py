@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.support.processes import LONGEST_WAIT
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 _OPTIONS = (
@@ -131,5 +133,5 @@ def open_page() -> Iterator[Page]:
             page.ask("Browser.close")
         finally:
             browser.terminate()
-            browser.wait(timeout=30)
+            browser.wait(timeout=LONGEST_WAIT)
             os.close(commands_in)

@@ -23,6 +23,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.processes import LONGEST_WAIT
+
 DAEMONS = ("munged", "slurmctld", "slurmd")
 COMMANDS = ("sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
 COMMANDS += ("sacct", "sacctmgr", "sshare")  # the plugin calls them if there is accounting
@@ -98,7 +100,7 @@ class Cluster:
     def command(self, *words: str, check: bool = True) -> str:
         """Run one of SLURM's commands; what it printed."""
         done = subprocess.run(
-            words, env=self.environment, capture_output=True, text=True, timeout=60
+            words, env=self.environment, capture_output=True, text=True, timeout=LONGEST_WAIT
         )
         assert not check or done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
         return done.stdout.strip()
@@ -175,7 +177,7 @@ class Cluster:
 
     def wait_until_idle(self) -> None:
         """All nodes up and unused."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + LONGEST_WAIT
         while time.monotonic() < deadline:
             states = self.command(*_NODE_STATES).split()[1::2]
             if states == ["idle"] * len(self.nodes):
@@ -207,7 +209,7 @@ class Cluster:
         daemon.wait()
 
     def _wait_for(self, *words: str, until: str) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + LONGEST_WAIT
         while until not in (said := self.command(*words, check=False)):
             assert time.monotonic() < deadline, f"{' '.join(words)}: {said}{self._logs()}"
             time.sleep(0.05)
@@ -328,7 +330,7 @@ def _start_munge(cluster: Cluster) -> None:
     options = [f"{option}={path}" for option, path in names.items()]
     # --force: it warns about a folder below /tmp.
     cluster._start("munged", ["munged", "--foreground", "--force", *options])
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + LONGEST_WAIT
     while not (folder / "munge.socket").exists():
         assert time.monotonic() < deadline, (folder / "munged.out").read_text()
         time.sleep(0.02)

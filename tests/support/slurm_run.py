@@ -14,6 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.datasets.prepare import prepare
 from rspo.training.pretraining import make_base_policy
 from tests.support import slurm_world
+from tests.support.processes import LONGEST_WAIT
 from tests.support.slurm_cluster import Cluster
 
 CELL = "small--rspo-pass--k4--n16--s0"
@@ -67,8 +68,8 @@ class Run:
         self.checkpoint = (project / POLICY).with_name("checkpoint") / "state.pt"
         self.process = slurm_world.start(cluster, project, POLICY, *words, log=self.log)
 
-    def wait_for(self, condition: Callable[[], Any], seconds: float = 120) -> Any:
-        deadline = time.monotonic() + seconds
+    def wait_for(self, condition: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + LONGEST_WAIT
         while not (result := condition()):
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < deadline, self.log.read_text()
@@ -82,10 +83,10 @@ class Run:
         ((number, *_),) = self.cluster.jobs()
         return number
 
-    def end(self, seconds: float = 240) -> tuple[int, str]:
+    def end(self) -> tuple[int, str]:
         """Wait until Snakemake exits; returns its exit status and its output."""
         try:
-            status = self.process.wait(timeout=seconds)
+            status = self.process.wait(timeout=slurm_world.LONGEST_RUN)
         finally:
             self.kill()
         return status, self.log.read_text()
