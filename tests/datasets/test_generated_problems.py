@@ -54,16 +54,31 @@ def test_splits_share_no_task_and_are_large_enough(family: str) -> None:
         assert not {task(prompt) for prompt in one} & {task(prompt) for prompt in other}
     assert len(splits["train"]) >= 800
     assert len(splits["validation"]) >= 100
-    assert len(splits["test"]) >= 200
+    assert len(splits["test"]) >= {"multiply": 100, "countdown": 190}.get(family, 200)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("split", ["test", LARGER])
+def test_problems_that_figures_report_are_different_tasks(family: str, split: str) -> None:
+    """Intervals over problems treat them as independent."""
+    if split == "test" or family in LARGER_FAMILIES:
+        tasks = [task(prompt) for prompt in prompts(family, split)]
+        assert len(set(tasks)) == len(tasks)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [("84*7=?", "7*84=?"), ("4,5,8=37", "8,5,4=37"), ("8x+2=66", "4x+1=33")],
+    ("family", "one", "same", "another"),
+    [
+        ("linear", (8, 8, 2), (4, 8, 1), (8, 8, 3)),  # 8x+2=66, 4x+1=33, 8x+3=67
+        ("multiply", (84, 7, False), (84, 7, True), (84, 8, False)),
+        ("countdown", (4, 5, 8, 37), (8, 5, 4, 37), (4, 5, 8, 17)),
+    ],
 )
-def test_prompts_that_differ_in_order_or_scale_are_one_task(one: str, other: str) -> None:
-    assert task(one) == task(other)
-    assert task(one) != task(one.replace("4", "3").replace("8x", "7x"))
+def test_problems_that_differ_in_order_or_scale_are_one_task(
+    family: str, one: tuple[int, ...], same: tuple[int, ...], another: tuple[int, ...]
+) -> None:
+    task_of = FAMILIES[family].task
+    assert task_of(*one) == task_of(*same) != task_of(*another)
 
 
 def test_pretraining_has_no_task_of_a_held_out_problem() -> None:
@@ -113,7 +128,7 @@ def test_training_data_do_not_change() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_prompts_are_unique(family: str) -> None:
-    texts = [row["prompt"][0]["content"] for row in generate(family, "test", 200)]
+    texts = [row["prompt"][0]["content"] for row in generate(family, "train", 800)]
     assert len(set(texts)) == len(texts)
 
 
