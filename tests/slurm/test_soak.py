@@ -169,22 +169,34 @@ class Soak:
                 self.disturb_controller(event)
 
     def jobs(self) -> list[tuple[str, str]]:
-        """Number and node of each job that runs on a node that is up."""
+        """Number and node of each job of a rule that runs on a node that is up.
+
+        Not of `srun`, with which a run checks a node: SLURM does not notice that a node which soon
+        returns has lost it, and only its time limit of five minutes ends it.
+        """
         if "slurmctld" not in self.cluster.daemons:
             return []
-        jobs = [job for job in self.cluster.jobs("%i %T %N") if job[1] == "RUNNING"]
-        return [(number, node) for number, _, node in jobs if node in self.cluster.daemons]
+        jobs = [job for job in self.cluster.jobs("%T %i %N %k") if job[0] == "RUNNING"]
+        return [
+            (number, node)
+            for _, number, node, comment in jobs
+            if node in self.cluster.daemons and comment.startswith("rule_")
+        ]
 
     def disturb_node(self, event: Event, job: str, node: str) -> None:
-        if event.kind == "break launches":
-            # A job must start there meanwhile: this one, or one that waited for its place.
-            self.cluster.command("scontrol", "requeue", job)
-            self.cluster.break_launches(node)
-            self.later(event, lambda: self.cluster.fix_launches(node), SECONDS_TO_REQUEUE)
-            return
-        kill = self.cluster.stop_node if event.kind == "kill node" else self.cluster.stop_daemon
-        kill(node)
-        self.later(event, lambda: self.cluster.start_node(node))
+        cluster = self.cluster
+        match event.kind:
+            case "kill slurmd":
+                cluster.stop_daemon(node)
+                self.later(event, lambda: cluster.start_node(node))
+            case "kill node":
+                cluster.stop_node(node)
+                self.later(event, lambda: cluster.start_node(node))
+            case "break launches":
+                # A job must start there meanwhile: this one, or one that waited for its place.
+                cluster.command("scontrol", "requeue", job)
+                cluster.break_launches(node)
+                self.later(event, lambda: cluster.fix_launches(node), SECONDS_TO_REQUEUE)
 
     def disturb_controller(self, event: Event) -> None:
         assert "slurmctld" in self.cluster.daemons
