@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,7 +41,6 @@ TARGETS.append(f"results/tiny/cells/{CELLS[0]}/curves/standard.parquet")
 SECONDS_OF_KILLS = 30  # while jobs run; the schedule lasts that long
 SECONDS_TO_END = 1200  # the run must end by itself, which takes it two to four minutes
 SECONDS_TO_REQUEUE = 10  # at most, until SLURM starts a requeued job again
-SECONDS_TO_NOTICE = 15  # at most, until SLURM marks an absent node as down (SlurmdTimeout)
 KINDS = (
     *("scancel", "kill process", "kill Snakemake", "kill slurmd", "kill node", "break launches"),
     *("kill controller", "lose seconds", "lose all jobs"),
@@ -171,27 +169,34 @@ class Soak:
                 self.disturb_controller(event)
 
     def jobs(self) -> list[tuple[str, str]]:
-        """Number and node of each job that runs on a node that is up."""
+        """Number and node of each job of a rule that runs on a node that is up.
+
+        Not of `srun`, with which a run checks a node: SLURM does not notice that a node which soon
+        returns has lost it, and only its time limit of five minutes ends it.
+        """
         if "slurmctld" not in self.cluster.daemons:
             return []
-        jobs = [job for job in self.cluster.jobs("%i %T %N") if job[1] == "RUNNING"]
-        return [(number, node) for number, _, node in jobs if node in self.cluster.daemons]
+        jobs = [job for job in self.cluster.jobs("%T %i %N %k") if job[0] == "RUNNING"]
+        return [
+            (number, node)
+            for _, number, node, comment in jobs
+            if node in self.cluster.daemons and comment.startswith("rule_")
+        ]
 
     def disturb_node(self, event: Event, job: str, node: str) -> None:
-        cluster, start = self.cluster, partial(self.cluster.start_node, node)
+        cluster = self.cluster
         match event.kind:
             case "kill slurmd":
                 cluster.stop_daemon(node)
-                self.later(event, start)
+                self.later(event, lambda: cluster.start_node(node))
             case "kill node":
-                # If the node returned earlier, SLURM would not end an `srun` that waits for it.
                 cluster.stop_node(node)
-                self.later(event, start, SECONDS_TO_NOTICE)
+                self.later(event, lambda: cluster.start_node(node))
             case "break launches":
                 # A job must start there meanwhile: this one, or one that waited for its place.
                 cluster.command("scontrol", "requeue", job)
                 cluster.break_launches(node)
-                self.later(event, partial(cluster.fix_launches, node), SECONDS_TO_REQUEUE)
+                self.later(event, lambda: cluster.fix_launches(node), SECONDS_TO_REQUEUE)
 
     def disturb_controller(self, event: Event) -> None:
         assert "slurmctld" in self.cluster.daemons
