@@ -63,7 +63,7 @@ def child_cpu_seconds(command: Sequence[str], cwd: Path | None = None) -> float:
     Raises: subprocess.CalledProcessError if it fails.
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=cwd, check=True)
+    subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

@@ -7,7 +7,7 @@ The next job restores the table from it if it is still up to date.
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,10 +18,14 @@ Table = TypeVar("Table")
 
 
 def keep(path: Path) -> None:
-    """Link a complete table, whose provenance is written, so that it can be restored."""
+    """Link a complete table, whose provenance is written, so that it can be restored.
+
+    On a file system without hard links, a table that Snakemake deleted is made again instead.
+    """
     link = _link_of(path)
     link.unlink(missing_ok=True)
-    os.link(path, link)
+    with suppress(OSError):
+        os.link(path, link)
 
 
 def make_outdated(

@@ -17,6 +17,7 @@ from rspo.figures.figure import command
 
 TABLES = ("curves", "claims", "claim_comparisons", "cost")
 SMALL_TABLES = ("claims", "claim_comparisons", "cost")  # beside the Markdown page
+RESULTS_PAGE = Path("docs") / "results.md"  # the Markdown page of this repository
 
 
 def report_path(experiment: Experiment) -> Path:
@@ -44,18 +45,23 @@ def inputs(experiment: Experiment) -> list[Path]:
 
 
 def results_files(experiment: Experiment) -> list[Path]:
-    """The files that `rspo.report.markdown.write_results` reads and copies; all are required."""
+    """The files that `rspo.report.markdown.write_results` copies; all are required."""
     pictures = [file for figure in figures(experiment) for file in figure_files(experiment, figure)]
     return [*pictures, *(table_path(experiment, name) for name in SMALL_TABLES)]
 
 
+def results_inputs(experiment: Experiment) -> list[Path]:
+    """The files that `rspo.report.markdown.write_results` reads; all are required."""
+    return [*results_files(experiment), table_path(experiment, "curves")]
+
+
 def require(experiment: Experiment, files: Iterable[Path], page: Path) -> None:
-    """Raises: InputError that lists the missing files, and the command that makes them."""
+    """Raises: InputError that lists the missing files, and the command that makes the page."""
     missing = [path for path in files if not path.exists()]
     if missing:
         names = "".join(f"\n  {path}" for path in missing)
         raise InputError(
-            f"{page} needs {len(missing)} missing files; `{command(experiment, page)}` makes "
+            f"{page.name} needs {len(missing)} missing files; `{command(experiment, page)}` makes "
             f"them:{names}"
         )
 

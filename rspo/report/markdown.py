@@ -12,12 +12,19 @@ import pandas as pd
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import write_text
-from rspo.core.provenance import code_version
+from rspo.core.files import atomic_write, write_text
 from rspo.core.tables import read_csv
+from rspo.core.trace import read_provenance
 from rspo.figures.captions import full_caption
 from rspo.figures.figure import command
-from rspo.report import figures, require, results_files, table_path
+from rspo.report import (
+    RESULTS_PAGE,
+    figures,
+    require,
+    results_files,
+    results_inputs,
+    table_path,
+)
 from rspo.report.sections.claims import claims
 from rspo.report.sections.summary import summary
 
@@ -27,31 +34,41 @@ TEMPLATE = Path(__file__).with_name("results.md.jinja")
 def write_results(experiment: Experiment, page: Path) -> None:
     """Write the page, and its pictures and tables in a folder of the same name without suffix.
 
-    Raises: InputError for a page that is not named *.md, and for missing or bad inputs.
+    Raises: InputError for a page that is not named *.md, a folder that contains the results of
+        experiments or lies in them, and missing or bad inputs.
     """
+    folder = page.with_suffix("")
     if page.suffix != ".md":
         raise InputError(f"{page}: expected a name that ends with .md")
-    require(experiment, results_files(experiment), page)
+    places = folder.resolve(), experiment.results.resolve()
+    if places[0].is_relative_to(places[1]) or places[1].is_relative_to(places[0]):
+        raise InputError(
+            f"{page}: its pictures would replace {folder}; choose a page outside "
+            f"{experiment.results}"
+        )
+    require(experiment, results_inputs(experiment), RESULTS_PAGE)
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["cell"] = cell
     environment.globals["cell"] = cell
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    folder = page.with_suffix("")
-    folder.mkdir(parents=True, exist_ok=True)
-    for file in results_files(experiment):
-        shutil.copyfile(file, folder / file.name)
-    write_text(page, template.render(_contents(experiment, page)))
+    text = template.render(_contents(experiment, folder.name))
+    with atomic_write(folder) as partial:
+        partial.mkdir()
+        for file in results_files(experiment):
+            shutil.copyfile(file, partial / file.name)
+    write_text(page, text)
 
 
-def _contents(experiment: Experiment, page: Path) -> dict[str, Any]:
+def _contents(experiment: Experiment, folder: str) -> dict[str, Any]:
+    notes = [read_provenance(file) for file in results_files(experiment)]
     return {
         "scale": experiment.scale,
         "seeds": experiment.config.seeds,
-        "command": command(experiment, page),
-        "code": code_version(),
-        "folder": page.stem,
+        "command": command(experiment, RESULTS_PAGE),
+        "commits": sorted({note["git_commit"] for note in notes if note is not None}),
+        "folder": folder,
         "summary": summary(experiment),
         "claims": claims(experiment),
         "cost": _cost(experiment),

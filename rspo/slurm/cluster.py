@@ -86,16 +86,16 @@ class Slurm:
 
         Raises: Refused with SLURM's message if it does not accept the job.
         """
-        name = f"--name=rspo-doctor-{os.urandom(4).hex()}"
+        name = f"rspo-doctor-{os.urandom(4).hex()}"
         held = ("--parsable", "--hold", "--requeue", "--output=/dev/null")
-        done = run("sbatch", *held, *options, f"--job-{name[2:]}", "--wrap=true")
+        done = run("sbatch", *held, *options, f"--job-name={name}", "--wrap=true")
         if done.returncode:
             reason = " ".join(done.stderr.split())
             raise _no_answer("sbatch", reason) if _ABSENT.search(reason) else Refused(reason)
         # A cluster's own `sbatch` may print more lines.
         numbers = re.findall(r"^(\d+)(?:;\S+)?$", done.stdout, re.M)
         if not numbers:
-            self.ask("scancel", name)
+            self.ask("scancel", f"--name={name}")
             raise _no_answer("sbatch", f"no job number in its output: {done.stdout}")
         try:
             words = self.ask("scontrol", "--oneliner", "show", "job", numbers[-1]).split()

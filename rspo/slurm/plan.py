@@ -35,10 +35,11 @@ class Plan:
     """What remains to be done for an experiment, in hours and bytes; None: no estimate."""
 
     cells: int
-    cell_gpus: int  # of one job
+    cell_gpus: int  # of one job; 0: on CPUs, as in the next two
     cell_hours: list[float] | None  # of each cell
     limit_hours: float | None  # time limit of a training job
     samplings: int  # jobs: policies x suites
+    sampling_gpus: int  # of one job
     sampling_hours: list[float] | None  # of each on one GPU, without loading the policy
     scorings: int  # jobs
     scoring_gpus: int  # of one job
@@ -59,6 +60,7 @@ def plan(experiment: Experiment) -> Plan:
 
     Raises: InputError if slurm/config.yaml is invalid.
     """
+    config = experiment.config
     _, requests = read_profile()
     request = _training_request(experiment, requests)
     cells = [name for name in experiment.cells if not is_finished(experiment, name)]
@@ -81,15 +83,18 @@ def plan(experiment: Experiment) -> Plan:
     all_known = len(known) == len(models) and all(model for model, _ in tokens)
     return Plan(
         len(cells),
-        request.gpus * experiment.nodes,
+        request.gpus * experiment.nodes if experiment.trains_on_gpus else 0,
         [_training_hours(experiment, model) for model in known] if all_known else None,
         request.minutes / 60 if request.minutes else None,
         len(drawn),
+        requests.get("sample", requests[DEFAULT]).gpus if config.sampler == "vllm" else 0,
         [count / model.tokens_per_second / 3600 for model, count in tokens if model is not None]
         if all_known
         else None,
         len(_missing(experiment, experiment.scores, cells)),
-        requests.get("score", requests[DEFAULT]).gpus,
+        requests.get("score", requests[DEFAULT]).gpus
+        if config.starts_judge(config.verifier)
+        else 0,
         len(curves) + len(prepared),
         sum(disk.policy_bytes(model.parameters) for model in known)
         + sum(TOKEN_BYTES * count for _, count in tokens)
@@ -163,7 +168,7 @@ def text(experiment: Experiment) -> str:
 
 
 def _training(work: Plan) -> str:
-    line = f"training         {work.cells} cells on {work.cell_gpus} GPUs"
+    line = f"training         {work.cells} cells on {_processors(work.cell_gpus)}"
     if work.cell_hours is None:
         return f"{line}: duration unknown (set models.<name>.expected)"
     hours = work.cell_gpus * sum(work.cell_hours)
@@ -176,7 +181,7 @@ def _training(work: Plan) -> str:
 
 
 def _evaluation(work: Plan) -> str:
-    line = f"evaluation       {work.samplings} jobs on 1 GPU"
+    line = f"evaluation       {work.samplings} jobs on {_processors(work.sampling_gpus)}"
     if work.sampling_hours is None:
         return f"{line}: duration unknown (set models.<name>.expected)"
     hours, longest = sum(work.sampling_hours), max(work.sampling_hours, default=0.0)
@@ -186,12 +191,17 @@ def _evaluation(work: Plan) -> str:
     )
 
 
+def _processors(gpus: int) -> str:
+    return "CPUs" if not gpus else "1 GPU" if gpus == 1 else f"{gpus} GPUs"
+
+
 def _load_hours(jobs: int) -> str:
     return f"{jobs * LOAD_MINUTES / 60:.1f} GPU-hours"
 
 
 def _scoring(work: Plan) -> str:
-    line = f"scoring          {work.scorings} jobs on {work.scoring_gpus} GPU: duration unknown"
+    where = _processors(work.scoring_gpus)
+    line = f"scoring          {work.scorings} jobs on {where}: duration unknown"
     load = f", and {_load_hours(work.scorings)} to load the judge" if work.scoring_gpus else ""
     return line + load
 

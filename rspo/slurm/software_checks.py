@@ -43,7 +43,7 @@ def image(launch: Launch) -> Iterator[Finding]:
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:
-    """Whether the policies and a checkpoint fit on the disk (`models.<name>.expected`)."""
+    """Whether the policies and the checkpoints of a cell fit (`models.<name>.expected`)."""
     experiment = launch.experiment
     if experiment.config.engine != "verl" or not launch.trains:
         return
@@ -54,19 +54,19 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
         return
     parents = (experiment.results, *experiment.results.absolute().parents)
     free = shutil.disk_usage(next(path for path in parents if path.is_dir())).free
-    least = disk.checkpoint_bytes(min(sizes)) + disk.policy_bytes(min(sizes))
-    most = disk.checkpoint_bytes(max(sizes)) + sum(map(disk.policy_bytes, sizes))
+    least = disk.peak_bytes(min(sizes))
+    most = disk.peak_bytes(max(sizes)) + sum(map(disk.policy_bytes, sizes))
     if free < least:
         yield Finding(
             Kind.STOPS,
             f"{experiment.results}: {free / 1e9:,.0f} GB are free; the smallest cell needs "
-            f"{least / 1e9:,.0f} GB for its checkpoint and policy",
+            f"{least / 1e9:,.0f} GB while it writes a checkpoint",
         )
     elif free < most:
         yield Finding(
             Kind.CHANGE,
             f"{experiment.results}: {free / 1e9:,.0f} GB are free; the policies of all unfinished "
-            f"cells and one checkpoint need {most / 1e9:,.0f} GB",
+            f"cells and the checkpoints of one need {most / 1e9:,.0f} GB",
         )
 
 

@@ -1,7 +1,6 @@
 """The Markdown page of the results: complete, and every number from the run's files."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import read_csv, write_csv
 from rspo.figures import FIGURES, available
-from rspo.report import results_files
+from rspo.report import results_files, table_path
 from rspo.report.markdown import cell, write_results
 from tests.support import small_paper
 
@@ -72,7 +71,21 @@ def test_a_missing_figure_or_another_suffix_is_an_error_and_writes_nothing(
 ) -> None:
     with pytest.raises(InputError, match=r"results.txt: expected a name that ends with .md"):
         write_results(experiment, tmp_path / "results.txt")
-    shutil.rmtree(experiment.results / "figures")
-    with pytest.raises(InputError, match=r"results.md needs \d+ missing files; `snakemake "):
+    table_path(experiment, "curves").unlink()
+    with pytest.raises(InputError, match=r"needs 1 missing files; `snakemake docs/results.md`"):
         write_results(experiment, tmp_path / "results.md")
-    assert not (tmp_path / "results").exists()
+    assert list(tmp_path.glob("results*")) == []
+
+
+def test_pictures_cannot_replace_results(experiment: Experiment) -> None:
+    for page in ("results.md", "results/tiny.md", "results/tiny/figures.md"):
+        with pytest.raises(InputError, match=r": its pictures would replace "):
+            write_results(experiment, Path(page))
+    assert table_path(experiment, "claims").exists()
+
+
+def test_pictures_of_an_earlier_page_are_removed(experiment: Experiment, tmp_path: Path) -> None:
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page" / "fig_old.png").touch()
+    write_results(experiment, tmp_path / "page.md")
+    assert not (tmp_path / "page" / "fig_old.png").exists()

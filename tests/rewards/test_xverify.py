@@ -267,6 +267,22 @@ def test_a_rejected_prompt_affects_only_its_row(
         assert len(judge.requests) == 1
 
 
+def test_a_server_that_is_busy_after_it_refused_a_prompt_is_asked_again(
+    ask: Callable[..., list[str]],
+) -> None:
+    tries: Counter[str] = Counter()
+
+    def busy_once(prompt: str) -> Answer:
+        tries[prompt] += 1
+        if prompt == "1" and tries[prompt] == 1:
+            return 503, "busy"
+        return (400, "too long") if len(prompt) > 100 else by_content(prompt)
+
+    with running(busy_once) as judge:
+        assert ask(judge.url, ["7", "7" * 200], retry_seconds=30) == ["correct", "refused"]
+    assert tries["1"] == 2
+
+
 # --- verdicts on disk -----------------------------------------------------------------------------
 
 

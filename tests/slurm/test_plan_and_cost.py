@@ -81,6 +81,13 @@ def test_scoring_is_printed_with_its_gpus(here: Path) -> None:
     )
 
 
+def test_the_tiny_scale_needs_no_gpu(here: Path) -> None:
+    shutil.copytree(ROOT / "config", here / "config")
+    said = text(Experiment.load("tiny"))
+    assert "training         25 cells on CPUs" in said
+    assert "GPU" not in said
+
+
 @pytest.mark.parametrize(("kind", "gpus"), [(None, 8), ("h800", 8), ("a100", 2), ("h100", 0)])
 def test_a_node_has_gpus_of_a_type_or_of_any(kind: str | None, gpus: int) -> None:
     nodes = NodeGroup("gpu", 3, None, 1000, 64, {"h800": 8, "a100": 2})

@@ -224,9 +224,9 @@ def test_other_numbers_of_gpus_than_ranks_are_reported(
 @pytest.mark.parametrize(
     ("free", "expected"),
     [
-        (30e9, (Kind.STOPS, "30 GB are free; the smallest cell needs 31 GB for its checkpoint")),
-        (400e9, (Kind.CHANGE, "400 GB are free; the policies of all unfinished cells and one")),
-        (500e9, None),
+        (48e9, (Kind.STOPS, "48 GB are free; the smallest cell needs 49 GB while it writes a")),
+        (500e9, (Kind.CHANGE, "500 GB are free; the policies of all unfinished cells and the")),
+        (600e9, None),
     ],
 )
 def test_a_disk_without_space_for_checkpoints_is_reported(
@@ -235,8 +235,8 @@ def test_a_disk_without_space_for_checkpoints_is_reported(
     free: float,
     expected: tuple[Kind, str] | None,
 ) -> None:
-    """By hand, with 16 + 4 bytes per parameter: 31 GB for 1.54e9. For all cells, 4 bytes of 18 x
-    1.54e9 and of 7 x 7.62e9 parameters, and 16 of the larger model: 446 GB."""
+    """By hand: two checkpoints of 16 bytes per parameter are 49 GB for 1.54e9 parameters. For all
+    cells, 4 bytes of 18 x 1.54e9 and of 7 x 7.62e9 parameters, and 32 of the larger: 568 GB."""
     set_free_space(monkeypatch, free)
     found = [(finding.kind, finding.line) for finding in of_paper()]
     assert len(found) == (expected is not None)

@@ -14,7 +14,7 @@ from rspo.evaluation.agreement import compared, compared_files
 from rspo.figures import SUFFIXES, available, figures_of, named
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
-from rspo.report import results_files
+from rspo.report import results_inputs
 from rspo.slurm.snakemake_patches import share_resources
 from rspo.status.policies import suites_of_run
 from snakemake.exceptions import WorkflowError

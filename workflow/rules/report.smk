@@ -28,11 +28,13 @@ rule publish_report:
 # The results as a page of the documentation. No other target needs it.
 rule results_page:
     input:
-        [str(path) for path in results_files(experiment)],
+        [str(path) for path in results_inputs(experiment)],
     output:
         "docs/results.md",
+    log:
+        f"{RESULTS}/logs/results.log",
     localrule: True
     params:
         settings=settings("report"),
     shell:
-        "rspo results {output} {OPTIONS}"
+        "rspo results {output} {OPTIONS} 2>&1 | tee -ip {log}"

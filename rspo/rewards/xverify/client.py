@@ -110,12 +110,15 @@ async def _ask_until_answered(judge: Judge, request: dict[str, Any]) -> str:
 
 
 async def _answers_others(judge: Judge, error: Exception) -> None:
-    """Raises: InputError with the original error if the shortest prompt gets no reply either."""
+    """Raises: InputError if the shortest prompt gets no reply either, with both errors."""
     request = _request(judge.settings, "1") | {"max_tokens": 1}
     try:
-        await _ask_once(judge.client, request)
-    except (_NoReplyError, _RefusedError):
-        raise InputError(f"the judge at {judge.client.base_url} {error}") from None
+        await _ask_until_answered(judge, request)
+    except (_NoReplyError, _RefusedError) as other:
+        judge.check()
+        raise InputError(
+            f"the judge at {judge.client.base_url} {error}; and for the prompt '1' it {other}"
+        ) from None
 
 
 async def _ask_once(client: httpx.AsyncClient, request: dict[str, Any]) -> str:

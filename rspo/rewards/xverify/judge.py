@@ -113,8 +113,7 @@ class XVerify:
             asyncio.run(self._ask_all(prompts, keep))
         except (InputError, LostProcess) as error:
             raise type(error)(
-                f"{error}; {len(self._store)} verdicts are stored in {self._store.path}, and the "
-                "same command requests only the others"
+                f"{error}; {len(self._store)} verdicts are stored in {self._store.path}"
             ) from None
         return unanswered
 

@@ -90,7 +90,7 @@ def _command(settings: XVerifySettings, folder: Path | None) -> list[str]:
 @contextlib.contextmanager
 def _started(log: Path, command: Sequence[str]) -> Iterator[Server]:
     key = f"RSPO_JUDGE_{uuid4().hex}"
-    with tempfile.TemporaryDirectory(prefix="rspo-") as folder, log.open("w") as output:
+    with tempfile.TemporaryDirectory(prefix="rspo-") as folder, log.open("a") as output:
         socket = Path(folder) / "judge"
         with supervised([*command, "--uds", str(socket)], key, socket.parent, output) as process:
             yield Server(socket, process, log)

@@ -93,9 +93,12 @@ class Server:
             responses = await asyncio.to_thread(self._sample, batch)
         except Exception as error:  # passed on to the clients
             for request in batch:
-                request.result.set_exception(error)
+                if not request.result.done():
+                    request.result.set_exception(error)
             return
         for row, request in enumerate(batch):
+            if request.result.done():  # cancelled
+                continue
             length = int(responses.lengths[row])
             output = Output(
                 token_ids=responses.tokens[row, :length].tolist(),

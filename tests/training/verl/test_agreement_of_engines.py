@@ -1,7 +1,8 @@
 """The same tiny cell for 20 steps through verl and through the local engine.
 
-With the same random numbers, both engines give the same rewards at every step. With random numbers
-of either engine, rewards agree within their variation over seeds. Every step uses the same 20
+With the same random numbers, both engines give the same rewards at every step. With its own random
+numbers and with those of verl's servers, the local engine's rewards agree within their variation
+over seeds. Every step uses the same 20
 prompts, so changes of the reward come from learning and hardly from chance. About ten minutes.
 """
 
@@ -122,7 +123,7 @@ def test_random_numbers_of_either_engine_give_rewards_that_agree_within_the_vari
         locally(tmp_path / name, name == "servers", SEEDS).reshape(SEEDS, -1, WINDOW).mean(axis=2)
         for name in ("own", "servers")
     )
-    for name, windows in (("local", ours), ("verl", theirs)):
+    for name, windows in (("own numbers", ours), ("numbers of verl's servers", theirs)):
         print(name, windows.mean(axis=0).round(3), windows.std(axis=0, ddof=1).round(3))
     variance = (ours.var(axis=0, ddof=1) + theirs.var(axis=0, ddof=1)) / 2
     apart = abs(ours.mean(axis=0) - theirs.mean(axis=0))

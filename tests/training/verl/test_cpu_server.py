@@ -56,6 +56,26 @@ def test_responses_do_not_depend_on_other_requests_or_their_order(tmp_path: Path
     assert len({tuple(output.token_ids) for output in in_order.values()}) > 30
 
 
+def test_a_cancelled_request_does_not_stop_the_others(tmp_path: Path) -> None:
+    server = Server(make_policy(tmp_path / "policy"), TOKENS, 0)
+
+    async def cancel_one() -> list[Output | BaseException]:
+        tasks = [
+            asyncio.ensure_future(server.generate(f"1-{row}-0", PROMPTS[row], {"temperature": 1.0}))
+            for row in range(3)
+        ]
+        await asyncio.sleep(0)  # until all wait for their responses
+        tasks[1].cancel()
+        return await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
+
+    first, second, third = asyncio.run(cancel_one())
+    assert isinstance(second, asyncio.CancelledError)
+    in_order = request(Server(tmp_path / "policy", TOKENS, 0), [0, 2])
+    assert isinstance(first, Output)
+    assert isinstance(third, Output)
+    assert [first.token_ids, third.token_ids] == [in_order[row].token_ids for row in (0, 2)]
+
+
 def test_responses_depend_on_the_seed(tmp_path: Path) -> None:
     policy = make_policy(tmp_path / "policy")
     first, other = (request(Server(policy, TOKENS, seed), list(range(40))) for seed in (0, 1))
