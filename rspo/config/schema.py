@@ -352,6 +352,16 @@ class Gradients(Section):
             raise ValueError(f"k = {wrong[0]} must divide n = {self.n}, as hitchhiking needs")
         return self
 
+    @property
+    def measured(self) -> list[tuple[str, int]]:
+        """Every objective with every k that it allows; k = 1 for objectives without a k."""
+        return [
+            (name, k)
+            for name, objective in OBJECTIVES.items()
+            for k in (self.k if objective.has_k else (1,))
+            if objective.allows(k, self.n)
+        ]
+
 
 class CellSpec(Section):
     """Training cells, one per combination of the values of k and n."""
