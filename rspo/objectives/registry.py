@@ -1,7 +1,8 @@
 """The registry of objectives, and the function that applies one.
 
 To add an objective, write a function `f(rewards [..., n], k) -> weights [..., n]` in float64 and
-add a line to `OBJECTIVES`. It then works in both engines, in the grid and in the property tests.
+add a line to `OBJECTIVES` (docs/objectives.md). It then works in both engines, in the grid and in
+the property tests.
 """
 
 from collections.abc import Callable, Sequence

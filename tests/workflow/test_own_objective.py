@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import textwrap
 from pathlib import Path
 
 from rspo.core.tables import GRADIENTS, read_table
@@ -12,14 +14,14 @@ from tests.support.snakemake_project import PROGRAMS, SMALL_WORLD, jobs, make_pr
 
 GRADIENTS_OF = "results/tiny/cells/small--base/gradients.parquet"
 SETTINGS = {"prompts": 2, "responses": 16, "n": 8, "k": [2], "groupings": 1}
-FUNCTION = """
-
-def top_two_mean(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    second = np.sort(rewards, axis=-1)[..., -2:-1]
-    return (k / rewards.shape[-1]) * rewards * (rewards >= second)
-"""
 LINE = '        Objective("grpo", grpo, KRule.NONE, least_n=2),\n'
-OWN_LINE = '        Objective("top_two_mean", top_two_mean, KRule.AT_MOST_N, least_n=2),\n'
+
+
+def documented() -> tuple[str, str]:
+    """The function and the line of the registry in docs/objectives.md."""
+    section = (ROOT / "docs" / "objectives.md").read_text().partition("## Add an objective")[2]
+    function, line = re.findall(r"\n\n((?: {8}.*\n)+)", section)
+    return textwrap.dedent(function), line
 
 
 def snakemake(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -43,12 +45,13 @@ def test_gradients_are_planned_again_for_a_new_objective(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "gradients" not in jobs(snakemake(folder, "-n"))
     objectives = folder / "rspo" / "objectives"
+    function, line = documented()
     with (objectives / "risk_neutral.py").open("a") as module:
-        module.write(FUNCTION)
+        module.write(f"\n\n{function}")
     registry = objectives / "registry.py"
     text = registry.read_text().replace("import grpo, ", "import grpo, top_two_mean, ")
     assert LINE in text
-    registry.write_text(text.replace(LINE, LINE + OWN_LINE))
+    registry.write_text(text.replace(LINE, LINE + line))
     plan = jobs(snakemake(folder, "-n"))
     assert plan == {"gradients": 1, "total": 1}
     done = snakemake(folder)
