@@ -133,6 +133,8 @@ def _gradients(experiment: Experiment, _: str) -> Settings:
     result |= config.sampling.model_dump(mode="json")
     if config.gradients is not None:
         result["gradients"] = config.gradients.model_dump(mode="json", exclude={"policies"})
+        # A new objective has no gradients yet.
+        result["objectives"] = list(dict(config.gradients.measured))
     return result
 
 

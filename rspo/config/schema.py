@@ -352,28 +352,53 @@ class Gradients(Section):
             raise ValueError(f"k = {wrong[0]} must divide n = {self.n}, as hitchhiking needs")
         return self
 
+    @property
+    def measured(self) -> list[tuple[str, int]]:
+        """Every objective with every k that it allows; k = 1 for objectives without a k."""
+        return [
+            (name, k)
+            for name, objective in OBJECTIVES.items()
+            for k in (self.k if objective.has_k else (1,))
+            if objective.allows(k, self.n)
+        ]
+
 
 class CellSpec(Section):
     """Training cells, one per combination of the values of k and n."""
 
     model: Name
     objective: str
-    k: int | tuple[int, ...] = 1
+    k: int | tuple[int, ...]  # 1 for an objective without k, which is in the names of its cells
     n: int | tuple[int, ...]
     reward: Literal["binary", "length"] = "binary"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_objectives_without_k_need_none(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping) or values.get("k") is not None:
+            return values
+        objective = OBJECTIVES.get(str(values.get("objective")))
+        if objective is not None and objective.has_k:
+            raise ValueError(
+                f"k is missing; {objective.name} needs it ({objective.k_rule.value}), such as k: 4 "
+                "or k: [2, 4, 8]"
+            )
+        return {**values, "k": 1}
 
     @model_validator(mode="after")
     def _objective_accepts(self) -> "CellSpec":
         if self.objective not in OBJECTIVES:
             raise ValueError(unknown_objective(self.objective))
         objective = OBJECTIVES[self.objective]
+        if not self.pairs:
+            raise ValueError("k or n is an empty list, which makes no cells")
         for k, n in self.pairs:
-            if n < objective.least_n or not objective.k_rule.allows(k, n):
+            if not objective.allows(k, n):
                 raise ValueError(
                     f"{self.objective} cannot use k = {k} with n = {n}; "
                     f"allowed: {objective.k_rule.value}, n >= {objective.least_n}"
                 )
-            if objective.k_rule.name == "NONE" and k != 1:
+            if not objective.has_k and k != 1:
                 raise ValueError(f"{self.objective} has no k; leave it out (found k = {k})")
         if objective.binary and self.reward != "binary":
             raise ValueError(

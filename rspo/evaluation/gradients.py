@@ -13,7 +13,6 @@ products s_i . s_j. The pairs must be of different groups: |mean of g_b|^2 conta
 g_b itself.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,7 @@ from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
 from rspo.core.seeds import generator_of, seed_of
 from rspo.core.tables import GRADIENTS, PROBLEMS, read_table, write_table
-from rspo.objectives import OBJECTIVES, response_weights
-from rspo.objectives.registry import KRule
+from rspo.objectives import response_weights
 from rspo.policies import qwen2
 from rspo.policies.response_gradients import response_gradients
 from rspo.policies.sampler import sample
@@ -80,7 +78,7 @@ class _Meter:
 
     def rows(self, problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Rows of the gradients table."""
-        pairs = list(measured(self.settings))
+        pairs = self.settings.measured
         rows: list[dict[str, Any]] = []
         for problem in problems:
             rewards, gradients, row_of = self._responses(problem)
@@ -145,13 +143,6 @@ class _Meter:
             self.sampling.temperature,
         )
         return correct[row_of], gradients, torch.from_numpy(row_of)
-
-
-def measured(settings: Gradients) -> Iterator[tuple[str, int]]:
-    """Every objective with every k; k = 1 for objectives without a k."""
-    for name, objective in OBJECTIVES.items():
-        for k in (1,) if objective.k_rule is KRule.NONE else settings.k:
-            yield name, k
 
 
 def moments(

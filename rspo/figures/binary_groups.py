@@ -4,11 +4,13 @@ The weights come from `rspo.objectives.response_weights`, the function that trai
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rspo.core.errors import InputError
 from rspo.figures.methods import Method, label_of
 from rspo.objectives import OBJECTIVES, response_weights
 
@@ -35,11 +37,26 @@ class Blocks:
 
 
 def blocks_of(objective: str, k: int, n: int) -> Blocks:
-    """The blocks of a group: hitchhiking's groups of k; the whole group otherwise."""
+    """The blocks of a group: hitchhiking's groups of k; the whole group otherwise.
+
+    Raises: InputError for an objective whose weights also depend on the order of the responses.
+    """
     size = k if objective == "hitchhiking" else n
     correct = np.arange(size + 1)
     rewards = np.tril(np.ones((size + 1, size)), -1)  # row c: c correct responses, then wrong ones
     weights = response_weights(rewards, objective, k) * (size / n)
+    expected = np.where(rewards == 1, weights[:, :1], weights[:, -1:])
+    for order in (
+        np.arange(size),
+        np.arange(size)[::-1],
+        np.random.default_rng(0).permutation(size),
+    ):
+        reordered = response_weights(rewards[:, order], objective, k) * (size / n)
+        if not np.allclose(reordered, expected[:, order], rtol=1e-9, atol=1e-12):
+            raise InputError(
+                f"objective {objective} gives equal rewards different weights, so its expectations "
+                f"are not sums over the number of correct responses (k = {k}, n = {n})"
+            )
     first, last = weights[:, 0], weights[:, -1]
     return Blocks(n // size, size, last, first * correct, last * (size - correct))
 
@@ -49,10 +66,33 @@ def binomial(n: int, p: float) -> Floats:
     return np.array([math.comb(n, c) * p**c * (1 - p) ** (n - c) for c in range(n + 1)])
 
 
-def lines() -> list[Method]:
+def exact_objectives(ks: Sequence[int], n: int) -> list[str]:
+    """The objectives that `blocks_of` accepts for groups of n with each k that they allow."""
+    return [objective for objective in OBJECTIVES if _is_exact(objective, ks, n)]
+
+
+def _is_exact(objective: str, ks: Sequence[int], n: int) -> bool:
+    allowed = [k for k in ks if OBJECTIVES[objective].allows(k, n)]
+    try:
+        for k in allowed:
+            blocks_of(objective, k, n)
+    except InputError:
+        return False
+    return bool(allowed)
+
+
+def not_shown(shown: Iterable[str]) -> list[str]:
+    """A line of small print about the objectives that a figure of exact expectations lacks."""
+    if missing := [label_of(objective) for objective in OBJECTIVES if objective not in {*shown}]:
+        why = "equal rewards get different weights, or k and n do not fit"
+        return [f"not shown: {', '.join(missing)} ({why})"]
+    return []
+
+
+def lines(objectives: Iterable[str] = OBJECTIVES) -> list[Method]:
     """A line for each objective that differs on 0/1 rewards, as in the figures of results."""
     return [
-        Method(label_of(objective), objective) for objective in OBJECTIVES if objective not in SAME
+        Method(label_of(objective), objective) for objective in objectives if objective not in SAME
     ]
 
 

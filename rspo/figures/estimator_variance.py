@@ -12,10 +12,17 @@ for real policies, which fig_gradient_variance measures.
 from typing import TYPE_CHECKING
 
 from rspo.figures import style
-from rspo.figures.binary_groups import SAME_NOTE, binomial, blocks_of, lines, shown_as
+from rspo.figures.binary_groups import (
+    SAME_NOTE,
+    binomial,
+    blocks_of,
+    exact_objectives,
+    lines,
+    not_shown,
+    shown_as,
+)
 from rspo.figures.figure import Figure
 from rspo.objectives import OBJECTIVES
-from rspo.objectives.registry import KRule
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,12 +61,17 @@ def table() -> "pd.DataFrame":
     """One row for each point."""
     import pandas as pd
 
-    rows = [_row("p", name, k, N, p) for k in KS for name in OBJECTIVES for p in P]
-    for name, objective in OBJECTIVES.items():
-        ks = (1,) if objective.k_rule is KRule.NONE else ALL_KS
-        rows += [_row("k", name, k, N, HARD) for k in ks]
-    rows += [_row("n", name, K, n, HARD) for name in OBJECTIVES for n in NS]
-    return pd.DataFrame(rows)
+    names = exact_objectives(ALL_KS, N)
+    points = [("p", name, k, N, p) for k in KS for name in names for p in P]
+    for name in names:
+        ks = ALL_KS if OBJECTIVES[name].has_k else (1,)
+        points += [("k", name, k, N, HARD) for k in ks]
+    points += [("n", name, K, n, HARD) for name in names for n in NS]
+    return pd.DataFrame(
+        _row(panel, name, k, n, p)
+        for panel, name, k, n, p in points
+        if OBJECTIVES[name].allows(k, n)
+    )
 
 
 def moments(objective: str, k: int, n: int, p: float) -> tuple[float, float]:
@@ -74,6 +86,7 @@ def moments(objective: str, k: int, n: int, p: float) -> tuple[float, float]:
 
 def _row(panel: str, objective: str, k: int, n: int, p: float) -> dict[str, object]:
     mean, variance = moments(objective, k, n, p)
+    ratio = mean**2 / variance if variance else float("nan")
     point = {"k": k, "n": n, "p": p, "mean": mean, "variance": variance}
     return {
         "panel": panel,
@@ -81,14 +94,15 @@ def _row(panel: str, objective: str, k: int, n: int, p: float) -> dict[str, obje
         "line": shown_as(objective),
         **point,
         "variance_times_n": n * variance,
-        "signal_to_noise": mean**2 / variance,
-        "per_response": mean**2 / variance / n,
+        "signal_to_noise": ratio,
+        "per_response": ratio / n,
     }
 
 
 def draw(table: "pd.DataFrame") -> "Picture":
     picture = style.new_picture(style.TEXT_WIDTH, 7.6)
     grid = picture.subplots(4, 3)
+    objectives = list(table["objective"].unique())
     for column, k in enumerate(KS):
         of_k = table[(table["panel"] == "p") & (table["k"] == k)]
         for row, quantity in enumerate(("variance", "signal_to_noise")):
@@ -105,8 +119,13 @@ def draw(table: "pd.DataFrame") -> "Picture":
         _draw_panel(row[2], of_n, "n", by_n, f"{fixed_k}, {how} $n$")
     for row, label in zip(grid, ("variance", "signal / noise") * 2, strict=True):
         row[0].set_ylabel(label)
-    style.legend(picture, lines())
-    style.note(picture, "exact; 0/1 rewards, gradient of a single logit", SAME_NOTE)
+    style.legend(picture, lines(objectives))
+    style.note(
+        picture,
+        "exact; 0/1 rewards, gradient of a single logit",
+        SAME_NOTE,
+        *not_shown(objectives),
+    )
     return picture
 
 
@@ -123,8 +142,10 @@ def _draw_panel(axes: "Axes", table: "pd.DataFrame", x: str, y: str, title: str)
         limits = (1e-4, 1e3)
         plot = plot.limit(y=limits).scale(y=style.log10(limits))
     plot = plot.limit(x=(0, 1)) if x == "p" else plot.scale(x=style.log2(sorted(set(table[x]))))
-    plot = style.add_lines(plot, table, lines(), by="objective", every=12 if x == "p" else 1)
+    plot = style.add_lines(
+        plot, table, lines(table["objective"].unique()), by="objective", every=12 if x == "p" else 1
+    )
     plot.label(x=_LABELS[x], y="", title=title).plot()
 
 
-FIGURE = Figure("fig_estimator_variance", CAPTION, COLUMNS, table, draw)
+FIGURE = Figure("fig_estimator_variance", CAPTION, COLUMNS, table, draw, every_objective=True)

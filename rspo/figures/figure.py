@@ -11,10 +11,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import rspo.objectives
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import write_provenance
 from rspo.figures import style
+from rspo.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +47,7 @@ class Figure:
     training_logs: reads the training logs of its policies.
     training_set: reads the training problems.
     gradients: reads the gradients of the policies in the config's section gradients.
+    every_objective: computes the weights of every objective of the registry.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Figure:
     training_logs: bool = False
     training_set: bool = False
     gradients: bool = False
+    every_objective: bool = False
 
     @property
     def of_results(self) -> bool:
@@ -117,6 +121,8 @@ class Figure:
         """What decides the figure, code and caption included, apart from its inputs."""
         code = _code(self.table.__module__)
         chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption, "code": code}
+        if self.every_objective:
+            chosen |= {"objectives": list(OBJECTIVES), "objectives_code": _objectives_code()}
         if not self.of_results:
             return chosen
         policies = self.policies(experiment)
@@ -202,6 +208,13 @@ def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:
         picture.savefig(path, format="pdf", metadata={"CreationDate": None})
     else:
         picture.savefig(path, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
+
+
+@cache
+def _objectives_code() -> str:
+    """SHA-256 of the sources of the objectives."""
+    sources = sorted(Path(rspo.objectives.__file__).parent.glob("*.py"))
+    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 @cache

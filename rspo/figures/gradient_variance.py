@@ -21,7 +21,6 @@ from rspo.figures import style
 from rspo.figures.binary_groups import SAME_NOTE, lines, shown_as
 from rspo.figures.figure import Figure
 from rspo.figures.methods import label_of, model_labels
-from rspo.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,13 +65,18 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 
     from rspo.core.tables import GRADIENTS, read_frame
 
+    settings = experiment.config.gradients
+    measured = set(settings.measured) if settings else set()
     rows = []
     for policy in figure.policies(experiment):
         path = experiment.gradients(policy)
         gradients = read_frame(path, GRADIENTS)
-        if missing := sorted({*OBJECTIVES} - {*gradients["objective"]}):
-            raise InputError(f"{path}: has no gradients of {', '.join(missing)}; remake it")
         groups = dict(iter(gradients.groupby(["objective", "k"], sort=False)))
+        if missing := sorted({objective for objective, _ in measured - groups.keys()}):
+            raise InputError(
+                f"{path}: has no gradients of {', '.join(missing)}; "
+                f"`{experiment.command('gradients', policy)}` measures them"
+            )
         for (objective, k), group in groups.items():
             names = {"policy": policy, "objective": objective, "line": shown_as(objective), "k": k}
             rows.append(names | _summary(group, groups.get((REFERENCE, k))))

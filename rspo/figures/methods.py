@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rspo.config.experiment import BASE, Cell
-from rspo.objectives import OBJECTIVES, KRule
+from rspo.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
@@ -83,7 +83,7 @@ def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
         label += f", {reward} reward" if reward_differs else ""
         label += f", {names[model]}" if len(names) > 1 else ""
         family = sorted(families[objective])
-        own_k = None if OBJECTIVES[objective].k_rule is KRule.NONE else k
+        own_k = k if OBJECTIVES[objective].has_k else None
         place = family.index(key), len(family)
         methods.append(Method(label, objective, own_k, n, tuple(policies), *place))
     return methods
@@ -105,7 +105,7 @@ def label_of(objective: str, k: int | None = None, full: bool = False) -> str:
     """
     name = _LABELS.get(objective, objective.replace("_", " "))
     name = _FULL_LABELS.get(objective, name) if full else name
-    return name if k is None or OBJECTIVES[objective].k_rule is KRule.NONE else f"{name} k={k}"
+    return f"{name} k={k}" if k is not None and OBJECTIVES[objective].has_k else name
 
 
 def face(experiment: "Experiment", methods: Sequence[Method]) -> str:

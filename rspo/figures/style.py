@@ -95,6 +95,8 @@ _OTHERS = (
     Family("Purples", "-.", markers="Phd8"),
     Family("Greens", (0, (6, 1.5)), markers="hd8P"),
     Family("Oranges", (0, (3, 1, 1, 1, 1, 1)), markers="d8Ph"),
+    Family("RdPu", (0, (8, 2, 2, 2)), markers="8Phd"),
+    Family("YlGn", (0, (2, 1)), markers="<>Ph", filled=False),
 )
 
 
@@ -248,7 +250,7 @@ def make_log10(axes: "Axes", values: Iterable[float]) -> None:
 
 
 def _log10_ticks(values: Iterable[float]) -> list[float]:
-    values = list(values)
+    values = [value for value in values if value > 0]
     low, high = math.log10(min(values)), math.log10(max(values))
     digits = (1, 2, 5) if high - low < 2 else (1,)
     step = max(1, math.ceil((high - low) / 6))

@@ -15,7 +15,15 @@ expectations are exact sums over the binomial distribution of the number of corr
 from typing import TYPE_CHECKING
 
 from rspo.figures import style
-from rspo.figures.binary_groups import SAME_NOTE, binomial, blocks_of, lines, shown_as
+from rspo.figures.binary_groups import (
+    SAME_NOTE,
+    binomial,
+    blocks_of,
+    exact_objectives,
+    lines,
+    not_shown,
+    shown_as,
+)
 from rspo.figures.figure import Figure
 from rspo.objectives import OBJECTIVES
 
@@ -50,7 +58,14 @@ def table() -> "pd.DataFrame":
     """One row for each objective, k and p."""
     import pandas as pd
 
-    return pd.DataFrame(_row(objective, k, p) for k in KS for objective in OBJECTIVES for p in P)
+    objectives = exact_objectives(KS, N)
+    return pd.DataFrame(
+        _row(objective, k, p)
+        for k in KS
+        for objective in objectives
+        if OBJECTIVES[objective].allows(k, N)
+        for p in P
+    )
 
 
 def _row(objective: str, k: int, p: float) -> dict[str, object]:
@@ -75,6 +90,8 @@ def _row(objective: str, k: int, p: float) -> dict[str, object]:
 def draw(table: "pd.DataFrame") -> "Picture":
     picture = style.new_picture(style.TEXT_WIDTH, 5.6)
     limits = (1e-3, 10)
+    objectives = list(table["objective"].unique())
+    methods = lines(objectives)
     plot = (
         style.plot(table, picture, x="p")
         .pair(y=["correct_weight", "wrong_weight", "update"])
@@ -82,7 +99,7 @@ def draw(table: "pd.DataFrame") -> "Picture":
         .scale(y0=style.log10(limits), y2=style.log10(limits))
         .limit(x=(0, 1), y0=limits, y2=limits)
     )
-    style.add_lines(plot, table, lines(), by="objective", every=12).label(
+    style.add_lines(plot, table, methods, by="objective", every=12).label(
         x="$p$, probability of a correct response",
         y0="weight of correct",
         y1="weight of wrong",
@@ -91,9 +108,9 @@ def draw(table: "pd.DataFrame") -> "Picture":
     ).plot()
     for axes in picture.axes:
         axes.axhline(0, color=style.INK, linewidth=0.6, zorder=1)
-    style.legend(picture, lines())
-    style.note(picture, f"exact; 0/1 rewards, groups of n = {N}", SAME_NOTE)
+    style.legend(picture, methods)
+    style.note(picture, f"exact; 0/1 rewards, groups of n = {N}", SAME_NOTE, *not_shown(objectives))
     return picture
 
 
-FIGURE = Figure("fig_weight_by_difficulty", CAPTION, COLUMNS, table, draw)
+FIGURE = Figure("fig_weight_by_difficulty", CAPTION, COLUMNS, table, draw, every_objective=True)

@@ -1,13 +1,14 @@
 """Objectives: the rewards of a group of responses [..., n] -> their weights [..., n].
 
-    from rspo.objectives import response_weights
-    weights = response_weights(rewards, "rspo_pass_at_k", k=4)  # [prompts, n]
-    loss = -(weights * response_log_probs).sum() / prompts      # log-probs summed over tokens
+    from rspo.objectives import policy_loss, response_weights
+    weights = response_weights(rewards, "rspo_pass_at_k", k=4)       # [prompts, n]
+    loss = policy_loss(log_probs, mask, weights, max_tokens=1024)    # [prompts, n, tokens] each
 
 Pure functions on numpy arrays and torch tensors, for the engines of this project and for your own
-trainer.
+trainer. The loss needs torch; the weights need it only for tensors.
 """
 
+from rspo.objectives.loss import policy_loss
 from rspo.objectives.registry import (
     OBJECTIVES,
     KRule,
@@ -16,4 +17,11 @@ from rspo.objectives.registry import (
     unknown_objective,
 )
 
-__all__ = ["OBJECTIVES", "KRule", "Objective", "response_weights", "unknown_objective"]
+__all__ = [
+    "OBJECTIVES",
+    "KRule",
+    "Objective",
+    "policy_loss",
+    "response_weights",
+    "unknown_objective",
+]

@@ -1,13 +1,14 @@
 """The registry of objectives, and the function that applies one.
 
 To add an objective, write a function `f(rewards [..., n], k) -> weights [..., n]` in float64 and
-add a line to `OBJECTIVES`. It then works in both engines, in the grid and in the property tests.
+add a line to `OBJECTIVES` (docs/objectives.md). It then works in both engines, in the grid and in
+the property tests.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from rspo.objectives.risk_neutral import grpo, policy_gradient
 if TYPE_CHECKING:
     import torch
 
-Rewards = TypeVar("Rewards", NDArray[Any], "torch.Tensor")
+    Nested = Sequence[float] | Sequence["Nested"]
 
 
 class KRule(Enum):
@@ -57,6 +58,14 @@ class Objective:
     binary: bool = False
     least_n: int = 1
 
+    @property
+    def has_k(self) -> bool:
+        return self.k_rule is not KRule.NONE
+
+    def allows(self, k: int, n: int) -> bool:
+        """Whether it is defined for k and groups of n; objectives without k allow any k."""
+        return n >= self.least_n and self.k_rule.allows(k, n)
+
 
 OBJECTIVES = {
     objective.name: objective
@@ -86,52 +95,83 @@ def unknown_objective(name: str) -> str:
     return f"unknown objective {name!r}; allowed: {', '.join(OBJECTIVES)}"
 
 
-def response_weights(rewards: Rewards, objective: str, k: int = 1) -> Rewards:
+@overload
+def response_weights(
+    rewards: "NDArray[Any] | Nested", objective: str, k: int | None = None
+) -> NDArray[Any]: ...
+
+
+@overload
+def response_weights(
+    rewards: "torch.Tensor", objective: str, k: int | None = None
+) -> "torch.Tensor": ...
+
+
+def response_weights(
+    rewards: "NDArray[Any] | Nested | torch.Tensor", objective: str, k: int | None = None
+) -> "NDArray[Any] | torch.Tensor":
     """The weight w_i of every response: sum_i w_i grad log pi(y_i|x) estimates the gradient.
 
     Args:
-        rewards: numpy array or torch tensor of a floating dtype, shape [..., n]; the last axis is
-            the group of n responses to one prompt, in the order in which they were sampled.
+        rewards: numpy array, torch tensor or nested lists of floats, integers or booleans, shape
+            [..., n]; the last axis is the group of n responses to one prompt, in the order in which
+            they were sampled.
         objective: a name in `OBJECTIVES`.
-        k: of Pass@k or Max@k; `policy_gradient` and `grpo` have none and ignore it.
+        k: of Pass@k or Max@k. Required, except by `policy_gradient` and `grpo`, which have no k
+            and ignore it.
 
     Returns: weights of the same type, shape, dtype and device; they include the factor 1/n. They
-        carry no gradient, as rewards do not depend on the policy's parameters.
+        carry no gradient, as rewards do not depend on the policy's parameters. Lists give a numpy
+        array. Integers and booleans give float64 (numpy) or torch's default dtype.
 
     Raises:
-        TypeError: rewards are neither numpy nor torch, or not of a floating dtype.
-        ValueError: unknown objective; k not an integer or outside the objective's rule; an empty
-            group; a NaN or infinite reward; a reward other than 0 and 1 given to a Pass@k
-            objective.
+        TypeError: rewards are none of these types, or not of real numbers.
+        ValueError: unknown objective; k missing, not an integer or outside the objective's rule;
+            an empty group; lists of different lengths; a NaN or infinite reward; a reward other
+            than 0 and 1 given to a Pass@k objective.
     """
     if objective not in OBJECTIVES:
         raise ValueError(unknown_objective(objective))
     chosen = OBJECTIVES[objective]
+    if isinstance(rewards, (list, tuple)):
+        try:
+            rewards = np.array(rewards)
+        except ValueError:
+            raise ValueError("rewards are lists of different lengths") from None
     if isinstance(rewards, np.ndarray):
-        if not np.issubdtype(rewards.dtype, np.floating):
-            raise TypeError(f"rewards must have a floating dtype, got {rewards.dtype}")
+        if rewards.dtype.kind not in "fiub":  # floats, integers, booleans
+            raise TypeError(f"rewards must be real numbers, got dtype {rewards.dtype}")
         weights = _weights(rewards.astype(np.float64, copy=False), chosen, k)
-        return weights.astype(rewards.dtype, copy=False)
+        return weights.astype(rewards.dtype, copy=False) if rewards.dtype.kind == "f" else weights
 
     import torch  # not needed for numpy arrays
 
     if not isinstance(rewards, torch.Tensor):
-        raise TypeError(f"rewards must be a numpy array or torch tensor, got {type(rewards)}")
-    if not rewards.is_floating_point():
-        raise TypeError(f"rewards must have a floating dtype, got {rewards.dtype}")
+        raise TypeError(
+            f"rewards must be a numpy array, a torch tensor or lists, got {type(rewards)}"
+        )
+    if rewards.is_complex():
+        raise TypeError(f"rewards must be real numbers, got dtype {rewards.dtype}")
     # Computed in float64 on the CPU, so that numpy and torch give the same numbers on every device
     # (some GPUs have no float64).
     weights = _weights(rewards.detach().to("cpu", torch.float64).numpy(), chosen, k)
-    return torch.from_numpy(weights).to(rewards.device, rewards.dtype)
+    dtype = rewards.dtype if rewards.is_floating_point() else torch.get_default_dtype()
+    return torch.from_numpy(weights).to(rewards.device, dtype)
 
 
-def _weights(rewards: NDArray[np.float64], objective: Objective, k: int) -> NDArray[np.float64]:
+def _weights(
+    rewards: NDArray[np.float64], objective: Objective, k: int | None
+) -> NDArray[np.float64]:
     if rewards.ndim == 0 or rewards.shape[-1] == 0:
         raise ValueError(f"rewards need a last axis of n >= 1 responses, got shape {rewards.shape}")
     n = rewards.shape[-1]
+    if k is None:
+        if objective.has_k:
+            raise ValueError(f"{objective.name} needs a k, such as k=4 ")
+        k = 1
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
         raise ValueError(f"k must be an integer, got {k!r}")
-    if n < objective.least_n or not objective.k_rule.allows(int(k), n):
+    if not objective.allows(int(k), n):
         raise ValueError(
             f"{objective.name} cannot use k = {k} with n = {n} responses per prompt; "
             f"allowed: {objective.k_rule.value}, n >= {objective.least_n}"

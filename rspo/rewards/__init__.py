@@ -1,7 +1,7 @@
-"""Verify the answers of responses and compute rewards.
+r"""Verify the answers of responses and compute rewards.
 
     from rspo.rewards import is_correct
-    is_correct(["so it is \\boxed{0.5}"], ["\\frac{1}{2}"])  # [True]
+    is_correct([r"so it is \boxed{0.5}"], [r"\frac{1}{2}"])  # [True]
 
 Verifiers, by their names in a config:
 
@@ -14,7 +14,8 @@ cascade      several of these in order, until one accepts the response
 `rules` and `math_verify` run in worker processes with limits (`rspo.rewards.sandbox`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from rspo.config.names import CASCADE, VERIFIERS, warn_of_renamed_verifier
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["CASCADE", "VERIFIERS", "Verdict", "is_correct", "length_discounted", "verify"]
 
+Answer = str | int | Iterable[str | int]
+
 
 def verify(
-    responses: Sequence[str],
-    answers: Sequence[str | Sequence[str]],
+    responses: Iterable[str],
+    answers: Iterable[Answer],
     verifier: str = "rules",
     time_limit: float = 5.0,
     questions: Sequence[str] | None = None,
@@ -42,7 +45,8 @@ def verify(
 
     Args:
         responses: full responses. All verifiers but xverify read only the last \\boxed{} of each.
-        answers: for each response an answer, or a sequence of accepted forms of it.
+        answers: for each response an answer, or several accepted forms of it. An integer stands for
+            its digits.
         verifier: one of `VERIFIERS`.
         time_limit: seconds of processor time that rules and math_verify may spend on one response.
             A response that takes longer, or 60 times as long in wall-clock time, gets the verdict
@@ -53,12 +57,18 @@ def verify(
 
     Returns: a verdict for each response, in order.
 
-    Raises: InputError for an unknown verifier, arguments of different length, an answer without
-        accepted forms, a time limit that is not positive, a missing judge, or a judge that cannot
-        be reached.
+    Raises: InputError for an unknown verifier, one text in place of a list, arguments of different
+        length, an answer without accepted forms, a time limit that is not positive, a missing
+        judge, or a judge that cannot be reached.
     """
     if verifier not in VERIFIERS:
         raise InputError(f"verifier {verifier!r} is unknown; allowed: {', '.join(VERIFIERS)}")
+    for name, argument in (("responses", responses), ("answers", answers)):
+        if isinstance(argument, str) or not isinstance(argument, Iterable):
+            raise InputError(
+                f"{name} is {argument!r:.60}; expected a list with one item per response"
+            )
+    responses, answers = list(responses), list(answers)
     if len(responses) != len(answers):
         raise InputError(f"{len(responses)} responses but {len(answers)} answers")
     if time_limit <= 0:
@@ -70,8 +80,8 @@ def verify(
         if len(questions) != len(responses):
             raise InputError(f"{len(responses)} responses but {len(questions)} questions")
     for index, response in enumerate(responses):
-        if not isinstance(response, str) or isinstance(responses, str):
-            raise InputError(f"response {index} is {response!r}; expected a list of texts")
+        if not isinstance(response, str):
+            raise InputError(f"response {index} is {response!r}; expected a text")
     forms = [_forms(answer, index) for index, answer in enumerate(answers)]
     verdicts = [Verdict("")] * len(responses)
     rest = list(range(len(responses)))
@@ -93,18 +103,30 @@ def verify(
     return verdicts
 
 
-def _forms(answer: str | Sequence[str], index: int) -> tuple[str, ...]:
-    forms = (answer,) if isinstance(answer, str) else answer
-    if not isinstance(forms, Sequence) or not forms or not all(isinstance(f, str) for f in forms):
-        raise InputError(f"answer {index} is {answer!r}; expected a text, or one or more of them")
-    return tuple(forms)
+def _forms(answer: Answer, index: int) -> tuple[str, ...]:
+    several = isinstance(answer, Iterable) and not isinstance(answer, (str, Mapping))
+    forms = [_text(form) for form in (answer if several else [answer])]  # type: ignore[union-attr]
+    texts = tuple(form for form in forms if isinstance(form, str))
+    if not texts or len(texts) < len(forms):
+        raise InputError(
+            f"answer {index} is {answer!r}; expected a text or an integer, or one or more of them"
+        )
+    return texts
+
+
+def _text(form: Any) -> Any:
+    """An integer as text; anything else, booleans included, as it is."""
+    return str(form) if isinstance(form, Integral) and not isinstance(form, bool) else form
 
 
 def is_correct(
-    responses: Sequence[str],
-    answers: Sequence[str | Sequence[str]],
+    responses: Iterable[str],
+    answers: Iterable[Answer],
     verifier: str = "rules",
     **options: Any,
 ) -> list[bool]:
-    """Whether each response is correct. See `verify` for the arguments."""
+    r"""Whether each response is correct, in order. See `verify` for the arguments and errors.
+
+    is_correct([r"so it is \boxed{0.5}", r"\boxed{7}"], [r"\frac{1}{2}", 8])  # [True, False]
+    """
     return [verdict.correct for verdict in verify(responses, answers, verifier, **options)]

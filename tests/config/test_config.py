@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import pytest
 
-from rspo.cli import parse_overrides
+from rspo.cli import main, parse_overrides
 from rspo.config import fingerprints
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.names import LARGER_FAMILIES, VERIFIER_VERSIONS, Family, TemplateName
@@ -82,6 +82,9 @@ def cell(**changes: Any) -> dict[str, Any]:
         (cell(objective="rspo_pass_at_k_plugin"), ["is now 'rspo_pass_at_k_plug_in'"]),
         (cell(k=17), ["rspo_pass_at_k cannot use k = 17 with n = 16", "1 <= k <= n"]),
         (cell(k=0), ["k = 0", "1 <= k <= n"]),
+        (cell(k=None), ["grid.main.cells.0", "k is missing; rspo_pass_at_k needs it"]),
+        (cell(objective="hitchhiking", k=None), ["k is missing; hitchhiking", "k divides n"]),
+        (cell(k=[]), ["grid.main.cells.0", "k or n is an empty list"]),
         (cell(objective="hitchhiking", k=3), ["k = 3 with n = 16", "allowed: k divides n"]),
         (cell(objective="policy_gradient"), ["policy_gradient has no k", "found k = 4"]),
         (cell(reward="length"), ["rspo_pass_at_k needs reward: binary", "found length"]),
@@ -124,6 +127,31 @@ def test_a_wrong_value_of_the_paper_scale_is_named(override: str, parts: list[st
         Experiment.load("paper", parse_overrides([override]), root=ROOT)
     for part in ["config/paper.yaml", *parts]:
         assert part in str(caught.value)
+
+
+def test_every_command_refuses_a_grid_without_k_before_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    file = tmp_path / "config" / "tiny.yaml"
+    entry = "{model: small, objective: rspo_pass_at_k, k: 4, n: [4, 8, 16, 32]}"
+    assert entry in file.read_text()
+    file.write_text(file.read_text().replace(entry, entry.replace("k: 4, ", "")))
+    monkeypatch.chdir(tmp_path)
+    for command in (["train", "small--rspo-pass--k1--n16--s0"], ["prepare", "train"], ["status"]):
+        assert main(command) == 2
+        (line,) = capfd.readouterr().err.splitlines()
+        assert "config/tiny.yaml: grid.scalability.cells.0: k is missing; rspo_pass_at_k" in line
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]
+
+
+def test_an_objective_without_k_has_k1_in_its_cells_names_with_or_without_the_key() -> None:
+    for given in ({}, {"k": None}, {"k": 1}):
+        spec = {"model": "small", "objective": "grpo", "n": 16} | given
+        grid = {"main": {"suite": "standard", "cells": [spec]}}
+        experiment = Experiment.load("tiny", {"grid": grid}, root=ROOT)
+        assert [c.name for c in experiment.cells_of("main")] == ["small--grpo--k1--n16--s0"]
+        assert experiment.config.grid["main"].cells[0].model_dump()["k"] == 1
 
 
 def test_an_error_in_the_file_does_not_name_the_command_line(tmp_path: Path) -> None:

@@ -248,6 +248,42 @@ def test_numpy_integers_are_integers() -> None:
     assert (found == response_weights(rewards, "rspo_pass_at_k", k=2)).all()
 
 
+CORRECT = [[False, True, False, True], [False, False, True, False]]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(
+    "given_rewards",
+    [
+        CORRECT,
+        tuple(map(tuple, CORRECT)),
+        np.array(CORRECT, float).tolist(),
+        np.array(CORRECT, int).tolist(),
+        list(np.array(CORRECT)),
+        np.array(CORRECT),
+        np.array(CORRECT, "int32"),
+        np.array(CORRECT, "uint8"),
+    ],
+    ids=["bools", "tuples", "floats", "ints", "rows", "bool", "int32", "uint8"],
+)
+def test_lists_bools_and_integers_are_the_same_rewards(objective: str, given_rewards: Any) -> None:
+    weights = response_weights(given_rewards, objective, k=2)
+    assert isinstance(weights, np.ndarray)
+    assert weights.dtype == np.float64
+    assert (weights == response_weights(np.array(CORRECT, float), objective, k=2)).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.uint8], ids=str)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_torch_bools_and_integers_give_the_default_dtype(
+    objective: str, dtype: torch.dtype
+) -> None:
+    weights = response_weights(torch.tensor(CORRECT, dtype=dtype), objective, k=2)
+    assert weights.dtype == torch.float32
+    expected = response_weights(torch.tensor(CORRECT, dtype=torch.float32), objective, k=2)
+    assert torch.equal(weights, expected)
+
+
 def test_plug_ins_take_k_above_n() -> None:
     rewards = [Fraction(r) for r in (0, 1, 0, 1)]
     for objective in PLUG_INS:
@@ -312,10 +348,17 @@ def test_k_below_1_is_refused(objective: str, k: int) -> None:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("k", [2.0, 1.5, "2", None, True, np.float64(2.0)])
+@pytest.mark.parametrize("k", [2.0, 1.5, "2", True, np.float64(2.0)])
 def test_k_that_is_not_an_integer_is_refused(objective: str, k: Any) -> None:
     for part in (repr(k), "integer"):
         refused(ValueError, re.escape(part), np.zeros((3, 4)), objective, k)
+
+
+@pytest.mark.parametrize("objective", sorted({*OBJECTIVES} - {"grpo", "policy_gradient"}))
+def test_a_forgotten_k_is_refused(objective: str) -> None:
+    with pytest.raises(ValueError, match=f"{objective} needs a k"):
+        response_weights(np.array([0.0, 1.0]), objective)
+    refused(ValueError, f"{objective} needs a k", np.array([0.0, 1.0]), objective, k=None)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -334,16 +377,21 @@ def test_grpo_refuses_groups_of_one() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "bool", "complex64"])
-def test_rewards_of_another_dtype_are_refused(kind: Callable[..., Any], dtype: str) -> None:
-    for part in (dtype, "floating"):
-        refused(TypeError, part, kind(np.zeros((2, 4), dtype)), "rspo_pass_at_k")
+def test_complex_rewards_are_refused(kind: Callable[..., Any]) -> None:
+    for part in ("complex64", "real"):
+        refused(TypeError, part, kind(np.zeros((2, 4), "complex64")), "rspo_pass_at_k")
 
 
-@pytest.mark.parametrize("rewards", [[0.0, 1.0], (0.0, 1.0), 1.0, np.float64(1.0), None])
+@pytest.mark.parametrize("rewards", [1.0, np.float64(1.0), None, "01", {0: 1}])
 def test_rewards_that_are_not_an_array_are_refused(rewards: Any) -> None:
-    for part in (type(rewards).__name__, "numpy", "torch"):
+    for part in (type(rewards).__name__, "numpy", "torch", "list"):
         refused(TypeError, part, rewards, "rspo_pass_at_k")
+
+
+def test_lists_of_other_things_than_numbers_are_refused() -> None:
+    refused(TypeError, "real numbers", ["0", "1"], "rspo_pass_at_k")
+    refused(TypeError, "real numbers", [0, None], "rspo_pass_at_k")
+    refused(ValueError, "different lengths", [[0, 1], [0]], "rspo_pass_at_k")
 
 
 def test_an_unknown_objective_is_refused_with_all_known_ones() -> None:

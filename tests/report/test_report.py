@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from matplotlib.figure import Figure as Picture
 from PIL import Image
 
 from rspo.cli import main
@@ -24,20 +25,23 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
 from rspo.core.tables import (
+    CURVES,
     PROBLEMS,
     SAMPLES,
     SCORES,
     TableFormat,
     read_csv,
+    read_frame,
     read_table,
     write_csv,
     write_table,
 )
 from rspo.core.trace import history
 from rspo.datasets.prepare import prepare
-from rspo.figures import FIGURES, available
+from rspo.figures import FIGURES, Figure, available, draw, style
 from rspo.figures.captions import full_caption
-from rspo.report import inputs, report_path, table_path
+from rspo.report import figures, inputs, report_path, table_path
+from rspo.report.markdown import write_results
 from rspo.report.page import write_report
 from rspo.report.page_table import number
 from rspo.report.sections.errata import ERRATA, errata
@@ -265,6 +269,53 @@ def test_the_summary_has_rewards_in_their_own_unit(tmp_path: Path) -> None:
     assert found.best == [f"{said}: no claim tests this difference."]
     assert found.table.rows[0] == ["PG", "0.312 (0.250 to 0.500)"]
     assert "in units of reward" in found.table.caption
+
+
+def own_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
+    """Pooled curves in columns of its own."""
+    frames = [
+        read_frame(experiment.curves(p, figure.suite(experiment)), CURVES)
+        for p in figure.policies(experiment)
+    ]
+    return pd.concat(frames)[["cell", "k", "estimate"]].rename(columns={"estimate": "share"})
+
+
+def own_draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
+    picture = style.new_picture(style.COLUMN_WIDTH, 2.0)
+    picture.subplots().scatter(table["k"], table["share"])
+    return picture
+
+
+OWN_COLUMNS = {"cell": "policy", "k": "of Pass@k", "share": "solved"}
+OWN = Figure(
+    "fig_own", "My own figure.", OWN_COLUMNS, own_table, own_draw, grids=("main",), curves=True
+)
+
+
+def test_the_summary_stays_that_of_fig_main_with_an_own_figure_before_it(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = summary(experiment)
+    monkeypatch.setattr("rspo.figures.FIGURES", {OWN.name: OWN} | FIGURES)
+    draw(experiment, "fig_own")
+    assert [figure.name for figure in figures(experiment)][:2] == ["fig_own", "fig_main"]
+    assert summary(experiment) == before
+    tree = Tree(page_of(experiment))
+    assert "My own figure." in tree.sections["figures"]
+    assert tree.tables["Every number of fig_own"][0] == list(OWN_COLUMNS)
+
+
+def test_the_report_and_the_results_page_work_with_only_own_figures(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rspo.figures.FIGURES", {OWN.name: OWN})
+    draw(experiment, "fig_own")
+    found = summary(experiment)
+    assert (found.best, found.table) == ([], None)
+    assert dict(found.facts)["Trained cells"] == "4, 1 training seed"
+    assert "My own figure." in Tree(page_of(experiment)).sections["figures"]
+    write_results(experiment, tmp_path / "results.md")
+    assert "## Main table" not in (tmp_path / "results.md").read_text()
 
 
 def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:

@@ -113,7 +113,7 @@ def test_the_error_for_an_unknown_verifier_lists_the_known_ones() -> None:
 def test_bad_batches_are_refused() -> None:
     with pytest.raises(InputError, match="2 responses but 1 answers"):
         verify(["", ""], ["1"], "exact")
-    with pytest.raises(InputError, match=r"answer 1 is \[\]; expected a text, or one or more"):
+    with pytest.raises(InputError, match=r"answer 1 is \[\]; expected a text or an integer"):
         verify(["", ""], ["1", []], "exact")
     with pytest.raises(InputError, match="time_limit = 0"):
         verify([""], ["1"], "rules", time_limit=0)

@@ -8,7 +8,6 @@ from typing import Any
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_json_lines
 from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, write_table
-from rspo.evaluation.gradients import measured
 from rspo.figures import available, figures_of
 from tests.support import ROOT
 
@@ -109,5 +108,5 @@ def gradient_rows(experiment: Experiment, number: int) -> list[dict[str, object]
             "signal": 40.0 + 3 * index + 20 * number,
         }
         for index in range(settings.prompts)
-        for objective, k in measured(settings)
+        for objective, k in settings.measured
     ]

@@ -8,20 +8,22 @@ import pandas as pd
 
 from rspo.claims.verdicts import OPEN
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.tables import read_csv
-from rspo.figures import Figure
+from rspo.figures import Figure, curves
 from rspo.report import figure_files, figures, table_path
 from rspo.report.page_table import PageTable
 
 
 @dataclass(frozen=True)
 class Summary:
-    """facts: what was run, as (name, value); best: sentences; table: the numbers behind them."""
+    """facts: what was run, as (name, value); best: sentences; table: the numbers behind them.
+
+    A scale without a figure of curves has no sentences and no table.
+    """
 
     facts: list[tuple[str, str]]
     best: list[str]
-    table: PageTable
+    table: PageTable | None
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,15 @@ _FORMATS = {
 
 
 def summary(experiment: Experiment) -> Summary:
-    """Read the numbers of the first figure with curves, and the tables.
+    """Read the tables, and the numbers of fig_main, or else of the first figure like it.
 
-    Raises: InputError for tables that are missing or lack a column, or without such a figure.
+    Raises: InputError for tables that are missing or lack a column.
     """
-    figure = next((figure for figure in figures(experiment) if figure.curves), None)
+    # A figure of one's own may read curves and have another table.
+    candidates = {f.name: f for f in figures(experiment) if f.table is curves.table}
+    figure = candidates.get(curves.MAIN.name) or next(iter(candidates.values()), None)
     if figure is None:
-        raise InputError(f"config/{experiment.scale}.yaml: no entry of grid has a figure")
+        return Summary(_facts(experiment), [], None)
     numbers = ["estimate", "low", "high", "error_seeds"]
     frame = read_csv(
         figure_files(experiment, figure)[1], "benchmark", "method", "k", *numbers, "problems"
@@ -66,10 +70,10 @@ def summary(experiment: Experiment) -> Summary:
 def _facts(experiment: Experiment) -> list[tuple[str, str]]:
     config = experiment.config
     columns = ("cell", "benchmark", "problems", "samples")
-    curves = read_csv(table_path(experiment, "curves"), *columns)
-    sizes = curves[curves["benchmark"] != "pooled"].drop_duplicates(["cell", "benchmark"])
+    rows = read_csv(table_path(experiment, "curves"), *columns)
+    sizes = rows[rows["benchmark"] != "pooled"].drop_duplicates(["cell", "benchmark"])
     responses = (sizes["problems"].astype(int) * sizes["samples"].astype(int)).sum()
-    problems = curves.drop_duplicates("benchmark", keep="last").set_index("benchmark")["problems"]
+    problems = rows.drop_duplicates("benchmark", keep="last").set_index("benchmark")["problems"]
     labels = {
         name: benchmark.label
         for suite in config.data.suites.values()

@@ -73,7 +73,7 @@ def token_advantages(
 
 def _k_of(config: Mapping[str, Any], objective: str) -> int:
     """Raises: InputError if the objective requires k and the config has none."""
-    if OBJECTIVES[objective].k_rule is KRule.NONE:
+    if not OBJECTIVES[objective].has_k:
         return 1
     k = config.get(K_KEY)
     if k is None:

@@ -1,0 +1,77 @@
+"""The loss of a policy whose responses are weighted, for a trainer of your own in PyTorch."""
+
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+
+def policy_loss(
+    log_probs: "torch.Tensor",
+    mask: "torch.Tensor",
+    weights: "torch.Tensor | NDArray[Any]",
+    *,
+    max_tokens: int,
+    old_log_probs: "torch.Tensor | None" = None,
+    clip: float = 0.2,
+) -> "torch.Tensor":
+    """The loss whose gradient is that of Algorithm 1 of the paper, divided by -`max_tokens`.
+
+    With P prompts, n responses and T = max_tokens:
+
+        -1/(P T) sum_x sum_i w_i sum_t log pi(y_t^i | x, y_<t^i)
+
+    T is a constant, so that long and short responses count as in the paper: a mean over tokens
+    would give short responses larger gradients. max_tokens=1 gives the paper's gradient itself.
+
+    If the policy was updated since it sampled the responses, pass their log-probabilities of then.
+    The loss then has PPO's clipped ratios (Schulman et al. 2017, equation 7) and, for the policy
+    that sampled, the same gradient:
+
+        -1/(P T) sum_x sum_i sum_t min(w_i r_t^i, w_i clip(r_t^i, 1 - clip, 1 + clip))
+        r_t^i = pi(y_t^i | x, y_<t^i) / pi_old(y_t^i | x, y_<t^i)
+
+    Args:
+        log_probs: (P, n, tokens), natural logarithms, at the temperature of sampling; of a floating
+            dtype. Values where the mask is 0 have no effect.
+        mask: (P, n, tokens), true or 1 on the tokens of the response, its end token included.
+        weights: (P, n), of `response_weights`.
+        max_tokens: T, the largest number of tokens that a response may have.
+        old_log_probs: (P, n, tokens), without gradient.
+        clip: PPO's clip range around 1; used only with old_log_probs.
+
+    Returns: a scalar, in float32 or log_probs' larger dtype.
+
+    Raises:
+        TypeError: log_probs are not of a floating dtype.
+        ValueError: shapes that do not fit; max_tokens below 1; clip not between 0 and 1.
+    """
+    import torch  # the other objectives need numpy only
+
+    if not log_probs.is_floating_point():
+        raise TypeError(f"log_probs must have a floating dtype, got {log_probs.dtype}")
+    if log_probs.ndim != 3 or 0 in log_probs.shape[:2]:
+        raise ValueError(f"log_probs must be (prompts, n, tokens), got {tuple(log_probs.shape)}")
+    weights = torch.as_tensor(weights, device=log_probs.device).detach()
+    expected = {"mask": (mask, 3), "weights": (weights, 2), "old_log_probs": (old_log_probs, 3)}
+    for name, (tensor, ndim) in expected.items():
+        if tensor is not None and tensor.shape != log_probs.shape[:ndim]:
+            raise ValueError(
+                f"{name} must be {tuple(log_probs.shape[:ndim])}, as log_probs is "
+                f"{tuple(log_probs.shape)}; got {tuple(tensor.shape)}"
+            )
+    if max_tokens < 1:
+        raise ValueError(f"max_tokens must be at least 1, got {max_tokens}")
+    if not 0 < clip < 1:
+        raise ValueError(f"clip must be between 0 and 1, got {clip}")
+    dtype = torch.promote_types(log_probs.dtype, torch.float32)
+    log_probs, mask = log_probs.to(dtype), mask.bool()
+    weights = weights.to(dtype)[..., None]
+    if old_log_probs is None:
+        terms = weights * log_probs.where(mask, 0)
+    else:
+        ratio = (log_probs - old_log_probs.detach().to(dtype)).where(mask, 0).exp()
+        terms = torch.minimum(weights * ratio, weights * ratio.clamp(1 - clip, 1 + clip))
+    return -terms.where(mask, 0).sum() / (len(log_probs) * max_tokens)

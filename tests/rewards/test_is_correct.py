@@ -1,0 +1,68 @@
+"""`is_correct` as documented, and what users pass to it."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rspo.rewards
+from rspo.core.errors import InputError
+from rspo.rewards import is_correct
+
+
+@pytest.mark.parametrize("documented", [rspo.rewards, is_correct], ids=["module", "function"])
+def test_the_documented_example_is_what_it_returns(documented: Any) -> None:
+    (line,) = (x for x in (documented.__doc__ or "").splitlines() if "# [" in x)
+    call, _, value = line.strip().partition("  # ")
+    assert eval(call, {"is_correct": is_correct}) == eval(value)
+
+
+RESPONSES = [r"\boxed{4}", r"\boxed{12}"]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [4, 12],
+        (4, "12"),
+        np.array([4, 12]),
+        pd.Series([4, 12], index=[7, 3]),
+        [[5, 4], ["12", "13"]],
+        [np.array(["5", "4"]), {12}],
+        (str(answer) for answer in (4, 12)),
+    ],
+    ids=["ints", "tuple", "array", "series", "forms", "arrays of forms", "generator"],
+)
+@pytest.mark.parametrize("kind", [list, tuple, np.array, lambda r: pd.Series(r, index=[7, 3])])
+def test_lists_arrays_and_columns_of_texts_and_integers_are_accepted(
+    kind: Any, answers: Any
+) -> None:
+    if not hasattr(answers, "__len__"):
+        answers = [str(answer) for answer in (4, 12)].__iter__()
+    found = is_correct(kind(RESPONSES), answers, "exact")
+    assert found == [True, True]
+    assert all(type(value) is bool for value in found)
+
+
+@pytest.mark.parametrize(
+    ("responses", "answers", "message"),
+    [
+        (RESPONSES[0], "4", "responses is .*; expected a list"),
+        (RESPONSES, "42", "answers is '42'; expected a list"),
+        (RESPONSES, 4, "answers is 4; expected a list"),
+        (RESPONSES, [4], "2 responses but 1 answers"),
+        ([None], [4], "response 0 is None"),
+        (RESPONSES, ["4", True], "answer 1 is True"),
+        (RESPONSES, ["4", 12.0], "answer 1 is 12.0"),
+        (RESPONSES, ["4", None], "answer 1 is None"),
+        (RESPONSES, ["4", []], r"answer 1 is \[\]"),
+        (RESPONSES, ["4", ["12", None]], r"answer 1 is \['12', None\]"),
+        (RESPONSES, ["4", {"12": 1}], "answer 1 is {'12': 1}"),
+    ],
+)
+def test_anything_else_is_an_error_that_names_it(
+    responses: Any, answers: Any, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        is_correct(responses, answers, "exact")
