@@ -13,7 +13,8 @@ import pandas as pd
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
-from rspo.core.provenance import code_version
+from rspo.core.provenance import WRITTEN, code_version
+from rspo.core.replacement import OF_A_NAMED_FILE, Replace
 from rspo.core.tables import read_csv
 from rspo.figures.captions import full_caption
 from rspo.figures.figure import command
@@ -27,10 +28,15 @@ TEMPLATE = Path(__file__).with_name("results.md.jinja")
 def write_results(experiment: Experiment, page: Path) -> None:
     """Write the page, and its pictures and tables in a folder of the same name without suffix.
 
-    Raises: InputError for a page that is not named *.md, and for missing or bad inputs.
+    Raises: InputError for a page that is not named *.md, for a file with other contents that may
+        not be replaced, and for missing or bad inputs.
     """
     if page.suffix != ".md":
         raise InputError(f"{page}: expected a name that ends with .md")
+    title = f"# Results at the {experiment.scale} scale\n"
+    existing = page.read_text(encoding="utf-8", errors="replace") if page.exists() else title
+    if experiment.replace is Replace.OUTDATED and not existing.startswith(title):
+        raise InputError(f"{page} does not have the results of this scale: {OF_A_NAMED_FILE}")
     require(experiment, results_files(experiment), page)
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -43,6 +49,7 @@ def write_results(experiment: Experiment, page: Path) -> None:
     for file in results_files(experiment):
         shutil.copyfile(file, folder / file.name)
     write_text(page, template.render(_contents(experiment, page)))
+    WRITTEN.append(page)
 
 
 def _contents(experiment: Experiment, page: Path) -> dict[str, Any]:

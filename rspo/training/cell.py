@@ -7,7 +7,7 @@ publishes the policy and its log. Removing the checkpoint marks the cell as fini
 import logging
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,10 +19,11 @@ from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, sha256, write_json_lines
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import write_provenance
+from rspo.core.replacement import Replace, differences
 from rspo.core.usage import Usage
 from rspo.rewards.configured import verifier_inputs
 from rspo.training.clipping import clipping_warning
-from rspo.training.origin import remove_checkpoints, use_checkpoint_of
+from rspo.training.origin import INPUTS, origin_of, remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import usage_before
 from rspo.training.prompts import existing_problems
 from rspo.training.records import Record
@@ -76,13 +77,17 @@ def train_cell(
     base = experiment.existing_policy(base_name(experiment.cell(name).model))
     problems = existing_problems(experiment, "train")
     checkpoint, steps = experiment.checkpoint(name), experiment.config.training.steps
+    settings = fingerprints.settings(experiment, "train", name)
+    require_replaceable(experiment, name, {"settings": settings})
     with exclusive_lock(experiment.folder(name)), engine.prepare() as train_remaining_steps:
         origin = {
-            "settings": fingerprints.settings(experiment, "train", name),
+            "settings": settings,
             "base": engine.base_digest(base),
             "problems": sha256(problems),
         }
-        with resumed(checkpoint, origin, lambda folder: engine.last_step(folder) > 0) as earlier:
+        with resumed(
+            checkpoint, origin, lambda folder: engine.last_step(folder) > 0, experiment.replace
+        ) as earlier:
             if step := engine.last_step(checkpoint):
                 print(f"{name} resumes from step {step} of {steps}", flush=True)
             trained = train_remaining_steps()
@@ -92,18 +97,36 @@ def train_cell(
             before_cleanup()
 
 
+def require_replaceable(experiment: Experiment, name: str, origin: Mapping[str, Any]) -> None:
+    """Raise if the policy was made with other settings and may not be replaced.
+
+    A training that was begun with these settings and killed may replace it: its first start could.
+
+    Args:
+        origin: the settings that its provenance will have, without the inputs.
+    """
+    begun = origin_of(experiment.checkpoint(name))
+    if not isinstance(begun, Mapping) or any(differences(begun, origin, INPUTS)):
+        experiment.require_replaceable(experiment.policy(name), origin, INPUTS)
+
+
 @contextmanager
 def resumed(
-    checkpoint: Path, origin: Any, has_steps: Callable[[Path], bool]
+    checkpoint: Path,
+    origin: Mapping[str, Any],
+    has_steps: Callable[[Path], bool],
+    replace: Replace,
 ) -> Iterator[list[Usage]]:
     """Put the checkpoint of this origin in place; remove it when the block succeeds.
 
     Args:
-        has_steps: whether a folder has finished steps; a checkpoint without is not kept.
+        has_steps, replace: as in `use_checkpoint_of`.
 
     Yields: usage of the earlier processes that trained with it, for the provenance.
+
+    Raises: InputError for a checkpoint of other settings, if it may not be replaced.
     """
-    use_checkpoint_of(checkpoint, origin, has_steps)
+    use_checkpoint_of(checkpoint, origin, has_steps, replace)
     yield usage_before(checkpoint)
     remove_checkpoints(checkpoint)
 

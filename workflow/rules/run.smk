@@ -46,7 +46,7 @@ if find_spec("snakemake_executor_plugin_slurm"):
     from rspo.slurm import executor
     from rspo.slurm.data_checks import PromptCheck
 
-    executor.install(Path(RESULTS) / "logs", shlex.split(OPTIONS), PromptCheck(experiment))
+    executor.install(Path(RESULTS) / "logs", EXPERIMENT_OPTIONS, PromptCheck(experiment))
 
 
 onstart:
