@@ -19,16 +19,18 @@ from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, sha256, write_json_lines
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import write_provenance
-from rspo.core.replacement import Replace, differences
+from rspo.core.replacement import Replace, differences, require_equal
 from rspo.core.usage import Usage
 from rspo.rewards.configured import verifier_inputs
 from rspo.training.clipping import clipping_warning
-from rspo.training.origin import INPUTS, origin_of, remove_checkpoints, use_checkpoint_of
+from rspo.training.origin import origin_of, remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import usage_before
 from rspo.training.prompts import existing_problems
 from rspo.training.records import Record
 from rspo.training.validation import log_origin
 
+_INPUTS = ("base", "problems")  # keys of an origin that are no settings
+_WAYS_OUT = "--results DIR trains in another folder, --force trains here from the start"
 _log = logging.getLogger(__name__)
 
 
@@ -78,16 +80,18 @@ def train_cell(
     problems = existing_problems(experiment, "train")
     checkpoint, steps = experiment.checkpoint(name), experiment.config.training.steps
     settings = fingerprints.settings(experiment, "train", name)
-    require_replaceable(experiment, name, {"settings": settings})
+
+    def has_steps(folder: Path) -> bool:
+        return engine.last_step(folder) > 0
+
+    require_replaceable(experiment, name, {"settings": settings}, has_steps)
     with exclusive_lock(experiment.folder(name)), engine.prepare() as train_remaining_steps:
         origin = {
             "settings": settings,
             "base": engine.base_digest(base),
             "problems": sha256(problems),
         }
-        with resumed(
-            checkpoint, origin, lambda folder: engine.last_step(folder) > 0, experiment.replace
-        ) as earlier:
+        with resumed(checkpoint, origin, has_steps, experiment.replace) as earlier:
             if step := engine.last_step(checkpoint):
                 print(f"{name} resumes from step {step} of {steps}", flush=True)
             trained = train_remaining_steps()
@@ -97,17 +101,34 @@ def train_cell(
             before_cleanup()
 
 
-def require_replaceable(experiment: Experiment, name: str, origin: Mapping[str, Any]) -> None:
-    """Raise if the policy was made with other settings and may not be replaced.
+def require_replaceable(
+    experiment: Experiment,
+    name: str,
+    origin: Mapping[str, Any],
+    has_steps: Callable[[Path], bool],
+) -> None:
+    """Raise if policy or checkpoint were made with other settings and may not be replaced.
 
-    A training that was begun with these settings and killed may replace it: its first start could.
+    A training that was begun with these settings and killed may replace the policy, because its
+    first start could. A checkpoint of other settings would be removed at the end of this training.
 
     Args:
-        origin: the settings that its provenance will have, without the inputs.
+        origin: the settings that the policy's provenance will have, without the inputs.
+        has_steps: whether a folder has finished steps.
+
+    Raises: InputError that names the first settings that differ.
     """
-    begun = origin_of(experiment.checkpoint(name))
-    if not isinstance(begun, Mapping) or any(differences(begun, origin, INPUTS)):
-        experiment.require_replaceable(experiment.policy(name), origin, INPUTS)
+    if experiment.replace is not Replace.OUTDATED:
+        return
+    checkpoint = experiment.checkpoint(name)
+    begun = origin_of(checkpoint)
+    known = isinstance(begun, Mapping)  # earlier versions wrote a fingerprint
+    if known and not any(differences(begun, origin, _INPUTS)):
+        return
+    experiment.require_replaceable(experiment.policy(name), origin, _INPUTS)
+    if known and has_steps(checkpoint):
+        what = f"{checkpoint} is an unfinished training"
+        require_equal(what, begun, origin, _WAYS_OUT, _INPUTS)
 
 
 @contextmanager
@@ -120,13 +141,11 @@ def resumed(
     """Put the checkpoint of this origin in place; remove it when the block succeeds.
 
     Args:
-        has_steps, replace: as in `use_checkpoint_of`.
+        has_steps: whether a folder has finished steps; a checkpoint without is not kept.
 
     Yields: usage of the earlier processes that trained with it, for the provenance.
-
-    Raises: InputError for a checkpoint of other settings, if it may not be replaced.
     """
-    use_checkpoint_of(checkpoint, origin, has_steps, replace)
+    use_checkpoint_of(checkpoint, origin, has_steps, replace is Replace.FROM_THE_START)
     yield usage_before(checkpoint)
     remove_checkpoints(checkpoint)
 

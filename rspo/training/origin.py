@@ -1,11 +1,9 @@
 """Choose the checkpoint that a run resumes from: the one with the same settings and inputs.
 
 A cell has the checkpoint of its current training and, after a change of settings, the one before.
-Both are removed when the cell is finished. A run that may not replace results of other settings
-therefore does not start where a checkpoint of other settings is.
-
-Each has a file with its origin, written first and removed first. A folder without that file is the
-rest of a removal that was killed; no run resumes from it.
+Both are removed when the cell is finished. Each has a file with its origin, written first and
+removed first. A folder without that file is the rest of a removal that was killed; no run resumes
+from it.
 """
 
 import json
@@ -15,12 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.core.files import fingerprint, write_text
-from rspo.core.replacement import Replace, require_equal
 
-WAYS_OUT = (
-    "--results DIR trains in another folder, --force trains here from the start and removes it"
-)
-INPUTS = ("base", "problems")  # keys of an origin that are no settings
 _NOTE_FILE = "origin.json"
 
 
@@ -46,7 +39,7 @@ def use_checkpoint_of(
     folder: Path,
     origin: Mapping[str, Any],
     has_steps: Callable[[Path], bool],
-    replace: Replace = Replace.ANY,
+    from_the_start: bool = False,
 ) -> None:
     """Put the checkpoint of this origin into `folder`: the one there, the one set aside, or none.
 
@@ -55,24 +48,17 @@ def use_checkpoint_of(
 
     Args:
         has_steps: whether a folder has finished steps; one without is not kept.
-        replace: with `OUTDATED`, a checkpoint of other settings is an error. With `FROM_THE_START`,
-            one of these settings is removed.
-
-    Raises: InputError that names the settings of the checkpoint in `folder` that differ.
+        from_the_start: whether to remove a checkpoint of this origin.
     """
     aside, between = _aside_of(folder), folder.with_name(f"{folder.name}-coming-back")
     if between.exists():  # killed between the renames below
         between.rename(folder if aside.exists() else aside)
-    if replace is Replace.FROM_THE_START:
+    if from_the_start:
         for own in (folder, aside):
             if _is_made_with(own, origin):
                 _remove(own)
     if _is_made_with(folder, origin):
         return
-    earlier = origin_of(folder)
-    if replace is Replace.OUTDATED and isinstance(earlier, Mapping) and has_steps(folder):
-        what = f"{folder} is an unfinished training"
-        require_equal(what, earlier, origin, WAYS_OUT, INPUTS)
     # verl would append to the events of the other training.
     shutil.rmtree(folder.with_name("tensorboard"), ignore_errors=True)
     restores = _is_made_with(aside, origin)
@@ -88,7 +74,7 @@ def use_checkpoint_of(
         between.rename(folder)
         messages.append(f"restored the checkpoint of these settings from {aside.name}")
     else:
-        write_text(folder / _NOTE_FILE, json.dumps(origin))
+        write_text(folder / _NOTE_FILE, json.dumps(origin, default=str))
         messages += ["starting from step 0"] if messages else []
     if messages:
         print(", ".join(messages), flush=True)

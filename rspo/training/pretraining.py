@@ -45,7 +45,7 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
     folder = experiment.policy(name)
     source = experiment.config.models[model]
     checkpoint = experiment.checkpoint(name)
-    require_replaceable(experiment, name, settings)
+    require_replaceable(experiment, name, settings, _has_steps)
     with (
         exclusive_lock(experiment.folder(name)),
         resumed(checkpoint, settings, _has_steps, experiment.replace) as earlier,
