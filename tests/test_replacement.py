@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rspo.cli import main
-from rspo.core.files import write_text
+from rspo.core.files import fingerprint, write_text
 from rspo.core.provenance import provenance_path, write_provenance
 from rspo.core.replacement import differences
 from rspo.training.checkpoint import save_checkpoint
@@ -228,6 +228,28 @@ def test_a_trial_run_does_not_take_the_place_of_an_unfinished_training(
     assert contents(small_project) == before
     assert main(train) == 0
     assert "resumes from step 2 of 6" in capsys.readouterr().out
+
+
+def test_a_checkpoint_of_an_earlier_version_is_resumed(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has a fingerprint of its settings instead of the settings."""
+    shutil.rmtree(Path(FOLDER, "policy"))
+    train = ["train", CELL, *tiny_world.options()]
+    kill_after_a_checkpoint(*train)
+    note = Path(FOLDER, "checkpoint/origin.json")
+    note.write_text(json.dumps(fingerprint(json.loads(note.read_text()))))
+    assert main(train) == 0
+    assert "resumes from step 2 of 6" in capsys.readouterr().out
+
+
+def test_a_new_version_of_the_code_redraws_a_figure(small_project: Path) -> None:
+    note = provenance_path(Path("results/tiny/figures/fig_main.pdf"))
+    values = json.loads(note.read_text())
+    values["settings"] |= {"code": "0" * 64, "caption": "as it was"}
+    note.write_text(json.dumps(values))
+    assert main(["figure", "fig_main", *tiny_world.options()]) == 0
+    assert "as it was" not in note.read_text()
 
 
 def test_an_option_of_an_earlier_version_names_the_present_one(
