@@ -7,8 +7,8 @@
 #   snakemake -n all --config scale=paper    list the jobs of the paper's scale (dry run)
 #
 # Config keys (--config KEY=VALUE): `scale` selects config/SCALE.yaml; `mirror` is a folder with
-# copies of the hub's data sets and models; any other key overrides one of config/SCALE.yaml, such
-# as seeds=3.
+# copies of the hub's data sets and models; `results` is a folder for a trial run, with reports of its
+# own (default: results/SCALE); any other key overrides one of config/SCALE.yaml, such as seeds=3.
 
 
 container: "envs/rspo.sif"
@@ -31,17 +31,17 @@ rule all:
         [str(path) for path in experiment.files],
         expand(
             "{place}/{figure}{suffix}",
-            place=[f"{RESULTS}/figures", "reports"],
+            place=[f"{RESULTS}/figures", REPORTS],
             figure=available(experiment),
             suffix=SUFFIXES,
         ),
         expand(
             "{place}/tables/{table}.csv",
-            place=[RESULTS, "reports"],
+            place=[RESULTS, REPORTS],
             table=["curves", "cost", "claim_comparisons"],
         ),
-        expand("{place}/claims.{kind}", place=[f"{RESULTS}/tables", "reports"], kind=["csv", "md"]),
-        expand("{place}/report.html", place=[RESULTS, "reports"]),
+        expand("{place}/claims.{kind}", place=[f"{RESULTS}/tables", REPORTS], kind=["csv", "md"]),
+        expand("{place}/report.html", place=[RESULTS, REPORTS]),
 
 
 include: "workflow/rules/run.smk"

@@ -36,10 +36,15 @@ if TYPE_CHECKING:
 # and scoring imports no torch.
 
 STANDARD_OUTPUT = 1  # file descriptor
+MOST_NAMED = 3  # paths in one line of output
 DATA, TRAINING, EVALUATION = "Data", "Training", "Evaluation"
 REPORTING, CLUSTER = "Figures and report", "Cluster"
-# Options that have become commands of their own.
-MOVED = {("score", "--responses"): "score-file", ("curves", "--scores"): "pass-at-k"}
+# Options that have become other commands or options.
+MOVED = {
+    ("score", "--responses"): "score-file",
+    ("curves", "--scores"): "pass-at-k",
+    ("train", "--anew"): "train --force",
+}
 
 Command = Callable[..., int | None]
 
@@ -68,10 +73,39 @@ Overrides = Annotated[
 ]
 
 
-def _load(scale: Scale = "tiny", overrides: Overrides = []) -> "Experiment":  # noqa: B006
-    from rspo.config.experiment import Experiment
+Results = Annotated[
+    Path | None,
+    typer.Option(
+        "--results",
+        metavar="DIR",
+        help="Folder of the results, such as one for trial runs. Default: results/SCALE.",
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace results made with other settings. Trainings start from step 1.",
+    ),
+]
+# Snakemake has decided which results to replace, and its retries resume from checkpoints.
+Replacing = Annotated[bool, typer.Option("--replace", hidden=True)]
 
-    return Experiment.load(scale, parse_overrides(overrides))
+
+def _load(
+    scale: Scale = "tiny",
+    overrides: Overrides = [],  # noqa: B006
+    results: Results = None,
+    force: Force = False,
+    replacing: Replacing = False,
+) -> "Experiment":
+    from rspo.config.experiment import Experiment
+    from rspo.core.replacement import Replace
+
+    replace = Replace.ANY if replacing else Replace.OUTDATED
+    if force:
+        replace = Replace.FROM_THE_START
+    return Experiment.load(scale, parse_overrides(overrides), results=results, replace=replace)
 
 
 def _name(text: str, attribute: str) -> Any:
@@ -100,28 +134,31 @@ Mirror = Annotated[Path | None, typer.Option(help="Folder to use instead of the 
 Benchmark = Annotated[str | None, typer.Option(help="Only this benchmark of the suite.")]
 
 
-def command(panel: str, *examples: str) -> Callable[[Command], Command]:
+def command(panel: str, *examples: str, writes: bool = True) -> Callable[[Command], Command]:
     """Register a function as a subcommand.
 
-    A parameter `experiment` becomes the options --scale and --set. Typer does not run the function:
-    it returns the call, which `main` runs.
+    A parameter `experiment` becomes the options --scale, --set and --results, and --force if the
+    command writes results. Typer does not run the function: it returns the call, which `main` runs.
 
     Args:
         panel: group of the command in `rspo --help`.
         examples: command lines for the command's own help.
+        writes: whether the command writes results.
     """
 
     def register(function: Command) -> Command:
         parameters = dict(signature(function).parameters)
         needs_experiment = parameters.pop("experiment", None) is not None
-        if needs_experiment:
-            parameters |= signature(_load).parameters
+        loading = dict(signature(_load).parameters) if needs_experiment else {}
+        if not writes:
+            loading = {name: loading[name] for name in ("scale", "overrides", "results")}
+        parameters |= loading
 
         def parsed(**arguments: Any) -> Callable[[], int | None]:
             def call() -> int | None:
                 if needs_experiment:
-                    options = arguments.pop("scale"), arguments.pop("overrides")
-                    arguments["experiment"] = _load(*options)
+                    options = {name: arguments.pop(name) for name in loading}
+                    arguments["experiment"] = _load(**options)
                 return function(**arguments)
 
             return call
@@ -186,9 +223,6 @@ def pretrain(experiment: "Experiment", model: Model, mirror: Mirror = None) -> N
 def train(
     experiment: "Experiment",
     cell: Cell,
-    anew: Annotated[
-        bool, typer.Option("--anew", help="Also train a cell that is finished.")
-    ] = False,
     print_config: Annotated[
         bool,
         typer.Option("--print-config", help="Print the full config of verl and train nothing."),
@@ -196,6 +230,7 @@ def train(
 ) -> None:
     """Train one cell, or resume it from its checkpoint."""
     from rspo.core.locks import exclusive_lock
+    from rspo.core.replacement import Replace
     from rspo.status.policies import is_finished
     from rspo.training.origin import remove_checkpoints
 
@@ -208,11 +243,11 @@ def train(
         from rspo.training.verl.run import config_text
 
         print(config_text(experiment, cell), end="")
-    elif not anew and is_finished(experiment, cell):
+    elif experiment.replace is Replace.OUTDATED and is_finished(experiment, cell):
         if experiment.checkpoint(cell).exists():  # a previous process was killed while removing it
             with exclusive_lock(experiment.folder(cell)):
                 remove_checkpoints(experiment.checkpoint(cell))
-        print(f"{cell} is finished; use --anew to train it again and replace it")
+        print(f"{cell} is finished; use --force to train it again and replace it")
     else:
         from rspo.slurm.snakemake_patches import renew_records
         from rspo.training.train import train
@@ -222,7 +257,7 @@ def train(
         train(experiment, cell, before_cleanup=partial(renew_records, experiment, cell))
 
 
-@command(TRAINING, "rspo status", "rspo status --follow")
+@command(TRAINING, "rspo status", "rspo status --follow", writes=False)
 def status(
     experiment: "Experiment",
     follow: Annotated[
@@ -274,16 +309,19 @@ def score_file(
     response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
     scale: Scale = "tiny",
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
+    results: Results = None,
+    force: Force = False,
 ) -> None:
     """Verify the responses in any JSON lines file.
 
-    --scale and --set select the judge model of xverify and cascade; other verifiers need no config.
+    --scale, --set and --results select the judge model of xverify and cascade; other verifiers need
+    no config.
     """
     from rspo.evaluation.score_file import score_file
 
     columns = problem_column, answer_column, response_column
-    experiment = _load(scale, overrides) if verifier in NEED_CONFIG else None
-    score_file(responses, output, verifier, *columns, experiment)
+    experiment = _load(scale, overrides, results) if verifier in NEED_CONFIG else None
+    score_file(responses, output, verifier, *columns, experiment, replace=force)
 
 
 @command(EVALUATION, "rspo curves small--rspo-pass--k4--n16--s0 standard")
@@ -302,11 +340,12 @@ def pass_at_k(
         list[int] | None,
         typer.Option(help="Repeatable. Default: 1, 2, 4, ... up to half of the samples."),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Compute Pass@k and Max@k of any scores table."""
     from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
 
-    pass_at_k_of_file(scores, output, k)
+    pass_at_k_of_file(scores, output, k, replace=force)
 
 
 @command(EVALUATION, "rspo gradients small--base")
@@ -334,6 +373,7 @@ def fetch_prompt(experiment: "Experiment") -> None:
     settings = experiment.config.xverify
     if settings is None:
         raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
+    experiment.require_replaceable(experiment.judge_prompt, settings.prompt.model_dump())
     fetch_prompt(settings.prompt, experiment.judge_prompt)
 
 
@@ -402,7 +442,7 @@ def trace(
         print(line)
 
 
-@command(CLUSTER, "rspo plan --scale paper")
+@command(CLUSTER, "rspo plan --scale paper", writes=False)
 def plan(experiment: "Experiment") -> None:
     """Estimate jobs, GPU hours, time and disk space of what is left to run."""
     from rspo.slurm.plan import text
@@ -419,7 +459,7 @@ def cost(experiment: "Experiment") -> None:
     print(summary(experiment))
 
 
-@command(CLUSTER, "rspo doctor --scale paper")
+@command(CLUSTER, "rspo doctor --scale paper", writes=False)
 def doctor(
     experiment: "Experiment",
     rule: Annotated[
@@ -480,8 +520,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     stopped on request and can be resumed. 130: interrupted.
     """
     signal.signal(signal.SIGTERM, _terminate)
+    _written().clear()
     try:
         status = _parse(list(sys.argv[1:] if argv is None else argv))() or 0
+        _report_written()
         sys.stdout.flush()
         return status
     except InputError as error:
@@ -503,6 +545,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(130, str(interrupt) if interrupt.args else "interrupted")
 
 
+def _report_written() -> None:
+    """Print one line that names the results that the command wrote, if any."""
+    paths = [str(path) for path in dict.fromkeys(_written())]
+    if len(paths) > MOST_NAMED:
+        print(f"wrote {len(paths)} files in {os.path.commonpath(paths)}")
+    elif paths:
+        print(f"wrote {', '.join(paths)}")
+
+
+def _written() -> list[Path]:
+    """The results written in this process, if it has loaded the module that records them."""
+    provenance = sys.modules.get("rspo.core.provenance")
+    return provenance.WRITTEN if provenance else []
+
+
 def _parse(words: list[str]) -> Callable[[], int | None]:
     """Parse a command line and return the call that runs it.
 
@@ -511,7 +568,8 @@ def _parse(words: list[str]) -> Callable[[], int | None]:
     options = {word.partition("=")[0] for word in words}
     for (old, option), new in MOVED.items():
         if words[:1] == [old] and option in options:
-            raise InputError(f"rspo {old} {option} is now `rspo {new}`; see `rspo {new} --help`")
+            name = new.split()[0]
+            raise InputError(f"rspo {old} {option} is now `rspo {new}`; see `rspo {name} --help`")
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:

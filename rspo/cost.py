@@ -16,11 +16,13 @@ COLUMNS = ["policy", "step", *SECONDS, "host", "jobs"]
 def write_cost_table(experiment: Experiment) -> None:
     """Write a row for each policy and finished step to tables/cost.csv."""
     path = experiment.results / "tables" / "cost.csv"
+    settings = {"policies": len(experiment.policies)}
+    experiment.require_replaceable(path, settings)
     write_csv(path, costs(experiment))
     curves = [experiment.curves(*pair) for pair in experiment.evaluations]
     write_provenance(
         path,
-        {"policies": len(experiment.policies)},
+        settings,
         inputs=[path for path in curves if path.is_file()],
     )
 

@@ -52,6 +52,9 @@ def write_claims(experiment: Experiment) -> None:
 
     Raises: InputError for scores or training logs that are missing, incomplete or bad.
     """
+    settings = fingerprints.settings(experiment, "claims")
+    claims_csv, comparisons_csv, page = outputs(experiment)
+    experiment.require_replaceable(claims_csv, settings)
     measurer = Measurer(experiment)
     results: dict[str, list[Result]] = {}
     claims = []
@@ -65,12 +68,11 @@ def write_claims(experiment: Experiment) -> None:
     comparisons = [
         _comparison_row(experiment, name, result) for name in results for result in results[name]
     ]
-    claims_csv, comparisons_csv, page = outputs(experiment)
     write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
     write_csv(comparisons_csv, pd.DataFrame(comparisons, columns=COMPARISON_COLUMNS))
     write_text(page, _page(experiment, claims, results))
     for path in outputs(experiment):
-        write_provenance(path, fingerprints.settings(experiment, "claims"), inputs(experiment))
+        write_provenance(path, settings, inputs(experiment))
 
 
 def _claim_row(experiment: Experiment, claim: Claim, results: Sequence[Result]) -> Row:

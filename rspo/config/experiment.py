@@ -1,6 +1,7 @@
 """Config -> cells -> file names."""
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 from rspo.config.load import load_config
 from rspo.config.schema import Config, DataSet, GridEntry
 from rspo.core.errors import InputError, did_you_mean
+from rspo.core.replacement import Replace, require_same_settings
 
 BASE = "base"
+WAYS_OUT = "--results DIR writes to another folder, --force replaces it"
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,16 @@ def base_name(model: str) -> str:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A scale's config, with the cells and file names that follow from it."""
+    """A scale's config, with the cells and file names that follow from it.
+
+    replace: what may happen to existing results that were made with other settings.
+    """
 
     scale: str
     config: Config
     results: Path
     reports: Path
+    replace: Replace = Replace.ANY
 
     @classmethod
     def load(
@@ -56,11 +63,15 @@ class Experiment:
         scale: str = "tiny",
         overrides: Mapping[str, Any] | None = None,
         root: Path | None = None,
+        results: Path | None = None,
+        replace: Replace = Replace.ANY,
     ) -> "Experiment":
         """Read `config/<scale>.yaml` below `root` (default: the current folder).
 
         Args:
             overrides: nested mapping that overrides the file, such as {"seeds": 3}.
+            results: folder of the results; default: `results/<scale>` below `root`. Another one
+                also has the reports, because `reports/` has those of the default folder.
 
         Raises: InputError for anything wrong in the config.
         """
@@ -68,7 +79,10 @@ class Experiment:
         if Path(scale).name != scale:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
-        return cls(scale, config, root / "results" / scale, root / "reports")
+        default = root / "results" / scale
+        if results is None or results == default:
+            return cls(scale, config, default, root / "reports", replace)
+        return cls(scale, config, results, results / "reports", replace)
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
@@ -226,7 +240,27 @@ class Experiment:
     def command(self, *words: str) -> str:
         """The `rspo` command for a step at this scale, for messages."""
         scale = [] if self.scale == "tiny" else ["--scale", self.scale]
-        return " ".join(["rspo", *words, *scale])
+        results = ["--results", str(self.results)] if self.has_own_results else []
+        return shlex.join(["rspo", *words, *scale, *results])
+
+    @property
+    def has_own_results(self) -> bool:
+        """Whether the results are in another folder than `results/<scale>`."""
+        return self.reports.parent == self.results
+
+    def require_replaceable(
+        self, path: Path, settings: Mapping[str, Any], ignored: Collection[str] = ()
+    ) -> None:
+        """Raise if `path` was made with other settings and may not be replaced.
+
+        Args:
+            settings: those that its provenance will have.
+            ignored: keys of the settings that may differ.
+
+        Raises: InputError that names the file and the first settings that differ.
+        """
+        if self.replace is Replace.OUTDATED:
+            require_same_settings(path, settings, WAYS_OUT, ignored)
 
     def existing_policy(self, policy: str) -> Path:
         """Folder of a policy.

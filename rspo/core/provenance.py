@@ -17,6 +17,7 @@ from rspo.core.files import digest, fingerprint, write_text
 from rspo.core.slurm_job import host_name, this_job
 from rspo.core.usage import Usage, less, total, usage_so_far
 
+WRITTEN: list[Path] = []  # by this process, in this order
 UNCOMMITTED = "+changes"  # appended to the commit if the code has uncommitted changes
 _PACKAGES = (
     "numpy",
@@ -86,6 +87,7 @@ def write_provenance(
         "notes": dict(notes or {}),
     }
     write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
+    WRITTEN.append(path)
 
 
 def is_up_to_date(file: Path, provenance: Path, settings: Any, inputs: Iterable[Path]) -> bool:

@@ -33,6 +33,9 @@ def write_contamination_table(experiment: Experiment) -> None:
 
     Raises: InputError for a set that is not prepared.
     """
+    settings = fingerprints.settings(experiment, "contamination")
+    path = contamination_table(experiment)
+    experiment.require_replaceable(path, settings)
     texts = {
         name: read_texts(experiment.problems(name), data_set)
         for name, data_set in experiment.data_sets.items()
@@ -44,11 +47,10 @@ def write_contamination_table(experiment: Experiment) -> None:
             pairs = overlaps(forms[a], forms[b])
             ids_a, ids_b = " ".join(pairs["id_a"]), " ".join(pairs["id_b"])
             rows.append((a, b, kind, len(pairs), ids_a, ids_b))
-    path = contamination_table(experiment)
     columns = ["set_a", "set_b", "kind", "count", "ids_a", "ids_b"]
     write_csv(path, pd.DataFrame(rows, columns=columns))
     inputs = [experiment.problems(name) for name in texts]
-    write_provenance(path, fingerprints.settings(experiment, "contamination"), inputs=inputs)
+    write_provenance(path, settings, inputs=inputs)
 
 
 def read_texts(path: Path, data_set: DataSet) -> dict[str, str]:

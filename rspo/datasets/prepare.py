@@ -30,17 +30,18 @@ def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> No
     """
     data_set = experiment.data_set(name)
     require_mirror(mirror, experiment.data_sets.values())
+    path, settings = experiment.problems(name), fingerprints.settings(experiment, "prepare", name)
+    experiment.require_replaceable(path, settings)
     notes: dict[str, Any] = {}
     if data_set.generated is not None:
         problems = _generated(data_set.generated)
     else:
         assert data_set.hub is not None  # exactly one is set (schema)
         problems, notes = _from_hub(experiment, name, data_set.hub, mirror)
-    path = experiment.problems(name)
     write_table(path, PROBLEMS, problems)
     pairs = dict.fromkeys((row["source"], row["revision"]) for row in problems)
     notes["sources"] = [f"{source} @ {revision}" for source, revision in pairs]
-    write_provenance(path, fingerprints.settings(experiment, "prepare", name), notes=notes)
+    write_provenance(path, settings, notes=notes)
 
 
 def _generated(generated: Generated) -> list[dict[str, Any]]:

@@ -54,7 +54,8 @@ def write_agreement(experiment: Experiment) -> None:
             f"config/{experiment.scale}.yaml: agreement.against = {against!r} is the verifier of "
             "the scores; name another one"
         )
-    tables = experiment.results / "tables"
+    tables, settings = experiment.results / "tables", fingerprints.settings(experiment, "agreement")
+    experiment.require_replaceable(tables / "agreement.csv", settings)
     counts, differing = [], []
     with verifier_of(experiment, against, tables / "agreement.verdicts.jsonl") as verify:
         for policy, benchmark in compared(experiment):
@@ -70,7 +71,7 @@ def write_agreement(experiment: Experiment) -> None:
         inputs.append(experiment.problems(benchmark))
         inputs += compared_files(experiment, policy, benchmark)
     for name in ("agreement.csv", "disagreements.csv"):
-        write_provenance(tables / name, fingerprints.settings(experiment, "agreement"), inputs)
+        write_provenance(tables / name, settings, inputs)
 
 
 def agreement_of(a: "pd.Series[bool]", b: "pd.Series[bool]") -> dict[str, Any]:

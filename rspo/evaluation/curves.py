@@ -24,6 +24,8 @@ def curves(experiment: Experiment, policy: str, suite: str) -> None:
     """
     experiment.model_of(policy)  # raises for an unknown policy
     benchmarks = experiment.benchmarks_of(suite)
+    path, settings = experiment.curves(policy, suite), fingerprints.settings(experiment, "curves")
+    experiment.require_replaceable(path, settings)
     scores = {name: policy_scores(experiment, policy, name) for name in benchmarks}
     scores[POOLED] = pooled_scores(scores, experiment.folder(policy))
     config = experiment.config.evaluation
@@ -31,10 +33,9 @@ def curves(experiment: Experiment, policy: str, suite: str) -> None:
         curve(arrays, config.k, config.resamples, config.seed).assign(cell=policy, benchmark=name)
         for name, arrays in scores.items()
     ]
-    path = experiment.curves(policy, suite)
     write_frame(path, CURVES, pd.concat(frames))
     inputs = [file for name in benchmarks for file in experiment.score_files(policy, name)]
-    write_provenance(path, fingerprints.settings(experiment, "curves"), inputs=inputs)
+    write_provenance(path, settings, inputs=inputs)
 
 
 def curve(scores: ScoreArrays, ks: Sequence[int], resamples: int, seed: int) -> pd.DataFrame:
@@ -86,16 +87,17 @@ def write_curves_table(experiment: Experiment) -> None:
 
     Raises: InputError for a policy whose curves are missing.
     """
+    path, settings = curves_table(experiment), fingerprints.settings(experiment, "curves")
+    experiment.require_replaceable(path, settings)
     frames = [
         read_frame(experiment.curves(policy, suite), CURVES).assign(
             suite=suite, **_policy_columns(experiment, policy)
         )
         for policy, suite in experiment.evaluations
     ]
-    path = curves_table(experiment)
     write_csv(path, pd.concat(frames), missing="nan")
     inputs = [experiment.curves(policy, suite) for policy, suite in experiment.evaluations]
-    write_provenance(path, fingerprints.settings(experiment, "curves"), inputs=inputs)
+    write_provenance(path, settings, inputs=inputs)
 
 
 def _policy_columns(experiment: Experiment, policy: str) -> dict[str, Any]:

@@ -58,13 +58,14 @@ def write_gradients(experiment: Experiment, policy: str) -> None:
         raise InputError(
             f"gradients.prompts = {settings.prompts}: {data} has only {len(problems)} problems"
         )
+    path, made_with = experiment.gradients(policy), fingerprints.settings(experiment, "gradients")
+    experiment.require_replaceable(path, made_with)
     verdicts = experiment.verdicts(policy, "gradients")
     with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
         meter = _Meter(experiment, policy, settings, verify)
         rows = meter.rows(problems)
-    path = experiment.gradients(policy)
     write_table(path, GRADIENTS, rows)
-    write_provenance(path, fingerprints.settings(experiment, "gradients"), inputs=[folder, data])
+    write_provenance(path, made_with, inputs=[folder, data])
 
 
 class _Meter:

@@ -32,9 +32,13 @@ def sample_suite(
     """
     tables = experiment.tables_of(policy, suite, benchmark)
     folder = experiment.existing_policy(policy)
+    paths = {table: experiment.samples(policy, *table) for table in tables}
+    settings = fingerprints.settings(experiment, "sample")
+    for path in paths.values():
+        experiment.require_replaceable(path, settings)
     sampled = make_outdated(
-        {table: experiment.samples(policy, *table) for table in tables},
-        fingerprints.settings(experiment, "sample"),
+        paths,
+        settings,
         lambda table: [folder, experiment.problems(table[0])],
         partial(_sample, experiment, policy),
     )

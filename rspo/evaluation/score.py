@@ -30,9 +30,13 @@ def score(experiment: Experiment, policy: str, suite: str, benchmark: str | None
     Raises: InputError for missing or bad tables, or samples of other problems.
     """
     tables = experiment.tables_of(policy, suite, benchmark)
+    paths = {table: experiment.scores(policy, *table) for table in tables}
+    settings = fingerprints.settings(experiment, "score")
+    for path in paths.values():
+        experiment.require_replaceable(path, settings)
     scored = make_outdated(
-        {table: experiment.scores(policy, *table) for table in tables},
-        fingerprints.settings(experiment, "score"),
+        paths,
+        settings,
         # The settings contain the judge's model and prompt.
         lambda table: [experiment.problems(table[0]), experiment.samples(policy, *table)],
         partial(_score, experiment, policy, suite),

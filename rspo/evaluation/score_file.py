@@ -12,6 +12,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.fingerprints import verifier_settings
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
+from rspo.core.replacement import require_own_output
 from rspo.evaluation.verification import Responses, write_scores
 from rspo.rewards.configured import verifier_inputs, verifier_of
 
@@ -24,6 +25,7 @@ def score_file(
     answer_column: str = "answer",
     response_column: str = "response",
     experiment: Experiment | None = None,
+    replace: bool = True,
 ) -> None:
     """Score a JSON-lines file with one response a line.
 
@@ -34,16 +36,21 @@ def score_file(
         output: a scores table, .parquet.
         answer_column: holds an answer, or a list of accepted forms.
         experiment: configures the judge model, for the verifiers that use one.
+        replace: whether to replace an output that was made with other settings.
 
-    Raises: InputError for a file that is unreadable or empty, a missing column, or two different
-        answers to one problem.
+    Raises: InputError for a file that is unreadable or empty, a missing column, two different
+        answers to one problem, or an output that may not be replaced.
     """
     if output.suffix != ".parquet":
         raise InputError(f"{output}: has the suffix {output.suffix!r}; allowed: .parquet")
+    columns = (problem_column, answer_column, response_column)
+    verdict_settings = verifier_settings(experiment, verifier)
+    settings = verdict_settings | {"columns": columns}
+    if not replace:
+        require_own_output(output, settings)
     lines = read_json_lines(responses)
     if not lines:
         raise InputError(f"{responses}: has no lines; at least one response is needed")
-    columns = (problem_column, answer_column, response_column)
     samples = []
     counts: Counter[str] = Counter()
     answer_of: dict[str, Any] = {}
@@ -66,11 +73,10 @@ def score_file(
         [line[problem_column] for line in lines],
         [1.0] * len(lines),
     )
-    settings = verifier_settings(experiment, verifier)
     inputs = [responses, *verifier_inputs(experiment, verifier)]
     cache = output.with_suffix(".verdicts.jsonl")
     with verifier_of(experiment, verifier, cache) as verify:
-        write_scores(output, parsed, verify, settings, settings | {"columns": columns}, inputs)
+        write_scores(output, parsed, verify, verdict_settings, settings, inputs)
 
 
 def _check_line(location: str, line: Mapping[str, Any], columns: Sequence[str]) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 SUFFIXES = (".pdf", ".png", ".csv")
+# Keys of a figure's settings that no config has: a new version of the code may redraw the figure.
+_OF_THE_CODE = ("code", "caption", "columns")
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,8 @@ class Figure:
         """Write the outputs and their provenance; see `rspo.figures.draw`."""
         paths = self.outputs(experiment)
         inputs = self.inputs(experiment)
+        settings = self.settings(experiment) | {"columns": dict(self.columns)}
+        experiment.require_replaceable(paths[0], settings, ignored=_OF_THE_CODE)
         _require_files(experiment, inputs, self.name, paths[0])
         context = (experiment, self) if self.of_results else ()
         table = self.table(*context)
@@ -172,7 +176,6 @@ class Figure:
             # All three files are complete before the first is renamed into place.
             for path in paths:
                 _save(stack.enter_context(atomic_write(path)), picture, table)
-        settings = self.settings(experiment) | {"columns": dict(self.columns)}
         for path in paths:
             write_provenance(path, settings, inputs)
 
@@ -180,6 +183,8 @@ class Figure:
 def command(experiment: "Experiment", target: Path) -> str:
     """The Snakemake command that makes one file."""
     options = [] if experiment.scale == "tiny" else [f"scale={experiment.scale}"]
+    if experiment.has_own_results:
+        options.append(f"results={experiment.results}")
     if experiment.config.seeds > 1:
         options.append(f"seeds={experiment.config.seeds}")
     # --config takes every word after it, so the target comes first.

@@ -13,6 +13,8 @@ import pandas as pd
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
+from rspo.core.provenance import WRITTEN
+from rspo.core.replacement import OF_A_NAMED_FILE, Replace
 from rspo.core.tables import read_csv
 from rspo.core.trace import read_provenance
 from rspo.figures.captions import full_caption
@@ -34,18 +36,9 @@ TEMPLATE = Path(__file__).with_name("results.md.jinja")
 def write_results(experiment: Experiment, page: Path) -> None:
     """Write the page, and its pictures and tables in a folder of the same name without suffix.
 
-    Raises: InputError for a page that is not named *.md, a folder that contains the results of
-        experiments or lies in them, and missing or bad inputs.
+    Raises: InputError for a page that must not be written there, and for missing or bad inputs.
     """
-    folder = page.with_suffix("")
-    if page.suffix != ".md":
-        raise InputError(f"{page}: expected a name that ends with .md")
-    places = folder.resolve(), experiment.results.resolve()
-    if places[0].is_relative_to(places[1]) or places[1].is_relative_to(places[0]):
-        raise InputError(
-            f"{page}: its pictures would replace {folder}; choose a page outside "
-            f"{experiment.results}"
-        )
+    _require_place(experiment, page)
     require(experiment, results_inputs(experiment), RESULTS_PAGE)
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -53,12 +46,30 @@ def write_results(experiment: Experiment, page: Path) -> None:
     environment.filters["cell"] = cell
     environment.globals["cell"] = cell
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    folder = page.with_suffix("")
     text = template.render(_contents(experiment, folder.name))
     with atomic_write(folder) as partial:
         partial.mkdir()
         for file in results_files(experiment):
             shutil.copyfile(file, partial / file.name)
     write_text(page, text)
+    WRITTEN.append(page)
+
+
+def _require_place(experiment: Experiment, page: Path) -> None:
+    """Raises: InputError for a page that is not named *.md or would replace something else."""
+    if page.suffix != ".md":
+        raise InputError(f"{page}: expected a name that ends with .md")
+    folder, results = page.with_suffix("").resolve(), experiment.results.resolve()
+    if folder.is_relative_to(results) or results.is_relative_to(folder):
+        raise InputError(
+            f"{page}: its pictures would replace {page.with_suffix('')}; choose a page outside "
+            f"{experiment.results}"
+        )
+    title = f"# Results at the {experiment.scale} scale\n"
+    existing = page.read_text(encoding="utf-8", errors="replace") if page.exists() else title
+    if experiment.replace is Replace.OUTDATED and not existing.startswith(title):
+        raise InputError(f"{page} does not have the results of this scale: {OF_A_NAMED_FILE}")
 
 
 def _contents(experiment: Experiment, folder: str) -> dict[str, Any]:

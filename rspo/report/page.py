@@ -28,14 +28,15 @@ def write_report(experiment: Experiment) -> None:
 
     Raises: InputError for missing or bad inputs.
     """
+    path, settings = report_path(experiment), fingerprints.settings(experiment, "report")
+    experiment.require_replaceable(path, settings)
     require(experiment, inputs(experiment), experiment.reports / "report.html")
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string(TEMPLATE.read_text())
-    path = report_path(experiment)
     write_text(path, template.render(_contents(experiment)))
-    write_provenance(path, fingerprints.settings(experiment, "report"), inputs(experiment))
+    write_provenance(path, settings, inputs(experiment))
 
 
 def _contents(experiment: Experiment) -> dict[str, Any]:

@@ -49,6 +49,35 @@ def _patch(package: str, version: str, issue: str | None) -> Callable[[_Function
     return record
 
 
+@_patch("snakemake", "9.27.1", None)
+def accept_dotted_keys() -> None:
+    """Let `--config training.steps=3` mean `training='{steps: 3}'`, as `rspo --set` does.
+
+    Snakemake ends with a traceback, before it reads the Snakefile.
+
+    Private: `parse_config`, which maps the words after `--config` to values.
+    """
+    from snakemake import cli
+    from snakemake.utils import update_config
+
+    parse = cli.parse_config
+
+    def parse_with_sections(entries: list[str] | None) -> dict[str, Any]:
+        config: dict[str, Any] = {}
+        for entry in entries or ():
+            keys, equals, text = entry.partition("=")
+            if equals and "." in keys:
+                value = parse([f"value={text}"])["value"]
+                for key in reversed(keys.split(".")):
+                    value = {key: value}
+            else:
+                value = parse([entry])
+            update_config(config, value)
+        return config
+
+    cli.parse_config = parse_with_sections
+
+
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/2973")
 def skip_scheduling() -> None:
     """Let a dry run print its table of jobs and end, without going through the jobs.

@@ -7,7 +7,7 @@ publishes the policy and its log. Removing the checkpoint marks the cell as fini
 import logging
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +19,18 @@ from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, sha256, write_json_lines
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import write_provenance
+from rspo.core.replacement import Replace, differences, require_equal
 from rspo.core.usage import Usage
 from rspo.rewards.configured import verifier_inputs
 from rspo.training.clipping import clipping_warning
-from rspo.training.origin import remove_checkpoints, use_checkpoint_of
+from rspo.training.origin import origin_of, remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import usage_before
 from rspo.training.prompts import existing_problems
 from rspo.training.records import Record
 from rspo.training.validation import log_origin
 
+_INPUTS = ("base", "problems")  # keys of an origin that are no settings
+_WAYS_OUT = "--results DIR trains in another folder, --force trains here from the start"
 _log = logging.getLogger(__name__)
 
 
@@ -76,13 +79,19 @@ def train_cell(
     base = experiment.existing_policy(base_name(experiment.cell(name).model))
     problems = existing_problems(experiment, "train")
     checkpoint, steps = experiment.checkpoint(name), experiment.config.training.steps
+    settings = fingerprints.settings(experiment, "train", name)
+
+    def has_steps(folder: Path) -> bool:
+        return engine.last_step(folder) > 0
+
+    require_replaceable(experiment, name, {"settings": settings}, has_steps)
     with exclusive_lock(experiment.folder(name)), engine.prepare() as train_remaining_steps:
         origin = {
-            "settings": fingerprints.settings(experiment, "train", name),
+            "settings": settings,
             "base": engine.base_digest(base),
             "problems": sha256(problems),
         }
-        with resumed(checkpoint, origin, lambda folder: engine.last_step(folder) > 0) as earlier:
+        with resumed(checkpoint, origin, has_steps, experiment.replace) as earlier:
             if step := engine.last_step(checkpoint):
                 print(f"{name} resumes from step {step} of {steps}", flush=True)
             trained = train_remaining_steps()
@@ -92,9 +101,42 @@ def train_cell(
             before_cleanup()
 
 
+def require_replaceable(
+    experiment: Experiment,
+    name: str,
+    origin: Mapping[str, Any],
+    has_steps: Callable[[Path], bool],
+) -> None:
+    """Raise if policy or checkpoint were made with other settings and may not be replaced.
+
+    A training that was begun with these settings and killed may replace the policy, because its
+    first start could. A checkpoint of other settings would be removed at the end of this training.
+
+    Args:
+        origin: the settings that the policy's provenance will have, without the inputs.
+        has_steps: whether a folder has finished steps.
+
+    Raises: InputError that names the first settings that differ.
+    """
+    if experiment.replace is not Replace.OUTDATED:
+        return
+    checkpoint = experiment.checkpoint(name)
+    begun = origin_of(checkpoint)
+    known = isinstance(begun, Mapping)  # earlier versions wrote a fingerprint
+    if known and not any(differences(begun, origin, _INPUTS)):
+        return
+    experiment.require_replaceable(experiment.policy(name), origin, _INPUTS)
+    if known and has_steps(checkpoint):
+        what = f"{checkpoint} is an unfinished training"
+        require_equal(what, begun, origin, _WAYS_OUT, _INPUTS)
+
+
 @contextmanager
 def resumed(
-    checkpoint: Path, origin: Any, has_steps: Callable[[Path], bool]
+    checkpoint: Path,
+    origin: Mapping[str, Any],
+    has_steps: Callable[[Path], bool],
+    replace: Replace,
 ) -> Iterator[list[Usage]]:
     """Put the checkpoint of this origin in place; remove it when the block succeeds.
 
@@ -103,7 +145,7 @@ def resumed(
 
     Yields: usage of the earlier processes that trained with it, for the provenance.
     """
-    use_checkpoint_of(checkpoint, origin, has_steps)
+    use_checkpoint_of(checkpoint, origin, has_steps, replace is Replace.FROM_THE_START)
     yield usage_before(checkpoint)
     remove_checkpoints(checkpoint)
 

@@ -1,13 +1,14 @@
 """Choose the checkpoint that a run resumes from: the one with the same settings and inputs.
 
 A cell has the checkpoint of its current training and, after a change of settings, the one before.
-Each has a file with its origin, written first and removed first. A folder without that file is the
-rest of a removal that was killed; no run resumes from it.
+Both are removed when the cell is finished. Each has a file with its origin, written first and
+removed first. A folder without that file is the rest of a removal that was killed; no run resumes
+from it.
 """
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,23 @@ def is_begun(folder: Path) -> bool:
 
 def _is_made_with(folder: Path, origin: Any) -> bool:
     """Whether the checkpoint in a folder has this origin: settings and inputs, as plain data."""
+    note = origin_of(folder)
+    # Earlier versions wrote the fingerprint.
+    return note is not None and fingerprint(origin) in (note, fingerprint(note))
+
+
+def origin_of(folder: Path) -> Any:
+    """Origin of the training in a checkpoint folder, as plain data; None if there is none."""
     note = folder / _NOTE_FILE
-    return note.is_file() and json.loads(note.read_text()) == fingerprint(origin)
+    return json.loads(note.read_text()) if note.is_file() else None
 
 
-def use_checkpoint_of(folder: Path, origin: Any, has_steps: Callable[[Path], bool]) -> None:
+def use_checkpoint_of(
+    folder: Path,
+    origin: Mapping[str, Any],
+    has_steps: Callable[[Path], bool],
+    from_the_start: bool = False,
+) -> None:
     """Put the checkpoint of this origin into `folder`: the one there, the one set aside, or none.
 
     A checkpoint of another origin is set aside, so you can change a setting and change it back
@@ -35,10 +48,15 @@ def use_checkpoint_of(folder: Path, origin: Any, has_steps: Callable[[Path], boo
 
     Args:
         has_steps: whether a folder has finished steps; one without is not kept.
+        from_the_start: whether to remove a checkpoint of this origin.
     """
     aside, between = _aside_of(folder), folder.with_name(f"{folder.name}-coming-back")
     if between.exists():  # killed between the renames below
         between.rename(folder if aside.exists() else aside)
+    if from_the_start:
+        for own in (folder, aside):
+            if _is_made_with(own, origin):
+                _remove(own)
     if _is_made_with(folder, origin):
         return
     # verl would append to the events of the other training.
@@ -56,7 +74,7 @@ def use_checkpoint_of(folder: Path, origin: Any, has_steps: Callable[[Path], boo
         between.rename(folder)
         messages.append(f"restored the checkpoint of these settings from {aside.name}")
     else:
-        write_text(folder / _NOTE_FILE, json.dumps(fingerprint(origin)))
+        write_text(folder / _NOTE_FILE, json.dumps(origin, default=str))
         messages += ["starting from step 0"] if messages else []
     if messages:
         print(", ".join(messages), flush=True)

@@ -21,7 +21,7 @@ from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
-from rspo.training.cell import resumed
+from rspo.training.cell import require_replaceable, resumed
 from rspo.training.checkpoint import STATE_FILE, load_checkpoint, save_checkpoint
 from rspo.training.progress import Progress
 
@@ -45,9 +45,10 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
     folder = experiment.policy(name)
     source = experiment.config.models[model]
     checkpoint = experiment.checkpoint(name)
+    require_replaceable(experiment, name, settings, _has_steps)
     with (
         exclusive_lock(experiment.folder(name)),
-        resumed(checkpoint, settings, lambda folder: (folder / STATE_FILE).is_file()) as earlier,
+        resumed(checkpoint, settings, _has_steps, experiment.replace) as earlier,
     ):
         with atomic_write(folder) as partial:
             if source.scratch is not None:
@@ -57,6 +58,10 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
                 assert source.hub is not None  # one of the two, by the config's check
                 origin = fetch_model(source.hub, partial, mirror)
         write_provenance(folder, settings, notes={"sources": [origin]}, earlier=earlier)
+
+
+def _has_steps(checkpoint: Path) -> bool:
+    return (checkpoint / STATE_FILE).is_file()
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConfig:

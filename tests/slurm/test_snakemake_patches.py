@@ -75,7 +75,7 @@ def test_a_cell_finished_without_its_snakemake_is_not_trained_again(
     overrides = tiny_world.OVERRIDES | {"training": training}
     sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "rspo.cli", "train", CELL, *sets]
+    command = [sys.executable, "-m", "rspo.cli", "train", CELL, "--force", *sets]
     subprocess.run(command, cwd=folder, env=environment, check=True)
     done = snakemake(folder, *plan)
     assert "Nothing to be done" in done.stdout + done.stderr

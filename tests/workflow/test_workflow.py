@@ -1,7 +1,9 @@
 """The DAG as a user meets it, on a world of a few steps: Snakemake itself, in a fresh folder."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from rspo.core.tables import SAMPLES, SCORES, read_table
 from tests.support import ROOT, tiny_world
-from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, snakemake
+from tests.support.snakemake_project import PROGRAMS, SMALL_WORLD, jobs, make_project, snakemake
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +126,8 @@ def test_more_seeds_add_cells(planning: Path) -> None:
         ("sedes=3", "unknown key sedes = 3 (given on the command line); did you mean seeds?"),
         ("scale=papre", "config/papre.yaml: no such config file; scales here: paper, tiny"),
         ("training={stepz: 3}", "unknown key training.stepz"),
+        ("training.stepz=3", "unknown key training.stepz"),
+        ("training.=3", "unknown key training."),
         ("mirror=no/where", "mirror = no/where: no such folder"),
         ("scale=paper mirror=workflow", "mirror = workflow: has none of the data sets"),
     ],
@@ -209,6 +213,53 @@ def test_a_changed_setting_recreates_only_what_depends_on_it(built: Path) -> Non
     changed = ["--config", *with_evaluation(resamples=60)]
     plan = jobs(snakemake(built, "-n", "reports/fig_scalability.pdf", *changed))
     assert plan == {"curves": 5, "figure": 1, "publish_figure": 1, "total": 7}
+
+
+def test_a_key_with_dots_changes_one_setting_of_a_section(built: Path) -> None:
+    target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD]
+    assert jobs(snakemake(built, *target, "training.steps=3"))["train"] == 4
+    done = snakemake(built, *target, f"training.steps={tiny_world.OVERRIDES['training']['steps']}")
+    assert "Nothing to be done" in done.stdout + done.stderr
+    plan = jobs(snakemake(built, *target, "evaluation.k=[1, 2]"))
+    assert (plan["curves"], plan.get("train")) == (5, None)
+
+
+def test_a_changed_setting_replaces_a_finished_policy(built: Path, tmp_path: Path) -> None:
+    """Snakemake needs no --force: it has planned to replace what depends on the setting."""
+    folder = shutil.copytree(built, tmp_path / "copy", symlinks=True)
+    cell = Path("results/tiny/cells/small--rspo-pass--k4--n8--s0")
+    config = ["--config", *SMALL_WORLD, "training.steps=3", "evaluation.resamples=60"]
+    done = snakemake(folder, str(cell / "curves" / "standard.parquet"), *config)
+    assert done.returncode == 0, done.stderr
+    assert len((folder / cell / "training.jsonl").read_text().splitlines()) == 3
+    for name in ("samples/linear/0.parquet", "scores/linear/0.parquet", "curves/standard.parquet"):
+        assert (folder / cell / name).stat().st_mtime > (built / cell / name).stat().st_mtime
+
+
+def test_a_trial_run_has_its_own_results_and_reports(tmp_path: Path) -> None:
+    folder = make_project(tmp_path)
+    config = ["--config", *SMALL_WORLD, "results=trial"]
+    assert snakemake(folder, "data", *config).returncode == 0
+    assert (folder / "trial" / "problems" / "train.parquet").exists()
+    assert (folder / "trial" / "reports" / "tables" / "contamination.csv").exists()
+    assert not (folder / "results").exists()
+    assert not (folder / "reports").exists()
+    assert jobs(snakemake(folder, "-n", "all", *config))["train"] == 25
+
+
+def test_jobs_call_the_rspo_of_the_python_that_runs_snakemake(tmp_path: Path) -> None:
+    """Without an activated environment, and with another `rspo` first on the path."""
+    folder = make_project(tmp_path / "project")
+    other = tmp_path / "bin" / "rspo"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\nexit 1\n")
+    other.chmod(0o755)
+    target = "results/tiny/problems/linear.parquet"
+    command = [str(PROGRAMS / "snakemake"), target, "--config", *SMALL_WORLD]
+    environment = os.environ | {"PATH": f"{other.parent}:/usr/bin:/bin"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (folder / target).exists()
 
 
 def test_more_samples_add_blocks_and_keep_the_existing_ones(built: Path) -> None:

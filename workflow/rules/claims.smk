@@ -16,9 +16,9 @@ rule publish_claims:
     input:
         multiext(f"{RESULTS}/tables/claims", ".csv", ".md"),
     output:
-        multiext("reports/claims", ".csv", ".md"),
+        multiext(f"{REPORTS}/claims", ".csv", ".md"),
     localrule: True
     params:
         scale=SCALE,
     shell:
-        "for file in {input}; do cp $file{{,.provenance.json}} reports/; done"
+        "for file in {input}; do cp $file{{,.provenance.json}} {REPORTS}/; done"

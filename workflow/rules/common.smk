@@ -22,6 +22,7 @@ from snakemake.logging import logger
 
 SCALE = config.get("scale", "tiny")
 MIRROR = config.get("mirror")
+OWN_RESULTS = config.get("results")
 
 
 def with_nulls(value):
@@ -32,24 +33,32 @@ def with_nulls(value):
 
 
 OVERRIDES = {
-    key: with_nulls(value) for key, value in config.items() if key not in ("scale", "mirror")
+    key: with_nulls(value)
+    for key, value in config.items()
+    if key not in ("scale", "mirror", "results")
 }
 
 try:
-    experiment = Experiment.load(SCALE, OVERRIDES)
+    experiment = Experiment.load(
+        SCALE, OVERRIDES, results=Path(str(OWN_RESULTS)) if OWN_RESULTS else None
+    )
     require_mirror(Path(MIRROR) if MIRROR else None, experiment.data_sets.values())
     figures = figures_of(experiment)
 except InputError as error:
     raise WorkflowError(str(error))
 
+RESULTS = str(experiment.results)
+REPORTS = str(experiment.reports)
 # The options of every `rspo` command. They are no params: a changed setting re-runs only the jobs
 # whose files depend on it (see `settings`), so that seeds=3 adds cells and repeats none.
-OPTIONS = shlex.join(
-    ["--scale", SCALE]
-    + [word for key, value in OVERRIDES.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-)
+EXPERIMENT_OPTIONS = ["--scale", SCALE] + [
+    word for key, value in OVERRIDES.items() for word in ("--set", f"{key}={json.dumps(value)}")
+]
+if experiment.has_own_results:
+    EXPERIMENT_OPTIONS += ["--results", RESULTS]
+# A job makes what Snakemake planned, also where a result of other settings exists. Retries resume.
+OPTIONS = shlex.join(["--replace", *EXPERIMENT_OPTIONS])
 MIRROR_OPTION = shlex.join(["--mirror", MIRROR]) if MIRROR else ""
-RESULTS = f"results/{SCALE}"
 JUDGE = f"{RESULTS}/judge/ready"
 
 

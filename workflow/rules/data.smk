@@ -28,4 +28,4 @@ rule contamination:
 rule data:
     input:
         rules.contamination.input,
-        "reports/tables/contamination.csv",
+        f"{REPORTS}/tables/contamination.csv",

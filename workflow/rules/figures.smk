@@ -40,35 +40,35 @@ rule cost:
         "rspo cost {OPTIONS} 2>&1 | tee -ip {log}"
 
 
-# reports/ has the files of the scale that ran last; results/ has one folder per scale. Each file is
-# copied together with its provenance.
+# reports/ has the files of the scale that ran last; results/ has one folder per scale. A folder chosen
+# with `--config results=DIR` has its own reports. Each file is copied together with its provenance.
 rule publish_figure:
     input:
         multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),
     output:
-        "reports/{figure}.pdf",
+        f"{REPORTS}/{{figure}}.pdf",
         report(
-            "reports/{figure}.png",
+            f"{REPORTS}/{{figure}}.png",
             caption="../report/figure.rst",
             category="Figures",
             labels={"figure": "{figure}"},
         ),
-        "reports/{figure}.csv",
+        f"{REPORTS}/{{figure}}.csv",
     localrule: True
     params:
         scale=SCALE,
         caption=lambda wildcards: full_caption(experiment, figure_of(wildcards)),
     shell:
-        "for file in {input}; do cp $file{{,.provenance.json}} reports/; done"
+        "for file in {input}; do cp $file{{,.provenance.json}} {REPORTS}/; done"
 
 
 rule publish_table:
     input:
         f"{RESULTS}/tables/{{table}}.csv",
     output:
-        "reports/tables/{table}.csv",
+        f"{REPORTS}/tables/{{table}}.csv",
     localrule: True
     params:
         scale=SCALE,
     shell:
-        "cp {input}{{,.provenance.json}} reports/tables/"
+        "cp {input}{{,.provenance.json}} {REPORTS}/tables/"

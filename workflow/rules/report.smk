@@ -17,12 +17,12 @@ rule publish_report:
     input:
         f"{RESULTS}/report.html",
     output:
-        "reports/report.html",
+        f"{REPORTS}/report.html",
     localrule: True
     params:
         scale=SCALE,
     shell:
-        "cp {input}{{,.provenance.json}} reports/"
+        "cp {input}{{,.provenance.json}} {REPORTS}/"
 
 
 # The results as a page of the documentation. No other target needs it.

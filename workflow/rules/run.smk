@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,6 +24,9 @@ if DeploymentMethod.APPTAINER in software and experiment.nodes > 1:
         "verl.nodes above 1 starts processes with srun, which an image does not have: "
         "run without apptainer"
     )
+if not {DeploymentMethod.APPTAINER, DeploymentMethod.CONDA} & set(software):
+    # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
 if DeploymentMethod.CONDA in software:
     verl = experiment.config.verl
     kind = "gpu" if verl is not None and verl.device == "cuda" else "cpu"
@@ -46,7 +50,7 @@ if find_spec("snakemake_executor_plugin_slurm"):
     from rspo.slurm import executor
     from rspo.slurm.data_checks import PromptCheck
 
-    executor.install(Path(RESULTS) / "logs", shlex.split(OPTIONS), PromptCheck(experiment))
+    executor.install(Path(RESULTS) / "logs", EXPERIMENT_OPTIONS, PromptCheck(experiment))
 
 
 onstart:

@@ -21,7 +21,7 @@ rule train:
     params:
         settings=settings("train", "cell"),
     shell:
-        "rspo train {wildcards.cell} --anew {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 # Training on several nodes: one process per node, started by srun. A job step must request its CPUs
@@ -53,7 +53,7 @@ rule train_on_nodes:
         "export RSPO_TRY=$(date +%s%N); "
         "{resources.mpi} --nodes={resources.nodes} --ntasks={resources.nodes} --ntasks-per-node=1 "
         "--cpus-per-task={resources.cpus_per_task} --kill-on-bad-exit "
-        "rspo train {wildcards.cell} --anew {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
 ruleorder: train_on_nodes > train

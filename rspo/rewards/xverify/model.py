@@ -21,8 +21,8 @@ def fetch_judge(experiment: Experiment, mirror: Path | None = None) -> None:
             f"config/{experiment.scale}.yaml: nothing to fetch; expected xverify.model with the id "
             "of a model on the hub, and xverify.url = null"
         )
+    made_with = fingerprints.settings(experiment, "fetch-judge")
+    experiment.require_replaceable(folder, made_with)
     with atomic_write(folder) as partial:
         origin = fetch_files(settings.model, settings.revision, partial, mirror)
-    write_provenance(
-        folder, fingerprints.settings(experiment, "fetch-judge"), notes={"sources": [origin]}
-    )
+    write_provenance(folder, made_with, notes={"sources": [origin]})
