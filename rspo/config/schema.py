@@ -285,8 +285,9 @@ class XVerifySettings(Section):
     # Address of a running server, without /v1; null: each job starts its own.
     url: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
     server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
-    # Fraction of a GPU's memory for a judge's server beside the policy that trains.
-    training_gpu_memory: float = Field(default=0.06, gt=0, lt=1)
+    # Fraction of a GPU's memory for a judge's server beside the policy that trains. Even of 141 GB,
+    # less than the minimum cannot hold the smallest judge; `rspo doctor` knows the GPU.
+    training_gpu_memory: float = Field(default=0.06, ge=0.02, lt=1)
     start_seconds: float = Field(gt=0)
     concurrent_requests: Positive  # to each server
     request_seconds: float = Field(gt=0)

@@ -44,6 +44,10 @@ _PLACEMENT = {
     "--qos": "-q",
     "--reservation": None,
 }
+# Least memory of the server of the smallest judge, xVerify-0.5B, in bytes: weights in bfloat16, an
+# estimate of what vLLM needs to compute, and a cache for one request of 8,192 tokens. (Fewer do not
+# start; xverify.training_gpu_memory in config/paper.yaml has the cache for 64 requests.)
+LEAST_JUDGE_BYTES = 1.0e9 + 1.5e9 + 8192 * 12288
 _REACHED = "rspo-doctor-after-precommand"
 _IMPORT_ORDER = ("torch", "vllm", "flash_attn", "verl")
 # A message of `srun` if the command started on a node and failed there. Other failures, such as a
@@ -66,6 +70,7 @@ class _Placement:
     gpu: str = ""  # such as gpu:h800:1
     packages: set[str] = field(default_factory=set)
     judged: bool = False
+    beside_judge: bool = False  # a policy trains there on the GPU of a judge
 
 
 def locks(launch: Launch) -> Iterator[Finding]:
@@ -100,6 +105,8 @@ def _placements(launch: Launch, requests: Sequence[Request]) -> dict[str, _Place
             place.gpu = f"gpu:{request.gpu_type}:1" if request.gpu_type else "gpu:1"
         place.packages |= set(_packages(launch, request))
         place.judged |= request.rule in launch.judging
+        own_judge = is_training(request) and request.rule in launch.starting_judges
+        place.beside_judge |= own_judge and launch.experiment.trains_on_gpus
     return placements
 
 
@@ -175,6 +182,8 @@ def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Findi
         return
     answer = Answer(**json.loads(answers[-1]))
     findings = [*_shared(file.parent, answer), *_software(answer), *_judge(judge, answer)]
+    if placement.beside_judge and judge:
+        findings += _memory_of_judge(judge, answer)
     for finding in findings or [Finding(Kind.NOTE, _summary(answer))]:
         yield Finding(finding.kind, f"node {answer.host} {finding.line}")
 
@@ -276,6 +285,19 @@ def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding
             Kind.STOPS,
             f"reaches xverify.url = {settings.url}, which serves {', '.join(answer.judge)}, not "
             f"xverify.model = {settings.model}: start it with --served-model-name {settings.model}",
+        )
+
+
+def _memory_of_judge(settings: XVerifySettings, answer: Answer) -> Iterator[Finding]:
+    """Whether the judge's server fits in its part of the GPU on which the policy trains."""
+    fraction = settings.training_gpu_memory
+    if 0 < fraction * answer.gpu_bytes < LEAST_JUDGE_BYTES:
+        least = math.ceil(LEAST_JUDGE_BYTES / answer.gpu_bytes * 100) / 100
+        yield Finding(
+            Kind.STOPS,
+            f"has GPUs of {answer.gpu_bytes / 1e9:.0f} GB: xverify.training_gpu_memory = "
+            f"{fraction:g} leaves {fraction * answer.gpu_bytes / 1e9:.1f} GB to the judge, which "
+            f"needs at least {LEAST_JUDGE_BYTES / 1e9:.1f} GB; set {least:g} or more",
         )
 
 

@@ -55,6 +55,7 @@ class Answer:
     versions: of the packages that were imported.
     packages: those that could not be imported, with the reason.
     gpu: name and memory of the GPU; empty if PyTorch sees none.
+    gpu_bytes: its memory; 0 if PyTorch sees none.
     cuda: version that PyTorch was built with; empty for a build without CUDA.
     no_gpu: why PyTorch or vLLM would not use the granted GPU; empty if they would.
     driver: version of NVIDIA's driver; empty if unknown.
@@ -68,6 +69,7 @@ class Answer:
     versions: dict[str, str] = field(default_factory=dict)
     packages: dict[str, str] = field(default_factory=dict)
     gpu: str = ""
+    gpu_bytes: int = 0
     cuda: str = ""
     no_gpu: str = ""
     driver: str = ""
@@ -132,6 +134,7 @@ def _look_for_gpu(answer: Answer) -> None:
         answer.no_gpu, answer.cuda = why_no_gpu(), torch.version.cuda or ""
         if not answer.no_gpu:
             device = torch.cuda.get_device_properties(0)
+            answer.gpu_bytes = device.total_memory
             answer.gpu = f"{device.name} {device.total_memory / 1e9:.0f} GB"
     if "vllm" in answer.versions and not answer.no_gpu:
         from vllm.platforms import current_platform

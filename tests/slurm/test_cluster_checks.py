@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +17,7 @@ from rspo.slurm.cluster import Slurm
 from rspo.slurm.launch import Finding, Kind, Launch
 from rspo.slurm.probe import Answer
 from rspo.slurm.profile import DEFAULT
-from tests.support import slurm_world
+from tests.support import ROOT, slurm_world
 
 SINFO = """\
 [ "$1" = --all ] && echo 'hidden|1|infinite|900000|128|gpu:h800:8'
@@ -146,6 +147,34 @@ def test_each_line_names_the_node(fake: Fake) -> None:
         found = list(node_checks.nodes(launch("train")))
         assert len(found) == 1 + 3 * bool(answer.commands)
         assert all(line.line.startswith("partition gpu: node n7 ") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "fraction", "line"),
+    [
+        (80, 0.06, None),
+        (80, 0.04, None),
+        (
+            80,
+            0.03,
+            "has GPUs of 80 GB: xverify.training_gpu_memory = 0.03 leaves 2.4 GB to the judge, "
+            "which needs at least 2.6 GB; set 0.04 or more",
+        ),
+        (141, 0.02, None),
+        (0, 0.03, None),  # unknown
+    ],
+)
+def test_too_little_gpu_memory_for_the_judge_is_reported(
+    project: Path, fake: Fake, gigabytes: int, fraction: float, line: str | None
+) -> None:
+    """By hand: 1 GB of weights, 1.5 GB to compute with and 0.1 GB for one request."""
+    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
+    answer = Answer("ok", "n7", {}, gpu_bytes=gigabytes * 10**9)
+    fake("srun", f"echo '{json.dumps(asdict(answer))}'")
+    experiment = Experiment.load("paper", {"xverify": {"training_gpu_memory": fraction}})
+    of_training = Launch.read(experiment, frozenset({"train"}), "conda")
+    found = problems(lambda: list(node_checks.nodes(of_training)))
+    assert found == ([f"partition gpu: node n7 {line}"] if line else [])
 
 
 def test_the_probe_names_its_node(tmp_path: Path, fake: Fake) -> None:

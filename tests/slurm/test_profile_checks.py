@@ -174,7 +174,7 @@ def test_a_signal_too_late_for_a_checkpoint_is_reported(project: Path) -> None:
 
 @pytest.mark.parametrize(
     ("runtime", "shown"),
-    [(1, "1m"), (5, "5m"), (10, "10m"), (11, None), (None, None)],
+    [(1, "1m"), (5, "5m"), (10, "10m"), (40, None), (None, None)],
 )
 def test_a_time_limit_shorter_than_the_signal_is_reported(
     project: Path, runtime: int | None, shown: str | None
@@ -182,9 +182,22 @@ def test_a_time_limit_shorter_than_the_signal_is_reported(
     slurm_world.edit_profile(project, "set-resources", "train", runtime=runtime)
     line = (
         f"slurm/config.yaml: set-resources.train.runtime = {shown} is no longer than the 600 "
-        "seconds of --signal: every job would be asked to stop at its start; set 30m or more"
+        "seconds of --signal: every job would be asked to stop at its start; set 40m or more"
     )
     assert of_paper() == [Finding(Kind.STOPS, line)] * (shown is not None)
+
+
+@pytest.mark.parametrize(("runtime", "too_short"), [(12, True), (39, True), (40, False)])
+def test_a_time_limit_just_above_the_signal_should_change(
+    project: Path, runtime: int, too_short: bool
+) -> None:
+    slurm_world.edit_profile(project, "set-resources", "train", runtime=runtime)
+    line = (
+        f"slurm/config.yaml: set-resources.train.runtime = {runtime}m: --signal comes 600 seconds "
+        "earlier, perhaps before the models are loaded and a step is done, so that jobs would "
+        "requeue themselves without progress; set 40m or more"
+    )
+    assert of_paper() == [Finding(Kind.CHANGE, line)] * too_short
 
 
 @pytest.mark.parametrize("retries", [2, 5])

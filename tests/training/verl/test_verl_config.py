@@ -243,7 +243,7 @@ def test_print_config_starts_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
-@pytest.mark.parametrize(("policy", "judge"), [(0.91, 0.06), (0.6, 0.4), (1.0, 0.01)])
+@pytest.mark.parametrize(("policy", "judge"), [(0.91, 0.06), (0.6, 0.4), (1.0, 0.02)])
 def test_servers_that_leave_no_memory_of_a_gpu_to_the_actor_are_an_error(
     tmp_path: Path, policy: float, judge: float
 ) -> None:
