@@ -6,17 +6,20 @@ import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import snakemake.cli  # noqa: F401  # looks for a shell, which the fake commands hide
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.slurm import cluster_checks, node_checks
+from rspo.slurm import cluster_checks, doctor, node_checks
+from rspo.slurm import launch as launch_module
 from rspo.slurm.cluster import Slurm
 from rspo.slurm.launch import Finding, Kind, Launch
 from rspo.slurm.probe import Answer
 from rspo.slurm.profile import DEFAULT
+from rspo.training.verl.config_check import ConfigCheck
 from tests.support import ROOT, slurm_world
 
 SINFO = """\
@@ -93,6 +96,36 @@ def test_the_default_request_is_checked_if_a_job_uses_it(
     fake: Fake, rules: list[str], used: bool
 ) -> None:
     assert (DEFAULT in [request.rule for request in launch(*rules).used]) == used
+
+
+REFUSED = "sbatch: error: Batch job submission failed: Invalid {0}"
+REFUSE = f"echo '{REFUSED}' >&2; exit 1"
+
+
+@pytest.mark.parametrize(
+    ("message", "key"),
+    [
+        ("account or account/partition combination specified", "default-resources.slurm_account"),
+        ("qos specification", "slurm-qos"),
+    ],
+)
+def test_one_line_names_the_key_if_slurm_refuses_every_class(
+    fake: Fake, message: str, key: str
+) -> None:
+    fake("sbatch", REFUSE.format(message))
+    (line,) = problems(lambda: list(cluster_checks.requests(launch())))
+    assert line == f'slurm/config.yaml: SLURM accepts no job ("Invalid {message}"): set {key}'
+
+
+def test_a_refusal_of_some_classes_is_one_line_each(fake: Fake) -> None:
+    refuse = REFUSE.format("qos specification")
+    fake("sbatch", f'case "$*" in *partition=gpu*) {refuse};; esac; echo 12')
+    found = problems(lambda: list(cluster_checks.requests(launch())))
+    rules = ("sample", "score", "train")
+    assert len(found) == len(rules)
+    for line, rule in zip(found, rules, strict=True):
+        assert line.startswith(f"slurm/config.yaml: set-resources.{rule}: sbatch --partition=gpu ")
+        assert line.endswith(REFUSED.format("qos specification"))
 
 
 @pytest.mark.parametrize("printed", ["12;cluster", "Welcome\\n12", "12\\nBudget left: 500"])
@@ -206,3 +239,23 @@ def test_each_partition_that_cancels_preempted_jobs_is_reported(project: Path, f
     (finding,) = cluster_checks.preemption(launch("train"))
     assert finding.line.startswith("SLURM cancels preempted jobs of partition gpu2 (Pre")
     assert "only when SLURM forgets them, after 300 s" in finding.line
+
+
+def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
+    project: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
+    refused = ConfigCheck(["no flash-attn"])
+    monkeypatch.setattr(launch_module, "check_configs", lambda experiment: refused)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1e13))
+    slurm_world.edit_profile(project, "set-resources", "train", runtime=12)
+    fake("sinfo", "printf 'sinfo: error: first\nsinfo: error: second\n' >&2; exit 1")
+    found = doctor.findings(Experiment.load("paper"))
+    assert [(finding.kind, finding.line) for finding in found if finding.kind is Kind.STOPS] == [
+        (Kind.STOPS, "no flash-attn"),
+        (Kind.STOPS, "SLURM does not answer (sinfo: error: first error: second)"),
+    ]
+    assert ["set-resources.train.runtime = 12m" in finding.line for finding in found] == [
+        finding.kind is Kind.CHANGE for finding in found
+    ]
+    assert not any("not installed" in finding.line for finding in found)
