@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 
+from rspo.cli import main
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -275,6 +276,15 @@ def test_cost_sums_every_process_of_a_step_and_skips_missing_files(here: Path) -
         [cell, "train", "15.0", "18.0", "120.0", "n1 n2", "7 12"],
         [cell, "sample", "20.0", "18.0", "160.0", "n1", "7"],
     ]
+
+
+def test_cost_without_results_writes_no_file(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ROOT / "config", here / "config")
+    assert main(["cost", "--scale", "paper"]) == 0
+    assert capsys.readouterr().out == "scale paper has no results yet\n"
+    assert not (here / "results").exists()
 
 
 def test_usage_of_a_killed_process_is_kept(tmp_path: Path) -> None:
