@@ -61,6 +61,7 @@ class Answer:
     driver: version of NVIDIA's driver; empty if unknown.
     judge: models that the judge serves; None if there is no judge to check.
     no_judge: why it does not answer; empty if it does.
+    judge_status: the HTTP status of its answer if this is not success; else 0.
     """
 
     file: str
@@ -75,6 +76,7 @@ class Answer:
     driver: str = ""
     judge: list[str] | None = None
     no_judge: str = ""
+    judge_status: int = 0
 
 
 def seen(file: Path, text: str) -> str:
@@ -160,8 +162,10 @@ def _ask_judge(answer: Answer, url: str) -> None:
         with httpx.Client(trust_env=False, timeout=SECONDS) as client:
             models = client.get(f"{url}/v1/models").raise_for_status().json()["data"]
             answer.judge = [model["id"] for model in models]
+    except httpx.HTTPStatusError as error:
+        answer.judge_status = error.response.status_code
     except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
-        answer.no_judge = f"{type(error).__name__}: {error}"
+        answer.no_judge = f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def answer(task: Task) -> Answer:
