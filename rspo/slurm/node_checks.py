@@ -54,7 +54,7 @@ _IMPORT_ORDER = ("torch", "vllm", "flash_attn", "verl")
 # lost node, a busy partition or a killed command (137: its shell reports it), say nothing about the
 # profile.
 _COMMAND_FAILED = re.compile(
-    r"(\S+): task \d+: (Exited with exit code (?!137\b|143\b)|Segmentation fault|Aborted)"
+    r"(\S+): task \d+: (Exited with exit code (?!137\b|143\b)\d+|Segmentation fault|Aborted)"
 )
 
 
@@ -168,11 +168,12 @@ def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Findi
         try:
             output = slurm.ask("srun", *command, seconds=SECONDS_TO_ANSWER)
         except InputError as error:
-            yield _no_answer(first, re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error)))
+            why = re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error))
+            yield _no_answer(str(launch.profile.get("precommand") or ""), why)
             return
     if not output.strip():
         # `srun` may exit with 0 although SLURM lost its job, as when a controller lost its state.
-        yield _no_answer(first, "srun printed nothing")
+        yield _no_answer("", "srun printed nothing")
         return
     # Scripts of the cluster may print lines before and after it.
     answers = [line for line in output.splitlines() if line.startswith('{"file"')]
@@ -205,17 +206,25 @@ def _command(task: Task, first: str) -> list[str]:
     return ["/bin/sh", "-c", script, "sh", *words]
 
 
-def _no_answer(first: str, why: str) -> Finding:
+def _no_answer(precommand: str, why: str) -> Finding:
+    """What it means that `srun` failed.
+
+    Args:
+        precommand: as written in the profile.
+        why: the output of `srun` and the command.
+    """
     if not (failed := _COMMAND_FAILED.search(why)):
         return Finding(Kind.NOTE, f"files and software were not checked on a node ({why})")
-    if first and _REACHED not in why:
-        return Finding(
-            Kind.STOPS, f"node {failed[1]} fails to run {PROFILE}'s precommand `{first}`: {why}"
-        )
-    why = why.replace(f"{_REACHED} ", "")
-    return Finding(
-        Kind.STOPS, f"node {failed[1]} cannot run {sys.executable} -m rspo.slurm.probe: {why}"
+    in_precommand = bool(precommand) and _REACHED not in why
+    what = (
+        f"{PROFILE}'s precommand `{precommand}`"
+        if in_precommand
+        else f"{sys.executable} -m rspo.slurm.probe"
     )
+    # What the command itself printed says more than SLURM's message about its end.
+    own = re.sub(r"(srun: )?(error: )?" + _COMMAND_FAILED.pattern, "", why).replace(_REACHED, "")
+    reason = " ".join(own.removeprefix("srun: ").split()) or failed[2]
+    return Finding(Kind.STOPS, f"node {failed[1]}: {reason} (running {what})")
 
 
 def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
@@ -274,7 +283,13 @@ def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding
     """Whether the judge's server answers the node and serves the model of the config."""
     if settings is None or settings.url is None:
         return
-    if answer.judge is None:
+    if answer.judge_status:
+        yield Finding(
+            Kind.STOPS,
+            f"reaches xverify.url = {settings.url}, which answers {answer.judge_status} to "
+            "/v1/models: set the address of vLLM's server, such as http://NODE:8000",
+        )
+    elif answer.judge is None:
         yield Finding(
             Kind.STOPS,
             f"gets no answer from xverify.url = {settings.url} ({answer.no_judge}): start "

@@ -128,8 +128,9 @@ def unused_gpus(launch: Launch) -> Iterator[Finding]:
     reasons = _reasons_for_no_gpu(launch.experiment)
     for request in launch.used:
         if request.gpus and (reason := reasons.get(request.rule)):
+            # Sampling and training need no GPUs only for tiny models.
             yield Finding(
-                Kind.NOTE,
+                Kind.CHANGE if request.rule == "score" else Kind.NOTE,
                 f"{request.key} requests {request.gres}, which is not needed: {reason}; "
                 "remove that line",
             )

@@ -32,7 +32,7 @@ Fake = Callable[[str, str], None]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    return slurm_world.make_project(tmp_path / "project")
+    return slurm_world.make_project(tmp_path / "project", scoring_gpu=True)
 
 
 @pytest.fixture
@@ -161,7 +161,29 @@ def test_only_a_command_that_fails_by_itself_stops_the_run(
     fake("srun", f"echo 'srun: error: {error}' >&2; exit 1")
     (finding,) = node_checks.nodes(launch("train"))
     assert finding.kind is kind
-    assert (": node n7 " in finding.line) == (kind is Kind.STOPS)
+    assert (": node n7: " in finding.line) == (kind is Kind.STOPS)
+
+
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        ("/bin/sh: 1: module: not found", "/bin/sh: 1: module: not found"),
+        ("", "Exited with exit code 127"),
+    ],
+)
+def test_a_failing_precommand_is_its_own_message_and_the_text_of_the_file(
+    project: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch, printed: str, reason: str
+) -> None:
+    monkeypatch.setenv("RSPO_HERE", "here")
+    slurm_world.set_precommand(project, "module load $RSPO_HERE")
+    fake(
+        "srun", f"echo '{printed}\nsrun: error: n7: task 0: Exited with exit code 127' >&2; exit 1"
+    )
+    (finding,) = node_checks.nodes(launch("train"))
+    assert finding.line == (
+        f"partition gpu: node n7: {reason} (running slurm/config.yaml's precommand `module load "
+        "$RSPO_HERE`)"
+    )
 
 
 @pytest.mark.parametrize(("printed", "kind"), [("", Kind.NOTE), ("Welcome", Kind.STOPS)])
