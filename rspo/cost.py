@@ -14,11 +14,14 @@ COLUMNS = ["policy", "step", *SECONDS, "host", "jobs"]
 
 
 def write_cost_table(experiment: Experiment) -> None:
-    """Write a row for each policy and finished step to tables/cost.csv."""
+    """Write a row for each policy and finished step to tables/cost.csv; no file without results."""
     path = experiment.results / "tables" / "cost.csv"
     settings = {"policies": len(experiment.policies)}
     experiment.require_replaceable(path, settings)
-    write_csv(path, costs(experiment))
+    table = costs(experiment)
+    if table.empty:
+        return
+    write_csv(path, table)
     curves = [experiment.curves(*pair) for pair in experiment.evaluations]
     write_provenance(
         path,

@@ -8,7 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from rspo.config.names import (
     CASCADE,
@@ -25,6 +33,12 @@ POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Positive = Annotated[int, Field(ge=1)]
+# Clients of OpenAI's interface write it with `/v1`.
+ServerAddress = Annotated[
+    str,
+    Field(pattern=r"^https?://[^/]+"),
+    AfterValidator(lambda url: url.rstrip("/").removesuffix("/v1").rstrip("/")),
+]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, le=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -283,10 +297,11 @@ class XVerifySettings(Section):
     model: str  # hub id, or a folder
     revision: str | None = None  # of the hub's model
     # Address of a running server, without /v1; null: each job starts its own.
-    url: Annotated[str, Field(pattern=r"^https?://[^/]+")] | None = None
+    url: ServerAddress | None = None
     server_arguments: tuple[str, ...] = ()  # command-line arguments of vLLM's server
-    # Fraction of a GPU's memory for a judge's server beside the policy that trains.
-    training_gpu_memory: float = Field(default=0.06, gt=0, lt=1)
+    # Fraction of a GPU's memory for a judge's server beside the policy that trains. Even of 141 GB,
+    # less than the minimum cannot hold the smallest judge; `rspo doctor` knows the GPU.
+    training_gpu_memory: float = Field(default=0.06, ge=0.02, lt=1)
     start_seconds: float = Field(gt=0)
     concurrent_requests: Positive  # to each server
     request_seconds: float = Field(gt=0)

@@ -15,6 +15,10 @@ _ABSENT = re.compile(r"contact slurm controller|timed out|connection failure", r
 _OPTIONS = re.compile("(SQUEUE|SINFO|SCANCEL)_")
 
 
+class NoAnswer(InputError):
+    """A command of SLURM failed."""
+
+
 class Refused(InputError):
     """SLURM does not accept a job."""
 
@@ -38,7 +42,7 @@ class NodeGroup:
 class Slurm:
     """The cluster that this machine belongs to.
 
-    Every query raises InputError if the cluster does not answer.
+    Every query raises NoAnswer if the cluster does not answer.
     """
 
     @staticmethod
@@ -114,7 +118,7 @@ class Slurm:
 def run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
     """Run a SLURM command; bytes that are not UTF-8 are decoded as in file names.
 
-    Raises: InputError if it is not installed or does not end in time.
+    Raises: NoAnswer if it is not installed or does not end in time.
     """
     environment = {key: value for key, value in os.environ.items() if not _OPTIONS.match(key)}
     try:
@@ -130,8 +134,9 @@ def run(*words: str, seconds: float = 60) -> "subprocess.CompletedProcess[str]":
         raise _no_answer(words[0], str(error)) from None
 
 
-def _no_answer(command: str, reason: str) -> InputError:
-    return InputError(f"SLURM does not answer ({command}: {' '.join(reason.split())})")
+def _no_answer(command: str, reason: str) -> NoAnswer:
+    lines = (line.removeprefix(f"{command}: ") for line in reason.splitlines())
+    return NoAnswer(f"SLURM does not answer ({command}: {' '.join(' '.join(lines).split())})")
 
 
 def time_limit(text: str) -> float | None:

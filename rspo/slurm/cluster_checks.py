@@ -1,12 +1,27 @@
 """Checks of slurm/config.yaml against SLURM's partitions, limits and settings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
 from rspo.slurm.cluster import NodeGroup, Refused, Slurm
 from rspo.slurm.launch import Finding, Kind, Launch, is_training
-from rspo.slurm.profile import Request, options_of_all_jobs
+from rspo.slurm.profile import DEFAULT, PROFILE, Request, options_of_all_jobs
 from rspo.slurm.profile_checks import format_hours
+
+# By a word in SLURM's message: what to set if SLURM refuses the jobs of all classes.
+_OF_ALL_CLASSES = {
+    "account": f"{DEFAULT}.slurm_account",
+    "qos": "slurm-qos",
+    "reservation": "slurm-reservation",
+}
+
+
+@dataclass(frozen=True)
+class _Refusal(Finding):
+    """That `sbatch` refuses a job; with its message."""
+
+    reason: str
 
 
 def requests(launch: Launch) -> Iterator[Finding]:
@@ -17,8 +32,23 @@ def requests(launch: Launch) -> Iterator[Finding]:
             "SLURM is not installed on this machine (no sinfo): the cluster was not checked",
         )
         return
-    for request in launch.used:
-        yield from _of_request(launch, launch.slurm, request)
+    found = [
+        finding for request in launch.used for finding in _of_request(launch, launch.slurm, request)
+    ]
+    yield from _of_all_classes(found, len(launch.used)) or found
+
+
+def _of_all_classes(found: Sequence[Finding], classes: int) -> list[Finding]:
+    """One line instead of one for each class, if SLURM refuses all for the same reason."""
+    reasons = {finding.reason for finding in found if isinstance(finding, _Refusal)}
+    if classes < 2 or len(found) < classes or len(reasons) != 1:
+        return []
+    if not all(isinstance(finding, _Refusal) for finding in found):
+        return []
+    (reason,) = reasons
+    keys = [key for word, key in _OF_ALL_CLASSES.items() if word in reason.lower()]
+    what = f"set {keys[0]}" if keys else "no class of jobs is accepted"
+    return [Finding(Kind.STOPS, f'{PROFILE}: SLURM accepts no job ("{reason}"): {what}')]
 
 
 def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
@@ -95,7 +125,8 @@ def _submission(launch: Launch, slurm: Slurm, request: Request, nodes: int) -> I
     try:
         job = slurm.held_job(*options)
     except Refused as error:
-        yield Finding(Kind.STOPS, f"{request.key}: sbatch {' '.join(options)}: {error}")
+        line = f"{request.key}: sbatch {' '.join(options)}: {error}"
+        yield _Refusal(Kind.STOPS, line, _reason(str(error)))
         return
     requeues = launch.profile.get("slurm-requeue", True)
     if is_training(request) and requeues and job.get("Requeue") != "1":
@@ -106,6 +137,13 @@ def _submission(launch: Launch, slurm: Slurm, request: Request, nodes: int) -> I
             "the time limit, rounded up, and slurm-requeue: false (otherwise Snakemake does not "
             "retry a job whose node is lost)",
         )
+
+
+def _reason(message: str) -> str:
+    """SLURM's message without the words that all have."""
+    for words in ("sbatch: ", "error: ", "Batch job submission failed: "):
+        message = message.replace(words, "")
+    return message
 
 
 def preemption(launch: Launch) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ Whatever is certain to stop a job and can be known earlier belongs to this list.
 """
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 
 from rspo.config.experiment import Experiment
 from rspo.slurm import (
@@ -13,6 +14,7 @@ from rspo.slurm import (
     profile_checks,
     software_checks,
 )
+from rspo.slurm.cluster import NoAnswer
 from rspo.slurm.launch import Finding, Kind, Launch
 
 CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
@@ -42,14 +44,22 @@ def findings(
 ) -> list[Finding]:
     """The findings of all checks, the most severe first.
 
+    If SLURM does not answer, this is one finding, and nothing else of the cluster is checked.
+
     Args:
         rules: whose jobs the run submits; none: all.
         deployment: Snakemake's software deployment method; default: that of the profile.
 
-    Raises: InputError if the profile is invalid or SLURM does not answer.
+    Raises: InputError if the profile is invalid.
     """
     launch = Launch.read(experiment, frozenset(rules) or None, deployment)
-    found = [finding for check in CHECKS for finding in check(launch)]
+    found: list[Finding] = []
+    for check in CHECKS:
+        try:
+            found.extend(check(launch))
+        except NoAnswer as error:
+            found.append(Finding(Kind.STOPS, str(error)))
+            launch = replace(launch, slurm=None)
     return sorted(found, key=lambda finding: list(Kind).index(finding.kind))
 
 

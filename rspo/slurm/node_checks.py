@@ -44,13 +44,17 @@ _PLACEMENT = {
     "--qos": "-q",
     "--reservation": None,
 }
+# Least memory of the server of the smallest judge, xVerify-0.5B, in bytes: weights in bfloat16, an
+# estimate of what vLLM needs to compute, and a cache for one request of 8,192 tokens. (Fewer do not
+# start; xverify.training_gpu_memory in config/paper.yaml has the cache for 64 requests.)
+LEAST_JUDGE_BYTES = 1.0e9 + 1.5e9 + 8192 * 12288
 _REACHED = "rspo-doctor-after-precommand"
 _IMPORT_ORDER = ("torch", "vllm", "flash_attn", "verl")
 # A message of `srun` if the command started on a node and failed there. Other failures, such as a
 # lost node, a busy partition or a killed command (137: its shell reports it), say nothing about the
 # profile.
 _COMMAND_FAILED = re.compile(
-    r"(\S+): task \d+: (Exited with exit code (?!137\b|143\b)|Segmentation fault|Aborted)"
+    r"(\S+): task \d+: (Exited with exit code (?!137\b|143\b)\d+|Segmentation fault|Aborted)"
 )
 
 
@@ -66,6 +70,7 @@ class _Placement:
     gpu: str = ""  # such as gpu:h800:1
     packages: set[str] = field(default_factory=set)
     judged: bool = False
+    beside_judge: bool = False  # a policy trains there on the GPU of a judge
 
 
 def locks(launch: Launch) -> Iterator[Finding]:
@@ -100,6 +105,8 @@ def _placements(launch: Launch, requests: Sequence[Request]) -> dict[str, _Place
             place.gpu = f"gpu:{request.gpu_type}:1" if request.gpu_type else "gpu:1"
         place.packages |= set(_packages(launch, request))
         place.judged |= request.rule in launch.judging
+        own_judge = is_training(request) and request.rule in launch.starting_judges
+        place.beside_judge |= own_judge and launch.experiment.trains_on_gpus
     return placements
 
 
@@ -161,11 +168,12 @@ def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Findi
         try:
             output = slurm.ask("srun", *command, seconds=SECONDS_TO_ANSWER)
         except InputError as error:
-            yield _no_answer(first, re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error)))
+            why = re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error))
+            yield _no_answer(str(launch.profile.get("precommand") or ""), why)
             return
     if not output.strip():
         # `srun` may exit with 0 although SLURM lost its job, as when a controller lost its state.
-        yield _no_answer(first, "srun printed nothing")
+        yield _no_answer("", "srun printed nothing")
         return
     # Scripts of the cluster may print lines before and after it.
     answers = [line for line in output.splitlines() if line.startswith('{"file"')]
@@ -175,6 +183,8 @@ def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Findi
         return
     answer = Answer(**json.loads(answers[-1]))
     findings = [*_shared(file.parent, answer), *_software(answer), *_judge(judge, answer)]
+    if placement.beside_judge and judge:
+        findings += _memory_of_judge(judge, answer)
     for finding in findings or [Finding(Kind.NOTE, _summary(answer))]:
         yield Finding(finding.kind, f"node {answer.host} {finding.line}")
 
@@ -196,17 +206,25 @@ def _command(task: Task, first: str) -> list[str]:
     return ["/bin/sh", "-c", script, "sh", *words]
 
 
-def _no_answer(first: str, why: str) -> Finding:
+def _no_answer(precommand: str, why: str) -> Finding:
+    """What it means that `srun` failed.
+
+    Args:
+        precommand: as written in the profile.
+        why: the output of `srun` and the command.
+    """
     if not (failed := _COMMAND_FAILED.search(why)):
         return Finding(Kind.NOTE, f"files and software were not checked on a node ({why})")
-    if first and _REACHED not in why:
-        return Finding(
-            Kind.STOPS, f"node {failed[1]} fails to run {PROFILE}'s precommand `{first}`: {why}"
-        )
-    why = why.replace(f"{_REACHED} ", "")
-    return Finding(
-        Kind.STOPS, f"node {failed[1]} cannot run {sys.executable} -m rspo.slurm.probe: {why}"
+    in_precommand = bool(precommand) and _REACHED not in why
+    what = (
+        f"{PROFILE}'s precommand `{precommand}`"
+        if in_precommand
+        else f"{sys.executable} -m rspo.slurm.probe"
     )
+    # What the command itself printed says more than SLURM's message about its end.
+    own = re.sub(r"(srun: )?(error: )?" + _COMMAND_FAILED.pattern, "", why).replace(_REACHED, "")
+    reason = " ".join(own.removeprefix("srun: ").split()) or failed[2]
+    return Finding(Kind.STOPS, f"node {failed[1]}: {reason} (running {what})")
 
 
 def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
@@ -265,7 +283,13 @@ def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding
     """Whether the judge's server answers the node and serves the model of the config."""
     if settings is None or settings.url is None:
         return
-    if answer.judge is None:
+    if answer.judge_status:
+        yield Finding(
+            Kind.STOPS,
+            f"reaches xverify.url = {settings.url}, which answers {answer.judge_status} to "
+            "/v1/models: set the address of vLLM's server, such as http://NODE:8000",
+        )
+    elif answer.judge is None:
         yield Finding(
             Kind.STOPS,
             f"gets no answer from xverify.url = {settings.url} ({answer.no_judge}): start "
@@ -276,6 +300,19 @@ def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding
             Kind.STOPS,
             f"reaches xverify.url = {settings.url}, which serves {', '.join(answer.judge)}, not "
             f"xverify.model = {settings.model}: start it with --served-model-name {settings.model}",
+        )
+
+
+def _memory_of_judge(settings: XVerifySettings, answer: Answer) -> Iterator[Finding]:
+    """Whether the judge's server fits in its part of the GPU on which the policy trains."""
+    fraction = settings.training_gpu_memory
+    if 0 < fraction * answer.gpu_bytes < LEAST_JUDGE_BYTES:
+        least = math.ceil(LEAST_JUDGE_BYTES / answer.gpu_bytes * 100) / 100
+        yield Finding(
+            Kind.STOPS,
+            f"has GPUs of {answer.gpu_bytes / 1e9:.0f} GB: xverify.training_gpu_memory = "
+            f"{fraction:g} leaves {fraction * answer.gpu_bytes / 1e9:.1f} GB to the judge, which "
+            f"needs at least {LEAST_JUDGE_BYTES / 1e9:.1f} GB; set {least:g} or more",
         )
 
 

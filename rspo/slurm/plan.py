@@ -6,7 +6,8 @@ The estimates use `models.<name>.expected` and slurm/config.yaml:
                 lower bound.
     evaluation  every response has the maximum length, generated at the model's tokens per second on
                 one GPU: an upper bound. Each job starts its engine once, which takes LOAD_MINUTES.
-    scoring     number of jobs and the GPUs that each occupies; only loading the judge is estimated.
+    scoring     the judge reads PREFILL_TOKENS_PER_SECOND of the same responses: an upper bound.
+                Each job loads the judge once. Without a judge of its own, no estimate.
     disk        policies, 4 bytes per sampled token, and checkpoints (`rspo.training.verl.disk`) for
                 every cell that trains at the same time.
 """
@@ -28,6 +29,9 @@ from rspo.training.verl import disk
 TOKEN_BYTES = 4
 # Estimate of the time to load a model into vLLM and capture its CUDA graphs.
 LOAD_MINUTES = 2
+# Assumption of docs/verl.md for the judge xVerify-0.5B on one GPU.
+PREFILL_TOKENS_PER_SECOND = 50_000
+_ASSUMED_LOAD = f"{LOAD_MINUTES} minutes each, not measured"
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class Plan:
     """What remains to be done for an experiment, in hours and bytes; None: no estimate."""
 
     cells: int
-    cell_gpus: int  # of one job; 0: on CPUs, as in the next two
+    cell_gpus: int  # of all nodes of a job; 0: on CPUs, as in the next two
+    nodes: int  # of a training job
     cell_hours: list[float] | None  # of each cell
     limit_hours: float | None  # time limit of a training job
     samplings: int  # jobs: policies x suites
@@ -43,6 +48,7 @@ class Plan:
     sampling_hours: list[float] | None  # of each on one GPU, without loading the policy
     scorings: int  # jobs
     scoring_gpus: int  # of one job
+    scoring_hours: list[float] | None  # of each on one GPU, without loading the judge
     tables: int  # jobs without a model: data sets and curves
     policy_bytes: float | None  # policies and samples
     checkpoint_bytes: float | None  # of the largest cell, old and new checkpoint
@@ -74,16 +80,15 @@ def plan(experiment: Experiment) -> Plan:
     models = [_expected(experiment, name) for name in cells]
     known = [model for model in models if model is not None]
     tokens = [
-        (
-            _expected(experiment, policy),
-            sum(_tokens(experiment, benchmark) for benchmark, _ in tables),
-        )
-        for policy, tables in drawn
+        (_expected(experiment, policy), _tokens_of(experiment, tables)) for policy, tables in drawn
     ]
+    scored = _missing(experiment, experiment.scores, cells)
+    judges = config.starts_judge(config.verifier)
     all_known = len(known) == len(models) and all(model for model, _ in tokens)
     return Plan(
         len(cells),
         request.gpus * experiment.nodes if experiment.trains_on_gpus else 0,
+        experiment.nodes,
         [_training_hours(experiment, model) for model in known] if all_known else None,
         request.minutes / 60 if request.minutes else None,
         len(drawn),
@@ -91,10 +96,11 @@ def plan(experiment: Experiment) -> Plan:
         [count / model.tokens_per_second / 3600 for model, count in tokens if model is not None]
         if all_known
         else None,
-        len(_missing(experiment, experiment.scores, cells)),
-        requests.get("score", requests[DEFAULT]).gpus
-        if config.starts_judge(config.verifier)
-        else 0,
+        len(scored),
+        requests.get("score", requests[DEFAULT]).gpus if judges else 0,
+        [_tokens_of(experiment, tables) / PREFILL_TOKENS_PER_SECOND / 3600 for _, tables in scored]
+        if judges
+        else None,
         len(curves) + len(prepared),
         sum(disk.policy_bytes(model.parameters) for model in known)
         + sum(TOKEN_BYTES * count for _, count in tokens)
@@ -135,6 +141,10 @@ def _expected(experiment: Experiment, policy: str) -> Expected | None:
     return experiment.config.models[experiment.model_of(policy)].expected
 
 
+def _tokens_of(experiment: Experiment, tables: Sequence[tuple[str, int]]) -> int:
+    return sum(_tokens(experiment, benchmark) for benchmark, _ in tables)
+
+
 def _tokens(experiment: Experiment, benchmark: str) -> int:
     """Tokens of one block of responses to a benchmark, each of the maximum length."""
     data_set, config = experiment.data_set(benchmark), experiment.config
@@ -150,7 +160,7 @@ def text(experiment: Experiment) -> str:
     """The plan in lines to print; on a SLURM cluster, with the wall time there."""
     work = plan(experiment)
     lines = [
-        f"scale {experiment.scale}, files that do not exist yet:",
+        f"scale {experiment.scale}, files that do not exist yet{_source(work)}:",
         _training(work),
         _evaluation(work),
         _scoring(work),
@@ -167,6 +177,11 @@ def text(experiment: Experiment) -> str:
     return "\n".join(lines)
 
 
+def _source(work: Plan) -> str:
+    known = work.cell_hours is not None
+    return " (durations: from models.<name>.expected, not measured)" if known else ""
+
+
 def _training(work: Plan) -> str:
     line = f"training         {work.cells} cells on {_processors(work.cell_gpus)}"
     if work.cell_hours is None:
@@ -177,7 +192,10 @@ def _training(work: Plan) -> str:
     if work.cells and (limit := work.limit_hours):
         at_most = f"{limit:.4g} h" if limit >= 1 else f"{60 * limit:.3g} min"
         jobs = f", {work.training_jobs} jobs of at most {at_most}"
-    return f"{line}: {hours:,.0f} GPU-hours, {longest:.3g} h the longest{jobs}"
+    bound = ""
+    if work.nodes > 1:
+        bound = f" (lower bound: as if {work.nodes} nodes were {work.nodes} times as fast as one)"
+    return f"{line}: {hours:,.0f} GPU-hours, {longest:.3g} h the longest{bound}{jobs}"
 
 
 def _evaluation(work: Plan) -> str:
@@ -187,7 +205,7 @@ def _evaluation(work: Plan) -> str:
     hours, longest = sum(work.sampling_hours), max(work.sampling_hours, default=0.0)
     return (
         f"{line}: at most {hours:,.0f} GPU-hours, {longest:.1f} h the longest, and "
-        f"{_load_hours(work.samplings)} to load policies"
+        f"{_load_hours(work.samplings)} to load policies ({_ASSUMED_LOAD})"
     )
 
 
@@ -200,10 +218,15 @@ def _load_hours(jobs: int) -> str:
 
 
 def _scoring(work: Plan) -> str:
-    where = _processors(work.scoring_gpus)
-    line = f"scoring          {work.scorings} jobs on {where}: duration unknown"
-    load = f", and {_load_hours(work.scorings)} to load the judge" if work.scoring_gpus else ""
-    return line + load
+    line = f"scoring          {work.scorings} jobs on {_processors(work.scoring_gpus)}"
+    if work.scoring_hours is None:
+        return f"{line}: duration unknown"
+    hours, longest = sum(work.scoring_hours), max(work.scoring_hours, default=0.0)
+    return (
+        f"{line}: at most {hours:,.0f} GPU-hours, {longest:.1f} h the longest "
+        f"({PREFILL_TOKENS_PER_SECOND:,} tokens/s, not measured), and "
+        f"{_load_hours(work.scorings)} to load the judge ({_ASSUMED_LOAD})"
+    )
 
 
 def _wall_time(hours: list[float], at_a_time: int | None) -> str:

@@ -38,7 +38,7 @@ def run_doctor(workflow: Any, options: Sequence[str]) -> None:
     stops = [line for kind, line in lines if kind == Kind.STOPS]
     changes = [line for kind, line in lines if kind == Kind.CHANGE]
     if done.returncode not in (0, 2) or (done.returncode and not stops + changes):
-        # The profile is invalid, SLURM does not answer, or `rspo doctor` was killed.
+        # The profile is invalid, or `rspo doctor` was killed.
         silent = f"`rspo doctor` exited with {done.returncode}"
         last = (done.stderr.strip() or silent).splitlines()[-1]
         stops = [last.removeprefix("rspo: error: ")]

@@ -55,11 +55,13 @@ class Answer:
     versions: of the packages that were imported.
     packages: those that could not be imported, with the reason.
     gpu: name and memory of the GPU; empty if PyTorch sees none.
+    gpu_bytes: its memory; 0 if PyTorch sees none.
     cuda: version that PyTorch was built with; empty for a build without CUDA.
     no_gpu: why PyTorch or vLLM would not use the granted GPU; empty if they would.
     driver: version of NVIDIA's driver; empty if unknown.
     judge: models that the judge serves; None if there is no judge to check.
     no_judge: why it does not answer; empty if it does.
+    judge_status: the HTTP status of its answer if this is not success; else 0.
     """
 
     file: str
@@ -68,11 +70,13 @@ class Answer:
     versions: dict[str, str] = field(default_factory=dict)
     packages: dict[str, str] = field(default_factory=dict)
     gpu: str = ""
+    gpu_bytes: int = 0
     cuda: str = ""
     no_gpu: str = ""
     driver: str = ""
     judge: list[str] | None = None
     no_judge: str = ""
+    judge_status: int = 0
 
 
 def seen(file: Path, text: str) -> str:
@@ -132,6 +136,7 @@ def _look_for_gpu(answer: Answer) -> None:
         answer.no_gpu, answer.cuda = why_no_gpu(), torch.version.cuda or ""
         if not answer.no_gpu:
             device = torch.cuda.get_device_properties(0)
+            answer.gpu_bytes = device.total_memory
             answer.gpu = f"{device.name} {device.total_memory / 1e9:.0f} GB"
     if "vllm" in answer.versions and not answer.no_gpu:
         from vllm.platforms import current_platform
@@ -157,8 +162,10 @@ def _ask_judge(answer: Answer, url: str) -> None:
         with httpx.Client(trust_env=False, timeout=SECONDS) as client:
             models = client.get(f"{url}/v1/models").raise_for_status().json()["data"]
             answer.judge = [model["id"] for model in models]
+    except httpx.HTTPStatusError as error:
+        answer.judge_status = error.response.status_code
     except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
-        answer.no_judge = f"{type(error).__name__}: {error}"
+        answer.no_judge = f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def answer(task: Task) -> Answer:

@@ -13,7 +13,7 @@ from rspo.training.verl.disk import checkpoint_bytes
 # time limits about twice a minute.
 LEAST_SIGNAL_SECONDS = 60
 USUAL_SIGNAL_SECONDS = 600
-START_MINUTES = 20  # for loading models, starting engines, and some steps
+START_MINUTES = 30  # for loading models, starting engines, and some steps
 STEPS = 4  # a long step takes as long as this many average ones
 CHECKPOINT_BYTES_PER_SECOND = 1e9
 
@@ -63,7 +63,8 @@ def signals(launch: Launch) -> Iterator[Finding]:
 
 
 def _signal(request: Request, needed: int) -> Iterator[Finding]:
-    seconds = request.signal_seconds
+    seconds, minutes = request.signal_seconds, request.minutes
+    least = math.ceil((seconds or 0) / 60) + START_MINUTES
     option = f"--signal=USR1@{max(needed, USUAL_SIGNAL_SECONDS)}"
     if seconds is None:
         yield Finding(
@@ -71,13 +72,19 @@ def _signal(request: Request, needed: int) -> Iterator[Finding]:
             f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: SLURM would kill a job "
             f"at its time limit without a checkpoint; set '{option}'",
         )
-    elif request.minutes is not None and request.minutes * 60 <= seconds:
-        least = math.ceil(seconds / 60) + START_MINUTES
+    elif minutes is not None and minutes * 60 <= seconds:
         yield Finding(
             Kind.STOPS,
-            f"{request.key}.runtime = {format_hours(request.minutes)} is no longer than the "
+            f"{request.key}.runtime = {format_hours(minutes)} is no longer than the "
             f"{seconds} seconds of --signal: every job would be asked to stop at its "
             f"start; set {format_hours(least)} or more",
+        )
+    elif minutes is not None and minutes < least:
+        yield Finding(
+            Kind.CHANGE,
+            f"{request.key}.runtime = {format_hours(minutes)}: --signal comes {seconds} seconds "
+            "earlier, perhaps before the models are loaded and a step is done, so that jobs would "
+            f"requeue themselves without progress; set {format_hours(least)} or more",
         )
     elif seconds < needed and (request.minutes or 0) > 10:
         yield Finding(
@@ -121,8 +128,9 @@ def unused_gpus(launch: Launch) -> Iterator[Finding]:
     reasons = _reasons_for_no_gpu(launch.experiment)
     for request in launch.used:
         if request.gpus and (reason := reasons.get(request.rule)):
+            # Sampling and training need no GPUs only for tiny models.
             yield Finding(
-                Kind.NOTE,
+                Kind.CHANGE if request.rule == "score" else Kind.NOTE,
                 f"{request.key} requests {request.gres}, which is not needed: {reason}; "
                 "remove that line",
             )

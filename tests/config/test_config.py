@@ -323,6 +323,14 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     assert settings()[1] == before[1]
 
 
+@pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/"])
+def test_the_address_of_a_judge_may_end_with_its_version(end: str) -> None:
+    change = {"xverify": {"url": f"http://node1:8000{end}"}}
+    settings = Experiment.load("paper", change, ROOT).config.xverify
+    assert settings is not None
+    assert settings.url == "http://node1:8000"
+
+
 @pytest.mark.parametrize(
     ("change", "same"),
     [

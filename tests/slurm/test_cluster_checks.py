@@ -2,21 +2,25 @@
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import snakemake.cli  # noqa: F401  # looks for a shell, which the fake commands hide
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.slurm import cluster_checks, node_checks
+from rspo.slurm import cluster_checks, doctor, node_checks
+from rspo.slurm import launch as launch_module
 from rspo.slurm.cluster import Slurm
 from rspo.slurm.launch import Finding, Kind, Launch
 from rspo.slurm.probe import Answer
 from rspo.slurm.profile import DEFAULT
-from tests.support import slurm_world
+from rspo.training.verl.config_check import ConfigCheck
+from tests.support import ROOT, slurm_world
 
 SINFO = """\
 [ "$1" = --all ] && echo 'hidden|1|infinite|900000|128|gpu:h800:8'
@@ -28,7 +32,7 @@ Fake = Callable[[str, str], None]
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    return slurm_world.make_project(tmp_path / "project")
+    return slurm_world.make_project(tmp_path / "project", scoring_gpu=True)
 
 
 @pytest.fixture
@@ -94,6 +98,36 @@ def test_the_default_request_is_checked_if_a_job_uses_it(
     assert (DEFAULT in [request.rule for request in launch(*rules).used]) == used
 
 
+REFUSED = "sbatch: error: Batch job submission failed: Invalid {0}"
+REFUSE = f"echo '{REFUSED}' >&2; exit 1"
+
+
+@pytest.mark.parametrize(
+    ("message", "key"),
+    [
+        ("account or account/partition combination specified", "default-resources.slurm_account"),
+        ("qos specification", "slurm-qos"),
+    ],
+)
+def test_one_line_names_the_key_if_slurm_refuses_every_class(
+    fake: Fake, message: str, key: str
+) -> None:
+    fake("sbatch", REFUSE.format(message))
+    (line,) = problems(lambda: list(cluster_checks.requests(launch())))
+    assert line == f'slurm/config.yaml: SLURM accepts no job ("Invalid {message}"): set {key}'
+
+
+def test_a_refusal_of_some_classes_is_one_line_each(fake: Fake) -> None:
+    refuse = REFUSE.format("qos specification")
+    fake("sbatch", f'case "$*" in *partition=gpu*) {refuse};; esac; echo 12')
+    found = problems(lambda: list(cluster_checks.requests(launch())))
+    rules = ("sample", "score", "train")
+    assert len(found) == len(rules)
+    for line, rule in zip(found, rules, strict=True):
+        assert line.startswith(f"slurm/config.yaml: set-resources.{rule}: sbatch --partition=gpu ")
+        assert line.endswith(REFUSED.format("qos specification"))
+
+
 @pytest.mark.parametrize("printed", ["12;cluster", "Welcome\\n12", "12\\nBudget left: 500"])
 def test_the_held_job_is_cancelled_whatever_else_sbatch_prints(
     tmp_path: Path, fake: Fake, printed: str
@@ -127,7 +161,29 @@ def test_only_a_command_that_fails_by_itself_stops_the_run(
     fake("srun", f"echo 'srun: error: {error}' >&2; exit 1")
     (finding,) = node_checks.nodes(launch("train"))
     assert finding.kind is kind
-    assert (": node n7 " in finding.line) == (kind is Kind.STOPS)
+    assert (": node n7: " in finding.line) == (kind is Kind.STOPS)
+
+
+@pytest.mark.parametrize(
+    ("printed", "reason"),
+    [
+        ("/bin/sh: 1: module: not found", "/bin/sh: 1: module: not found"),
+        ("", "Exited with exit code 127"),
+    ],
+)
+def test_a_failing_precommand_is_its_own_message_and_the_text_of_the_file(
+    project: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch, printed: str, reason: str
+) -> None:
+    monkeypatch.setenv("RSPO_HERE", "here")
+    slurm_world.set_precommand(project, "module load $RSPO_HERE")
+    fake(
+        "srun", f"echo '{printed}\nsrun: error: n7: task 0: Exited with exit code 127' >&2; exit 1"
+    )
+    (finding,) = node_checks.nodes(launch("train"))
+    assert finding.line == (
+        f"partition gpu: node n7: {reason} (running slurm/config.yaml's precommand `module load "
+        "$RSPO_HERE`)"
+    )
 
 
 @pytest.mark.parametrize(("printed", "kind"), [("", Kind.NOTE), ("Welcome", Kind.STOPS)])
@@ -146,6 +202,34 @@ def test_each_line_names_the_node(fake: Fake) -> None:
         found = list(node_checks.nodes(launch("train")))
         assert len(found) == 1 + 3 * bool(answer.commands)
         assert all(line.line.startswith("partition gpu: node n7 ") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "fraction", "line"),
+    [
+        (80, 0.06, None),
+        (80, 0.04, None),
+        (
+            80,
+            0.03,
+            "has GPUs of 80 GB: xverify.training_gpu_memory = 0.03 leaves 2.4 GB to the judge, "
+            "which needs at least 2.6 GB; set 0.04 or more",
+        ),
+        (141, 0.02, None),
+        (0, 0.03, None),  # unknown
+    ],
+)
+def test_too_little_gpu_memory_for_the_judge_is_reported(
+    project: Path, fake: Fake, gigabytes: int, fraction: float, line: str | None
+) -> None:
+    """By hand: 1 GB of weights, 1.5 GB to compute with and 0.1 GB for one request."""
+    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
+    answer = Answer("ok", "n7", {}, gpu_bytes=gigabytes * 10**9)
+    fake("srun", f"echo '{json.dumps(asdict(answer))}'")
+    experiment = Experiment.load("paper", {"xverify": {"training_gpu_memory": fraction}})
+    of_training = Launch.read(experiment, frozenset({"train"}), "conda")
+    found = problems(lambda: list(node_checks.nodes(of_training)))
+    assert found == ([f"partition gpu: node n7 {line}"] if line else [])
 
 
 def test_the_probe_names_its_node(tmp_path: Path, fake: Fake) -> None:
@@ -177,3 +261,23 @@ def test_each_partition_that_cancels_preempted_jobs_is_reported(project: Path, f
     (finding,) = cluster_checks.preemption(launch("train"))
     assert finding.line.startswith("SLURM cancels preempted jobs of partition gpu2 (Pre")
     assert "only when SLURM forgets them, after 300 s" in finding.line
+
+
+def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
+    project: Path, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
+    refused = ConfigCheck(["no flash-attn"])
+    monkeypatch.setattr(launch_module, "check_configs", lambda experiment: refused)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=1e13))
+    slurm_world.edit_profile(project, "set-resources", "train", runtime=12)
+    fake("sinfo", "printf 'sinfo: error: first\nsinfo: error: second\n' >&2; exit 1")
+    found = doctor.findings(Experiment.load("paper"))
+    assert [(finding.kind, finding.line) for finding in found if finding.kind is Kind.STOPS] == [
+        (Kind.STOPS, "no flash-attn"),
+        (Kind.STOPS, "SLURM does not answer (sinfo: error: first error: second)"),
+    ]
+    assert ["set-resources.train.runtime = 12m" in finding.line for finding in found] == [
+        finding.kind is Kind.CHANGE for finding in found
+    ]
+    assert not any("not installed" in finding.line for finding in found)

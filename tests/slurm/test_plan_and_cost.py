@@ -6,10 +6,12 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import snakemake.cli  # noqa: F401  # looks for a shell, which some tests hide
 
+from rspo.cli import main
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -73,12 +75,36 @@ def test_hours_of_a_cell_depend_on_steps_and_nodes(
     assert work.cell_hours == pytest.approx([hours] * 25, rel=1e-3)
 
 
-def test_scoring_is_printed_with_its_gpus(here: Path) -> None:
+def test_scoring_takes_what_the_judge_needs_to_read_every_response(here: Path) -> None:
+    """By hand: 64 responses of 3,072 tokens to each of 1,560 problems for 27 policies and of 170
+    for 8, at 50,000 tokens a second."""
     found = plan(paper_scale.load(here))
-    assert (found.scorings, found.scoring_gpus) == (found.samplings, 1)
-    assert f"scoring          {found.scorings} jobs on 1 GPU: duration" in text(
-        paper_scale.load(here)
-    )
+    assert (found.scorings, found.scoring_gpus) == (35, 1)
+    hours = 64 * 3072 / 50000 / 3600
+    assert found.scoring_hours is not None
+    each = [hours * 170] * 8 + [hours * 1560] * 27
+    assert sorted(found.scoring_hours) == pytest.approx(each)
+    assert (
+        "scoring          35 jobs on 1 GPU: at most 47 GPU-hours, 1.7 h the longest (50,000 "
+        "tokens/s, not measured), and 1.2 GPU-hours to load the judge (2 minutes each, not "
+        "measured)\n"
+    ) in text(paper_scale.load(here))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"verifier": "rules"}, {"xverify": {"url": "http://judge:8000"}}]
+)
+def test_scoring_without_a_judge_of_its_own_has_no_estimate(
+    here: Path, settings: dict[str, Any]
+) -> None:
+    said = text(paper_scale.load(here, **settings))
+    assert "scoring          35 jobs on CPUs: duration unknown\n" in said
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_time_on_several_nodes_is_called_a_lower_bound(here: Path, nodes: int) -> None:
+    said = text(paper_scale.load(here, verl={"nodes": nodes}))
+    assert ("lower bound: as if 2 nodes were 2 times as fast as one" in said) == (nodes == 2)
 
 
 def test_the_tiny_scale_needs_no_gpu(here: Path) -> None:
@@ -275,6 +301,15 @@ def test_cost_sums_every_process_of_a_step_and_skips_missing_files(here: Path) -
         [cell, "train", "15.0", "18.0", "120.0", "n1 n2", "7 12"],
         [cell, "sample", "20.0", "18.0", "160.0", "n1", "7"],
     ]
+
+
+def test_cost_without_results_writes_no_file(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(ROOT / "config", here / "config")
+    assert main(["cost", "--scale", "paper"]) == 0
+    assert capsys.readouterr().out == "scale paper has no results yet\n"
+    assert not (here / "results").exists()
 
 
 def test_usage_of_a_killed_process_is_kept(tmp_path: Path) -> None:

@@ -1,14 +1,45 @@
-"""What the probe of `rspo doctor` reports on this machine, which has no GPU; half a minute."""
+"""What the probe of `rspo doctor` reports on this machine, which has no GPU."""
 
 import json
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from rspo.slurm.probe import Answer, Task
+from rspo.config.experiment import Experiment
+from rspo.slurm import node_checks
+from rspo.slurm.probe import Answer, Task, _ask_judge
+from tests.support import ROOT
+
+
+class NoPage(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+
+@pytest.fixture
+def web_server() -> Iterator[str]:
+    """Address of a server that has no page."""
+    with HTTPServer(("127.0.0.1", 0), NoPage) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_server_that_is_no_judge_is_one_line_with_its_status(web_server: str) -> None:
+    answer = Answer("ok", "n7", {})
+    _ask_judge(answer, web_server)
+    config = Experiment.load("paper", {"xverify": {"url": web_server}}, root=ROOT).config
+    (finding,) = node_checks._judge(config.xverify, answer)
+    assert finding.line == (
+        f"reaches xverify.url = {web_server}, which answers 404 to /v1/models: set the address of "
+        "vLLM's server, such as http://NODE:8000"
+    )
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from tests.support import ROOT, slurm_run, slurm_world
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working directory, without SLURM, on a large disk, with a config that verl accepts."""
-    folder = slurm_world.make_project(tmp_path / "project")
+    folder = slurm_world.make_project(tmp_path / "project", scoring_gpu=True)
     shutil.copy(ROOT / "config" / "paper.yaml", folder / "config")
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", str(folder))
@@ -66,12 +66,13 @@ def test_jobs_that_would_connect_to_the_hub_are_noted(
         ("rules", None, False),
     ],
 )
-def test_a_gpu_for_scoring_without_an_own_judge_is_noted(
+def test_a_gpu_for_scoring_without_an_own_judge_should_change(
     project: Path, verifier: str, url: str | None, needed: bool
 ) -> None:
-    notes = check("paper", verifier=verifier, xverify={"url": url})[1]
+    found = of_paper(verifier=verifier, xverify={"url": url})
     key = "slurm/config.yaml: set-resources.score requests gpu:h800:1, which is not needed"
-    assert [line.startswith(key) for line in notes] == [*[True] * (not needed), False]
+    assert [finding.line.startswith(key) for finding in found] == [True] * (not needed)
+    assert [finding.kind for finding in found] == [Kind.CHANGE] * (not needed)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,7 @@ def test_a_rule_that_needs_gpus_and_requests_none_is_reported(
     path = project / "slurm" / "config.yaml"
     profile = yaml.safe_load(path.read_text())
     entry = profile["set-resources"].pop(rule)
+    profile["set-resources"].pop("score")
     if missing == "line":
         entry.pop("gres", None)
         extra = "'--signal=USR1@600 --open-mode=append'"
@@ -151,13 +153,14 @@ def test_gpus_in_slurm_extra_are_recognized(project: Path, words: str) -> None:
 
 
 def test_gpus_for_work_on_cpus_are_noted(project: Path) -> None:
-    notes = check("tiny")[1]
-    assert [line for line in notes if "is not needed" in line] == [
+    problems, notes = check("tiny")
+    lines = [*(finding.line for finding in problems), *notes]
+    assert [line for line in lines if "is not needed" in line] == [
         f"slurm/config.yaml: set-resources.{rule} requests gpu:h800:{gpus}, which is not needed: "
         f"{reason}; remove that line"
         for rule, gpus, reason in (
-            ("sample", 1, "sampling runs on CPUs (sampler: torch)"),
             ("score", 1, "scoring starts no judge model (the verifier needs none)"),
+            ("sample", 1, "sampling runs on CPUs (sampler: torch)"),
             ("train", 8, "training runs on CPUs (engine: local)"),
         )
     ]
@@ -174,7 +177,7 @@ def test_a_signal_too_late_for_a_checkpoint_is_reported(project: Path) -> None:
 
 @pytest.mark.parametrize(
     ("runtime", "shown"),
-    [(1, "1m"), (5, "5m"), (10, "10m"), (11, None), (None, None)],
+    [(1, "1m"), (5, "5m"), (10, "10m"), (40, None), (None, None)],
 )
 def test_a_time_limit_shorter_than_the_signal_is_reported(
     project: Path, runtime: int | None, shown: str | None
@@ -182,9 +185,22 @@ def test_a_time_limit_shorter_than_the_signal_is_reported(
     slurm_world.edit_profile(project, "set-resources", "train", runtime=runtime)
     line = (
         f"slurm/config.yaml: set-resources.train.runtime = {shown} is no longer than the 600 "
-        "seconds of --signal: every job would be asked to stop at its start; set 30m or more"
+        "seconds of --signal: every job would be asked to stop at its start; set 40m or more"
     )
     assert of_paper() == [Finding(Kind.STOPS, line)] * (shown is not None)
+
+
+@pytest.mark.parametrize(("runtime", "too_short"), [(12, True), (39, True), (40, False)])
+def test_a_time_limit_just_above_the_signal_should_change(
+    project: Path, runtime: int, too_short: bool
+) -> None:
+    slurm_world.edit_profile(project, "set-resources", "train", runtime=runtime)
+    line = (
+        f"slurm/config.yaml: set-resources.train.runtime = {runtime}m: --signal comes 600 seconds "
+        "earlier, perhaps before the models are loaded and a step is done, so that jobs would "
+        "requeue themselves without progress; set 40m or more"
+    )
+    assert of_paper() == [Finding(Kind.CHANGE, line)] * too_short
 
 
 @pytest.mark.parametrize("retries", [2, 5])
@@ -292,6 +308,7 @@ def test_problems_that_do_not_fit_a_model_are_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As soon as both exist, for each pair that a job uses; the run refuses only such jobs."""
+    slurm_world.edit_profile(project, "set-resources", "score", gres=None)
     tiny = {"training": {"validation": {"every": None}}}
     assert check("tiny", **tiny)[0] == []
     slurm_run.make_inputs(Experiment.load("tiny"))

@@ -57,24 +57,49 @@ _OPEN = (
     "actor_rollout_ref.rollout.engine_kwargs.vllm",
 )
 
-# Keys and sections that would have no effect here, and what to set instead.
+# Keys and sections that would have no effect here or contradict the cell, and what to set instead.
+# `_require_effect` adds all other keys of `cell_settings`.
 _ACTOR, _OPTIM = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
 _NO_REFERENCE = "there is no reference policy"
 _SCHEDULE = "set training.optimizer"
+_PROMPT, _RESPONSE = "set sampling.max_prompt_tokens", "set sampling.max_response_tokens"
+_ROLLOUT = "actor_rollout_ref.rollout"
 _WITHOUT_EFFECT = {
-    "actor_rollout_ref.rollout.disaggregation": "each server both reads prompts and samples",
+    "data.train_files": "set data.train",
+    "data.train_batch_size": "set training.prompts_per_step",
+    "data.max_prompt_length": _PROMPT,
+    "data.max_response_length": _RESPONSE,
+    "actor_rollout_ref.model.path": "set models.<name>.hub",
+    f"{_ROLLOUT}.n": "set n of the cells in grid",
+    f"{_ROLLOUT}.temperature": "set sampling.temperature",
+    f"{_ROLLOUT}.top_p": "set sampling.top_p",
+    f"{_ROLLOUT}.seed": "the cell's seed sets it (seeds)",
+    f"{_ROLLOUT}.prompt_length": _PROMPT,
+    f"{_ROLLOUT}.response_length": _RESPONSE,
+    f"{_ROLLOUT}.max_model_len": "set sampling.max_prompt_tokens and sampling.max_response_tokens",
+    f"{_ROLLOUT}.val_kwargs.n": "set training.validation.samples",
+    f"{_ROLLOUT}.val_kwargs.temperature": "set sampling.temperature",
+    f"{_ROLLOUT}.val_kwargs.top_p": "set sampling.top_p",
+    f"{_ROLLOUT}.disaggregation": "each server both reads prompts and samples",
     "algorithm.use_kl_in_reward": _NO_REFERENCE,
     "algorithm.rollout_correction": "this section has an effect through bypass_mode only",
     "algorithm": "the cell's objective sets it",
     f"{_ACTOR}.ppo_epochs": "each mini-batch is one update",
     f"{_ACTOR}.shuffle": "mini-batches keep the order of the step's prompts",
     f"{_ACTOR}.ppo_mini_batch_size": "set training.mini_batch_prompts",
+    f"{_ACTOR}.clip_ratio": "set training.ppo_clip",
+    f"{_ACTOR}.clip_ratio_low": "set training.ppo_clip",
+    f"{_ACTOR}.clip_ratio_high": "set training.ppo_clip",
     f"{_ACTOR}.loss_agg_mode": "set training.loss_aggregation",
     f"{_ACTOR}.loss_scale_factor": "set sampling.max_response_tokens",
     f"{_ACTOR}.use_kl_loss": _NO_REFERENCE,
     f"{_ACTOR}.entropy_coeff": "the loss has no entropy bonus",
     f"{_ACTOR}.calculate_entropy": "training.jsonl has the entropy",
     f"{_ACTOR}.use_torch_compile": f"set {_ACTOR}.fsdp_config.use_torch_compile",
+    f"{_OPTIM}.lr": "set models.<name>.learning_rate",
+    f"{_OPTIM}.betas": "set training.optimizer.betas",
+    f"{_OPTIM}.weight_decay": "set training.optimizer.weight_decay",
+    f"{_OPTIM}.clip_grad": "set training.optimizer.gradient_clip",
     f"{_OPTIM}.lr_scheduler_type": "set training.optimizer.schedule",
     f"{_OPTIM}.warmup_style": "set training.optimizer.schedule",
     f"{_OPTIM}.schedule": "set training.optimizer.schedule",
@@ -83,9 +108,23 @@ _WITHOUT_EFFECT = {
     f"{_OPTIM}.total_training_steps": "set training.steps",
     f"{_OPTIM}.min_lr_ratio": _SCHEDULE,
     f"{_OPTIM}.num_cycles": _SCHEDULE,
+    "trainer.logger": "set verl.loggers",
+    "trainer.nnodes": "set verl.nodes",
+    "trainer.n_gpus_per_node": "set verl.ranks_per_node",
+    "trainer.device": "set verl.device",
+    "trainer.total_training_steps": "set training.steps",
+    "trainer.save_freq": "set training.checkpoint_every",
     "trainer.ray_wait_register_center_timeout": "verl's trainer does not read it",
 }
-_WITH_EFFECT = "algorithm.rollout_correction.bypass_mode"
+_OTHER = "this package sets it"
+# Of the sections above and of `cell_settings`, the keys that may be set.
+_WITH_EFFECT = {
+    "algorithm.rollout_correction.bypass_mode",
+    "data.dataloader_num_workers",
+    "trainer.project_name",
+    "trainer.experiment_name",
+    "ray_kwargs.ray_init.num_gpus",
+}
 
 
 def verl_config(experiment: Experiment, name: str) -> DictConfig:
@@ -105,15 +144,14 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
         f"models.{cell.model}.verl": experiment.config.models[cell.model].verl,
         "verl.overrides": settings.overrides,
     }
+    of_cell = cell_settings(experiment, cell, settings)
     for origin, layer in own.items():
-        _require_effect(layer, origin)
-    layers = {
-        f"{settings.device}.yaml": device,
-        "the cell": cell_settings(experiment, cell, settings),
-        **own,
-    }
+        _require_effect(layer, origin, of_cell)
+    layers = {f"{settings.device}.yaml": device, "the cell": of_cell, **own}
     config = copy.deepcopy(_verl_defaults())
     for origin, layer in layers.items():
+        if origin in own:
+            _require_types(config, layer, origin)
         _merge(config, layer, origin)
     _let_verl_check(config)
     _require_gpu_memory(experiment, config)
@@ -249,12 +287,42 @@ def _require_loggers(settings: VerlSettings) -> None:
             raise InputError(f"verl.loggers: {name} is not installed; run `pip install {name}`")
 
 
-def _require_effect(layer: Mapping[str, Any], origin: str) -> None:
-    """Raises: InputError for a key that verl has and this package does not read."""
+def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: Mapping[str, Any]) -> None:
+    """Raises: InputError for a key that this package does not read, or sets from the cell."""
+    without = _WITHOUT_EFFECT | {
+        key: _OTHER for key in _leaves(of_cell) if key not in _WITHOUT_EFFECT
+    }
     for key in _leaves(layer):
-        for section, instead in _WITHOUT_EFFECT.items():
-            if f"{key}.".startswith(f"{section}.") and key != _WITH_EFFECT:
+        for section, instead in without.items():
+            if f"{key}.".startswith(f"{section}.") and key not in _WITH_EFFECT:
                 raise InputError(f"{origin}: {key} would have no effect: {instead}")
+
+
+def _require_types(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
+    """Raises: InputError for a value that is no number, or no boolean, where verl's value is one.
+
+    verl would fail later, with a message that names no key.
+    """
+    for key in _leaves(layer):
+        value, before = (_value(section, key) for section in (OmegaConf.create(layer), config))
+        if value is None:
+            continue
+        if isinstance(before, bool) and not isinstance(value, bool):
+            raise InputError(f"{origin}: {key} = {value!r}; allowed: true or false")
+        if _is_number(before) and not _is_number(value):
+            raise InputError(f"{origin}: {key} = {value!r}; allowed: a number")
+
+
+def _value(section: Any, key: str) -> Any:
+    """None if there is no such key, or if it refers to another key that is missing."""
+    try:
+        return OmegaConf.select(section, key)
+    except OmegaConfBaseException:
+        return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _leaves(section: Mapping[str, Any]) -> Iterator[str]:

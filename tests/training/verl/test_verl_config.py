@@ -15,7 +15,7 @@ from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
 from rspo.training.verl.advantages import estimator_name
 from rspo.training.verl.driver import _reason
-from rspo.training.verl.verl_config import verl_config
+from rspo.training.verl.verl_config import _leaves, _require_effect, cell_settings, verl_config
 from tests.support import paper_scale, tiny_world
 
 TINY_CELL = "small--rspo-pass--k4--n16--s0"
@@ -90,6 +90,16 @@ def test_settings_of_a_model_reach_only_its_cells(tmp_path: Path) -> None:
             "verl rejects the config of .*micro_batch_size",
         ),
         (
+            {"overrides": {"actor_rollout_ref": {"rollout": {"gpu_memory_utilization": "high"}}}},
+            r"^verl\.overrides: actor_rollout_ref\.rollout\.gpu_memory_utilization = 'high'; "
+            "allowed: a number$",
+        ),
+        (
+            {"overrides": {"actor_rollout_ref": {"actor": {"use_dynamic_bsz": "yes"}}}},
+            r"^verl\.overrides: actor_rollout_ref\.actor\.use_dynamic_bsz = 'yes'; "
+            "allowed: true or false$",
+        ),
+        (
             {"loggers": ["trackio"]},
             r"verl\.loggers: trackio is not installed; run `pip install trackio`",
         ),
@@ -140,6 +150,15 @@ def test_verl_has_every_operational_key(tmp_path: Path) -> None:
         (f"{ACTOR}.optim.lr_warmup_steps", 10, "set training.optimizer.warmup_ratio"),
         (f"{ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "set training.optimizer.warmup_ratio"),
         (f"{ACTOR}.optim.total_training_steps", 10, "set training.steps"),
+        (f"{ACTOR}.optim.lr", 1e-5, "set models.<name>.learning_rate"),
+        ("data.train_batch_size", 8, "set training.prompts_per_step"),
+        ("data.max_prompt_length", 8, "set sampling.max_prompt_tokens"),
+        ("data.max_response_length", 8, "set sampling.max_response_tokens"),
+        ("actor_rollout_ref.rollout.response_length", 8, "set sampling.max_response_tokens"),
+        ("actor_rollout_ref.rollout.n", 2, "set n of the cells in grid"),
+        ("actor_rollout_ref.rollout.temperature", 0.5, "set sampling.temperature"),
+        ("trainer.nnodes", 2, "set verl.nodes"),
+        ("trainer.resume_mode", "disable", "this package sets it"),
     ],
 )
 def test_the_error_for_a_key_without_effect_says_what_to_set(
@@ -151,6 +170,28 @@ def test_the_error_for_a_key_without_effect_says_what_to_set(
         verl_config(experiment, TINY_CELL)
     assert str(error.value).startswith(f"verl.overrides: {key} would have no effect: ")
     assert instead in str(error.value)
+
+
+def test_no_key_of_the_cell_can_be_contradicted(tmp_path: Path) -> None:
+    """Each is refused, except for names, placement and workers."""
+    experiment = tiny_world.load(tmp_path, engine="verl")
+    settings = experiment.config.verl
+    assert settings is not None
+    of_cell = cell_settings(experiment, experiment.cell(TINY_CELL), settings)
+    allowed = set()
+    for key in _leaves(of_cell):
+        try:
+            _require_effect(nested(key, 1), "verl.overrides", of_cell)
+        except InputError as error:
+            assert str(error).startswith(f"verl.overrides: {key} would have no effect: ")  # noqa: PT017
+        else:
+            allowed.add(key)
+    assert allowed == {
+        "data.dataloader_num_workers",
+        "trainer.project_name",
+        "trainer.experiment_name",
+        "ray_kwargs.ray_init.num_gpus",
+    }
 
 
 def test_a_key_of_a_model_without_effect_is_an_error_too(tmp_path: Path) -> None:
@@ -202,7 +243,7 @@ def test_print_config_starts_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
-@pytest.mark.parametrize(("policy", "judge"), [(0.91, 0.06), (0.6, 0.4), (1.0, 0.01)])
+@pytest.mark.parametrize(("policy", "judge"), [(0.91, 0.06), (0.6, 0.4), (1.0, 0.02)])
 def test_servers_that_leave_no_memory_of_a_gpu_to_the_actor_are_an_error(
     tmp_path: Path, policy: float, judge: float
 ) -> None:
