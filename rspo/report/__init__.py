@@ -16,7 +16,7 @@ from rspo.figures import Figure, available, figures_of
 from rspo.figures.figure import command
 
 TABLES = ("curves", "claims", "claim_comparisons", "cost")
-SMALL_TABLES = ("claims", "claim_comparisons", "cost")  # beside the Markdown page
+SMALL_TABLES = ("claims", "claim_comparisons")  # beside the Markdown page
 RESULTS_PAGE = Path("docs") / "results.md"  # the Markdown page of this repository
 
 
@@ -52,7 +52,7 @@ def results_files(experiment: Experiment) -> list[Path]:
 
 def results_inputs(experiment: Experiment) -> list[Path]:
     """The files that `rspo.report.markdown.write_results` reads; all are required."""
-    return [*results_files(experiment), table_path(experiment, "curves")]
+    return [*results_files(experiment), *(table_path(experiment, name) for name in TABLES)]
 
 
 def require(experiment: Experiment, files: Iterable[Path], page: Path) -> None:
