@@ -28,8 +28,7 @@ def report_path(experiment: Experiment) -> Path:
 def inputs(experiment: Experiment) -> list[Path]:
     """Every file that the report reads; all are required."""
     return [
-        *(path for figure in figures(experiment) for path in figure_files(experiment, figure)),
-        *(table_path(experiment, name) for name in TABLES),
+        *results_inputs(experiment),
         *(experiment.training_log(cell) for cell in experiment.cells),
         experiment.problems("train"),
         *(
@@ -46,13 +45,19 @@ def inputs(experiment: Experiment) -> list[Path]:
 
 def results_files(experiment: Experiment) -> list[Path]:
     """The files that `rspo.report.markdown.write_results` copies; all are required."""
-    pictures = [file for figure in figures(experiment) for file in figure_files(experiment, figure)]
-    return [*pictures, *(table_path(experiment, name) for name in SMALL_TABLES)]
+    return _figures_and_tables(experiment, SMALL_TABLES)
 
 
 def results_inputs(experiment: Experiment) -> list[Path]:
     """The files that `rspo.report.markdown.write_results` reads; all are required."""
-    return [*results_files(experiment), *(table_path(experiment, name) for name in TABLES)]
+    return _figures_and_tables(experiment, TABLES)
+
+
+def _figures_and_tables(experiment: Experiment, tables: Iterable[str]) -> list[Path]:
+    return [
+        *(path for figure in figures(experiment) for path in figure_files(experiment, figure)),
+        *(table_path(experiment, name) for name in tables),
+    ]
 
 
 def require(experiment: Experiment, files: Iterable[Path], page: Path) -> None:
