@@ -5,7 +5,8 @@
 - It does not submit a job whose model and problems do not fit (`rspo.slurm.data_checks`).
 - While SLURM's controller does not answer, it waits. It neither fails jobs nor loses track of them.
 - It releases jobs that SLURM itself holds (`rspo.slurm.submission`).
-- It submits a job again that SLURM forgot, or whose command SLURM did not start.
+- It submits a job again that SLURM forgot, whose end SLURM did not notice, or whose command SLURM
+  did not start.
 - When it is interrupted, it also cancels a job whose submission is under way.
 - It prints one line for each of these, and for each job that failed or was requeued.
 - It understands how `sacct` writes a cancelled job (`rspo.slurm.snakemake_patches`).
@@ -34,6 +35,7 @@ from rspo.core.locks import is_file_locked, is_locked
 from rspo.evaluation.journal import journal_of
 from rspo.slurm.cluster import Slurm
 from rspo.slurm.data_checks import PromptCheck
+from rspo.slurm.job_ends import forget_starts
 from rspo.slurm.messages import (
     Controller,
     FailureLines,
@@ -116,6 +118,7 @@ class Executor(plugin.Executor):
         self._submissions[job] = Submission(job_info, task, say)
         # A controller that lost its last seconds gives the numbers of forgotten jobs to new ones.
         self._owners[str(job_info.external_jobid)] = job
+        forget_starts(str(job_info.external_jobid))
         super().report_job_submission(job_info, *args, **kwargs)
 
     def report_job_success(self, job_info: SubmittedJobInfo) -> None:
@@ -186,7 +189,9 @@ class Executor(plugin.Executor):
         # `squeue` writes another number for a task of an array than the plugin.
         if _is_elsewhere(job) or "_" in number:
             return True
-        if self._owner(job_info) is job and number in queue:
+        listed = self._owner(job_info) is job and number in queue
+        ended = listed and queue[number].has_ended
+        if listed and not ended:
             with suppress(InputError):  # SLURM did not answer; look again at the next check
                 if not submission.update(queue[number]):
                     self.report_job_error(job_info, msg=failure(number, "HELD"))
@@ -197,10 +202,15 @@ class Executor(plugin.Executor):
         seconds = self._seconds if by_squeue else SECONDS_OF_ACCOUNTING
         if not submission.is_missing(time.monotonic(), seconds) or _is_running(job):
             return True
+        event = "was forgotten by SLURM"
+        if ended:
+            event = "ended without SLURM's notice"
+            with suppress(InputError):  # otherwise the next run finds it in the queue
+                Slurm().ask("scancel", number)
         if is_complete(self.workflow, job):
-            submission.say("was forgotten by SLURM, but is complete")
+            submission.say(f"{event}, but is complete")
             self.report_job_success(job_info)
-        elif not self._submit_again(submission, "was forgotten by SLURM"):
+        elif not self._submit_again(submission, event):
             self.report_job_error(job_info, msg=failure(number, "FORGOTTEN"))
         return False
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rspo.core.errors import InputError
 from rspo.slurm.cluster import Slurm
+from rspo.slurm.job_ends import has_ended
 from rspo.slurm.messages import say
 
 _RULE = "rule_"  # start of the comment of every job that Snakemake's plugin submits
@@ -51,6 +52,11 @@ class QueuedJob:
     def system_hold(self) -> bool:
         """Whether SLURM itself holds it, so that it waits until it is released."""
         return self.reason in _SYSTEM_HOLDS
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended although SLURM shows it as running."""
+        return self.state == "RUNNING" and has_ended(self.number, self.restarts)
 
     @property
     def user_hold(self) -> str:
@@ -106,12 +112,13 @@ def _job(record: str) -> QueuedJob | None:
 def require_no_jobs_in(folder: Path) -> None:
     """Prevent that the same work is submitted twice.
 
-    Call it while holding Snakemake's lock of the folder. Cancels jobs of an earlier run that SLURM
-    itself holds, because nobody would release them.
+    Call it in the working directory, while holding Snakemake's lock. Cancels jobs of an earlier run
+    that SLURM itself holds, because nobody would release them, and jobs that have ended although
+    SLURM shows them as running.
 
     Raises: InputError that names the jobs of an earlier run, or of another user, in this folder.
     """
-    jobs = [job for job in jobs_in(folder) if not _cancel_if_held(job)]
+    jobs = [job for job in jobs_in(folder) if not _cancel_if_left(job)]
     if not jobs:
         return
     named = ", ".join(f"{job.number} ({job.comment}, {job.user}, {job.state})" for job in jobs[:3])
@@ -123,12 +130,16 @@ def require_no_jobs_in(folder: Path) -> None:
     )
 
 
-def _cancel_if_held(job: QueuedJob) -> bool:
-    """Cancel a job that SLURM itself holds; returns whether it was cancelled."""
-    if not job.system_hold:
+def _cancel_if_left(job: QueuedJob) -> bool:
+    """Cancel a job that nobody else would end; returns whether it was cancelled."""
+    if job.system_hold:
+        reason = f"was held ({job.reason})"
+    elif job.has_ended:
+        reason = "has ended without SLURM's notice"
+    else:
         return False
     with suppress(InputError):  # it belongs to another user
         Slurm().ask("scancel", job.number)
-        say(f"cancelled SLURM job {job.number} of an earlier run, which was held ({job.reason})")
+        say(f"cancelled SLURM job {job.number} of an earlier run, which {reason}")
         return True
     return False

@@ -92,6 +92,31 @@ def skip_scheduling() -> None:
     JobScheduler.schedule = lambda scheduler: True
 
 
+@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/4166")
+def plan_jobs_behind_ancient_inputs() -> None:
+    """Plan a job also when the job of one of its `ancient` inputs runs.
+
+    When Snakemake plans a job, it does not look for reasons to run the jobs that depend on it,
+    because their input changes anyway. An `ancient` input does not count as changed, however. After
+    a kill, a run could end successfully without its target, and changed settings of a cell could go
+    unnoticed.
+
+    Private: `DAG.update_needrun` calls `DAG.bfs` only to collect the jobs that it does not look at.
+    """
+    from snakemake.dag import DAG
+
+    update_needrun = DAG.update_needrun
+
+    async def look_at_all_jobs(dag: DAG, *args: Any, **kwargs: Any) -> None:
+        dag.bfs = lambda *jobs: ()
+        try:
+            await update_needrun(dag, *args, **kwargs)
+        finally:
+            del dag.bfs
+
+    DAG.update_needrun = look_at_all_jobs
+
+
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/551")
 def set_conda_environment(workflow: Any, environment: str) -> None:
     """Use one conda environment for all rules, as `container:` does for images.

@@ -26,6 +26,7 @@ from rspo.evaluation.score import score
 from rspo.slurm.queue import jobs_in, require_no_jobs_in
 from rspo.training.train import train
 from tests.support import ROOT, slurm_world
+from tests.support.processes import LONGEST_WAIT
 from tests.support.slurm_cluster import Cluster
 from tests.support.slurm_run import (
     CELL,
@@ -311,6 +312,52 @@ def test_jobs_of_a_killed_snakemake_continue_and_are_not_submitted_twice(
     assert cluster.job(number)["JobState"] == "COMPLETED"
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status == 0, output
+    assert "Nothing to be done" in output
+    assert results_of(project) == undisturbed
+
+
+def forget_the_end_of(cluster: Cluster, job: str, copy: Path) -> None:
+    """Wait until a running job has ended; the controller then loses all since before its end."""
+    controller = cluster.daemons["slurmctld"]
+    controller.terminate()  # it saves its state, unlike one that is killed
+    controller.wait()
+    shutil.copytree(cluster.folder / "state", copy)
+    cluster.start_controller()
+    deadline = time.monotonic() + LONGEST_WAIT
+    while cluster.job(job)["JobState"] != "COMPLETED":
+        assert time.monotonic() < deadline, cluster.queue()
+        time.sleep(0.1)
+    cluster.stop_controller()
+    cluster.lose_state(copy)
+    cluster.start_controller()
+    assert cluster.job(job)["JobState"] == "RUNNING"
+
+
+def test_a_job_whose_end_slurm_did_not_notice_counts_as_ended(
+    running: Run, cluster: Cluster, project: Path, undisturbed: bytes, tmp_path: Path
+) -> None:
+    number = running.wait_for_checkpoint()
+    os.killpg(running.process.pid, signal.SIGSTOP)  # it must not see the end
+    forget_the_end_of(cluster, number, tmp_path / "state")
+    os.killpg(running.process.pid, signal.SIGCONT)
+    status, output = running.end()
+    assert status == 0, output
+    expected = f"train {CELL}: SLURM job {number} ended without SLURM's notice, but is complete"
+    assert expected in lines(output)
+    assert cluster.job(number)["JobState"] == "CANCELLED"
+    assert results_of(project) == undisturbed
+
+
+def test_a_job_of_an_earlier_run_whose_end_slurm_did_not_notice_is_cancelled(
+    running: Run, cluster: Cluster, project: Path, undisturbed: bytes, tmp_path: Path
+) -> None:
+    number = running.wait_for_checkpoint()
+    running.kill()
+    forget_the_end_of(cluster, number, tmp_path / "state")
+    status, output = slurm_world.run(cluster, project, POLICY)
+    assert status == 0, output
+    ended = "of an earlier run, which has ended without SLURM's notice"
+    assert f"cancelled SLURM job {number} {ended}" in lines(output)
     assert "Nothing to be done" in output
     assert results_of(project) == undisturbed
 

@@ -2,6 +2,8 @@
 
 import logging
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +14,10 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from rspo.core.errors import InputError
 from rspo.slurm import messages
 from rspo.slurm.cluster import Slurm
+from rspo.slurm.job_ends import forget_starts
 from rspo.slurm.messages import MEANING, Controller, FailureLines, explanation
 from rspo.slurm.queue import QueuedJob, jobs_in, jobs_of, require_no_jobs_in
+from tests.support import ROOT
 
 ON_NODES = ["(null)", "n[1-2]"]  # fields of a running job: excluded nodes, its nodes
 CELL = "small--rspo-pass--k4--n8--s0"
@@ -200,6 +204,41 @@ def test_held_jobs_of_a_killed_run_are_cancelled(
     squeue(["13", "me", "PENDING", "0", here, "(null)", "(JobHeldUser)", "rule_a"])
     with pytest.raises(InputError, match=r"scancel 13$"):
         require_no_jobs_in(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("restarts", "runs", "cancelled"),
+    [(0, False, True), (0, True, False), (1, False, False)],
+    ids=["ended", "running", "requeued, not started"],
+)
+def test_jobs_whose_end_slurm_did_not_notice_are_cancelled(
+    tmp_path: Path,
+    squeue: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    restarts: int,
+    runs: bool,
+    cancelled: bool,
+) -> None:
+    squeue(["12", "me", "RUNNING", f"{restarts}", tmp_path.as_posix(), *ON_NODES, "rule_a"])
+    scancel = tmp_path / "bin" / "scancel"
+    scancel.write_text("#!/bin/sh\n")
+    scancel.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    record = "from rspo.slurm.job_ends import record_start; record_start(); print(); input()"
+    command = [sys.executable, "-c", record]
+    environment = os.environ | {"SLURM_JOB_ID": "12", "PYTHONPATH": str(ROOT)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment, **pipes) as job:  # type: ignore[call-overload]
+        assert job.stdout.readline()
+        if not runs:
+            job.communicate(b"\n")
+        if cancelled:
+            require_no_jobs_in(tmp_path)
+            assert "job 12 of an earlier run, which has ended" in capsys.readouterr().err
+            forget_starts("12")
+        with pytest.raises(InputError, match=r"scancel 12$"):
+            require_no_jobs_in(tmp_path)
 
 
 def test_jobs_of_a_run_are_selected_by_its_name(squeue: Callable[..., Path]) -> None:

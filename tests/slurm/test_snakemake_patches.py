@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -81,6 +82,57 @@ def test_a_cell_finished_without_its_snakemake_is_not_trained_again(
     assert "Nothing to be done" in done.stdout + done.stderr
     # With the earlier settings, the cell is out of date.
     assert jobs(snakemake(folder, "-n", target, "--config", *SMALL_WORLD)).get("train", 0) == 1
+
+
+# `target` needs `early` only through an `ancient` input of `middle`.
+ANCIENT = """\
+from rspo.slurm.snakemake_patches import plan_jobs_behind_ancient_inputs
+plan_jobs_behind_ancient_inputs()
+rule target:
+    input: "middle"
+    output: "target"
+    shell: "touch {output}"
+rule middle:
+    input: ancient("early")
+    output: "middle"
+    params: config["middle"]
+    shell: "touch {output}"
+rule early:
+    output: "early"
+    params: config["early"]
+    shell: "touch {output}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "middle", "planned"),
+    [
+        ("early", 1, {"early", "middle", "target"}),
+        ("target", 1, {"early"}),
+        ("target", 2, {"early", "middle", "target"}),
+    ],
+    ids=["target missing", "only the ancient input changed", "settings changed too"],
+)
+def test_jobs_behind_a_changed_ancient_input_are_planned(
+    tmp_path: Path, made: str, middle: int, planned: set[str]
+) -> None:
+    (tmp_path / "Snakefile").write_text(ANCIENT)
+
+    def run(target: str, *config: str, options: tuple[str, ...] = ()) -> str:
+        command = [sys.executable, "-m", "snakemake", "--cores=1", *options, target]
+        done = subprocess.run(
+            [*command, "--config", *config],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return done.stdout + done.stderr
+
+    run(made, "early=1", "middle=1")
+    output = run("target", "early=2", f"middle={middle}", options=("-n",))
+    assert set(re.findall(r"^rule (\w+):", output, flags=re.M)) == planned
 
 
 # Runs a slow rule; as the Snakefile does, it removes the locks of killed runs first.

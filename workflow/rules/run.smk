@@ -7,8 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rspo.slurm.in_job import forward_stop_requests
+from rspo.slurm.job_ends import record_start
 from rspo.slurm.messages import print_given_up
 from rspo.slurm.snakemake_patches import (
+    plan_jobs_behind_ancient_inputs,
     record_holder_of_locks,
     remove_locks_of_killed_runs,
     set_conda_environment,
@@ -17,6 +19,8 @@ from rspo.slurm.snakemake_patches import (
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.enums import Quietness
 from snakemake.settings.types import DeploymentMethod
+
+plan_jobs_behind_ancient_inputs()
 
 software = workflow.deployment_settings.deployment_method
 if DeploymentMethod.APPTAINER in software and experiment.nodes > 1:
@@ -43,6 +47,7 @@ if workflow.is_main_process and not workflow.output_settings.dryrun:
 # SLURM sends USR1 ahead of the time limit. Only `rspo train` handles it; the shells around it
 # ignore it.
 if "SLURM_JOB_ID" in os.environ:
+    record_start()
     forward_stop_requests()
     shell.prefix("set -euo pipefail; trap '' USR1; ")
 
