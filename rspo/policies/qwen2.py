@@ -199,10 +199,10 @@ class StaticKVCache:
         self.mask = self.keys[0].new_full((capacity,), -torch.inf)
         self.mask[: self.length] = 0
 
-    def keep(self, rows: Tensor) -> None:
-        """Drop all other rows."""
-        self.keys = [keys[rows] for keys in self.keys]
-        self.values = [values[rows] for values in self.values]
+    def select(self, rows: Tensor) -> None:
+        """Replace the rows of the cache by these rows, which may occur several times."""
+        self.keys = [keys.index_select(0, rows) for keys in self.keys]
+        self.values = [values.index_select(0, rows) for values in self.values]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Add a layer's new key and value; attention of the one query per row over all so far."""
