@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from rspo.evaluation.score_file import score_file
 
 from rspo.core.errors import InputError
 from rspo.core.tables import CURVES, SCORES, read_csv, read_frame, write_csv, write_table
 from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
-from rspo.evaluation.score_file import score_file
 from rspo.rewards import is_correct
 from tests.support.exact import max_at_k_estimate
 from tests.support.table_rows import random_scores

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rspo.evaluation.score_file import score_file
 
 from rspo.core.errors import InputError
 from rspo.core.tables import SCORES, read_table
-from rspo.evaluation.score_file import score_file
 
 
 def write_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
