@@ -9,11 +9,10 @@ import numpy as np
 from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
 from rspo.core.errors import InputError, did_you_mean
-from rspo.core.tables import PROBLEMS, read_table
 from rspo.evaluation.outcome_files import read_outcomes
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.paired_differences import ROUNDING, Difference, Pair, differences
-from rspo.evaluation.pass_at_k_table import default_ks, left_out, number, short, span
+from rspo.evaluation.pass_at_k_table import counted, default_ks, left_out, number, short, span
 from rspo.evaluation.score_arrays import policy_scores
 from rspo.evaluation.statistics import holm
 
@@ -49,8 +48,8 @@ def compare(
     """Lines with the difference at each k, and the problems on which the two differ most.
 
     Args:
-        names: two files (`read_outcomes`) or policies. A policy's problem and a line of a file
-            are the same problem if they have the same text.
+        names: two files (`read_outcomes`) or policies. Problems are the same if their ids are, or
+            otherwise their texts.
         load: called if one of them is no file.
         suite, benchmark: of the policies' scores; default: all benchmarks of the first suite.
         ks: default: those of the config if both are policies, else 1, 2, 4, ... up to the smallest
@@ -92,20 +91,37 @@ def _side(
         config = f"config/{experiment.scale}.yaml"
         raise InputError(f"{name}: no such file, and no policy of {config}; {meant}".rstrip("; "))
     suite = suite or next(iter(experiment.config.data.suites))
-    benchmarks = dict.fromkeys(one for one, _ in experiment.tables_of(name, suite, benchmark))
-    scores = [policy_scores(experiment, name, one) for one in benchmarks]
+    tables = experiment.tables_of(name, suite, benchmark)
+    return _policy(experiment, name, list(dict.fromkeys(one for one, _ in tables)))
+
+
+def _policy(experiment: Experiment, name: str, benchmarks: Sequence[str]) -> Side:
+    """The scores of a policy on benchmarks.
+
+    Raises: InputError for scores or problems that are missing or bad.
+    """
+    from rspo.datasets.contamination import read_texts  # here, because it imports pandas
+
+    scores = {benchmark: policy_scores(experiment, name, benchmark) for benchmark in benchmarks}
+    names = [(benchmark, problem) for benchmark in benchmarks for problem in scores[benchmark].ids]
     text_of = {
-        problem["id"]: problem["prompt"][-1]["content"]
-        for one in benchmarks
-        for problem in read_table(experiment.problems(one), PROBLEMS)
+        (benchmark, problem): text
+        for benchmark in benchmarks
+        for problem, text in read_texts(
+            experiment.problems(benchmark), experiment.data_set(benchmark)
+        ).items()
     }
+    if len({problem for _, problem in names}) < len(names):  # unique in a benchmark only
+        ids = tuple("/".join(both) for both in names)
+    else:
+        ids = tuple(problem for _, problem in names)
     outcomes = Outcomes(
-        tuple(problem for arrays in scores for problem in arrays.ids),
-        [values for arrays in scores for values in arrays.correct],
-        [values for arrays in scores for values in arrays.rewards],
-        tuple(len(arrays.correct) for arrays in scores),
+        ids,
+        [values for arrays in scores.values() for values in arrays.correct],
+        [values for arrays in scores.values() for values in arrays.rewards],
+        tuple(len(arrays.correct) for arrays in scores.values()),
     )
-    texts = tuple(text_of.get(problem, "") for problem in outcomes.names)
+    texts = tuple(text_of.get(both, "") for both in names)
     return Side(outcomes, texts, tuple(experiment.config.evaluation.k))
 
 
@@ -114,33 +130,35 @@ def _pair(names: Sequence[str], first: Side, second: Side) -> Pair:
 
     Raises: InputError if there is none.
     """
-    by_text = first.is_policy != second.is_policy
-    keys, others = (side.texts if by_text else side.outcomes.names for side in (first, second))
-    places = {key: place for place, key in reversed(list(enumerate(others)))}
-    shared = [(place, places[key]) for place, key in enumerate(keys) if key in places]
+    ids, texts = _shared(first.outcomes.names, second.outcomes.names), (first.texts, second.texts)
+    shared = ids or _shared(*texts)
     if not shared:
         raise InputError(
             f"{names[0]} and {names[1]} have no problem in common; "
-            f"the first ones are {short(keys[0])} and {short(others[0])}"
+            f"the first ones are {short(texts[0][0])} and {short(texts[1][0])}"
         )
     one, other = np.array(shared).T
     titles = [
-        f"{first.outcomes.names[place]} {short(first.texts[place])}"
-        if first.is_policy
-        else short(first.texts[place])
+        f"{first.outcomes.names[place]} " * first.is_policy + short(first.texts[place])
         for place in one
     ]
-    without = len(keys) - len(shared), len(others) - len(set(other.tolist()))
-    return Pair(first.outcomes.select(one), second.outcomes.select(other), tuple(titles), without)
+    left_out = len(texts[0]) - len(shared), len(texts[1]) - len({*other.tolist()})
+    return Pair(first.outcomes.select(one), second.outcomes.select(other), tuple(titles), left_out)
+
+
+def _shared(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
+    """Indices of each problem in both, in the order of the first."""
+    place_of = {name: place for place, name in reversed(list(enumerate(second)))}
+    return [(place, place_of[name]) for place, name in enumerate(first) if name in place_of]
 
 
 def _extent(pair: Pair, ks: Sequence[int]) -> Iterator[str]:
     """Lines with the numbers of problems and responses, and what is left out."""
     sides = pair.first.responses.tolist(), pair.second.responses.tolist()
     numbers = dict.fromkeys(f"{span(side)} responses" for side in sides)
-    yield f"{len(pair.titles)} problems, {' and '.join(numbers)} to each"
+    yield f"{counted(len(pair.titles))}, {' and '.join(numbers)} each"
     if any(pair.left_out):
-        yield f"left out: {pair.left_out[0]} problems only in A, {pair.left_out[1]} only in B"
+        yield f"left out: {counted(pair.left_out[0])} only in A, {pair.left_out[1]} only in B"
     yield from left_out(pair.responses, pair.titles, ks)
 
 
@@ -160,7 +178,7 @@ def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:
         of = [result for result in least if result.differing == differing]
         ks = ", ".join(str(result.k) for result in of)
         p = _p(of[0].p).strip()
-        yield f"only {differing} problems differ at k = {ks}, so p is not below {p}"
+        yield f"A and B differ at only {counted(differing)} (k = {ks}), so p is not below {p}"
 
 
 def _p(value: float) -> str:
@@ -176,7 +194,7 @@ def _most_different(pair: Pair, metric: Metric, ks: Sequence[int], shown: int) -
         places = np.argsort(-gains, kind="stable")[: int((gains > ROUNDING).sum())]
         if len(places) and shown:
             yield ""
-            yield f"{better} is better at {len(places)} problems; A - B, averaged over k:"
+            yield f"{better} is better at {counted(len(places))}; A - B, averaged over k:"
         for place in places[:shown]:
             counts = " against ".join(
                 f"{side.correct[place].sum()} of {side.responses[place]}"

@@ -43,11 +43,12 @@ def left_out(
         without = np.flatnonzero(responses < k)
         if len(without):
             name = titles[without[0]]
-            yield f"k = {k} leaves out {len(without)} problems with fewer responses, such as {name}"
+            fewer = counted(len(without))
+            yield f"k = {k} leaves out {fewer} with fewer responses, such as {name}"
     largest = max(ks)
     if responses.min() < 2 * largest <= responses.max():
-        fewer = int((responses < 2 * largest).sum())
-        yield f"--k {2 * largest} would leave out {fewer} problems with fewer responses"
+        fewer = counted(int((responses < 2 * largest).sum()))
+        yield f"--k {2 * largest} would leave out {fewer} with fewer responses"
 
 
 def number(value: float, width: int) -> str:
@@ -59,6 +60,11 @@ def short(text: str) -> str:
     """The beginning of a problem's text in one line, in quotation marks."""
     line = " ".join(text.split())
     return f'"{line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."}"'
+
+
+def counted(problems: int) -> str:
+    """`1 problem`, `2 problems`."""
+    return f"{problems} problem{'s' * (problems != 1)}"
 
 
 def span(values: Collection[int]) -> str:

@@ -16,7 +16,7 @@ from rspo.core.files import atomic_write
 from rspo.core.provenance import write_provenance
 from rspo.core.replacement import require_own_output
 from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.pass_at_k_table import default_ks, pass_at_k_table, span
+from rspo.evaluation.pass_at_k_table import counted, default_ks, pass_at_k_table, span
 from rspo.evaluation.response_file import (
     STANDARD_INPUT,
     Columns,
@@ -90,7 +90,7 @@ def default_output(path: Path) -> Path:
     name = "stdin" if path == STANDARD_INPUT else path.name
     for suffix in (".gz", ".jsonl", ".json"):
         name = name.removesuffix(suffix)
-    return path.with_name(f"{name}.verdicts.jsonl")
+    return path.parent / f"{name}.verdicts.jsonl"
 
 
 def _check_output(path: Path, output: Path) -> None:
@@ -155,7 +155,7 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     of_problem = Counter(row["problem"] for row in rows).values()
     return [
-        f"{number} responses to {len(of_problem)} problems, {span(of_problem)} to each",
+        f"{number} responses to {counted(len(of_problem))}, {span(of_problem)} each",
         f"verdicts: {listed}",
         f"accuracy: {correct / number:.1%} of the responses are correct",
         f"no extractable answer: {empty / number:.1%} of the responses",
