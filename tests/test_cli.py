@@ -56,7 +56,7 @@ def test_help_imports_neither_numpy_nor_torch() -> None:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        ("rspo co", ["compare", "contamination", "cost"]),
+        ("rspo co", ["contamination", "compare", "cost"]),
         ("rspo train small--gr", ["small--grpo--k1--n16--s0"]),
         ("rspo sample small--base contam", ["contamination_free"]),
         ("rspo train --scale pa", ["paper"]),

@@ -38,6 +38,7 @@ class Pair:
 class Difference:
     """First minus second at one k, on the problems with at least k responses from both.
 
+    interval: of 95 %; NaN for a single problem, and if all problems differ by the same.
     differing: number of problems that differ.
     """
 
@@ -45,6 +46,7 @@ class Difference:
     first: float
     second: float
     estimate: Estimate
+    interval: tuple[float, float]
     differing: int
 
     @property
@@ -75,11 +77,6 @@ class Difference:
         """
         return float(2.0 ** (1 - max(self.differing, 1)))
 
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95 % interval; NaN for a single problem, and if all problems differ by the same."""
-        return self.estimate.interval() if self.estimate.error > ROUNDING else (np.nan, np.nan)
-
 
 def differences(pair: Pair, metric: Metric, ks: Sequence[int]) -> list[Difference]:
     """The paired differences at each k.
@@ -100,5 +97,14 @@ def differences(pair: Pair, metric: Metric, ks: Sequence[int]) -> list[Differenc
         estimate = combine([Part(first[None], False), Part(-second[None], False)], strata)
         differing = int((np.abs(first - second) > ROUNDING).sum())
         means = float(first.mean()), float(second.mean())
-        result.append(Difference(k, *means, estimate, differing))
+        interval = _interval(estimate, 1.0 if metric == "pass_at_k" else np.inf)
+        result.append(Difference(k, *means, estimate, interval, differing))
     return result
+
+
+def _interval(estimate: Estimate, largest: float) -> tuple[float, float]:
+    """The interval of Student's t, within -largest and largest."""
+    if not estimate.error > ROUNDING:
+        return np.nan, np.nan
+    low, high = estimate.interval()
+    return max(low, -largest), min(high, largest)
