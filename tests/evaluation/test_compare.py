@@ -229,6 +229,16 @@ def test_few_problems_that_differ_alike_have_the_p_of_the_exact_test(
     assert p_of(first, second, 2) == sign_flip_p([Fraction(1)] * differing) == 2 ** (1 - differing)
 
 
+def test_an_interval_of_pass_at_k_is_not_beyond_1() -> None:
+    """That of Student's t is -5.9 to 6.9 here."""
+    first, second = {"p0": [True], "p1": [False]}, {"p0": [False], "p1": [False]}
+    pair = Pair(outcomes(first), outcomes(second), ("p0", "p1"))
+    (result,) = differences(pair, "pass_at_k", [1])
+    assert result.interval == (-1.0, 1.0)
+    (result,) = differences(pair, "max_at_k", [1])
+    assert result.interval == pytest.approx((-5.853, 6.853), abs=1e-3)
+
+
 def test_the_same_file_twice_does_not_differ(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import re
+import shutil
 import sys
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from rspo.cli import main
 from rspo.evaluation.response_file import Columns, read_response_file
 from tests.evaluation.test_imports import imported
+from tests.support import ROOT, judge_server
+from tests.support.judge_prompt import commit
 
 Line = dict[str, Any]
 
@@ -296,6 +299,26 @@ def test_verdicts_on_the_standard_input_have_a_history(
     assert verify("-") == 0
     assert main(["trace", "stdin.verdicts.jsonl"]) == 0
     assert "data: standard input in stdin.verdicts.jsonl" in capsys.readouterr().out
+
+
+def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It accepts every response that reaches it, also one without a box."""
+    shutil.copytree(ROOT / "config", "config")
+    pinned = commit(folder / "upstream", "PROMPT = '{question} | {output} | {answer}'\n")
+    prompt = {"repository": str(folder / "upstream"), "commit": pinned}
+    with judge_server.running(lambda prompt: judge_server.reply("correct")) as judge:
+        xverify = {"prompt": prompt, "model": "test/judge", "url": judge.url, "start_seconds": 1}
+        xverify |= {"retry_seconds": 0, "concurrent_requests": 2, "request_seconds": 10}
+        setting = f"--set=xverify={json.dumps(xverify)}"
+        assert main(["fetch-prompt", setting]) == 0
+        words = ["verify", "responses.jsonl", "--verifier=cascade", setting]
+        assert main(words) == main(words) == 0  # its verdicts are stored
+        assert sorted(judge.prompts) == [r"a | no | 5", r"b | so \boxed{2} | 1 or one"]
+    rows = rows_of("responses.verdicts.jsonl")
+    assert [row["verifier"] for row in rows] == ["rules", "rules", "xverify", "xverify", "rules"]
+    assert [row["extracted"] for row in rows] == ["5", "one", None, "2", "42"]
+    assert "accuracy: 100.0%" in capsys.readouterr().out
+    assert main(["trace", "responses.verdicts.jsonl"]) == 0
 
 
 def test_verify_and_compare_import_neither_torch_nor_pandas(folder: Path) -> None:
