@@ -222,10 +222,13 @@ def contamination(experiment: "Experiment") -> None:
 @command(TRAINING, "rspo pretrain small")
 def pretrain(experiment: "Experiment", model: Model, mirror: Mirror = None) -> None:
     """Create the base policy of a model: pretrain it, or fetch it from the hub."""
+    from rspo.config.experiment import base_name
+    from rspo.status import display
     from rspo.training.pretraining import make_base_policy
 
     _use_one_thread()
-    make_base_policy(experiment, model, mirror)
+    with display.shown_in_terminal(experiment, base_name(model)):
+        make_base_policy(experiment, model, mirror)
 
 
 @command(TRAINING, "rspo train small--rspo-pass--k4--n16--s0")
@@ -259,11 +262,13 @@ def train(
         print(f"{cell} is finished; use --force to train it again and replace it")
     else:
         from rspo.slurm.snakemake_patches import renew_records
+        from rspo.status import display
         from rspo.training.train import train
 
         if not verl:
             _use_one_thread()
-        train(experiment, cell, before_cleanup=partial(renew_records, experiment, cell))
+        with display.shown_in_terminal(experiment, cell):
+            train(experiment, cell, before_cleanup=partial(renew_records, experiment, cell))
 
 
 @command(TRAINING, "rspo status", "rspo status --follow", writes=False)
@@ -280,6 +285,17 @@ def status(
         display.follow(experiment)
     else:
         print(display.table_text(experiment))
+
+
+@command(TRAINING, "rspo restore-times", writes=False)
+def restore_times(experiment: "Experiment") -> None:
+    """Let Snakemake recognize copied results: set the times of files to when they were written."""
+    from rspo.status.restore_times import restore_times
+
+    restored, changed = restore_times(experiment)
+    print(f"restored the times of {restored} results")
+    for path in changed:
+        print(f"{path} was changed after it was written: Snakemake updates what depends on it")
 
 
 @command(EVALUATION, "rspo sample small--rspo-pass--k4--n16--s0 standard")

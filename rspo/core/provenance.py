@@ -18,6 +18,8 @@ from rspo.core.slurm_job import host_name, this_job
 from rspo.core.usage import Usage, less, total, usage_so_far
 
 WRITTEN: list[Path] = []  # by this process, in this order
+SUFFIX = ".provenance.json"
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 UNCOMMITTED = "+changes"  # appended to the commit if the code has uncommitted changes
 _PACKAGES = (
     "numpy",
@@ -35,7 +37,7 @@ _PACKAGES = (
 
 def provenance_path(path: Path) -> Path:
     """Path of the provenance of a file or folder."""
-    return path.with_name(path.name + ".provenance.json")
+    return path.with_name(path.name + SUFFIX)
 
 
 def write_provenance(
@@ -83,7 +85,7 @@ def write_provenance(
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "host": host_name(),
         "slurm": asdict(job) if job else None,
-        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "written": time.strftime(TIME_FORMAT, time.gmtime()),
         "wall_seconds": everything.wall_seconds,
         "cpu_seconds": everything.cpu_seconds,
         "gpu_seconds": everything.gpu_seconds,

@@ -79,17 +79,24 @@ def accept_dotted_keys() -> None:
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/2973")
-def skip_scheduling() -> None:
-    """Let a dry run print its table of jobs and end, without going through the jobs.
+def skip_scheduling(summarize: Callable[[Any], None]) -> None:
+    """Let a dry run print its table of jobs and a summary, without going through the jobs.
 
     A dry run formats the description of every job even where `quiet: rules` then drops it, which
     takes a quarter of the time. `--quiet` without arguments skips this, but also the table.
 
     Private: `JobScheduler.schedule` runs all jobs and returns whether they succeeded.
+
+    Args:
+        summarize: prints the summary of a DAG.
     """
     from snakemake.scheduling.job_scheduler import JobScheduler
 
-    JobScheduler.schedule = lambda scheduler: True
+    def schedule(scheduler: JobScheduler) -> bool:
+        summarize(scheduler.workflow.dag)
+        return True
+
+    JobScheduler.schedule = schedule
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/4166")

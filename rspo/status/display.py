@@ -158,6 +158,16 @@ def shown(read: Callable[[], Run]) -> Iterator[None]:
 
 
 @contextmanager
+def shown_in_terminal(experiment: Experiment, policy: str) -> Iterator[None]:
+    """Show the progress of a policy while the block trains it, if standard error is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    with shown(lambda: Run(statuses(experiment, {policy: ()}))):
+        yield
+
+
+@contextmanager
 def _lines(read: Callable[[], Run]) -> Iterator[None]:
     stopped = threading.Event()
 

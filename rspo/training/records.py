@@ -90,9 +90,13 @@ def judge(
     Returns: (len(responses),) whether each response is correct.
     """
     texts = [text.removesuffix(tokenizer.end_text) for text in tokenizer.decode(responses)]
-    answers = [prompts.answers[row] for row in rows]
-    questions = [prompts.questions[row] for row in rows]
-    return np.array([verdict.correct for verdict in verify(texts, answers, questions=questions)])
+    pairs = list(zip(rows, texts, strict=True))
+    distinct = list(dict.fromkeys(pairs))  # a policy repeats itself
+    answers = [prompts.answers[row] for row, _ in distinct]
+    questions = [prompts.questions[row] for row, _ in distinct]
+    verdicts = verify([text for _, text in distinct], answers, questions=questions)
+    correct = {pair: verdict.correct for pair, verdict in zip(distinct, verdicts, strict=True)}
+    return np.array([correct[pair] for pair in pairs])
 
 
 def rewards_of(

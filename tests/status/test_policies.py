@@ -208,6 +208,14 @@ with shown(lambda: Run([Status("{RUNNING}", "running", snapshot, 75.0)], (3, 9))
     assert "3 of 9 jobs done, 0 of 1 policies trained" in output.splitlines()[-1]
 
 
+def test_training_shows_its_progress_in_a_terminal(tmp_path: Path) -> None:
+    tiny_world.load_prepared(tmp_path)
+    status, output = run_in_terminal(tiny_world.command("train", STOPPED), tmp_path)
+    assert status == 0, output
+    assert "1 of 1 policies trained" in output
+    assert "training.jsonl" in output.splitlines()[-1]
+
+
 def test_follow_prints_lines_that_changed_until_all_policies_are_finished(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,6 +61,15 @@ def test_a_dry_run_lists_each_job_unless_the_profile_is_quiet(planning: Path) ->
     assert "rule publish_table:" in listed
 
 
+def test_a_dry_run_names_the_cells_to_train(planning: Path) -> None:
+    four = snakemake(planning, "-n", "reports/fig_scalability.pdf").stdout
+    cells = four.partition("Cells to train:\n")[2].splitlines()[:4]
+    assert cells == [f"  small--rspo-pass--k4--n{n}--s0" for n in (16, 32, 4, 8)]
+    many = snakemake(planning, "-n", "all", "--config", "seeds=3").stdout
+    assert many.count("\n  small--") + many.count("\n  medium--") == 30
+    assert "  and 45 more; --quiet host lists every job" in many
+
+
 def test_claims_rest_on_scores_and_training_logs_of_the_grid(planning: Path) -> None:
     """Of every cell and base, and of no curve or figure."""
     plan = jobs(snakemake(planning, "-n", "reports/claims.md"))
@@ -245,6 +254,72 @@ def test_a_trial_run_has_its_own_results_and_reports(tmp_path: Path) -> None:
     assert not (folder / "results").exists()
     assert not (folder / "reports").exists()
     assert jobs(snakemake(folder, "-n", "all", *config))["train"] == 25
+
+
+def restore_times(folder: Path, **more: object) -> subprocess.CompletedProcess[str]:
+    command = tiny_world.command("restore-times", **more)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def copied(built: Path, tmp_path: Path) -> Path:
+    """A project with a copy of finished results, in which every output is older than its input."""
+    folder = make_project(tmp_path / "project")
+    for name in ("results", "reports"):
+        shutil.copytree(built / name, folder / name)
+    files = sorted(folder.glob("re[sp]*/**/*"), key=lambda file: file.stat().st_mtime, reverse=True)
+    for seconds, file in enumerate(files):
+        os.utime(file, (10**9 + seconds, 10**9 + seconds))
+    return folder
+
+
+def test_copied_results_are_up_to_date_after_one_command(copied: Path) -> None:
+    target = ["reports/fig_scalability.pdf", "--config", *SMALL_WORLD]
+    assert jobs(snakemake(copied, "-n", *target))["train"] == 4
+    done = restore_times(copied)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("restored the times of ")
+    assert len(done.stdout.splitlines()) == 1
+    again = snakemake(copied, "-n", *target)
+    assert "Nothing to be done" in again.stdout + again.stderr
+
+
+def test_a_copied_result_that_was_changed_counts_as_new(copied: Path) -> None:
+    curves = copied / "results/tiny/cells/small--base/curves/standard.parquet"
+    curves.write_bytes(curves.read_bytes() + b" ")
+    lines = restore_times(copied).stdout.splitlines()
+    assert lines[1:] == [
+        f"{curves.relative_to(copied)} was changed after it was written: Snakemake updates what "
+        "depends on it"
+    ]
+    os.utime(curves)
+    plan = jobs(snakemake(copied, "-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD))
+    assert plan == {"figure": 1, "publish_figure": 1, "total": 2}
+
+
+def test_copied_results_of_other_settings_are_refused(copied: Path) -> None:
+    before = (copied / "reports" / "fig_scalability.pdf").stat().st_mtime
+    done = restore_times(copied, training=tiny_world.OVERRIDES["training"] | {"steps": 7})
+    assert done.returncode == 2
+    assert "were trained with other settings than this config has" in done.stderr
+    assert (copied / "reports" / "fig_scalability.pdf").stat().st_mtime == before
+
+
+def test_reports_have_one_scale(tmp_path: Path) -> None:
+    """What has no provenance stays, such as notes of the user."""
+    folder = make_project(tmp_path / "project")
+    shutil.copy(folder / "config" / "tiny.yaml", folder / "config" / "other.yaml")
+    reports = folder / "reports"
+    reports.mkdir()
+    (reports / "notes.md").write_text("mine")
+    for figure, scale in (("fig_intro", "tiny"), ("fig_disjoint", "other")):
+        done = snakemake(folder, f"reports/{figure}.pdf", "--config", f"scale={scale}")
+        assert done.returncode == 0, done.stderr
+    assert {path.name.partition(".")[0] for path in reports.iterdir()} == {"notes", "fig_disjoint"}
+    assert (folder / "results" / "tiny" / "figures" / "fig_intro.pdf").exists()
+    # Training at another scale publishes nothing.
+    snakemake(folder, "results/tiny/problems/linear.parquet", "--config", "scale=tiny")
+    assert (reports / "fig_disjoint.pdf").exists()
 
 
 def test_jobs_call_the_rspo_of_the_python_that_runs_snakemake(tmp_path: Path) -> None:

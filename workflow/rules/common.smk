@@ -23,6 +23,7 @@ from snakemake.logging import logger
 SCALE = config.get("scale", "tiny")
 MIRROR = config.get("mirror")
 OWN_RESULTS = config.get("results")
+MOST_LISTED = 30  # cells in a dry run
 
 
 def with_nulls(value):
@@ -122,3 +123,13 @@ def follow_progress(dag):
         f"This run has {len(suites)} policies.",
         extra={"experiment": experiment, "suites": suites},
     )
+
+
+def list_cells(dag):
+    """Print the names of the cells that a run would train."""
+    jobs = [job for job in dag.needrun_jobs() if job.rule.name.startswith("train")]
+    if names := sorted(job.wildcards.cell for job in jobs):
+        more = len(names) - MOST_LISTED
+        logger.info("Cells to train:\n  " + "\n  ".join(names[:MOST_LISTED]))
+        if more > 0:
+            logger.info(f"  and {more} more; --quiet host lists every job")

@@ -40,8 +40,8 @@ rule cost:
         "rspo cost {OPTIONS} 2>&1 | tee -ip {log}"
 
 
-# reports/ has the files of the scale that ran last; results/ has one folder per scale. A folder chosen
-# with `--config results=DIR` has its own reports. Each file is copied together with its provenance.
+# reports/ has the files of the scale that ran last (see run.smk); results/ has one folder per scale. A
+# folder chosen with `--config results=DIR` has its own reports. Each file is copied with its provenance.
 rule publish_figure:
     input:
         multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),

@@ -6,6 +6,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from rspo.report.published import remove_other_scales
 from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.job_ends import record_start
 from rspo.slurm.messages import print_given_up
@@ -37,7 +38,7 @@ if DeploymentMethod.CONDA in software:
     set_conda_environment(workflow, f"{workflow.basedir}/envs/conda-{kind}.yaml")
 
 if workflow.output_settings.dryrun and Quietness.RULES in (workflow.output_settings.quiet or ()):
-    skip_scheduling()
+    skip_scheduling(list_cells)
     gc.disable()  # the process ends before garbage collection pays off
 
 if workflow.is_main_process and not workflow.output_settings.dryrun:
@@ -60,6 +61,8 @@ if find_spec("snakemake_executor_plugin_slurm"):
 
 onstart:
     follow_progress(workflow.dag)
+    if any(job.rule.name.startswith("publish") for job in workflow.dag.needrun_jobs()):
+        remove_other_scales(Path(REPORTS), SCALE)
 
 
 onerror:
