@@ -94,6 +94,8 @@ def differences(pair: Pair, metric: Metric, ks: Sequence[int]) -> list[Differenc
         problems = np.flatnonzero(pair.responses >= k)
         first, second = (side.estimates(metric, k)[problems] for side in (pair.first, pair.second))
         strata = pair.first.select(problems).strata
+        if min(strata) == 1:  # its variance is unknown: take all problems as one population
+            strata = (len(problems),)
         estimate = combine([Part(first[None], False), Part(-second[None], False)], strata)
         differing = int((np.abs(first - second) > ROUNDING).sum())
         means = float(first.mean()), float(second.mean())

@@ -239,6 +239,17 @@ def test_an_interval_of_pass_at_k_is_not_beyond_1() -> None:
     assert result.interval == pytest.approx((-5.853, 6.853), abs=1e-3)
 
 
+def test_a_benchmark_of_which_one_problem_is_shared_leaves_the_error_known() -> None:
+    first, second = (
+        Outcomes(tuple("abc"), [np.array(of) for of in sides], [], (2, 1))
+        for sides in (([True], [False], [True]), ([False], [False], [True]))
+    )
+    for side in (first, second):
+        side.rewards.extend(of.astype(float) for of in side.correct)
+    (result,) = differences(Pair(first, second, tuple("abc")), "pass_at_k", [1])
+    assert result.estimate.error == pytest.approx(1 / 3)
+
+
 def test_the_same_file_twice_does_not_differ(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
