@@ -16,6 +16,8 @@ NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a conf
 # scores again. Versions 1 and 2 of `math_verify` were the verifier that is now called `rules`.
 VERIFIER_VERSIONS = {"exact": 1, "rules": 2, "math_verify": 3}
 
+Metric = Literal["pass_at_k", "max_at_k"]
+
 TemplateName = Literal["qwen_math", "r1", "none"]
 
 Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
