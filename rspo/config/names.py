@@ -18,9 +18,9 @@ VERIFIER_VERSIONS = {"exact": 1, "rules": 2, "math_verify": 3}
 
 Metric = Literal["pass_at_k", "max_at_k"]
 
-TemplateName = Literal["qwen_math", "r1", "none"]
+TemplateName = Literal["qwen_math", "r1", "none", "own"]
 
-Family = Literal["linear", "multiply", "countdown", "divide", "sequence"]
+Family = Literal["linear", "multiply", "countdown", "divide", "sequence", "share", "unknown"]
 # Raise it when a problem, its split or a worked example changes: the fingerprints of generated data
 # and of models trained from scratch contain it. Revision 1 split by prompt, 2 splits by task.
 GENERATOR_REVISION = 2

@@ -185,12 +185,28 @@ class Scratch(Section):
         return self
 
 
+class WorkedExample(Section):
+    """A problem and a response, as two turns before the problem of each prompt."""
+
+    problem: str
+    response: str
+
+
 class HubModel(Section):
     """A model on the Hugging Face hub, with its chat template."""
 
     id: str = Field(pattern=HUB_ID)
     revision: str
-    template: TemplateName = "qwen_math"  # of `rspo.policies.templates`
+    template: TemplateName = "qwen_math"  # of `rspo.policies.templates`; own: the model's
+    examples: tuple[WorkedExample, ...] = ()
+
+    @model_validator(mode="after")
+    def _turns_need_the_own_template(self) -> "HubModel":
+        if self.examples and self.template != "own":
+            raise ValueError(
+                f"template = {self.template!r} is for one problem; examples need template: own"
+            )
+        return self
 
 
 class Expected(Section):

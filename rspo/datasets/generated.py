@@ -1,4 +1,6 @@
-"""The tiny scale's five families of problems, and the worked examples that teach a base model.
+"""Generated families of problems, and the worked examples that teach a base model.
+
+Five families are for the tiny scale. `in_words` has two more, for published models.
 
 | family    | prompt     | answer                                                      |
 |-----------|------------|-------------------------------------------------------------|
@@ -29,6 +31,7 @@ from typing import Any
 
 from rspo.config.names import GENERATOR_REVISION, LARGER
 from rspo.core.errors import InputError
+from rspo.datasets import in_words
 
 RULE_FRACTIONS = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
 SPLIT_FRACTIONS = {"train": 0.72, "validation": 0.10, "test": 0.18}
@@ -70,14 +73,15 @@ class FamilyOfProblems:
     all: every tuple of numbers, each a problem.
     describe: numbers -> (prompt, answer).
     task: numbers -> text that two problems share if they are the same task.
-    example: random generator and numbers -> a worked example, correct or not, for the base model.
+    example: random generator and numbers -> a worked example, correct or not, for the base model
+        of the tiny scale; None for families in words.
     larger: the tuples of numbers of the split `larger`, if the family has one.
     """
 
     all: Callable[[], Iterator[Numbers]]
     describe: Callable[..., tuple[str, str]]
     task: Callable[..., str]
-    example: Callable[..., str]
+    example: Callable[..., str] | None = None
     larger: Callable[[], Iterator[Numbers]] | None = None
 
 
@@ -261,7 +265,10 @@ FAMILIES = {
         larger=lambda: _divide_all(range(10, 16)),
     ),
     "sequence": FamilyOfProblems(_sequence_all, _sequence, _sequence_task, _sequence_example),
+    "share": FamilyOfProblems(in_words.share_all, in_words.share, in_words.share_task),
+    "unknown": FamilyOfProblems(in_words.unknown_all, in_words.unknown, in_words.unknown_task),
 }
+TAUGHT = [name for name, family in FAMILIES.items() if family.example is not None]
 
 
 def numbers_of(family: str, split: str) -> list[Numbers]:
@@ -315,10 +322,12 @@ def generate(family: str, split: str, problems: int) -> list[dict[str, Any]]:
 def worked_examples(count: int, seed: int) -> list[tuple[str, str]]:
     """(prompt, response) pairs of the training split, families interleaved, for a base model."""
     draw = random.Random(seed)
-    pools = {family: numbers_of(family, "train") for family in FAMILIES}
+    pools = {family: numbers_of(family, "train") for family in TAUGHT}
     examples = []
-    for _, family in zip(range(count), itertools.cycle(FAMILIES), strict=False):
+    for _, family in zip(range(count), itertools.cycle(TAUGHT), strict=False):
         numbers = draw.choice(pools[family])
         prompt, _ = FAMILIES[family].describe(*numbers)
-        examples.append((prompt, FAMILIES[family].example(draw, *numbers)))
+        example = FAMILIES[family].example
+        assert example is not None  # by the definition of TAUGHT
+        examples.append((prompt, example(draw, *numbers)))
     return examples

@@ -10,7 +10,7 @@ from typing import Any
 from rspo.config.schema import HubModel, Sampling
 from rspo.core.errors import InputError
 from rspo.core.hub import fetch_files
-from rspo.policies.templates import TEMPLATES, Template, set_template
+from rspo.policies.templates import OWN, TEMPLATES, keep_template, set_template
 from rspo.policies.tokenizer import ChatTokenizer
 
 _PROBE = "What is $1+1$?\n\\frac{1}{2} {{ 3 }}"
@@ -24,10 +24,12 @@ def fetch_model(source: HubModel, folder: Path, mirror: Path | None = None) -> s
     Raises: InputError if the model could not be downloaded, is incomplete, or if transformers
         cannot load its config or tokenizer.
     """
-    template = TEMPLATES[source.template]
     origin = fetch_files(source.id, source.revision, folder, mirror)
-    set_template(folder, template)
-    _check(folder, template)
+    if source.template == OWN:
+        keep_template(folder, source.examples)
+    else:
+        set_template(folder, TEMPLATES[source.template])
+    _check(folder, source.template)
     return origin
 
 
@@ -63,7 +65,7 @@ def require_context(folder: Path, sampling: Sampling) -> Any:
     return config
 
 
-def _check(folder: Path, template: Template) -> None:
+def _check(folder: Path, template: str) -> None:
     """Load what sampling will load, so that a bad model fails now and not an hour later.
 
     Raises: InputError if the tokenizer does not fit the model or renders other prompts.
@@ -75,5 +77,6 @@ def _check(folder: Path, template: Template) -> None:
             f"vocab_size = {config.vocab_size}"
         )
     (prompt,) = tokenizer.decode(tokenizer.prompts([[{"role": "user", "content": _PROBE}]]))
-    if prompt != template.text(_PROBE):
+    expected = prompt if template == OWN else TEMPLATES[template].text(_PROBE)
+    if prompt != expected or _PROBE not in prompt:
         raise InputError(f"{folder}: the chat template renders {prompt!r}")

@@ -5,13 +5,23 @@ the policy's folder, where transformers, vLLM, verl and this package read it.
 
 Responses end with the policy's end token under every template; the publications that use r1 also
 stop at </answer>. Verifiers that read the last box need a policy that writes one under r1 too.
+
+With the template `own`, the model's own is kept, after worked examples as earlier turns. Its
+responses end with the token that ends a turn in this template, which is not the end token of every
+published tokenizer.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from rspo.policies.tokenizer import load_published_tokenizer
+from rspo.config.schema import WorkedExample
+from rspo.core.errors import InputError
+from rspo.policies.tokenizer import Chat, load_published_tokenizer
+
+OWN = "own"  # in the config: no template of this module
 
 
 @dataclass(frozen=True)
@@ -61,4 +71,56 @@ def set_template(folder: Path, template: Template) -> None:
     """
     tokenizer = load_published_tokenizer(folder)
     tokenizer.chat_template = template.jinja
+    _save(tokenizer, folder)
+
+
+def keep_template(folder: Path, examples: Sequence[WorkedExample]) -> None:
+    """Keep the chat template of a model folder's tokenizer, and put worked examples before a chat.
+
+    The end token becomes the one that ends a turn in the template.
+
+    Raises: InputError if the folder has no tokenizer, or its tokenizer no chat template.
+    """
+    tokenizer = load_published_tokenizer(folder)
+    template = tokenizer.chat_template
+    if isinstance(template, dict):  # several templates, by purpose
+        template = template.get("default")
+    if template is None:
+        others = ", ".join(TEMPLATES)
+        raise InputError(f"{folder}: the model has no chat template; allowed: template: {others}")
+    tokenizer.chat_template = template
+    tokenizer.eos_token = _end_of_turn(tokenizer) or tokenizer.eos_token
+    if examples:
+        # A JSON list is a valid Jinja list.
+        turns = json.dumps([turn for one in examples for turn in _turns(one)], ensure_ascii=False)
+        tokenizer.chat_template = f"{{% set messages = {turns} + messages %}}{template}"
+    _save(tokenizer, folder)
+
+
+def _turns(example: WorkedExample) -> Chat:
+    return [
+        {"role": "user", "content": example.problem},
+        {"role": "assistant", "content": example.response},
+    ]
+
+
+def _end_of_turn(tokenizer: Any) -> str | None:
+    """The special token that follows a response in the chat template, if there is one."""
+    example = WorkedExample(problem="1+1?", response="Two, of course.")
+    text = tokenizer.apply_chat_template(_turns(example), tokenize=False)
+    following = text.rpartition(example.response)[2]
+    ids = tokenizer.encode(following, add_special_tokens=False)
+    special = tokenizer.backend_tokenizer.get_added_tokens_decoder()
+    if ids and ids[0] in special and special[ids[0]].special:
+        return str(special[ids[0]].content)
+    return None
+
+
+def _save(tokenizer: Any, folder: Path) -> None:
+    """Save a tokenizer with a padding token, which verl needs.
+
+    Masks exclude padding everywhere, so the end token will do.
+    """
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
     tokenizer.save_pretrained(folder)

@@ -15,7 +15,7 @@ from rspo.config.names import LARGER_FAMILIES, VERIFIER_VERSIONS, Family, Templa
 from rspo.core.errors import InputError
 from rspo.datasets.generated import FAMILIES
 from rspo.objectives import OBJECTIVES
-from rspo.policies.templates import TEMPLATES
+from rspo.policies.templates import OWN, TEMPLATES
 from tests.support import ROOT
 
 SUITE = "data.suites.standard"
@@ -311,7 +311,7 @@ def test_a_change_reruns_only_what_depends_on_it(
 
 
 def test_the_names_that_a_config_allows_are_implemented() -> None:
-    assert get_args(TemplateName) == tuple(TEMPLATES)
+    assert get_args(TemplateName) == (*TEMPLATES, OWN)
     assert get_args(Family) == tuple(FAMILIES)
     assert tuple(name for name in FAMILIES if FAMILIES[name].larger) == LARGER_FAMILIES
 

@@ -1,4 +1,4 @@
-"""The generated problems of the tiny scale: splits, answers and worked examples."""
+"""The generated problems: splits, answers and worked examples."""
 
 import hashlib
 import itertools
@@ -17,6 +17,7 @@ from rspo.datasets.generated import (
     FAMILIES,
     RULE_FRACTIONS,
     SPLIT_FRACTIONS,
+    TAUGHT,
     generate,
     numbers_of,
     worked_examples,
@@ -35,6 +36,11 @@ def task(prompt: str) -> Hashable:
     The letter of a hidden rule stays: another letter can have another answer.
     """
     numbers = [int(number) for number in re.findall(r"\d+", prompt)]
+    if any(word in prompt for word in ("hare", "same number")):
+        return "share", *sorted(numbers)
+    if any(word in prompt for word in ("number", "tickets")):
+        a, b, c = numbers
+        return "unknown", Fraction(b, a), Fraction(c, a)
     if "x" in prompt:  # a x + b = c
         a, b, c = numbers
         return "x", Fraction(b, a), Fraction(c, a)
@@ -54,7 +60,8 @@ def test_splits_share_no_task_and_are_large_enough(family: str) -> None:
         assert not {task(prompt) for prompt in one} & {task(prompt) for prompt in other}
     assert len(splits["train"]) >= 800
     assert len(splits["validation"]) >= 100
-    assert len(splits["test"]) >= {"multiply": 100, "countdown": 190}.get(family, 200)
+    fewer = {"multiply": 100, "countdown": 190, "share": 60, "unknown": 190}
+    assert len(splits["test"]) >= fewer.get(family, 200)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -72,6 +79,8 @@ def test_problems_that_figures_report_are_different_tasks(family: str, split: st
         ("linear", (8, 8, 2), (4, 8, 1), (8, 8, 3)),  # 8x+2=66, 4x+1=33, 8x+3=67
         ("multiply", (84, 7, False), (84, 7, True), (84, 8, False)),
         ("countdown", (4, 5, 8, 37), (8, 5, 4, 37), (4, 5, 8, 17)),
+        ("share", (8, 7, 0, 0, 0), (8, 7, 2, 1, 1), (8, 6, 0, 0, 0)),
+        ("unknown", (8, 8, 2, 0), (4, 8, 1, 2), (8, 8, 3, 0)),
     ],
 )
 def test_problems_that_differ_in_order_or_scale_are_one_task(
@@ -83,7 +92,7 @@ def test_problems_that_differ_in_order_or_scale_are_one_task(
 
 def test_pretraining_has_no_task_of_a_held_out_problem() -> None:
     taught = {task(prompt) for prompt, _ in worked_examples(60000, seed=0)}
-    for family in FAMILIES:
+    for family in TAUGHT:
         for split in ("validation", "test", *([LARGER] if family in LARGER_FAMILIES else [])):
             assert not taught & {task(prompt) for prompt in prompts(family, split)}
 
@@ -121,7 +130,7 @@ def test_training_data_do_not_change() -> None:
     """A different example or training prompt would change every policy of the tiny scale."""
     examples = hashlib.sha256(repr(worked_examples(60000, 0)).encode()).hexdigest()
     assert examples.startswith("0f179f2f56a0786b")
-    rows = [generate(family, "train", 800) for family in FAMILIES]
+    rows = [generate(family, "train", 800) for family in TAUGHT]
     train = hashlib.sha256(repr(rows).encode()).hexdigest()
     assert train.startswith("24460208cbd34871")
 
@@ -136,6 +145,16 @@ def test_prompts_are_unique(family: str) -> None:
 def test_linear_answers_solve_the_equation(split: str, problems: int) -> None:
     for row in generate("linear", split, problems):
         a, b, total = map(int, re.split(r"x\+|=", row["prompt"][0]["content"]))
+        assert a * int(row["answers"][0]) + b == total
+
+
+def test_answers_of_problems_in_words_are_right() -> None:
+    for row in generate("share", "train", 800):
+        numbers = map(int, re.findall(r"\d+", row["prompt"][0]["content"]))
+        people, total = sorted(numbers)
+        assert people * int(row["answers"][0]) == total
+    for row in generate("unknown", "train", 800):
+        a, b, total = map(int, re.findall(r"\d+", row["prompt"][0]["content"]))
         assert a * int(row["answers"][0]) + b == total
 
 
@@ -201,7 +220,7 @@ def test_worked_examples_of_training_prompts_are_right_and_wrong() -> None:
     examples = worked_examples(5000, seed=1)
     answers = dict(
         FAMILIES[family].describe(*numbers)
-        for family in FAMILIES
+        for family in TAUGHT
         for numbers in numbers_of(family, "train")
     )
     right = is_correct([r for _, r in examples], [[answers[p]] for p, _ in examples], "exact")

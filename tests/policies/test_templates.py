@@ -12,7 +12,7 @@ from rspo.core.errors import InputError
 from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.pretraining import make_base_policy
-from tests.support import hub_model, paper_scale
+from tests.support import hub_model, llama_model, paper_scale
 
 MODEL = "qwen2.5-math-1.5b"
 # Quotes, braces, backslashes, and text that Jinja or HTML could interpret.
@@ -97,7 +97,7 @@ def test_another_template_makes_another_base_policy(tmp_path: Path) -> None:
 
 def test_the_error_for_an_unknown_template_lists_the_known_ones() -> None:
     models = {MODEL: {"hub": {"template": "qwen"}}}
-    with pytest.raises(InputError, match=r"template = 'qwen' .*'qwen_math', 'r1' or 'none'"):
+    with pytest.raises(InputError, match=r"template = 'qwen' .*'qwen_math', 'r1', 'none' or 'own'"):
         Experiment.load("paper", {"models": models}, root=paper_scale.ROOT)
 
 
@@ -113,3 +113,90 @@ def test_a_chat_template_cannot_reach_python(base_policy: Any) -> None:
     (folder / "chat_template.jinja").write_text(escape)
     with pytest.raises(Exception, match="unsafe"):
         ChatTokenizer(folder).prompts([chat("1")])
+
+
+OWN_MODEL = {
+    "template": "own",
+    "examples": [{"problem": "What is 'é' + {{1}}?", "response": '\\boxed{7}\n"ok" 🙂'}],
+}
+
+
+@pytest.fixture
+def own_policy(tmp_path: Path) -> Any:
+    """Makes the base policy of a Llama with its own template, and keys of its tokenizer config."""
+
+    def make(examples: bool = True, **tokenizer: Any) -> Path:
+        llama_model.write(tmp_path / "mirror" / "Qwen" / "Qwen2.5-Math-1.5B", **tokenizer)
+        hub = OWN_MODEL if examples else {"template": "own"}
+        lengths = {"max_prompt_tokens": 128, "max_response_tokens": 16}
+        experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}}, sampling=lengths)
+        make_base_policy(experiment, MODEL, tmp_path / "mirror")
+        return experiment.policy(f"{MODEL}--base")
+
+    return make
+
+
+@pytest.mark.parametrize("examples", [False, True])
+def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(
+    own_policy: Any, examples: bool
+) -> None:
+    turns = [
+        f"<|im_start|>system\n{llama_model.SYSTEM}<|im_end|>\n",
+        "<|im_start|>user\nWhat is 'é' + {{1}}?<|im_end|>\n" * examples,
+        '<|im_start|>assistant\n\\boxed{7}\n"ok" 🙂<|im_end|>\n' * examples,
+        f"<|im_start|>user\n{QUESTION}<|im_end|>\n<|im_start|>assistant\n",
+    ]
+    folder = own_policy(examples)
+    tokenizer = ChatTokenizer(folder)
+    (ids,) = tokenizer.prompts([chat(QUESTION)])
+    assert tokenizer.decode([ids]) == ["".join(turns)]
+    theirs = AutoTokenizer.from_pretrained(folder).apply_chat_template(
+        chat(QUESTION), add_generation_prompt=True, return_dict=False
+    )
+    assert theirs == ids
+
+
+AS_OBJECT = {"__type": "AddedToken", "content": "<|im_end|>", "special": True}
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [
+        {"pad_token": None},
+        {"eos_token": AS_OBJECT, "pad_token": AS_OBJECT},
+        {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"},
+        {"eos_token": None, "pad_token": None},
+        {"chat_template": [{"name": "default", "template": llama_model.TEMPLATE}]},
+    ],
+    ids=["no pad token", "objects", "another end", "no tokens", "several templates"],
+)
+def test_responses_end_with_the_turn_whatever_the_tokenizer_config_says(
+    own_policy: Any, tokenizer: dict[str, Any]
+) -> None:
+    folder = own_policy(**tokenizer)
+    ours, theirs = ChatTokenizer(folder), AutoTokenizer.from_pretrained(folder)
+    assert (ours.end_text, ours.end) == ("<|im_end|>", 2)
+    assert theirs.eos_token_id == 2
+    assert ours.pad == theirs.pad_token_id is not None
+
+
+def test_a_model_without_a_template_needs_one_of_the_config(own_policy: Any) -> None:
+    expected = r"the model has no chat template; allowed: template: qwen_math, r1, none"
+    with pytest.raises(InputError, match=expected):
+        own_policy(chat_template=None)
+
+
+def test_worked_examples_with_a_template_for_one_problem_are_an_error(tmp_path: Path) -> None:
+    hub = OWN_MODEL | {"template": "none"}
+    expected = "template = 'none' is for one problem; examples need template: own"
+    with pytest.raises(InputError, match=expected):
+        paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
+
+
+def test_worked_examples_make_another_base_policy(tmp_path: Path) -> None:
+    def settings(hub: dict[str, Any]) -> Any:
+        experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
+        return fingerprints.settings(experiment, "pretrain", MODEL)
+
+    assert settings(OWN_MODEL) != settings({"template": "own"})
+    assert "examples" not in settings({"template": "own"})["hub"]  # as before there were any
