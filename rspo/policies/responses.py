@@ -38,6 +38,14 @@ class Response:
     log_probs: list[float]  # of its tokens under the sampling distribution; may be empty
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """One sampled response of a training: ids, including the end token, and log-probabilities."""
+
+    tokens: list[int]
+    log_probs: list[float]
+
+
 class Sampler(Protocol):
     """A loaded policy."""
 

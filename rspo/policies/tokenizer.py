@@ -70,6 +70,7 @@ class ChatTokenizer:
     """The tokenizer and the chat template of a model folder.
 
     end_text, end: the end-of-response token and its id.  pad: id of the padding token.
+    is_tiny: whether it is the tiny scale's own.
 
     A tiny model's folder is read without transformers, whose import takes seconds.
     """
@@ -83,6 +84,7 @@ class ChatTokenizer:
     def __init__(self, folder: Path) -> None:
         """Raises: InputError if the folder has no tokenizer, chat template or end token."""
         width = _tiny_prompt_tokens(folder)
+        self.is_tiny = width is not None
         if width is None:
             self._load_published(folder)
         else:

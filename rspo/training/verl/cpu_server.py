@@ -1,4 +1,4 @@
-"""A rollout server on a CPU: answers verl's requests with the key-value-cache sampler.
+"""A rollout server on a CPU: answers verl's requests with a policy of `cpu_policies.py`.
 
 It runs in its own Ray actor and does not import verl, which would take 15 seconds. It still depends
 on verl/workers/rollout/llm_server.py (methods of a server) and on
@@ -6,6 +6,7 @@ verl/workers/rollout/replica.py (fields of `TokenOutput`).
 """
 
 import asyncio
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,10 @@ import torch
 from torch import Tensor
 
 from rspo.core.seeds import generator_of
-from rspo.policies import qwen2
-from rspo.policies.sampler import Responses, sample
-from rspo.policies.tokenizer import ChatTokenizer
+from rspo.training.verl.cpu_policies import Drawn, load_policy
 
 # Requests arrive one by one. A batch is complete when none has arrived for this long.
 SECONDS_OF_QUIET = 0.05
-# Measured with the tiny models: in products of a multiple of this, no row depends on the others.
-ROWS = 32
 
 
 @dataclass
@@ -43,21 +40,21 @@ class Request:
     name: str
     prompt: tuple[int, ...]
     temperature: float
+    top_p: float
     result: "asyncio.Future[Output]"
 
 
 class Server:
     """Answers requests in batches. Everything but the sampling runs in one thread.
 
-    A response depends only on its request and the weights, and not on its batch. So it is the same
-    from any server and at any time.
+    A response depends only on its request and the weights, and not on its batch (of models of the
+    hub up to rounding). So it is the same from any server and at any time.
     """
 
     def __init__(self, policy: Path, max_tokens: int, seed: int) -> None:
         torch.set_num_threads(1)
-        tokenizer = ChatTokenizer(policy)
-        self.model = qwen2.load(policy)
-        self.max_tokens, self.end, self.pad = max_tokens, tokenizer.end, tokenizer.pad
+        self.policy = load_policy(policy)
+        self.max_tokens = max_tokens
         self.seed = seed
         self.steps = 0  # training steps of the weights
         self.waiting: list[Request] = []
@@ -68,8 +65,8 @@ class Server:
     ) -> Output:
         """One response, its tokens' log-probabilities, and the training steps of the weights."""
         result: asyncio.Future[Output] = asyncio.get_running_loop().create_future()
-        temperature = sampling_params["temperature"]
-        self.waiting.append(Request(request_id, tuple(prompt_ids), temperature, result))
+        limits = sampling_params["temperature"], sampling_params.get("top_p", 1.0)
+        self.waiting.append(Request(request_id, tuple(prompt_ids), *limits, result))
         if self.work is None or self.work.done():
             self.work = asyncio.create_task(self._answer_waiting())
         return await result
@@ -81,10 +78,10 @@ class Server:
                 seen = len(self.waiting)
                 await asyncio.sleep(SECONDS_OF_QUIET)
             arrived, self.waiting = self.waiting, []
-            # The sampler needs prompts of one length, and one temperature.
-            alike: dict[tuple[int, float], list[Request]] = {}
+            alike: dict[Hashable, list[Request]] = {}
             for request in arrived:
-                alike.setdefault((len(request.prompt), request.temperature), []).append(request)
+                key = request.temperature, request.top_p, self.policy.kind(request.prompt)
+                alike.setdefault(key, []).append(request)
             for batch in alike.values():
                 await self._answer(batch)
 
@@ -96,35 +93,29 @@ class Server:
                 if not request.result.done():
                     request.result.set_exception(error)
             return
-        for row, request in enumerate(batch):
+        for drawn, request in zip(responses, batch, strict=True):
             if request.result.done():  # cancelled
                 continue
-            length = int(responses.lengths[row])
             output = Output(
-                token_ids=responses.tokens[row, :length].tolist(),
-                log_probs=responses.log_probs[row, :length].tolist(),
+                token_ids=drawn.tokens,
+                log_probs=drawn.log_probs,
                 stop_reason="completed",
                 extra_fields={"global_steps": self.steps},
             )
             request.result.set_result(output)
 
-    def _sample(self, batch: list[Request]) -> Responses:
-        rows = batch + batch[:1] * (-len(batch) % ROWS)  # padded with copies
-        return sample(
-            self.model,
-            [request.prompt for request in rows],
-            1,
+    def _sample(self, batch: list[Request]) -> list[Drawn]:
+        return self.policy.sample(
+            [request.prompt for request in batch],
+            [generator_of(self.seed, "verl", request.name) for request in batch],
             max_tokens=self.max_tokens,
-            end=self.end,
-            pad=self.pad,
-            generator=[generator_of(self.seed, "verl", request.name) for request in rows],
             temperature=batch[0].temperature,
-            multiple=ROWS,
+            top_p=batch[0].top_p,
         )
 
     async def set_weights(self, weights: dict[str, Tensor], steps: int) -> None:
         """Use the weights after `steps` training steps, under the names of transformers."""
-        qwen2.load_hub_weights(self.model, weights)
+        self.policy.load_weights(weights)
         self.steps = steps
 
     async def sleep(self) -> None:

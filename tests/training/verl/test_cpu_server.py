@@ -4,12 +4,17 @@ import asyncio
 import math
 from pathlib import Path
 
+import pytest
 import torch
+from transformers import AutoModelForCausalLM
 
+from rspo.core.errors import InputError
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import KVCache, ModelConfig, Qwen2
 from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
+from rspo.training.verl.cpu_policies import TinyPolicy
 from rspo.training.verl.cpu_server import Output, Request, Server
+from tests.support import llama_model
 
 PROMPTS = [[2 + (7 * row + column) % 30 for column in range(10)] for row in range(40)]
 TOKENS = 18
@@ -88,14 +93,15 @@ def test_second_tokens_follow_the_model(tmp_path: Path) -> None:
     requests = 20_000
     server = Server(make_policy(tmp_path / "policy"), 2, 0)
     prompt = tuple(PROMPTS[0])
-    batch = [Request(f"1-0-{number}", prompt, 1.0, None) for number in range(requests)]
+    batch = [Request(f"1-0-{number}", prompt, 1.0, 1.0, None) for number in range(requests)]
     responses = server._sample(batch)
     with torch.no_grad():
         p = next_token(server, [prompt])[0]
-        longer = [token for token in range(len(p)) if token != server.end]
+        longer = [token for token in range(len(p)) if token != server.policy.end]
         after = next_token(server, [(*prompt, token) for token in longer])
     expected = (p[longer, None] * after).sum(0) * requests
-    counts = torch.bincount(responses.tokens[responses.lengths == 2, 1], minlength=len(p))
+    second = [response.tokens[1] for response in responses if len(response.tokens) == 2]
+    counts = torch.bincount(torch.tensor(second), minlength=len(p))
     likely = expected > 5
     statistic = float(((counts - expected) ** 2 / expected)[likely].sum())
     freedom = int(likely.sum())
@@ -104,5 +110,37 @@ def test_second_tokens_follow_the_model(tmp_path: Path) -> None:
 
 def next_token(server: Server, prompts: list[tuple[int, ...]]) -> torch.Tensor:
     """Probabilities of the token after each prompt, (prompts, vocabulary)."""
-    hidden = server.model(torch.tensor(prompts), KVCache())[:, -1]
-    return server.model.logits(hidden).softmax(-1)
+    assert isinstance(server.policy, TinyPolicy)
+    model = server.policy.model
+    return model.logits(model(torch.tensor(prompts), KVCache())[:, -1]).softmax(-1)
+
+
+def test_a_published_model_answers_prompts_of_different_lengths(tmp_path: Path) -> None:
+    llama_model.write(tmp_path / "llama")
+    server = Server(tmp_path / "llama", TOKENS, 0)
+    prompts = [llama_model.tokenizer().encode("1" * length).ids for length in range(1, 9)]
+
+    async def gather() -> list[Output]:
+        return await asyncio.gather(
+            *(
+                server.generate(f"1-{row}-0", prompt, {"temperature": 1.0, "top_p": 0.9})
+                for row, prompt in enumerate(prompts)
+            )
+        )
+
+    outputs = asyncio.run(gather())
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "llama")
+    for prompt, output in zip(prompts, outputs, strict=True):
+        assert 0 < len(output.token_ids) == len(output.log_probs) <= TOKENS
+        with torch.inference_mode():
+            p = model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
+        # Tokens above it have less than 90 % together, so with the token they have more.
+        first = p[output.token_ids[0]]
+        assert p[p > first].sum() < 0.9
+        assert math.exp(output.log_probs[0]) > first
+
+
+def test_a_model_from_scratch_refuses_top_p(tmp_path: Path) -> None:
+    server = Server(make_policy(tmp_path / "policy"), TOKENS, 0)
+    with pytest.raises(InputError, match=r"top_p = 0\.9: models from scratch"):
+        asyncio.run(server.generate("1-0-0", PROMPTS[0], {"temperature": 1.0, "top_p": 0.9}))

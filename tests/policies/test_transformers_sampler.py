@@ -1,0 +1,105 @@
+"""Sampling with `generate` from a model of transformers, compared with plain forward passes."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+from rspo.core.seeds import generator_of
+from rspo.policies import transformers_sampler
+from rspo.policies.responses import Drawn
+from rspo.policies.transformers_sampler import TransformersModel
+from tests.support import llama_model
+
+END, TOKENS = 2, 20
+# Of several lengths, with and without a common beginning.
+COMMON = llama_model.tokenizer().encode("What is the number? the answer is ").ids
+PROMPTS = [COMMON + llama_model.tokenizer().encode(text).ids for text in ("7", "12 + 345", "a box")]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> TransformersModel:
+    folder = tmp_path_factory.mktemp("llama") / "model"
+    llama_model.write(folder)
+    return TransformersModel(folder, END)
+
+
+def draw(
+    model: TransformersModel,
+    prompts: list[list[int]],
+    names: list[int] | None = None,
+    **more: float,
+) -> list[Drawn]:
+    generators = [generator_of(0, name) for name in names or range(len(prompts))]
+    return model.sample(prompts, generators, max_tokens=TOKENS, **more)
+
+
+def log_p(model: TransformersModel, ids: list[int]) -> torch.Tensor:
+    """Log-probabilities of the next token after each token, (tokens, vocabulary)."""
+    with torch.inference_mode():
+        return torch.log_softmax(model.model(torch.tensor([ids])).logits[0], dim=-1)
+
+
+@pytest.mark.parametrize("prompts", [PROMPTS, [[5], *PROMPTS]], ids=["common", "none in common"])
+def test_log_probabilities_are_those_of_the_model_without_padding(
+    model: TransformersModel, prompts: list[list[int]]
+) -> None:
+    rows = prompts * 10
+    responses = draw(model, rows)
+    assert {len(response.tokens) for response in responses} >= {TOKENS}
+    assert any(END in response.tokens for response in responses)
+    for prompt, response in zip(rows, responses, strict=True):
+        assert END not in response.tokens[:-1]
+        assert len(response.tokens) == TOKENS or response.tokens[-1] == END
+        theirs = log_p(model, [*prompt, *response.tokens])[len(prompt) - 1 : -1]
+        expected = theirs.gather(1, torch.tensor(response.tokens)[:, None])[:, 0]
+        torch.testing.assert_close(torch.tensor(response.log_probs), expected, atol=2e-5, rtol=0)
+
+
+def test_first_tokens_have_the_probabilities_of_the_model(model: TransformersModel) -> None:
+    number = 6000
+    generators = [generator_of(1, row) for row in range(number)]
+    responses = model.sample([PROMPTS[1]] * number, generators, max_tokens=1)
+    counts = Counter(response.tokens[0] for response in responses)
+    p = log_p(model, PROMPTS[1])[-1].exp()
+    likely = [token for token in range(len(p)) if p[token] * number > 20]
+    assert len(likely) > 20
+    for token in likely:
+        error = (p[token] * (1 - p[token]) / number).sqrt().item()
+        assert counts[token] / number == pytest.approx(p[token].item(), abs=5 * error)
+
+
+def test_a_response_does_not_depend_on_the_others(
+    model: TransformersModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, names = PROMPTS * 4, list(range(12))
+    together = [response.tokens for response in draw(model, rows, names)]
+    assert len({tuple(tokens) for tokens in together}) == 12
+    backwards = draw(model, rows[::-1], names[::-1])
+    assert [response.tokens for response in backwards[::-1]] == together
+    monkeypatch.setattr(transformers_sampler, "ROWS", 5)
+    monkeypatch.setattr(transformers_sampler, "STRETCH", 3)
+    assert [response.tokens for response in draw(model, rows, names)] == together
+
+
+def test_temperature_and_top_p_change_the_distribution(model: TransformersModel) -> None:
+    best = log_p(model, PROMPTS[0])[-1].argmax().item()
+    for changes in ({"temperature": 0.01}, {"top_p": 1e-4}):
+        responses = draw(model, PROMPTS[:1] * 10, **changes)
+        assert {response.tokens[0] for response in responses} == {best}
+        assert responses[0].log_probs[0] == pytest.approx(0.0, abs=1e-3)
+
+
+def test_new_weights_are_used(model: TransformersModel, tmp_path: Path) -> None:
+    llama_model.write(tmp_path / "model")
+    other = TransformersModel(tmp_path / "model", END)
+    before = draw(other, PROMPTS)
+    weights = {name: value.clone() for name, value in model.model.state_dict().items()}
+    other.load_weights({name: value + 0.1 for name, value in weights.items()})
+    assert draw(other, PROMPTS) != before
+    other.load_weights(weights)
+    assert draw(other, PROMPTS) == before
+    del weights["model.norm.weight"]
+    with pytest.raises(KeyError, match=r"model\.norm\.weight"):
+        other.load_weights(weights)
