@@ -92,6 +92,9 @@ class VllmSampler:
         return {
             "enforce_eager": True,
             "kv_cache_memory_bytes": CPU_CACHE_BYTES,
+            # Prompts share whole blocks only. vLLM's 128 on a CPU are longer than many prompts, and
+            # with 32, 24 prompts of 126 tokens with 8 responses each take a third of the time.
+            "block_size": 32,
         }
 
     def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
