@@ -153,7 +153,7 @@ def test_errors_that_the_user_can_fix_are_one_line_and_exit_status_2(
     assert error.count("\n") == 1
     assert message in error
     written = {path.name for path in project.rglob("*") if path.is_file()}
-    assert written - {"tiny.yaml", "paper.yaml", "README.md", ".lock"} == set()
+    assert written - {"tiny.yaml", "smollm.yaml", "paper.yaml", "README.md", ".lock"} == set()
 
 
 def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(project: Path) -> None:

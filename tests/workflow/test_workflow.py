@@ -133,7 +133,7 @@ def test_more_seeds_add_cells(planning: Path) -> None:
     ("config", "message"),
     [
         ("sedes=3", "unknown key sedes = 3 (given on the command line); did you mean seeds?"),
-        ("scale=papre", "config/papre.yaml: no such config file; scales here: paper, tiny"),
+        ("scale=papre", "config/papre.yaml: no such config file; scales here: paper, smollm, tiny"),
         ("training={stepz: 3}", "unknown key training.stepz"),
         ("training.stepz=3", "unknown key training.stepz"),
         ("training.=3", "unknown key training."),
