@@ -32,7 +32,7 @@ _TEXT = (
 
 @cache
 def tokenizer() -> Tokenizer:
-    """Byte-pair tokenizer of 400 tokens."""
+    """Byte-pair tokenizer of at most 400 tokens."""
     result = Tokenizer(models.BPE())
     result.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(False)]
@@ -67,14 +67,40 @@ def model(context: int = 256) -> LlamaForCausalLM:
     return LlamaForCausalLM(config)
 
 
-def write(folder: Path, *, context: int = 256, **changes: Any) -> None:
+def teach(student: LlamaForCausalLM, responses: list[str], steps: int = 80) -> None:
+    """Train a model to give each of these responses with similar probability to any prompt."""
+    start = tokenizer().encode("<|im_start|>assistant\n").ids
+    rows = [start + tokenizer().encode(text + END).ids for text in responses]
+    width = max(len(row) for row in rows)
+    labels = torch.tensor([row + [-100] * (width - len(row)) for row in rows])
+    labels[:, : len(start)] = -100
+    optimizer = torch.optim.Adam(student.parameters(), lr=3e-3)
+    draw = torch.Generator().manual_seed(0)
+    for _ in range(steps):
+        # Any prompt, so that only the start of the response matters.
+        prompt = torch.randint(3, student.config.vocab_size, (len(rows), 40), generator=draw)
+        ids = torch.cat((prompt, labels.clamp(min=0)), dim=1)
+        ids[:, 40 : 40 + len(start)] = torch.tensor(start)
+        targets = torch.cat((torch.full_like(prompt, -100), labels), dim=1)
+        student(input_ids=ids, labels=targets).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def write(
+    folder: Path, *, context: int = 256, responses: list[str] | None = None, **changes: Any
+) -> None:
     """Write a Hugging Face folder.
 
     Args:
+        responses: what the model has learned to answer; None for random weights.
         changes: keys of tokenizer_config.json; None leaves a key out.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    model(context).save_pretrained(folder)
+    written = model(context)
+    if responses is not None:
+        teach(written, responses)
+    written.save_pretrained(folder)
     tokenizer().save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
