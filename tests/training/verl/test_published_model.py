@@ -1,7 +1,7 @@
 """config/smollm.yaml end to end with fewer steps and problems, killed once.
 
 With a small Llama that has no padding token, and with SmolLM2-135M-Instruct, if the packages gguf
-and accelerate are installed and PyPI can be reached. Three minutes and ten minutes on two cores.
+and accelerate are installed and PyPI can be reached. Each took five minutes on a busy core.
 """
 
 import importlib.util
