@@ -49,6 +49,7 @@ class Experiment:
     """A scale's config, with the cells and file names that follow from it.
 
     replace: what may happen to existing results that were made with other settings.
+    root: the folder that has config/; the config's paths of files are relative to it.
     """
 
     scale: str
@@ -56,6 +57,7 @@ class Experiment:
     results: Path
     reports: Path
     replace: Replace = Replace.ANY
+    root: Path = Path()
 
     @classmethod
     def load(
@@ -81,8 +83,8 @@ class Experiment:
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
         default = root / "results" / scale
         if results is None or results == default:
-            return cls(scale, config, default, root / "reports", replace)
-        return cls(scale, config, results, results / "reports", replace)
+            return cls(scale, config, default, root / "reports", replace, root)
+        return cls(scale, config, results, results / "reports", replace, root)
 
     @cached_property
     def cells(self) -> dict[str, Cell]:

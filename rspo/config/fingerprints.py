@@ -5,12 +5,14 @@ Snakemake reruns a step when this part changes, and only then.
 
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment
 from rspo.config.names import CASCADE, GENERATOR_REVISION, VERIFIER_VERSIONS
 from rspo.config.verl_fingerprint import policy_settings
-from rspo.core.files import fingerprint
+from rspo.core.errors import InputError
+from rspo.core.files import digest, fingerprint
 
 Settings = dict[str, Any]
 
@@ -59,11 +61,24 @@ def _prepare(experiment: Experiment, name: str) -> Settings:
     # Expectations check the rows but do not change them.
     expected = {"rows", "without_answer", "content_sha256"}
     result = data_set.model_dump(mode="json", exclude={"label": True, "hub": expected})
-    if data_set.hub is not None and data_set.hub.exclude is not None:
-        result["excluded"] = _prepare(experiment, data_set.hub.exclude)
+    if data_set.columns.exclude is not None:
+        result["excluded"] = _prepare(experiment, data_set.columns.exclude)
+    if data_set.file is not None:
+        result["content"] = _content(experiment.root / data_set.file, experiment.key_of(name))
     if data_set.generated is not None:
         result["generator"] = GENERATOR_REVISION
     return result
+
+
+def _content(path: Path, key: str) -> str:
+    """Digest of a file of the user.
+
+    Raises: InputError that names the file and its key in the config if it is missing.
+    """
+    try:
+        return digest(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}; {key}.file)") from None
 
 
 def _contamination(experiment: Experiment, _: str) -> Settings:

@@ -17,12 +17,13 @@ from rspo.config.schema import Config, Training
 from rspo.core.errors import InputError
 from rspo.core.files import sha256
 from rspo.core.seeds import generator_of
+from rspo.datasets.prepared import existing_problems
 from rspo.evaluation.estimators import max_at_k, pass_at_k
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import length_discounted
 from rspo.training.local import Trainer
-from rspo.training.prompts import Prompts, existing_problems, read_prompts
+from rspo.training.prompts import Prompts, read_prompts
 from rspo.training.records import judge, tokens_of
 
 CHUNK = 32  # problems sampled together
