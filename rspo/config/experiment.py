@@ -11,6 +11,7 @@ from rspo.config.load import load_config
 from rspo.config.schema import Config, DataSet, GridEntry
 from rspo.core.errors import InputError, did_you_mean
 from rspo.core.replacement import Replace, require_same_settings
+from rspo.objectives import short_name
 
 BASE = "base"
 WAYS_OUT = "--results DIR writes to another folder, --force replaces it"
@@ -33,8 +34,8 @@ class Cell:
 
     @property
     def name(self) -> str:
-        objective = self.objective.replace("_at_k", "").replace("_", "-")
         reward = [] if self.reward == "binary" else [self.reward]
+        objective = short_name(self.objective)
         parts = [self.model, objective, f"k{self.k}", f"n{self.n}", *reward, f"s{self.seed}"]
         return "--".join(parts)
 

@@ -4,7 +4,7 @@ config/tiny.yaml and config/paper.yaml explain the values and their sources.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,10 +25,10 @@ from rspo.config.names import (
     LARGER,
     LARGER_FAMILIES,
     Family,
-    SingleVerifier,
     TemplateName,
-    VerifierName,
 )
+from rspo.config.own import reward_names, verifier_names
+from rspo.core.errors import did_you_mean
 from rspo.objectives import OBJECTIVES, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
@@ -47,6 +47,25 @@ Rate = Annotated[float, Field(gt=0, le=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # Names end up in folder names, where "--" separates the parts.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
+
+
+def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
+    """Accept one of some names, which extensions may extend."""
+
+    def check(name: str) -> str:
+        if name not in names():
+            hints = [did_you_mean(name, names()), f"allowed: {', '.join(names())}"]
+            raise ValueError("; ".join(filter(None, hints)))
+        return name
+
+    return AfterValidator(check)
+
+
+VerifierName = Annotated[str, _one_of(verifier_names)]
+SingleVerifier = Annotated[str, _one_of(lambda: [v for v in verifier_names() if v != "cascade"])]
+RewardName = Annotated[str, _one_of(reward_names)]
+# Relative to the folder that has config/.
+Extension = Annotated[str, Field(pattern=r"\.py$")]
 
 
 class Section(BaseModel):
@@ -322,6 +341,15 @@ class VerlSettings(Section):
 
 class Rewards(Section):
     length_discount: float = Field(ge=0, le=1)
+    evaluated: RewardName = "length"  # of Max@k, for all policies
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        """The settings stay those of results made before `evaluated` existed."""
+        values = serialize(self)
+        if self.evaluated == "length":
+            values.pop("evaluated", None)
+        return values
 
 
 class Upstream(Section):
@@ -426,7 +454,7 @@ class CellSpec(Section):
     objective: str
     k: int | tuple[int, ...]  # 1 for an objective without k, which is in the names of its cells
     n: int | tuple[int, ...]
-    reward: Literal["binary", "length"] = "binary"
+    reward: RewardName = "binary"
 
     @model_validator(mode="before")
     @classmethod
@@ -480,6 +508,7 @@ class GridEntry(Section):
 class Config(Section):
     """The config of a scale."""
 
+    extensions: tuple[Extension, ...] = ()
     seeds: Positive
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]
@@ -496,6 +525,14 @@ class Config(Section):
     evaluation: Evaluation
     gradients: Gradients | None = None
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        """The settings stay those of results made before `extensions` existed."""
+        values = serialize(self)
+        if not self.extensions:
+            values.pop("extensions", None)
+        return values
 
     @field_validator("cascade")
     @classmethod
