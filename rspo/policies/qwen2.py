@@ -185,7 +185,8 @@ class StaticKVCache:
     """
 
     def __init__(self, prompts: KVCache, rows: Tensor, capacity: int) -> None:
-        """Copy the given rows of the prompts' cache into buffers of `capacity` tokens."""
+        """Copy the given rows of the prompts' cache into buffers of at least `capacity` tokens."""
+        capacity = max(16, _rounded_up(capacity))
         self.length = prompts.length
         self.keys, self.values = [], []
         for key, value in prompts.layers:
@@ -199,10 +200,10 @@ class StaticKVCache:
         self.mask = self.keys[0].new_full((capacity,), -torch.inf)
         self.mask[: self.length] = 0
 
-    def keep(self, rows: Tensor) -> None:
-        """Drop all other rows."""
-        self.keys = [keys[rows] for keys in self.keys]
-        self.values = [values[rows] for values in self.values]
+    def select(self, rows: Tensor) -> None:
+        """Replace the rows of the cache by these rows, which may occur several times."""
+        self.keys = [keys.index_select(0, rows) for keys in self.keys]
+        self.values = [values.index_select(0, rows) for values in self.values]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Add a layer's new key and value; attention of the one query per row over all so far."""
@@ -211,13 +212,20 @@ class StaticKVCache:
         values[:, :, self.length] = value[:, :, 0]
         self.mask[self.length] = 0
         batch, heads, size, _ = keys.shape
-        # Products of fewer than about 13 columns leave the fast path of the matrix library.
-        filled = max(self.length + 1, 16)
+        filled = max(16, _rounded_up(self.length + 1))
         # (B * key-value heads, queries per key-value head, size)
         query = query.reshape(batch * heads, -1, size) * size**-0.5
         scores = torch.bmm(query, keys.flatten(0, 1)[..., :filled]) + self.mask[:filled]
         output = torch.bmm(scores.softmax(dim=-1), values.flatten(0, 1)[:, :filled])
         return output.view(batch, -1, 1, size)
+
+
+def _rounded_up(length: int) -> int:
+    """A multiple of 4. In other products, the rounding of a row depends on its place in the batch.
+
+    Products of fewer than about 13 columns also leave the fast path of the matrix library.
+    """
+    return -(-length // 4) * 4
 
 
 def response_logits(model: Qwen2, prompts: Tensor, prompt_of: Tensor, responses: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Sampling with a key-value cache, for models in one process.
 
-Unlike vLLM, it has no paging, continuous batching or top-p. It is fast on a CPU because each prompt
-is computed once for all its samples, buffers have fixed sizes, and finished rows leave the batch
-once they are a quarter of it.
+Unlike vLLM, it has no paging, continuous batching or top-p. It is fast on a CPU because responses
+with the same tokens so far share one row of the batch (a node of the prefix tree), and because
+buffers have fixed sizes. A trained policy's responses to a prompt have few different beginnings.
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ def sample(
     pad: int,
     generator: torch.Generator | Sequence[torch.Generator],
     temperature: float = 1.0,
-    least_rows: int = 1,
+    multiple: int = 1,
 ) -> Responses:
     """Sample n responses to every prompt.
 
@@ -58,10 +58,9 @@ def sample(
         max_tokens: maximum length of a response, including its end token.
         end, pad: token ids.
         generator: on the CPU; the only source of randomness. With one generator per response,
-            responses are independent of each other up to rounding, see `least_rows`.
-        least_rows: keep finished rows in batches that would become smaller than this. CPUs sum
-            products of small matrices in another order, so the rounding of a row can depend on
-            the number of rows.
+            responses are independent of each other up to rounding, see `multiple`.
+        multiple: pad batches to a multiple of this. CPUs sum the products of small matrices, and of
+            the last rows of others, in another order: rounding can depend on the number of rows.
 
     Raises: InputError for prompts of different lengths, or if prompt and response exceed the
         model's maximum length.
@@ -77,38 +76,34 @@ def sample(
         raise InputError(f"prompt and response need {capacity} tokens, the model has {context}")
     device = model.cos.device
     prompt_cache = KVCache()
-    hidden = model(torch.tensor(prompts, device=device), prompt_cache)[:, -1]
+    hidden = model(torch.tensor(prompts, device=device), prompt_cache)[:, -1]  # (nodes, hidden)
+    cache = StaticKVCache(prompt_cache, torch.arange(len(prompts), device=device), capacity)
     rows = len(prompts) * n
-    # Drawn in advance, so that removing rows does not change the other rows' random numbers.
+    # Drawn in advance, so that finished responses do not change the others' random numbers.
     noise = _noise(max_tokens, rows, generator).to(device)
     tokens = torch.full((rows, max_tokens), pad, device=device)
     log_probs = torch.zeros(rows, max_tokens, device=device)
     entropy = torch.zeros(rows, max_tokens, device=device)
     lengths_so_far = torch.zeros(rows, dtype=torch.long, device=device)
 
-    prompt_of = torch.arange(len(prompts), device=device).repeat_interleave(n)
-    cache = StaticKVCache(prompt_cache, prompt_of, capacity)
-    hidden = hidden[prompt_of]
-    active = torch.arange(rows, device=device)  # rows in the cache
-    running = torch.ones(rows, dtype=torch.bool, device=device)  # which of them have not ended
+    running = torch.arange(rows, device=device)  # responses without an end token
+    node_of = running // n  # row of the batch for each of them
     for step in range(max_tokens):
         log_p = torch.log_softmax(model.logits(hidden) / temperature, dim=-1)
-        chosen, chosen_log_p = _draw(log_p, noise[step, active])
-        current = active[running]
-        tokens[current, step] = chosen[running]
-        log_probs[current, step] = chosen_log_p[running]
-        entropy[current, step] = -(log_p.exp() * log_p).sum(dim=-1)[running]
-        lengths_so_far[current] += 1
-        running = running & (chosen != end)
-        remaining = int(running.sum())
-        if remaining == 0 or step == max_tokens - 1:
+        chosen = _draw(log_p, node_of, noise[step, running])
+        tokens[running, step] = chosen
+        log_probs[running, step] = log_p[node_of, chosen]
+        entropy[running, step] = -(log_p.exp() * log_p).sum(dim=-1)[node_of]
+        lengths_so_far[running] += 1
+        goes_on = chosen != end
+        running = running[goes_on]
+        if len(running) == 0 or step == max_tokens - 1:
             break
-        if remaining < 0.75 * len(active) and len(active) > least_rows:
-            running_first = torch.sort(running, stable=True, descending=True).indices
-            kept = running_first[: max(remaining, least_rows)]
-            cache.keep(kept)
-            active, chosen, running = active[kept], chosen[kept], running[kept]
-        hidden = model(chosen[:, None], cache)[:, -1]
+        pairs = node_of[goes_on] * log_p.shape[1] + chosen[goes_on]
+        children, node_of = torch.unique(pairs, return_inverse=True)
+        children = torch.cat((children, children[:1].expand(-len(children) % multiple)))
+        cache.select(children // log_p.shape[1])
+        hidden = model((children % log_p.shape[1])[:, None], cache)[:, -1]
 
     last = tokens.gather(1, lengths_so_far[:, None] - 1)[:, 0]
     return Responses(tokens, lengths_so_far, last == end, log_probs, entropy)
@@ -123,13 +118,12 @@ def _noise(
     return torch.stack([torch.rand(max_tokens, generator=own) for own in generator], dim=1)
 
 
-def _draw(log_p: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """One token per row, by inverse transform sampling; with its log-probability.
+def _draw(log_p: Tensor, node_of: Tensor, noise: Tensor) -> Tensor:
+    """One token per response, by inverse transform sampling.
 
-    log_p (rows, vocabulary), noise (rows,) -> tokens (rows,), log-probabilities (rows,).
+    log_p (nodes, vocabulary), node_of (responses,), noise (responses,) -> tokens (responses,).
     """
-    cumulative = log_p.exp().cumsum(dim=-1)
+    cumulative = log_p.exp().cumsum(dim=-1)[node_of]
     # Rounding can leave the last sum below 1, so scale the noise by it.
-    below = (cumulative <= noise[:, None] * cumulative[:, -1:]).sum(dim=-1, keepdim=True)
-    chosen = below.clamp(max=log_p.shape[-1] - 1)
-    return chosen[:, 0], log_p.gather(-1, chosen)[:, 0]
+    below = (cumulative <= noise[:, None] * cumulative[:, -1:]).sum(dim=-1)
+    return below.clamp(max=log_p.shape[-1] - 1)

@@ -89,9 +89,13 @@ def judge(
     Returns: (len(responses),) whether each response is correct.
     """
     texts = texts_of(responses, tokenizer)
-    answers = [prompts.answers[row] for row in rows]
-    questions = [prompts.questions[row] for row in rows]
-    return np.array([verdict.correct for verdict in verify(texts, answers, questions=questions)])
+    pairs = list(zip(rows, texts, strict=True))
+    distinct = list(dict.fromkeys(pairs))  # a policy repeats itself
+    answers = [prompts.answers[row] for row, _ in distinct]
+    questions = [prompts.questions[row] for row, _ in distinct]
+    verdicts = verify([text for _, text in distinct], answers, questions=questions)
+    correct = {pair: verdict.correct for pair, verdict in zip(distinct, verdicts, strict=True)}
+    return np.array([correct[pair] for pair in pairs])
 
 
 def texts_of(responses: Sequence[Sequence[int]], tokenizer: ChatTokenizer) -> list[str]:

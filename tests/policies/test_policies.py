@@ -89,9 +89,10 @@ def test_decoding_one_token_at_a_time_gives_the_same_hidden_states(key_value_hea
         model(tokens[:, :10], prompt)
         cache = StaticKVCache(prompt, torch.arange(6), 28)
         for position in range(10, 20):
-            if position == 15:  # as if the other rows had ended
-                cache.keep(torch.tensor([1, 4, 5]))
-                tokens, expected = tokens[[1, 4, 5]], expected[[1, 4, 5]]
+            if position == 15:  # rows 0, 2 and 3 have ended, row 5 branches
+                rows = torch.tensor([1, 4, 5, 5])
+                cache.select(rows)
+                tokens, expected = tokens[rows], expected[rows]
             step = model(tokens[:, position : position + 1], cache)[:, 0]
             torch.testing.assert_close(step, expected[:, position], atol=2e-5, rtol=2e-5)
 

@@ -12,7 +12,7 @@ from rspo.core.seeds import generator_of
 from rspo.policies.sampler import Responses, sample
 from rspo.training import local_engine
 from rspo.training.local import Trainer
-from rspo.training.verl.cpu_server import LEAST_ROWS
+from rspo.training.verl.cpu_server import ROWS
 
 
 class WithServersNumbers(Trainer):
@@ -29,7 +29,7 @@ class WithServersNumbers(Trainer):
             pad=self.tokenizer.pad,
             generator=[generator_of(self.cell.seed, "verl", name) for name in names],
             temperature=self.config.sampling.temperature,
-            least_rows=LEAST_ROWS,
+            multiple=ROWS,
         )
 
     def requests(

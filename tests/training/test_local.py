@@ -1,5 +1,6 @@
 """The algorithm of the local engine: its update against a plain statement of the loss."""
 
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ from torch import Tensor
 from rspo.config.schema import Optimizer, Training
 from rspo.core.errors import InputError
 from rspo.policies.qwen2 import KVCache, Qwen2
+from rspo.policies.sampler import Responses
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.rewards import verify
 from rspo.training.adam import learning_rate_factor
-from rspo.training.local import Rollout, Trainer, backward, clipped_objective
+from rspo.training.local import Rollout, Trainer, backward, clipped_objective, merge_equal
 from rspo.training.prompts import Prompts, prompts_of_step
 from rspo.training.records import Scored, record_of
 from tests.support import tiny_world
@@ -126,6 +128,31 @@ def test_dropping_zero_weight_responses_does_not_change_the_update(objective: st
     model.zero_grad()
     backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0)
     assert (gradient(model) - expected).norm() <= 1e-6 * expected.norm()
+
+
+@pytest.mark.parametrize("signs", [1, -1], ids=["equal weights", "weights of both signs"])
+def test_merging_equal_responses_does_not_change_the_update(signs: int) -> None:
+    """Nor the fraction of clipped tokens."""
+    model = make_model()
+    rollout = make_rollout(model, "rspo_max_at_k", 4, fraction_correct=1.0)
+    twice = torch.arange(PROMPTS * N) // 2 * 2  # each response twice
+    responses = Responses(*(getattr(rollout.responses, f.name)[twice] for f in fields(Responses)))
+    factors = torch.tensor([1, 2 * signs]).repeat(N // 2)
+    weights = (rollout.weights + 0.1).flatten()[twice].view(PROMPTS, N) * factors
+    rollout = replace(rollout, responses=responses, weights=weights)
+    rows, _, _ = merge_equal(rollout, torch.arange(PROMPTS * N))
+    assert len(rows) == (PROMPTS * N // 2 if signs == 1 else PROMPTS * N)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape) * 0.02)
+    model.zero_grad()
+    objective, is_clipped = clipped_objective(model, rollout, torch.arange(PROMPTS * N), 0.2, 1.0)
+    (-objective / (PROMPTS * T)).backward()
+    expected = gradient(model)
+    model.zero_grad()
+    clipped = backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0)
+    assert clipped == pytest.approx(is_clipped.double().mean().item())
+    assert (gradient(model) - expected).norm() <= 1e-5 * expected.norm()
 
 
 def test_a_mini_batch_without_weights_still_moves_by_momentum(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from rspo.policies.tokenizer import ChatTokenizer
 
 # Requests arrive one by one. A batch is complete when none has arrived for this long.
 SECONDS_OF_QUIET = 0.05
-# Measured with the tiny models: in products of 13 rows or more, no row depends on the others.
-LEAST_ROWS = 32
+# Measured with the tiny models: in products of a multiple of this, no row depends on the others.
+ROWS = 32
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Server:
             request.result.set_result(output)
 
     def _sample(self, batch: list[Request]) -> Responses:
-        rows = batch + batch[:1] * (LEAST_ROWS - len(batch))  # padded with copies
+        rows = batch + batch[:1] * (-len(batch) % ROWS)  # padded with copies
         return sample(
             self.model,
             [request.prompt for request in rows],
@@ -119,7 +119,7 @@ class Server:
             pad=self.pad,
             generator=[generator_of(self.seed, "verl", request.name) for request in rows],
             temperature=batch[0].temperature,
-            least_rows=LEAST_ROWS,
+            multiple=ROWS,
         )
 
     async def set_weights(self, weights: dict[str, Tensor], steps: int) -> None:
