@@ -508,7 +508,6 @@ class GridEntry(Section):
 class Config(Section):
     """The config of a scale."""
 
-    extensions: tuple[Extension, ...] = ()
     seeds: Positive
     engine: Literal["local", "verl"]
     sampler: Literal["torch", "vllm"]
@@ -525,6 +524,7 @@ class Config(Section):
     evaluation: Evaluation
     gradients: Gradients | None = None
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
+    extensions: tuple[Extension, ...] = ()
 
     @model_serializer(mode="wrap")
     def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:

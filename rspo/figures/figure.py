@@ -216,6 +216,7 @@ def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:
         picture.savefig(path, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
 
 
+@cache
 def _objectives_code() -> str:
     """SHA-256 of the sources of the objectives, those of extensions included."""
     folder = Path(rspo.objectives.__file__).parent
@@ -224,21 +225,21 @@ def _objectives_code() -> str:
     return _sha256(*sorted(folder.glob("*.py")), *outside)
 
 
+@cache
 def _code(*modules: str) -> str:
     """SHA-256 of the sources that draw a figure: its modules, and those that figures share."""
     from rspo.figures import FIGURES
 
-    others = {_source_of(figure.table.__module__) for figure in FIGURES.values()}
-    sources = [path for path in sorted(FOLDER.glob("*.py")) if path.stem != "__init__"]
-    own = {_source_of(module) for module in modules}
-    shared = [path for path in sources if path in own or path not in others]
-    return _sha256(*shared, *sorted(own - {*sources}))
+    others = {figure.table.__module__ for figure in FIGURES.values()} - {*modules}
+    names = {module.rpartition(".")[2] for module in others} | {"__init__"}
+    shared = [path for path in sorted(FOLDER.glob("*.py")) if path.stem not in names]
+    outside = {name for name in modules if not name.startswith(f"{__package__}.")}
+    return _sha256(*shared, *sorted(map(_source_of, outside)))
 
 
 def _source_of(module: str) -> Path:
     return Path(str(sys.modules[module].__file__))
 
 
-@cache
 def _sha256(*paths: Path) -> str:
     return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
