@@ -24,7 +24,7 @@ import typer
 import yaml
 
 import rspo
-from rspo.config.names import NEED_CONFIG, VerifierName
+from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
 from rspo.core.slurm_job import is_preempted, requeue
@@ -41,7 +41,7 @@ DATA, TRAINING, EVALUATION = "Data", "Training", "Evaluation"
 REPORTING, CLUSTER = "Figures and report", "Cluster"
 # Options that have become other commands or options.
 MOVED = {
-    ("score", "--responses"): "score-file",
+    ("score", "--responses"): "verify",
     ("curves", "--scores"): "pass-at-k",
     ("train", "--anew"): "train --force",
 }
@@ -108,6 +108,27 @@ def _load(
     return Experiment.load(scale, parse_overrides(overrides), results=results, replace=replace)
 
 
+def _experiment_of(
+    verifier: str, scale: Scale, overrides: Overrides, results: Results
+) -> "Experiment | None":
+    """What a verifier needs to know; None if it needs nothing.
+
+    Raises: InputError for an unknown verifier.
+    """
+    from rspo.config.own import verifier_names
+
+    known = verifier in VERIFIERS
+    if known and verifier not in NEED_CONFIG:
+        return None
+    # Extensions of the config may add verifiers.
+    has_config = Path("config", f"{scale}.yaml").is_file()
+    experiment = _load(scale, overrides, results) if known or has_config else None
+    if verifier not in verifier_names():
+        allowed = ", ".join(verifier_names())
+        raise InputError(f"verifier {verifier!r} is unknown; allowed: {allowed}")
+    return experiment
+
+
 def _name(text: str, attribute: str) -> Any:
     """An argument with shell completion.
 
@@ -130,6 +151,15 @@ Suite = Annotated[str, _name("A suite of benchmarks.", "config.data.suites")]
 Model = Annotated[str, _name("A model of the config.", "config.models")]
 Cell = Annotated[str, _name("A cell of the grid; `rspo status` lists all.", "cells")]
 Policy = Annotated[str, _name("A cell, or a base policy such as small--base.", "policies")]
+Compared = Annotated[str, _name("A file of `rspo verify`, a cell, or a base policy.", "policies")]
+Ks = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--k",
+        help="Repeatable. Default: 1, 2, 4, ... up to the smallest number of responses to a "
+        "problem, or for policies the config's.",
+    ),
+]
 Mirror = Annotated[Path | None, typer.Option(help="Folder to use instead of the Hugging Face hub.")]
 Benchmark = Annotated[str | None, typer.Option(help="Only this benchmark of the suite.")]
 
@@ -313,31 +343,79 @@ def score(
 
 @command(
     EVALUATION,
-    "rspo score-file responses.jsonl scores.parquet",
-    "rspo score-file responses.jsonl scores.parquet --verifier exact --answer-column gold",
+    "rspo verify responses.jsonl",
+    "rspo verify responses.jsonl.gz --verifier exact --answer-column gold --k 1 --k 8",
 )
-def score_file(
-    responses: Annotated[Path, typer.Argument(help="JSON lines, one response per line.")],
-    output: Annotated[Path, typer.Argument(help="Scores table to write, .parquet.")],
-    verifier: Annotated[VerifierName, typer.Option(help="How to verify.")] = "rules",
+def verify(
+    responses: Annotated[
+        Path,
+        typer.Argument(help="JSON lines, one response per line, or - for the standard input."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="JSON lines to write. Default: RESPONSES.verdicts.jsonl."),
+    ] = None,
+    verifier: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"How to verify: {', '.join(VERIFIERS)}, or one that the config's extensions add.",
+            autocompletion=lambda incomplete: [v for v in VERIFIERS if v.startswith(incomplete)],
+        ),
+    ] = "rules",
     problem_column: Annotated[str, typer.Option(help="Key of the problem.")] = "problem",
     answer_column: Annotated[str, typer.Option(help="Key of the answer.")] = "answer",
     response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
+    k: Ks = None,
     scale: Scale = "tiny",
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     results: Results = None,
     force: Force = False,
 ) -> None:
-    """Verify the responses in any JSON lines file.
+    """Verify the responses in any file, and print accuracy and Pass@k.
 
-    --scale, --set and --results select the judge model of xverify and cascade; other verifiers need
-    no config.
+    The output has a line for each response with the answer extracted from it and the verdict.
+
+    --scale, --set and --results select the judge model of xverify and cascade, and the extensions
+    that may have the verifier; other verifiers need no config.
     """
-    from rspo.evaluation.score_file import score_file
+    from rspo.evaluation.response_file import Columns
+    from rspo.evaluation.verify_file import verify_file
 
-    columns = problem_column, answer_column, response_column
-    experiment = _load(scale, overrides, results) if verifier in NEED_CONFIG else None
-    score_file(responses, output, verifier, *columns, experiment, replace=force)
+    columns = Columns(problem_column, answer_column, response_column)
+    experiment = _experiment_of(verifier, scale, overrides, results)
+    print(verify_file(responses, output, verifier, columns, k, experiment, replace=force))
+
+
+@command(
+    EVALUATION,
+    "rspo compare small--rspo-pass--k4--n16--s0 small--policy-gradient--k1--n16--s0",
+    "rspo compare mine.verdicts.jsonl theirs.verdicts.jsonl",
+)
+def compare(
+    first: Compared,
+    second: Compared,
+    suite: Annotated[
+        str | None, typer.Option(help="Of the policies' scores. Default: the config's first suite.")
+    ] = None,
+    benchmark: Benchmark = None,
+    metric: Annotated[Metric, typer.Option(help="What to compare.")] = "pass_at_k",
+    k: Ks = None,
+    problems: Annotated[int, typer.Option(min=0, help="How many problems to list.")] = 5,
+    scale: Scale = "tiny",
+    overrides: Overrides = [],  # noqa: B006
+    results: Results = None,
+) -> None:
+    """Compare two policies, or two files of verified responses, problem by problem.
+
+    Prints the difference at each k with its interval and p-value, and the problems where the two
+    differ most.
+    """
+    from rspo.evaluation.compare import compare
+
+    load = partial(_load, scale, overrides, results)
+    for line in compare((first, second), load, suite, benchmark, metric, k, problems):
+        print(line)
 
 
 @command(EVALUATION, "rspo curves small--rspo-pass--k4--n16--s0 standard")
@@ -348,20 +426,21 @@ def curves(experiment: "Experiment", policy: Policy, suite: Suite) -> None:
     curves(experiment, policy, suite)
 
 
-@command(EVALUATION, "rspo pass-at-k scores.parquet curves.csv --k 1 --k 8")
+@command(EVALUATION, "rspo pass-at-k responses.verdicts.jsonl curves.csv --k 1 --k 8")
 def pass_at_k(
-    scores: Annotated[Path, typer.Argument(help="Scores table, as `rspo score-file` writes it.")],
+    verdicts: Annotated[Path, typer.Argument(help="Verified responses or a scores table.")],
     output: Annotated[Path, typer.Argument(help="Table to write, .parquet or .csv.")],
-    k: Annotated[
-        list[int] | None,
-        typer.Option(help="Repeatable. Default: 1, 2, 4, ... up to half of the samples."),
-    ] = None,
+    k: Ks = None,
     force: Force = False,
 ) -> None:
-    """Compute Pass@k and Max@k of any scores table."""
+    """Write Pass@k and Max@k of verified responses as a table.
+
+    The responses are JSON lines with `problem`, `correct` and optionally `reward`, as `rspo verify`
+    writes them, or a scores table (.parquet or .csv).
+    """
     from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
 
-    pass_at_k_of_file(scores, output, k, replace=force)
+    pass_at_k_of_file(verdicts, output, k, replace=force)
 
 
 @command(EVALUATION, "rspo gradients small--base")

@@ -38,7 +38,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_command_has_a_help_text_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     commands = re.findall(r"^│ ([a-z][a-z-]*) ", capsys.readouterr().out, flags=re.MULTILINE)
-    assert {"prepare", "train", "score-file", "pass-at-k", "doctor"} < set(commands)
+    assert {"prepare", "train", "verify", "compare", "pass-at-k", "doctor"} < set(commands)
     for command in commands:
         assert main([command, "--help"]) == 0
         assert f"\n rspo {command}" in capsys.readouterr().out
@@ -56,7 +56,7 @@ def test_help_imports_neither_numpy_nor_torch() -> None:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        ("rspo sc", ["score", "score-file"]),
+        ("rspo co", ["contamination", "compare", "cost"]),
         ("rspo train small--gr", ["small--grpo--k1--n16--s0"]),
         ("rspo sample small--base contam", ["contamination_free"]),
         ("rspo train --scale pa", ["paper"]),
@@ -135,11 +135,8 @@ def test_a_malformed_override_is_an_error(item: str) -> None:
         (["score", CELL], "Missing argument 'suite'"),
         (["score", CELL, "standard", "--bench", "linear"], "--benchmark"),
         (["score", CELL, "standard", "--block", "1"], "No such option: --block"),
-        (["score", "--responses", "a.jsonl"], "is now `rspo score-file`"),
+        (["score", "--responses", "a.jsonl"], "is now `rspo verify`"),
         (["curves", "--scores=a.parquet"], "is now `rspo pass-at-k`"),
-        (["score-file", "a.jsonl", "b.parquet", "--verifier", "rule"], "'math_verify'"),
-        (["score-file", "a.jsonl", "b.parquet"], "a.jsonl: no such file"),
-        (["score-file", "a.jsonl", "b.csv"], "b.csv: has the suffix '.csv'; allowed: .parquet"),
         (
             ["sample", "qwen2.5-math-7b--base", "standard", "--scale", "paper"],
             "no such policy; `rspo pretrain qwen2.5-math-7b --scale paper` makes it",

@@ -98,7 +98,7 @@ COMMANDS = {
     "cost": ([], "seeds=2", "results/tiny/tables/cost.csv", "policies: 5 -> 9"),
 }
 # Without a scale's settings, or with downloads: each has a test of its own below.
-OTHERS = {"score-file", "pass-at-k", "results", "fetch-prompt", "fetch-judge"}
+OTHERS = {"verify", "pass-at-k", "results", "fetch-prompt", "fetch-judge"}
 SMALL = {
     "gradients": {"gradients": {"prompts": 2, "responses": 32, "policies": ["small--base"]}},
     "agreement": {"agreement": {"against": "rules", "samples": 2}},
@@ -147,7 +147,8 @@ def test_every_command_that_writes_results_has_a_test_here(
         if "--force" in capsys.readouterr().out:
             forced.add(command)
     assert forced == {*COMMANDS} | OTHERS
-    assert {*commands} - forced == {"status", "trace", "plan", "doctor"}
+    others = {"status", "trace", "plan", "doctor", "compare", "restore-times"}
+    assert {*commands} - forced == others
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -274,9 +275,9 @@ def test_a_file_that_the_user_names_is_kept_too(
     monkeypatch.chdir(tmp_path)
     rows = [{"problem": "1+1", "answer": "2", "response": rf"\boxed{{{n}}}"} for n in (2, 3, 2, 4)]
     Path("responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    score, curve = ["score-file", "responses.jsonl", "scores.parquet"], ["pass-at-k"]
-    curve += ["scores.parquet", "curves.csv", "--k=1"]
-    for words, other in ((score, "--verifier=exact"), (curve, "--k=2")):
+    verify, curve = ["verify", "responses.jsonl"], ["pass-at-k"]
+    curve += ["responses.verdicts.jsonl", "curves.csv", "--k=1"]
+    for words, other in ((verify, "--verifier=exact"), (curve, "--k=2")):
         assert main(words) == main(words) == 0
         before = contents(tmp_path)
         capsys.readouterr()
@@ -285,7 +286,7 @@ def test_a_file_that_the_user_names_is_kept_too(
         assert contents(tmp_path) == before
         assert main([*words, other, "--force"]) == 0
     Path("mine.csv").write_text("mine")
-    assert main(["pass-at-k", "scores.parquet", "mine.csv"]) == 2
+    assert main(["pass-at-k", "responses.verdicts.jsonl", "mine.csv"]) == 2
     assert "mine.csv exists and is no result of this command" in capsys.readouterr().err
     assert Path("mine.csv").read_text() == "mine"
 

@@ -1,9 +1,8 @@
 """The comparisons of a claim: descriptions, made from the config before anything is measured."""
 
 from dataclasses import dataclass, field
-from typing import Literal
 
-Metric = Literal["pass_at_k", "max_at_k"]
+from rspo.config.names import Metric
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@ verifiers and rewards (`rspo.config.own`).
 
 import logging
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal
 
-VerifierName = Literal["exact", "rules", "math_verify", "xverify", "cascade"]
-VERIFIERS: tuple[str, ...] = get_args(VerifierName)
+VERIFIERS = ("exact", "rules", "math_verify", "xverify", "cascade")
 CASCADE = ("rules", "xverify")  # default of the config key `cascade`
 NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a config
 # Raise a version when a verdict changes: the fingerprint of scores contains it, so that Snakemake
@@ -17,6 +16,7 @@ NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a conf
 VERIFIER_VERSIONS = {"exact": 1, "rules": 2, "math_verify": 3}
 
 REWARDS = ("binary", "length")
+Metric = Literal["pass_at_k", "max_at_k"]
 
 TemplateName = Literal["qwen_math", "r1", "none"]
 

@@ -1,16 +1,21 @@
 """Atomic writes, JSON lines, and digests of files and folders."""
 
+import gzip
 import hashlib
+import io
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from rspo.core.errors import InputError
+
+_GZIP = b"\x1f\x8b"  # first bytes of a compressed file
 
 
 @contextmanager
@@ -73,25 +78,62 @@ def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 def read_json_lines(path: Path) -> list[dict[str, Any]]:
     """Read one JSON object per line; empty lines are skipped.
 
-    Raises: InputError for a missing file or a line that is not a JSON object.
+    Raises: InputError as `numbered_json_lines`, and for a missing file.
     """
-    rows, number = [], 0
+    return [row for _, row in numbered_json_lines(path, open_file(path))]
+
+
+def numbered_json_lines(name: object, stream: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The number, from 1, and the JSON object of each line that is not empty; closes the stream.
+
+    Args:
+        name: of the file, for messages.
+        stream: UTF-8 with or without a byte order mark, also compressed with gzip.
+
+    Raises: InputError for a line that is not a JSON object, or bytes that are not UTF-8 or a
+        complete gzip file.
+    """
+    number = 0
     try:
-        with path.open() as lines:
+        with stream, _uncompressed(stream) as lines:
             for number, line in enumerate(lines, start=1):
-                if not line.strip():
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                if not text.strip():
                     continue
-                row = json.loads(line)
+                row = json.loads(text)
                 if not isinstance(row, dict):
-                    raise InputError(f"{path}, line {number}: expected a JSON object, got {row!r}")
-                rows.append(row)
+                    raise InputError(
+                        f"{name}, line {number}: expected a JSON object, got {row!r:.60}"
+                    )
+                yield number, row
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}, line {number}: not UTF-8 ({error})") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{name}: not a complete gzip file ({error})") from None
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:  # also an integer of more than 4,300 digits
+        raise InputError(f"{name}, line {number}: not JSON ({error})") from None
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file for reading bytes.
+
+    Raises: InputError for a missing file or a folder.
+    """
+    try:
+        return path.open("rb")
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {number}: not JSON ({error})") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}, line {number + 1}: not UTF-8 ({error})") from None
-    return rows
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a folder; expected a file") from None
+
+
+def _uncompressed(stream: BinaryIO) -> BinaryIO:
+    """The stream, which may begin with the header of gzip and need not be seekable."""
+    buffered = io.BufferedReader(cast(io.RawIOBase, stream))
+    compressed = buffered.peek(len(_GZIP)).startswith(_GZIP)
+    return cast(BinaryIO, gzip.GzipFile(fileobj=buffered) if compressed else buffered)
 
 
 def fingerprint(settings: Any) -> str:

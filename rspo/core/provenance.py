@@ -48,6 +48,7 @@ def write_provenance(
     notes: Mapping[str, Any] | None = None,
     earlier: Iterable[Usage] = (),
     already: Usage | None = None,
+    named: Iterable[Path] = (),
 ) -> None:
     """Write `<path>.provenance.json` for the file or folder `path`.
 
@@ -58,6 +59,8 @@ def write_provenance(
         notes: other information, such as the rows that were left out.
         earlier: usage of earlier processes that worked on `path` and were killed or stopped.
         already: usage of this process before it began with `path`; it is subtracted.
+        named: inputs that the user named. Those without provenance are recorded as originals, with
+            which a history may begin.
 
     It is not part of the file itself because it contains host and seconds: the file itself is the
     same, byte for byte, for the same settings.
@@ -75,6 +78,7 @@ def write_provenance(
         "settings": settings,
         "settings_hash": fingerprint(settings),
         "inputs": {str(item): digest(item) for item in inputs},
+        "originals": [str(item) for item in named if not provenance_path(item).exists()],
         "rspo": rspo.__version__,
         "git_commit": _git_commit(),
         "python": platform.python_version(),

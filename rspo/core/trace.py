@@ -46,6 +46,12 @@ class Artifact:
         return result
 
     @property
+    def originals(self) -> dict[Path, str]:
+        """The inputs that a user made, with their digests; they need no provenance."""
+        inputs = self.provenance.get("inputs", {})
+        return {Path(name): inputs[name] for name in self.provenance.get("originals", ())}
+
+    @property
     def content(self) -> str:
         """Hash of its content; for a hub data set, the SHA-256 that the config expects."""
         result: str = self.provenance["notes"].get("content_sha256") or self.provenance["digest"]
@@ -94,20 +100,29 @@ def faults(artifacts: Mapping[Path, Artifact], contents: bool = True) -> list[st
             that is hundreds of gigabytes.
     """
     result = []
+    known = originals(artifacts)
     for path, artifact in artifacts.items():
         if not path.exists():
             result.append(f"{path}: no longer exists")
-        elif not artifact.provenance:
+        elif not artifact.provenance and path not in known:
             result.append(f"{path}: has no provenance")
-        elif contents and digest(path) != artifact.provenance["digest"]:
+        elif artifact.provenance and contents and digest(path) != artifact.provenance["digest"]:
             result.append(f"{path}: was changed after its provenance was written")
         for name, then in artifact.provenance.get("inputs", {}).items():
-            now = artifacts[Path(name)].provenance.get("digest", then)
+            now = _digest_now(artifacts[Path(name)], then, contents)
             if now != then:
                 versions = f"{then[:_SHOWN]}, now {now[:_SHOWN]}"
                 result.append(
                     f"{path}: was made from another version of {name} ({versions}); recreate it"
                 )
+    return result
+
+
+def _digest_now(artifact: Artifact, then: str, contents: bool) -> str:
+    """Digest of an input: that of its provenance, or of its content if it has none."""
+    if not artifact.provenance and contents and artifact.path.exists():
+        return digest(artifact.path)
+    result: str = artifact.provenance.get("digest", then)
     return result
 
 
@@ -118,6 +133,14 @@ def sources(artifacts: Mapping[Path, Artifact]) -> dict[str, list[Path]]:
         for source in artifact.sources:
             result.setdefault(source, []).append(artifact.path)
     return result
+
+
+def originals(artifacts: Mapping[Path, Artifact]) -> dict[Path, str]:
+    """The files of a history that a user made, with the digests that they had when they were read.
+
+    If several results were made from different contents of a file, this is the last one.
+    """
+    return {path: then for one in artifacts.values() for path, then in one.originals.items()}
 
 
 def trace(path: Path) -> Iterator[str]:
@@ -133,27 +156,32 @@ def trace(path: Path) -> Iterator[str]:
         raise InputError(f"{path}: has no provenance ({provenance_path(path)} is missing)")
     console = Console(width=_WIDTH, highlight=False, color_system=None)
     with console.capture() as capture:
-        console.print(_tree(artifacts, path, set()))
+        console.print(_tree(artifacts, path, originals(artifacts), set()))
     yield from capture.get().splitlines()
     yield ""
     for source, holders in sources(artifacts).items():
         yield f"data: {source} in {', '.join(str(holder) for holder in holders)}"
+    for file, then in originals(artifacts).items():
+        yield f"data: {file}, content {then}"
     if broken := faults(artifacts):
         raise InputError("the history is broken:\n  " + "\n  ".join(broken))
 
 
-def _tree(artifacts: Mapping[Path, Artifact], path: Path, seen: set[Path]) -> Tree:
+def _tree(
+    artifacts: Mapping[Path, Artifact], path: Path, own: Mapping[Path, str], seen: set[Path]
+) -> Tree:
     """A file and its inputs; each file is expanded once."""
     artifact = artifacts[path]
     if path in seen:
         return Tree(Text(f"{path} (see above)"))
     seen.add(path)
-    lines = [f"{path}{_origin(artifact)}"]
+    original = path in own and not artifact.provenance
+    lines = [f"{path}: your own file" if original else f"{path}{_origin(artifact)}"]
     if artifact.provenance and not artifact.inputs:
         lines.append(f"    settings: {json.dumps(artifact.provenance['settings'])}")
     lines += [f"    source: {source}, content {artifact.content}" for source in artifact.sources]
     tree = Tree(Text("\n".join(lines)))
-    tree.children = [_tree(artifacts, item, seen) for item in artifact.inputs]
+    tree.children = [_tree(artifacts, item, own, seen) for item in artifact.inputs]
     return tree
 
 

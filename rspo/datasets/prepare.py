@@ -39,7 +39,8 @@ def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> No
     write_table(path, PROBLEMS, problems)
     pairs = dict.fromkeys((row["source"], row["revision"]) for row in problems)
     notes["sources"] = [f"{source} @ {revision}" for source, revision in pairs]
-    write_provenance(path, settings, notes=notes)
+    files = [experiment.root / data_set.file] if data_set.file is not None else []
+    write_provenance(path, settings, files, notes=notes, named=files)
 
 
 def require_own_files(experiment: Experiment) -> None:

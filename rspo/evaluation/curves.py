@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from rspo.config import fingerprints
@@ -12,9 +11,9 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.provenance import write_provenance
 from rspo.core.tables import CURVES, read_frame, write_csv, write_frame
-from rspo.evaluation.estimators import max_at_k, max_at_k_variance, pass_at_k, pass_at_k_variance
+from rspo.evaluation.curve_points import curve_points
+from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.score_arrays import ScoreArrays, policy_scores, pooled_scores
-from rspo.evaluation.statistics import resampled_problems, stratified_variance
 
 
 def curves(experiment: Experiment, policy: str, suite: str) -> None:
@@ -39,42 +38,12 @@ def curves(experiment: Experiment, policy: str, suite: str) -> None:
 
 
 def curve(scores: ScoreArrays, ks: Sequence[int], resamples: int, seed: int) -> pd.DataFrame:
-    """Estimates with errors of both metrics at each k: CURVES without `cell` and `benchmark`.
-
-    error_within: standard error of the mean over these problems, from sampling; NaN if 2k > N.
-    error_total: standard error over resampled problems, each benchmark's from its own population.
-    low, high: the middle 95 % of the mean over resampled problems. Samples are never resampled
-        within a problem: that would centre Pass@k on 1-(1-c/N)^k.
+    """Both metrics at each k: CURVES without `cell` and `benchmark` (see `curve_points`).
 
     Raises: InputError for a k outside 1 .. N.
     """
-    problems, samples = scores.correct.shape
-    counts = scores.correct.sum(axis=1)
-    resampled = resampled_problems(scores.strata, resamples, seed)
-    rows = []
-    for metric in ("pass_at_k", "max_at_k"):
-        for k in ks:
-            if metric == "pass_at_k":
-                estimates = pass_at_k(samples, counts, k)
-                variances = pass_at_k_variance(samples, counts, k)
-            else:
-                estimates = max_at_k(scores.rewards, k)
-                variances = max_at_k_variance(scores.rewards, k)
-            low, high = np.quantile(estimates[resampled].mean(axis=1), (0.025, 0.975))
-            rows.append(
-                {
-                    "metric": metric,
-                    "k": k,
-                    "estimate": estimates.mean(),
-                    "error_within": np.sqrt(variances.sum()) / problems,
-                    "error_total": np.sqrt(stratified_variance(estimates, scores.strata)),
-                    "low": low,
-                    "high": high,
-                    "problems": problems,
-                    "samples": samples,
-                }
-            )
-    return pd.DataFrame(rows)
+    points = curve_points(Outcomes.of(scores), ("pass_at_k", "max_at_k"), ks, resamples, seed)
+    return pd.DataFrame(points)
 
 
 def curves_table(experiment: Experiment) -> Path:

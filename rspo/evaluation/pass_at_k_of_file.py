@@ -1,44 +1,48 @@
-"""`rspo pass-at-k`: Pass@k and Max@k of any scores table."""
+"""`rspo pass-at-k`: Pass@k and Max@k of any verified responses, as a table."""
 
 from collections.abc import Sequence
 from pathlib import Path
+
+import pandas as pd
 
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
 from rspo.core.replacement import require_own_output
 from rspo.core.tables import CURVES, write_csv, write_frame
-from rspo.evaluation.curves import curve
-from rspo.evaluation.score_arrays import check_suffix, read_scores
-
-RESAMPLES, SEED = 1000, 0
+from rspo.evaluation.curve_points import curve_points
+from rspo.evaluation.outcome_files import read_outcomes
+from rspo.evaluation.pass_at_k_table import RESAMPLES, SEED, default_ks
+from rspo.evaluation.score_arrays import check_suffix
 
 
 def pass_at_k_of_file(
-    scores: Path, output: Path, k: Sequence[int] | None = None, replace: bool = True
+    verdicts: Path, output: Path, k: Sequence[int] | None = None, replace: bool = True
 ) -> None:
-    """Write the curves of a scores table; both files are .parquet or .csv.
+    """Write the curves of verified responses.
 
     Args:
-        k: default 1, 2, 4, ... up to half of N, so that every error can be estimated.
+        verdicts: JSON lines as `rspo verify` writes them, or a scores table (`read_outcomes`).
+        output: .parquet or .csv.
+        k: default 1, 2, 4, ... up to the smallest number of responses to a problem. A larger k
+            leaves out the problems with fewer responses; the column `problems` counts the others.
         replace: whether to replace an output that was made with other settings.
 
-    Raises: InputError for bad scores, another suffix, a k above N, or an output that may not be
-        replaced.
+    Raises: InputError for bad verdicts, another suffix, a k above every problem's number of
+        responses, or an output that may not be replaced.
     """
     check_suffix(output)
-    arrays = read_scores(scores)
-    if k is None:
-        half = arrays.correct.shape[1] // 2
-        k = [2**power for power in range(max(half, 1).bit_length())]
-    settings = {"k": list(k), "resamples": RESAMPLES, "seed": SEED}
+    outcomes = read_outcomes(verdicts)
+    ks = default_ks(outcomes.responses.tolist()) if k is None else sorted({*k})
+    settings = {"k": ks, "resamples": RESAMPLES, "seed": SEED}
     if not replace:
         require_own_output(output, settings)
     try:
-        frame = curve(arrays, k, RESAMPLES, SEED).assign(cell=scores.stem, benchmark=scores.stem)
+        points = curve_points(outcomes, ("pass_at_k", "max_at_k"), ks, RESAMPLES, SEED)
     except InputError as error:
-        raise InputError(f"{scores}: {error}") from None
+        raise InputError(f"{verdicts}: {error}") from None
+    frame = pd.DataFrame(points).assign(cell=verdicts.stem, benchmark=verdicts.stem)
     if output.suffix == ".csv":
         write_csv(output, frame[CURVES.schema.names], missing="nan")
     else:
         write_frame(output, CURVES, frame)
-    write_provenance(output, settings, inputs=[scores])
+    write_provenance(output, settings, inputs=[verdicts], named=[verdicts])

@@ -71,8 +71,26 @@ def pooled_scores(scores: Mapping[str, ScoreArrays], location: object) -> ScoreA
 def read_scores(*paths: Path) -> ScoreArrays:
     """Scores of one table, Parquet or CSV, or of several with samples of the same problems.
 
-    Raises: InputError for a file that is not a scores table, an empty or NaN value, a duplicated
-        sample, or problems with different numbers of samples.
+    Raises: InputError as `read_score_frame`, and for problems with different numbers of samples.
+    """
+    frame = read_score_frame(*paths)
+    for path, part in frame.groupby("path", sort=False):
+        _check_counts(path, part)
+    _check_counts(paths[-1], frame)
+    by_problem = frame.sort_values(["problem_id", "sample_index"])
+    ids = tuple(by_problem["problem_id"].unique())
+    return ScoreArrays(
+        by_problem["correct"].to_numpy(dtype=bool).reshape(len(ids), -1),
+        by_problem["reward"].to_numpy(dtype=np.float64).reshape(len(ids), -1),
+        ids,
+    )
+
+
+def read_score_frame(*paths: Path) -> "pd.DataFrame":
+    """The rows of one or several scores tables, Parquet or CSV, indexed by `path` and `row`.
+
+    Raises: InputError for a file that is not a scores table, an empty or NaN value, or a duplicated
+        sample.
     """
     import pandas as pd
 
@@ -89,16 +107,7 @@ def read_scores(*paths: Path) -> ScoreArrays:
             f"{path}, row {row}: sample {sample['sample_index']} of problem "
             f"{sample['problem_id']!r} is duplicated"
         )
-    for path, part in frame.groupby("path", sort=False):
-        _check_counts(path, part)
-    _check_counts(paths[-1], frame)
-    by_problem = frame.sort_values(["problem_id", "sample_index"])
-    ids = tuple(by_problem["problem_id"].unique())
-    return ScoreArrays(
-        by_problem["correct"].to_numpy(dtype=bool).reshape(len(ids), -1),
-        by_problem["reward"].to_numpy(dtype=np.float64).reshape(len(ids), -1),
-        ids,
-    )
+    return frame
 
 
 def _check_values(path: Path, frame: "pd.DataFrame") -> None:

@@ -2,7 +2,8 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -40,21 +41,18 @@ class Responses:
     rewards_if_wrong: Sequence[float] = ()
 
 
-def write_scores(
-    path: Path,
-    responses: Responses,
-    verify: Verify,
-    verifier: Settings,
-    settings: Any,
-    inputs: Sequence[Path],
-    already: Usage | None = None,
-) -> None:
-    """Verify responses and write their scores table with its provenance.
+@contextmanager
+def verified(
+    path: Path, responses: Responses, verify: Verify, verifier: Settings
+) -> Iterator[list[Verdict]]:
+    """The verdicts of responses; the block should write the table `path` with them.
+
+    Verdicts are written to the table's journal, from which a killed run resumes. The journal is
+    removed when the block ends without an error.
 
     Args:
         verify: the verifier.
         verifier: its settings, which decide a verdict.
-        settings, inputs, already: as in `write_provenance`.
 
     Raises: InputError if the verifier cannot run.
     """
@@ -68,9 +66,30 @@ def write_scores(
         return [astuple(verdict) for verdict in verdicts]
 
     with in_chunks(journal_of(path), origin, chunks, verify_chunk) as rows:
-        verdicts = [Verdict(*row) for row in rows]
+        yield [Verdict(*row) for row in rows]
+
+
+def write_scores(
+    path: Path,
+    responses: Responses,
+    verify: Verify,
+    verifier: Settings,
+    settings: Any,
+    inputs: Sequence[Path],
+    already: Usage | None = None,
+) -> None:
+    """Verify responses and write their scores table with its provenance.
+
+    Args:
+        verify, verifier: as in `verified`.
+        settings, inputs, already: as in `write_provenance`.
+
+    Raises: InputError if the verifier cannot run.
+    """
+    with verified(path, responses, verify, verifier) as verdicts:
         write_table(path, SCORES, _rows(responses, verdicts))
-        write_provenance(path, settings, inputs, notes=_notes(verdicts), already=already)
+        notes = {"verdicts": verdict_counts(verdicts)}
+        write_provenance(path, settings, inputs, notes=notes, already=already)
 
 
 def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
@@ -90,12 +109,12 @@ def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, A
     ]
 
 
-def _notes(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Counts of the verdicts by verifier; warns about replies of a judge without a verdict."""
+def verdict_counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """Counts by verifier and reason; warns about replies of a judge without a verdict."""
     counts = Counter(f"{verdict.verifier}: {verdict.reason}" for verdict in verdicts)
     judged = [verdict for verdict in verdicts if verdict.verifier == "xverify"]
     for reason in (INVALID_REPLY, REFUSED, NO_REPLY):
         if count := sum(verdict.reason == reason for verdict in judged):
             message = "%d of %d responses that the judge model verified count as wrong: %s"
             _log.warning(message, count, len(judged), reason)
-    return {"verdicts": dict(counts.most_common())}
+    return dict(counts.most_common())

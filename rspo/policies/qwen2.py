@@ -27,6 +27,7 @@ from rspo.core.errors import InputError
 KeyValue = tuple[Tensor, Tensor]  # each (B, key-value heads, T, head size)
 # query, key, value -> output, (B, heads, T, head size)
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+LAST = slice(-1, None)  # the last position of a sequence
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,10 @@ class Layer(nn.Module):
         self.gate_up = nn.Linear(d, 2 * config.intermediate_size, bias=False)
         self.down = nn.Linear(config.intermediate_size, d, bias=False)
 
-    def forward(self, x: Tensor, rotation: KeyValue, attend: Attend) -> Tensor:
-        """x (B, T, hidden) -> (B, T, hidden)."""
+    def forward(
+        self, x: Tensor, rotation: KeyValue, attend: Attend, positions: slice = slice(None)
+    ) -> Tensor:
+        """x (B, T, hidden) -> (B, T, hidden), or the given positions of it."""
         config = self.config
         heads = config.num_attention_heads
         queries_and_keys = heads + config.num_key_value_heads
@@ -75,8 +78,10 @@ class Layer(nn.Module):
         qkv = projected.transpose(1, 2)
         # Queries and keys are adjacent in the product, so one call rotates both.
         query_key = rotate(qkv[:, :queries_and_keys], rotation)
-        output = attend(query_key[:, :heads], query_key[:, heads:], qkv[:, queries_and_keys:])
-        x = x + self.attention_out(output.transpose(1, 2).reshape(batch, length, -1))
+        query, key = query_key[:, :heads, positions], query_key[:, heads:]
+        output = attend(query, key, qkv[:, queries_and_keys:])
+        x = x[:, positions]
+        x = x + self.attention_out(output.transpose(1, 2).reshape(batch, x.shape[1], -1))
         return x + self.feed_forward(x)
 
     def feed_forward(self, x: Tensor) -> Tensor:
@@ -124,19 +129,26 @@ class Qwen2(nn.Module):
             else:
                 nn.init.normal_(parameter, std=standard_deviation, generator=generator)
 
-    def forward(self, tokens: Tensor, cache: "KVCache | StaticKVCache") -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        cache: "KVCache | StaticKVCache",
+        positions: slice = slice(None),
+    ) -> Tensor:
         """Hidden states of tokens that follow those in the cache; adds their keys and values to it.
 
         Args:
             tokens: (B, T) ids; rows are equally long, with padding at the end only.
+            positions: those to return; the last layer computes no others.
 
-        Returns: (B, T, hidden), after the last norm.
+        Returns: (B, T, hidden), or the given positions of it, after the last norm.
         """
         start, length = cache.length, tokens.shape[1]
         rotation = (self.cos[start : start + length], self.sin[start : start + length])
         x = self.embedding(tokens)
         for index, layer in enumerate(self.layers):
-            x = layer(x, rotation, partial(cache.attend, index))
+            wanted = positions if index == len(self.layers) - 1 else slice(None)
+            x = layer(x, rotation, partial(cache.attend, index), wanted)
         cache.length = start + length
         config = self.config
         return F.rms_norm(x, (config.hidden_size,), self.final_norm, config.rms_norm_eps)
@@ -239,7 +251,7 @@ def response_logits(model: Qwen2, prompts: Tensor, prompt_of: Tensor, responses:
     Returns: (B, T, vocabulary). Position t has the logits of responses[:, t], padding included.
     """
     cache = KVCache()
-    hidden = model(prompts, cache)[prompt_of, -1:]
+    hidden = model(prompts, cache, LAST)[prompt_of]
     if responses.shape[1] > 1:
         later = model(responses[:, :-1], cache.select(prompt_of))
         hidden = torch.cat((hidden, later), dim=1)

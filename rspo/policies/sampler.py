@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from rspo.core.errors import InputError
-from rspo.policies.qwen2 import KVCache, Qwen2, StaticKVCache
+from rspo.policies.qwen2 import LAST, KVCache, Qwen2, StaticKVCache
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,9 @@ def sample(
         raise InputError(f"prompt and response need {capacity} tokens, the model has {context}")
     device = model.cos.device
     prompt_cache = KVCache()
-    hidden = model(torch.tensor(prompts, device=device), prompt_cache)[:, -1]  # (nodes, hidden)
+    hidden = model(torch.tensor(prompts, device=device), prompt_cache, LAST)[
+        :, 0
+    ]  # (nodes, hidden)
     cache = StaticKVCache(prompt_cache, torch.arange(len(prompts), device=device), capacity)
     rows = len(prompts) * n
     # Drawn in advance, so that finished responses do not change the others' random numbers.

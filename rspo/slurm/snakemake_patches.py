@@ -8,6 +8,7 @@ docstring still mean the same, run `make test ARGS="-m slurm"`, and update the v
 
 import json
 import os
+import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -122,6 +123,27 @@ def plan_jobs_behind_ancient_inputs() -> None:
             del dag.bfs
 
     DAG.update_needrun = look_at_all_jobs
+
+
+@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/pull/3744")
+def look_for_jobs_once_a_second() -> None:
+    """Let the scheduler look for jobs to start once a second, and when a job ends.
+
+    To limit the rate of jobs, Snakemake looks again a second after each look. Each job that ends
+    adds another such sequence: after 150 jobs, it looks 150 times a second.
+
+    Private: `JobScheduler._schedule_reevalutation`, which releases `_open_jobs` after a delay.
+    """
+    from snakemake.scheduling.job_scheduler import JobScheduler
+
+    timers: list[threading.Timer] = []  # at most one
+
+    def schedule_if_none_is_pending(scheduler: JobScheduler, delay: float) -> None:
+        if not (timers and timers[0].is_alive()):
+            timers[:] = [threading.Timer(delay, scheduler._open_jobs.release)]
+            timers[0].start()
+
+    JobScheduler._schedule_reevalutation = schedule_if_none_is_pending
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/551")

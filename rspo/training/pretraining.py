@@ -28,6 +28,7 @@ from rspo.training.progress import Progress
 WARMUP_STEPS = 50
 FINAL_RATE = 0.05  # learning rate at the end of the cosine, divided by its peak
 CHECKPOINT_EVERY = 500
+CHUNKS = 2  # of a batch, by length: the shorter ones need less padding
 IGNORED = -100  # target of positions that are not part of the loss
 
 
@@ -100,12 +101,11 @@ def _train(experiment: Experiment, name: str, scratch: Scratch, folder: Path) ->
     for step in range(start, scratch.steps):
         for group in optimizer.param_groups:
             group["lr"] = scratch.learning_rate * _rate(step, scratch.steps)
-        loss = _response_loss(model, prompts[batches[step]], responses[batches[step]])
         optimizer.zero_grad()
-        loss.backward()
+        loss = _backward(model, prompts[batches[step]], responses[batches[step]])
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        progress.report(step + 1, {"loss": loss.item()})
+        progress.report(step + 1, {"loss": loss})
         if (step + 1) % CHECKPOINT_EVERY == 0:
             state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
             save_checkpoint(checkpoint, {**state, "step": step + 1})
@@ -142,9 +142,21 @@ def _rate(step: int, steps: int) -> float:
     return FINAL_RATE + (1 - FINAL_RATE) * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def _response_loss(model: Qwen2, prompts: Tensor, responses: Tensor) -> Tensor:
-    """Mean cross-entropy of the response tokens; prompt tokens are not part of it."""
-    longest = int((responses != IGNORED).sum(dim=1).max())
-    responses = responses[:, :longest]
-    logits = response_logits(model, prompts, torch.arange(len(prompts)), responses.clamp(min=0))
-    return F.cross_entropy(logits.flatten(0, 1), responses.flatten(), ignore_index=IGNORED)
+def _backward(model: Qwen2, prompts: Tensor, responses: Tensor) -> float:
+    """Add the gradient of the mean cross-entropy of the response tokens; returns this mean.
+
+    Prompt tokens are not part of it.
+    """
+    lengths = (responses != IGNORED).sum(dim=1)
+    loss = 0.0
+    for rows in torch.argsort(lengths, stable=True).chunk(CHUNKS):
+        targets = responses[rows, : int(lengths[rows].max())]
+        prompt_of = torch.arange(len(rows))
+        logits = response_logits(model, prompts[rows], prompt_of, targets.clamp(min=0))
+        total = F.cross_entropy(
+            logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum"
+        )
+        part = total / lengths.sum()
+        part.backward()
+        loss += part.item()
+    return loss

@@ -1,5 +1,6 @@
 """Bad configs give one clear line before anything runs; the shipped ones give the paper's grid."""
 
+import json
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -25,80 +26,81 @@ def cell(**changes: Any) -> dict[str, Any]:
     return {"grid": {"main": {"suite": "standard", "cells": [spec]}}}
 
 
-@pytest.mark.parametrize(
-    ("overrides", "parts"),
-    [
-        ({"verifier": "xverify"}, ["verifier = 'xverify' needs the section xverify"]),
-        (
-            {"agreement": {"against": "cascade"}},
-            ["agreement.against = 'cascade' needs the section xverify"],
-        ),
-        (
-            {"data": {"suites": {"standard": {"linear": {"lable": "x"}}}}},
-            ["unknown key data.suites.standard.linear.lable = 'x'", "did you mean label?"],
-        ),
-        ({"verifier": "magic"}, ["verifier = 'magic'", "allowed: exact, rules, math_verify"]),
-        ({"sedes": 3}, ["sedes = 3", "did you mean seeds?", "allowed: seeds, engine"]),
-        ({"training": {"stepz": 9}}, ["training.stepz = 9", "did you mean steps?"]),
-        ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
-        ({"seeds": "many"}, ["seeds = 'many'", "valid integer"]),
-        (
-            {"training": {"validation": {"every": 0}}},
-            ["training.validation.every = 0", "equal to 1"],
-        ),
-        ({"verl": {"loggers": ["mlflow"]}}, ["verl.loggers.0 = 'mlflow'", "'tensorboard'"]),
-        (
-            {"grid": dict.fromkeys(Experiment.load("tiny", root=ROOT).config.grid)},
-            ["tiny.yaml: grid", "at least 1 item"],
-        ),
-        (
-            {"verl": {"loss_aggregation": "token-mean"}},
-            ["verl.loss_aggregation", "is now training.loss_aggregation"],
-        ),
-        (
-            {"training": {"loss_aggregation": "seq-mean-token-sum"}},
-            ["training.loss_aggregation", "'seq-mean-token-sum-norm' or 'token-mean'"],
-        ),
-        ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
-        ({"verifier": "eval"}, ["verifier = 'eval'", "allowed: exact, rules"]),
-        ({"sampling": {"temperature": 0}}, ["sampling.temperature = 0", "greater than 0"]),
-        ({"sampling": {"top_p": 0.9}}, ["sampling.top_p = 0.9", "allowed: 1.0"]),
-        ({"models": {"small": {"scratch": {"hiden": 1}}}}, ["models.small.scratch.hiden"]),
-        ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "40"]),
-        ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
-        ({"evaluation": {"samples": 48}}, ["block = 32 must divide samples = 48"]),
-        ({"sampler": "hf"}, ["sampler = 'hf'", "'torch' or 'vllm'"]),
-        ({"evaluation": {"k": [4, 4]}}, ["k = [4, 4] contains a duplicate"]),
-        ({"training": {"optimizer": {"betas": [1.5, 0.9]}}}, ["betas.0 = 1.5", "less than 1"]),
-        ({"sampling": {"temperature": float("inf")}}, ["temperature = inf", "finite"]),
-        ({"models": {"small": {"scratch": {"hidden_size": 66}}}}, ["= 66 must be a multiple", "4"]),
-        ({"training": {"prompts_per_step": 5000}}, ["prompts_per_step = 5000 is more", "4000"]),
-        (
-            {"data": {"train": {"generated": {"split": "test"}}}},
-            ["train.generated.split = 'test'; allowed: 'train'"],
-        ),
-        (cell(objective="grpo", k=1, n=1), ["grpo cannot use k = 1 with n = 1", "n >= 2"]),
-        (cell(objective="rspo"), ["unknown objective 'rspo'", "rspo_pass_at_k_plug_in", "grpo"]),
-        (cell(objective="rspo_pass_at_k_plugin"), ["is now 'rspo_pass_at_k_plug_in'"]),
-        (cell(k=17), ["rspo_pass_at_k cannot use k = 17 with n = 16", "1 <= k <= n"]),
-        (cell(k=0), ["k = 0", "1 <= k <= n"]),
-        (cell(k=None), ["grid.main.cells.0", "k is missing; rspo_pass_at_k needs it"]),
-        (cell(objective="hitchhiking", k=None), ["k is missing; hitchhiking", "k divides n"]),
-        (cell(k=[]), ["grid.main.cells.0", "k or n is an empty list"]),
-        (cell(objective="hitchhiking", k=3), ["k = 3 with n = 16", "allowed: k divides n"]),
-        (cell(objective="policy_gradient"), ["policy_gradient has no k", "found k = 4"]),
-        (cell(reward="length"), ["rspo_pass_at_k needs reward: binary", "found length"]),
-        (cell(model="smal"), ["model 'smal' is not one of models: small, medium"]),
-        (cell(kk=4), ["unknown key grid.main.cells.0.kk = 4", "did you mean k?"]),
-        (cell(k=[2, "four"]), ["grid.main.cells.0.k", "'four'", "valid integer"]),
-        ({"grid": {"main": {"suite": "standrad"}}}, ["'standrad' is not one of data.suites"]),
-        ({"data": {"train": {"hub": {"id": "a/b"}}}}, ["data.train"]),
-        (
-            {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
-            ["standard.multiply.generated", "multiply does not have it; allowed families: linear"],
-        ),
-    ],
-)
+# Overrides, and parts of the message about them.
+MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
+    ({"verifier": "xverify"}, ["verifier = 'xverify' needs the section xverify"]),
+    (
+        {"agreement": {"against": "cascade"}},
+        ["agreement.against = 'cascade' needs the section xverify"],
+    ),
+    (
+        {"data": {"suites": {"standard": {"linear": {"lable": "x"}}}}},
+        ["unknown key data.suites.standard.linear.lable = 'x'", "did you mean label?"],
+    ),
+    ({"verifier": "magic"}, ["verifier = 'magic'", "allowed: exact, rules, math_verify"]),
+    ({"sedes": 3}, ["sedes = 3", "did you mean seeds?", "allowed: seeds, engine"]),
+    ({"training": {"stepz": 9}}, ["training.stepz = 9", "did you mean steps?"]),
+    ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
+    ({"seeds": "many"}, ["seeds = 'many'", "valid integer"]),
+    (
+        {"training": {"validation": {"every": 0}}},
+        ["training.validation.every = 0", "equal to 1"],
+    ),
+    ({"verl": {"loggers": ["mlflow"]}}, ["verl.loggers.0 = 'mlflow'", "'tensorboard'"]),
+    (
+        {"grid": dict.fromkeys(Experiment.load("tiny", root=ROOT).config.grid)},
+        ["tiny.yaml: grid", "at least 1 item"],
+    ),
+    (
+        {"verl": {"loss_aggregation": "token-mean"}},
+        ["verl.loss_aggregation", "is now training.loss_aggregation"],
+    ),
+    (
+        {"training": {"loss_aggregation": "seq-mean-token-sum"}},
+        ["training.loss_aggregation", "'seq-mean-token-sum-norm' or 'token-mean'"],
+    ),
+    ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
+    ({"verifier": "eval"}, ["verifier = 'eval'", "allowed: exact, rules"]),
+    ({"sampling": {"temperature": 0}}, ["sampling.temperature = 0", "greater than 0"]),
+    ({"sampling": {"top_p": 0.9}}, ["sampling.top_p = 0.9", "allowed: 1.0"]),
+    ({"models": {"small": {"scratch": {"hiden": 1}}}}, ["models.small.scratch.hiden"]),
+    ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "40"]),
+    ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
+    ({"evaluation": {"samples": 48}}, ["block = 32 must divide samples = 48"]),
+    ({"sampler": "hf"}, ["sampler = 'hf'", "'torch' or 'vllm'"]),
+    ({"evaluation": {"k": [4, 4]}}, ["k = [4, 4] contains a duplicate"]),
+    ({"training": {"optimizer": {"betas": [1.5, 0.9]}}}, ["betas.0 = 1.5", "less than 1"]),
+    ({"sampling": {"temperature": float("inf")}}, ["temperature = inf", "finite"]),
+    ({"models": {"small": {"scratch": {"hidden_size": 66}}}}, ["= 66 must be a multiple", "4"]),
+    ({"training": {"prompts_per_step": 5000}}, ["prompts_per_step = 5000 is more", "4000"]),
+    (
+        {"data": {"train": {"generated": {"split": "test"}}}},
+        ["train.generated.split = 'test'; allowed: 'train'"],
+    ),
+    (cell(objective="grpo", k=1, n=1), ["grpo cannot use k = 1 with n = 1", "n >= 2"]),
+    (cell(objective="rspo"), ["unknown objective 'rspo'", "rspo_pass_at_k_plug_in", "grpo"]),
+    (cell(objective="rspo_pass_at_k_plugin"), ["is now 'rspo_pass_at_k_plug_in'"]),
+    (cell(k=17), ["rspo_pass_at_k cannot use k = 17 with n = 16", "1 <= k <= n"]),
+    (cell(k=0), ["k = 0", "1 <= k <= n"]),
+    (cell(k=None), ["grid.main.cells.0", "k is missing; rspo_pass_at_k needs it"]),
+    (cell(objective="hitchhiking", k=None), ["k is missing; hitchhiking", "k divides n"]),
+    (cell(k=[]), ["grid.main.cells.0", "k or n is an empty list"]),
+    (cell(objective="hitchhiking", k=3), ["k = 3 with n = 16", "allowed: k divides n"]),
+    (cell(objective="policy_gradient"), ["policy_gradient has no k", "found k = 4"]),
+    (cell(reward="length"), ["rspo_pass_at_k needs reward: binary", "found length"]),
+    (cell(model="smal"), ["model 'smal' is not one of models: small, medium"]),
+    (cell(kk=4), ["unknown key grid.main.cells.0.kk = 4", "did you mean k?"]),
+    (cell(k=[2, "four"]), ["grid.main.cells.0.k", "'four'", "valid integer"]),
+    ({"grid": {"main": {"suite": "standrad"}}}, ["'standrad' is not one of data.suites"]),
+    ({"data": {"train": {"hub": {"id": "a/b"}}}}, ["data.train"]),
+    (
+        {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
+        ["standard.multiply.generated", "multiply does not have it; allowed families: linear"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("overrides", "parts"), MISTAKES)
 def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
     overrides: dict[str, Any], parts: list[str]
 ) -> None:
@@ -108,6 +110,23 @@ def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
     assert "config/tiny.yaml" in message
     for part in parts:
         assert part in message
+
+
+@pytest.mark.parametrize("overrides", [overrides for overrides, _ in MISTAKES])
+def test_a_mistake_ends_a_command_with_status_2_before_it_writes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    overrides: dict[str, Any],
+) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
+    assert main(["prepare", "linear", *sets]) == 2
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first.startswith("rspo: error: config/tiny.yaml: ")
+    assert all(line.startswith("config/tiny.yaml: ") for line in others)  # one for each mistake
+    assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
 @pytest.mark.parametrize(

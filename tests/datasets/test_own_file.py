@@ -284,6 +284,9 @@ def test_the_history_names_the_file_and_its_content(tmp_path: Path) -> None:
     assert any(
         f"my.jsonl @ sha256:{revision}" in line for line in trace(experiment.problems("mine"))
     )
+    write(tmp_path / "my.jsonl", TWO[:1])
+    with pytest.raises(InputError, match=r"was made from another version of .*my\.jsonl"):
+        list(trace(experiment.problems("mine")))
 
 
 def test_the_plan_counts_the_problems_of_a_file(tmp_path: Path) -> None:

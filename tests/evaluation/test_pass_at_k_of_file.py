@@ -1,4 +1,4 @@
-"""Pass@k of any scores table: the same estimates from Parquet and CSV."""
+"""Pass@k of any verified responses: the same estimates from JSON lines, Parquet and CSV."""
 
 import json
 from fractions import Fraction
@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 
 from rspo.core.errors import InputError
+from rspo.core.files import write_json_lines
 from rspo.core.tables import CURVES, SCORES, read_csv, read_frame, write_csv, write_table
 from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
-from rspo.evaluation.score_file import score_file
+from rspo.evaluation.response_file import Columns
+from rspo.evaluation.verify_file import verify_file
 from rspo.rewards import is_correct
 from tests.support.exact import max_at_k_estimate
 from tests.support.table_rows import random_scores
@@ -20,21 +22,23 @@ from tests.support.table_rows import random_scores
 HEADER = ",".join(SCORES.schema.names) + "\n"
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
-def test_either_format_gives_the_same_curve(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_every_format_gives_the_same_curve(tmp_path: Path, suffix: str) -> None:
     rows = random_scores(3)
     source, output = tmp_path / f"mine{suffix}", tmp_path / "curve.parquet"
     if suffix == ".csv":
         write_csv(source, pd.DataFrame(rows).assign(note="further columns are ignored"))
+    elif suffix == ".jsonl":
+        write_json_lines(source, [row | {"problem": row["problem_id"]} for row in rows])
     else:
         write_table(source, SCORES, rows)
     pass_at_k_of_file(source, output)
     frame = read_frame(output, CURVES)
-    assert set(frame["k"]) == {1, 2, 4}  # powers of two up to half of 8
+    assert set(frame["k"]) == {1, 2, 4, 8}
     assert set(frame["cell"]) == {"mine"}
     rewards = np.array([row["reward"] for row in rows]).reshape(6, 8)
     estimates = frame[frame["metric"] == "max_at_k"].set_index("k")["estimate"]
-    for k in (1, 2, 4):
+    for k in (1, 2, 4, 8):
         exact = [float(max_at_k_estimate(values, k)) for values in rewards.tolist()]
         assert estimates[k] == pytest.approx(np.mean(exact))
 
@@ -76,17 +80,34 @@ def test_bad_scores_are_refused(tmp_path: Path) -> None:
 def test_labelled_responses_from_file_to_curve(tmp_path: Path, shared: Path) -> None:
     """400 responses, 8 to a problem: the curve equals the exact one of their verdicts."""
     source = shared / "verification" / "qwen_math_cot_100.jsonl"
-    scores, output = tmp_path / "scores.parquet", tmp_path / "curve.csv"
-    score_file(source, scores, "rules", "question", "gold", "output")
-    pass_at_k_of_file(scores, output)
+    verdicts, output = tmp_path / "mine.jsonl", tmp_path / "curve.csv"
+    verify_file(source, verdicts, "rules", Columns("question", "gold", "output"))
+    pass_at_k_of_file(verdicts, output)
     frame = read_csv(output)
     points = frame[frame["metric"] == "pass_at_k"].set_index("k")
     rows = pd.DataFrame(map(json.loads, source.read_text().splitlines()))
     rows["correct"] = is_correct(list(rows["output"]), list(rows["gold"]))
     counts = rows.groupby("question")["correct"].sum()
     assert len(counts) == 50
-    assert list(points.index) == ["1", "2", "4"]
+    assert list(points.index) == ["1", "2", "4", "8"]
     for k, point in points.iterrows():
         passed = [1 - Fraction(comb(8 - c, int(k)), comb(8, int(k))) for c in counts]
         assert float(point["estimate"]) == pytest.approx(float(sum(passed) / 50), rel=1e-12)
         assert (point["problems"], point["samples"]) == ("50", "8")
+
+
+def test_a_larger_k_leaves_out_the_problems_with_fewer_responses(tmp_path: Path) -> None:
+    """The columns `problems` and `samples` are those of the others."""
+    source, output = tmp_path / "mine.csv", tmp_path / "curve.csv"
+    rows = [row for row in random_scores(3) if row["problem_id"] != "p2" or row["sample_index"] < 3]
+    write_csv(source, pd.DataFrame(rows))
+    pass_at_k_of_file(source, output, [8, 2])
+    frame = read_csv(output)
+    points = frame[frame["metric"] == "max_at_k"].set_index("k")
+    rewards = pd.DataFrame(rows).groupby("problem_id")["reward"].apply(list)
+    for k, problems, samples in (("2", "6", "3"), ("8", "5", "8")):
+        exact = [float(max_at_k_estimate(of, int(k))) for of in rewards if len(of) >= int(k)]
+        assert float(points.loc[k, "estimate"]) == pytest.approx(np.mean(exact))
+        assert (points.loc[k, "problems"], points.loc[k, "samples"]) == (problems, samples)
+    with pytest.raises(InputError, match=r"mine\.csv: k = 9 with n = 8 samples"):
+        pass_at_k_of_file(source, output, [9])

@@ -21,7 +21,7 @@ ROWS = 10_000
 
 
 def command(responses: Path, output: Path) -> list[str]:
-    return [sys.executable, "-m", "rspo.cli", "score-file", str(responses), str(output)]
+    return [sys.executable, "-m", "rspo.cli", "verify", str(responses), f"--output={output}"]
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def uninterrupted(responses: Path) -> bytes:
-    output = responses.with_name("uninterrupted.parquet")
+    output = responses.with_name("uninterrupted.jsonl")
     subprocess.run(command(responses, output), cwd=ROOT, check=True)
     return output.read_bytes()
 
@@ -51,7 +51,7 @@ def uninterrupted(responses: Path) -> bytes:
 def test_a_killed_run_writes_the_same_file_and_repeats_at_most_one_chunk(
     responses: Path, uninterrupted: bytes, tmp_path: Path, chunks: int
 ) -> None:
-    output, kept = tmp_path / "scores.parquet", tmp_path / ".scores.journal"
+    output, kept = tmp_path / "scores.jsonl", tmp_path / ".scores.journal"
     process = subprocess.Popen(command(responses, output), cwd=ROOT)
 
     def chunks_done() -> list[str]:

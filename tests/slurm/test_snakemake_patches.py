@@ -135,6 +135,44 @@ def test_jobs_behind_a_changed_ancient_input_are_planned(
     assert set(re.findall(r"^rule (\w+):", output, flags=re.M)) == planned
 
 
+# After 20 short jobs, a job of three seconds runs while another one waits for its core.
+BUSY = """\
+from rspo.slurm.snakemake_patches import look_for_jobs_once_a_second
+from snakemake.scheduling.job_scheduler import JobScheduler
+look_for_jobs_once_a_second()
+select, looks = JobScheduler.job_selector, []
+def count(scheduler, jobs):
+    looks.append(jobs)
+    return select(scheduler, jobs)
+JobScheduler.job_selector = count
+onsuccess:
+    print("looks:", len(looks))
+rule last:
+    input: "long1", "long2"
+rule long:
+    input: expand("short{i}", i=range(20))
+    output: "long{j}"
+    shell: "sleep 3; touch {output}"
+rule short:
+    output: "short{i}"
+    shell: "touch {output}"
+"""
+
+
+def test_the_scheduler_does_not_look_more_often_after_every_job(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(BUSY)
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "--cores=1", "--scheduler=greedy"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (looks,) = re.findall(r"looks: (\d+)", done.stdout + done.stderr)
+    assert 22 <= int(looks) < 60  # 100 without the patch
+
+
 # Runs a slow rule; as the Snakefile does, it removes the locks of killed runs first.
 LOCKED = """\
 from rspo.slurm.snakemake_patches import record_holder_of_locks, remove_locks_of_killed_runs

@@ -11,6 +11,7 @@ from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.job_ends import record_start
 from rspo.slurm.messages import print_given_up
 from rspo.slurm.snakemake_patches import (
+    look_for_jobs_once_a_second,
     plan_jobs_behind_ancient_inputs,
     record_holder_of_locks,
     remove_locks_of_killed_runs,
@@ -22,6 +23,7 @@ from snakemake.settings.enums import Quietness
 from snakemake.settings.types import DeploymentMethod
 
 plan_jobs_behind_ancient_inputs()
+look_for_jobs_once_a_second()
 
 software = workflow.deployment_settings.deployment_method
 if DeploymentMethod.APPTAINER in software and experiment.nodes > 1:

@@ -1,0 +1,162 @@
+"""`rspo verify`: verdicts on the responses in a file, and their Pass@k."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rspo.config.experiment import Experiment
+from rspo.config.fingerprints import verifier_settings
+from rspo.core.errors import InputError
+from rspo.core.files import atomic_write
+from rspo.core.provenance import write_provenance
+from rspo.core.replacement import require_own_output
+from rspo.evaluation.outcomes import Outcomes
+from rspo.evaluation.pass_at_k_table import counted, default_ks, pass_at_k_table, span
+from rspo.evaluation.response_file import (
+    STANDARD_INPUT,
+    Columns,
+    ResponseFile,
+    read_response_file,
+)
+from rspo.evaluation.verification import verdict_counts, verified
+from rspo.rewards import Verdict
+from rspo.rewards.configured import verifier_inputs, verifier_of
+from rspo.rewards.extraction import final_answers, last_box
+
+DEFAULT_COLUMNS = Columns()
+
+
+def verify_file(
+    path: Path,
+    output: Path | None = None,
+    verifier: str = "rules",
+    columns: Columns = DEFAULT_COLUMNS,
+    ks: Sequence[int] | None = None,
+    experiment: Experiment | None = None,
+    replace: bool = True,
+) -> str:
+    """Verify the responses of a file and write a row for each, in the order of the file.
+
+    Args:
+        path: JSON lines (`read_response_file`); `-` is the standard input.
+        output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
+        ks: of Pass@k; default: 1, 2, 4, ... up to the smallest number of responses to a problem.
+        experiment: configures the judge model, for the verifiers that use one.
+        replace: whether to replace an output that was made with other settings.
+
+    Returns: counts, accuracy and Pass@k with errors, as lines to print.
+
+    Raises: InputError for bad responses, a k above every problem's number of responses, or an
+        output that may not be replaced.
+    """
+    output = output or default_output(path)
+    _check_output(path, output)
+    verdict_settings = verifier_settings(experiment, verifier)
+    settings = verdict_settings | {"columns": asdict(columns)}
+    if not replace:
+        require_own_output(output, settings)
+    file = read_response_file(path, columns)
+    numbers = Counter(problem for problem, _ in file.responses.samples)
+    ks = default_ks(numbers.values()) if ks is None else sorted({*ks})
+    if wrong := [k for k in ks if not 1 <= k <= max(numbers.values())]:
+        raise InputError(
+            f"k = {wrong[0]}; allowed: 1 to {max(numbers.values())}, the largest number of "
+            "responses to a problem"
+        )
+    from_input = path == STANDARD_INPUT
+    named = [] if from_input else [path]
+    inputs = [*named, *verifier_inputs(experiment, verifier)]
+    notes: dict[str, Any] = {}
+    if from_input:
+        notes = {"sources": ["standard input"], "content_sha256": file.content}
+    with (
+        verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify,
+        verified(output, file.responses, verify, verdict_settings) as verdicts,
+    ):
+        rows = _rows(file, verdicts)
+        _write(output, rows)
+        notes["verdicts"] = verdict_counts(verdicts)
+        write_provenance(output, settings, inputs, notes=notes, named=named)
+    return "\n".join([*_counts(rows), "", *pass_at_k_table(_outcomes(rows), ks)])
+
+
+def default_output(path: Path) -> Path:
+    """`responses.verdicts.jsonl` for `responses.jsonl` or `responses.jsonl.gz`."""
+    name = "stdin" if path == STANDARD_INPUT else path.name
+    for suffix in (".gz", ".jsonl", ".json"):
+        name = name.removesuffix(suffix)
+    return path.parent / f"{name}.verdicts.jsonl"
+
+
+def _check_output(path: Path, output: Path) -> None:
+    """Raises: InputError for an output that is no JSON-lines file, or is the input."""
+    if output.suffix != ".jsonl":
+        raise InputError(f"{output}: has the suffix {output.suffix!r}; allowed: .jsonl")
+    if path != STANDARD_INPUT and path.exists() and output.exists() and path.samefile(output):
+        raise InputError(f"{output} has the responses; name another output")
+
+
+def _rows(file: ResponseFile, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """One row a response; what tells most stands first, for people who read the file."""
+    return [
+        {
+            "correct": verdict.correct,
+            "reason": verdict.reason,
+            "extracted": extracted_answer(text, verdict.verifier),
+            "answer": answer,
+            "verifier": verdict.verifier,
+            "problem": problem,
+            "response": text,
+        }
+        for (problem, _), text, answer, verdict in zip(
+            file.responses.samples, file.responses.texts, file.answers, verdicts, strict=True
+        )
+    ]
+
+
+def extracted_answer(response: str, verifier: str) -> str | None:
+    """What a verifier compares with the answer; for xverify, which reads everything, the last box.
+
+    Returns: None if there is no answer to extract.
+    """
+    if verifier in ("exact", "xverify"):
+        return last_box(response)
+    return next(iter(final_answers(response)), None)
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """JSON lines that are UTF-8, to be readable in every language.
+
+    A lone surrogate, which UTF-8 does not have, keeps its escape sequence.
+    """
+    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    with atomic_write(path) as partial:
+        partial.write_bytes("".join(lines).encode(errors="backslashreplace"))
+
+
+def _outcomes(rows: Sequence[Mapping[str, Any]]) -> Outcomes:
+    correct: dict[str, list[bool]] = {}
+    for row in rows:
+        correct.setdefault(row["problem"], []).append(row["correct"])
+    values = [np.array(of_problem, dtype=bool) for of_problem in correct.values()]
+    return Outcomes(tuple(correct), values, [one.astype(float) for one in values], (len(values),))
+
+
+def _counts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    number = len(rows)
+    reasons = Counter(row["reason"] for row in rows)
+    correct = sum(row["correct"] for row in rows)
+    empty = sum(row["extracted"] is None for row in rows)
+    listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    of_problem = Counter(row["problem"] for row in rows).values()
+    return [
+        f"{number} responses to {counted(len(of_problem))}, {span(of_problem)} each",
+        f"verdicts: {listed}",
+        f"accuracy: {correct / number:.1%} of the responses are correct",
+        f"no extractable answer: {empty / number:.1%} of the responses",
+    ]

@@ -1,0 +1,352 @@
+"""`rspo compare`: differences of two policies or files, against computations of another kind."""
+
+import json
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from rspo.cli import main
+from rspo.config.experiment import Experiment
+from rspo.core.tables import PROBLEMS, SCORES, write_table
+from rspo.evaluation.outcomes import Outcomes
+from rspo.evaluation.paired_differences import Pair, differences
+from tests.support import tiny_world
+from tests.support.exact import max_at_k_estimate
+from tests.support.table_rows import problem, random_scores
+
+A, B = "small--rspo-pass--k4--n16--s0", "small--policy-gradient--k1--n16--s0"
+FAMILIES = ("linear", "multiply", "countdown", "divide", "sequence")
+ROW = re.compile(
+    r"^ +(\d+) +([\d.]+) +([\d.]+) +([+-][\d.]+)  (?:([+-][\d.]+) to ([+-][\d.]+)|-) +(\S+|< \S+)"
+    r" +(\S+|< \S+)$",
+    re.MULTILINE,
+)
+Responses = dict[str, list[bool]]
+
+
+@pytest.fixture
+def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """The current folder is a project with random scores of two cells."""
+    monkeypatch.chdir(tmp_path)
+    experiment = tiny_world.load(Path())
+    for number, family in enumerate(FAMILIES):
+        rows = [problem(f"p{row}", ["1"]) for row in range(6)]
+        for row in rows:
+            row["prompt"][0]["content"] += f" of {family}"
+        write_table(experiment.problems(family), PROBLEMS, rows)
+        for seed, cell in enumerate((A, B)):
+            scores = random_scores(10 * number + seed)
+            write_table(experiment.scores(cell, family, 0), SCORES, scores)
+    return experiment
+
+
+def compared(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[dict[int, Any], str]:
+    """The printed columns of each k, and the output."""
+    assert main(["compare", *words]) == 0
+    output = capsys.readouterr().out
+    return {int(row[0]): row[1:] for row in ROW.findall(output)}, output
+
+
+def write_verdicts(path: str, responses: Responses) -> str:
+    rows = [{"problem": name, "correct": one} for name, of in responses.items() for one in of]
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def pass_at_k(outcomes: Sequence[bool | Fraction], k: int) -> Fraction:
+    """By counting every subset."""
+    passed = [any(subset) for subset in combinations(outcomes, k)]
+    return Fraction(sum(passed), len(passed))
+
+
+def by_family(experiment: Experiment, seed: int, column: str) -> dict[str, list[list[Any]]]:
+    result = {}
+    for number, family in enumerate(FAMILIES):
+        rows = random_scores(10 * number + seed)
+        result[family] = [
+            [row[column] for row in rows if row["problem_id"] == f"p{one}"] for one in range(6)
+        ]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("metric", "column", "estimate"),
+    [("pass_at_k", "correct", pass_at_k), ("max_at_k", "reward", max_at_k_estimate)],
+)
+def test_cells_on_a_benchmark_give_the_paired_t_test_of_scipy(
+    experiment: Experiment,
+    capsys: pytest.CaptureFixture[str],
+    metric: str,
+    column: str,
+    estimate: Any,
+) -> None:
+    words = [A, B, "--benchmark=sequence", f"--metric={metric}", *tiny_world.options()]
+    table, _ = compared(capsys, *words)
+    assert list(table) == [1, 2, 4]
+    for k, (first, second, difference, low, high, p, _) in table.items():
+        values = [
+            [float(estimate(list(map(Fraction, one)), k)) for one in problems]
+            for problems in (by_family(experiment, seed, column)["sequence"] for seed in (0, 1))
+        ]
+        expected = ttest_rel(*values)
+        interval = expected.confidence_interval()
+        means = np.mean(values, axis=1)
+        assert [float(column) for column in (first, second, difference, low, high)] == (
+            pytest.approx([*means, means[0] - means[1], *interval], abs=5.1e-4)
+        )
+        assert float(p) == pytest.approx(max(expected.pvalue, 2**-5), abs=5.1e-4)
+
+
+def test_cells_on_a_suite_give_the_mean_over_all_problems_with_errors_of_strata(
+    experiment: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table, output = compared(capsys, A, B, *tiny_world.options())
+    assert "30 problems, 8 responses each" in output
+    assert "`rspo claims` compares methods over seeds" in output
+    scores = [by_family(experiment, seed, "correct") for seed in (0, 1)]
+    for k, (_, _, difference, low, high, *_) in table.items():
+        per_family = [
+            [
+                float(pass_at_k(one, k) - pass_at_k(other, k))
+                for one, other in zip(scores[0][family], scores[1][family], strict=True)
+            ]
+            for family in FAMILIES
+        ]
+        error = np.sqrt(sum(np.var(of, ddof=1) * 6 for of in per_family)) / 30
+        assert float(difference) == pytest.approx(np.mean(per_family), abs=5.1e-4)
+        assert (float(high) - float(low)) / 2 == pytest.approx(2.0595 * error, abs=1e-3)  # t of 25
+
+
+def test_the_problems_that_differ_most_are_listed_for_each_side(
+    experiment: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, output = compared(capsys, A, B, "--problems=2", *tiny_world.options())
+    scores = [by_family(experiment, seed, "correct") for seed in (0, 1)]
+    mean = {
+        f"{family}/p{row}": (
+            sum(
+                pass_at_k(scores[0][family][row], k) - pass_at_k(scores[1][family][row], k)
+                for k in (1, 2, 4)
+            )
+            / 3,
+            sum(scores[0][family][row]),
+            sum(scores[1][family][row]),
+        )
+        for family in FAMILIES
+        for row in range(6)
+    }
+    ranked = sorted(mean.items(), key=lambda item: -item[1][0])
+    pattern = r'^  (\S+)  (\d) of 8 against (\d) of 8 correct  (\S+) "problem p\d of'
+    listed = re.findall(pattern, output, re.MULTILINE)
+    extremes = [*ranked[:2], *ranked[::-1][:2]]
+    assert [float(shown) for shown, *_ in listed] == pytest.approx(
+        [float(value) for _, (value, *_) in extremes], abs=5.1e-4
+    )
+    for shown, first, second, name in listed:  # problems may tie
+        value, *counts = mean[name]
+        assert float(shown) == pytest.approx(float(value), abs=5.1e-4)
+        assert [int(first), int(second)] == counts
+
+
+def sign_flip_p(values: list[Fraction]) -> float:
+    """Exact two-sided p-value: the fraction of all sign changes with a mean as far from 0."""
+    observed = abs(sum(values))
+    sums = [
+        abs(sum(sign * value for sign, value in zip(signs, values, strict=True)))
+        for signs in product((1, -1), repeat=len(values))
+    ]
+    return sum(one >= observed for one in sums) / len(sums)
+
+
+def outcomes(responses: Responses) -> Outcomes:
+    correct = [np.array(of) for of in responses.values()]
+    return Outcomes(
+        tuple(responses), correct, [one.astype(float) for one in correct], (len(correct),)
+    )
+
+
+def random_responses(seed: int, gain: float, problems: int = 12) -> tuple[Responses, Responses]:
+    """Unequal numbers of responses; the first side is better by `gain`."""
+    rng = np.random.default_rng(seed)
+    chances = rng.random(problems) * 0.5
+    sides = []
+    for more in (gain, 0.0):
+        numbers = rng.integers(4, 9, problems)
+        sides.append(
+            {
+                f"p{row}": (rng.random(number) < chances[row] + more).tolist()
+                for row, number in enumerate(numbers)
+            }
+        )
+    return sides[0], sides[1]
+
+
+def p_of(first: Responses, second: Responses, k: int) -> float:
+    pair = Pair(outcomes(first), outcomes(second), tuple(first))
+    (result,) = differences(pair, "pass_at_k", [k])
+    return result.p
+
+
+def values_of(first: Responses, second: Responses, k: int) -> list[Fraction]:
+    return [pass_at_k(first[name], k) - pass_at_k(second[name], k) for name in first]
+
+
+GAINS = [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)]  # with seeds
+
+
+@pytest.mark.parametrize(("seed", "gain"), GAINS)
+@pytest.mark.parametrize("k", [1, 2])
+def test_p_is_near_that_of_the_exact_sign_flip_test(seed: int, gain: float, k: int) -> None:
+    first, second = random_responses(seed, gain)
+    exact = sign_flip_p(values_of(first, second, k))
+    assert p_of(first, second, k) == pytest.approx(exact, rel=0.2, abs=0.005)
+
+
+@pytest.mark.parametrize(("seed", "gain"), GAINS)
+def test_p_of_many_problems_is_near_that_of_random_sign_flips(seed: int, gain: float) -> None:
+    """Pass@4 is 0 or 1 for most problems, so the normal approximation needs more of them."""
+    first, second = random_responses(seed, gain / 4, problems=60)
+    values = np.array(values_of(first, second, 4), dtype=float)
+    signs = np.random.default_rng(0).choice([1.0, -1.0], (20_000, 60))
+    flipped = (np.abs(signs @ values) >= abs(values.sum()) - 1e-9).mean()
+    assert p_of(first, second, 4) == pytest.approx(flipped, rel=0.15, abs=0.01)
+
+
+@pytest.mark.parametrize(("differing", "others"), [(2, 0), (3, 0), (5, 0), (3, 30), (5, 30)])
+def test_few_problems_that_differ_alike_have_the_p_of_the_exact_test(
+    differing: int, others: int
+) -> None:
+    """Student's t alone gives 0 without others, and .08 and .02 with them."""
+    first = {f"p{row}": [True, True] for row in range(differing + others)}
+    second = {name: [row >= differing] * 2 for row, name in enumerate(first)}
+    assert p_of(first, second, 2) == sign_flip_p([Fraction(1)] * differing) == 2 ** (1 - differing)
+
+
+def test_an_interval_of_pass_at_k_is_not_beyond_1() -> None:
+    """That of Student's t is -5.9 to 6.9 here."""
+    first, second = {"p0": [True], "p1": [False]}, {"p0": [False], "p1": [False]}
+    pair = Pair(outcomes(first), outcomes(second), ("p0", "p1"))
+    (result,) = differences(pair, "pass_at_k", [1])
+    assert result.interval == (-1.0, 1.0)
+    (result,) = differences(pair, "max_at_k", [1])
+    assert result.interval == pytest.approx((-5.853, 6.853), abs=1e-3)
+
+
+def test_a_benchmark_of_which_one_problem_is_shared_leaves_the_error_known() -> None:
+    first, second = (
+        Outcomes(tuple("abc"), [np.array(of) for of in sides], [], (2, 1))
+        for sides in (([True], [False], [True]), ([False], [False], [True]))
+    )
+    for side in (first, second):
+        side.rewards.extend(of.astype(float) for of in side.correct)
+    (result,) = differences(Pair(first, second, tuple("abc")), "pass_at_k", [1])
+    assert result.estimate.error == pytest.approx(1 / 3)
+
+
+def test_the_same_file_twice_does_not_differ(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, _ = random_responses(0, 0.0)
+    name = write_verdicts("a.jsonl", first)
+    table, output = compared(capsys, name, name)
+    assert list(table) == [1, 2, 4]
+    assert {tuple(row[2:]) for row in table.values()} == {("+0.000", "", "", "1.000", "1.000")}
+    assert "better" not in output
+
+
+def test_files_are_compared_on_the_problems_that_both_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = random_responses(1, 0.3)
+    first["p3"] = first["p3"][:1]
+    second = {"more": [True]} | dict(reversed(second.items()))  # in another order
+    del second["p5"], second["p6"]
+    names = write_verdicts("a.jsonl", first), write_verdicts("b.jsonl", second)
+    table, output = compared(capsys, *names)
+    assert list(table) == [1]
+    assert "left out: 2 problems only in A, 1 only in B" in output
+    assert "--k 2 would leave out 1 problem with fewer responses" in output
+    table, output = compared(capsys, *names, "--k=1", "--k=4")
+    assert 'k = 4 leaves out 1 problem with fewer responses, such as "p3"' in output
+    for k, (one, other, difference, *_) in table.items():
+        shared = [name for name in first if name in second and len(first[name]) >= k]
+        values = [
+            float(sum(pass_at_k(side[name], k) for name in shared) / len(shared))
+            for side in (first, second)
+        ]
+        expected = [*values, values[0] - values[1]]
+        assert [float(one), float(other), float(difference)] == pytest.approx(expected, abs=5.1e-4)
+
+
+def test_a_policy_and_a_file_of_its_responses_do_not_differ(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Samples of a trained cell, exported as a user would have them, and verified again."""
+    import pandas as pd
+
+    cell, folder = "small--rspo-pass--k4--n8--s0", Path("results/tiny")
+    with Path("mine.jsonl").open("w") as file:
+        for path in sorted((folder / "cells" / cell / "samples").glob("*/0.parquet")):
+            problems = pd.read_parquet(folder / "problems" / f"{path.parent.name}.parquet")
+            problems = problems.set_index("id")
+            for row in pd.read_parquet(path).to_dict("records"):
+                of = problems.loc[row["problem_id"]]
+                line = {"problem": of["prompt"][-1]["content"], "answer": list(of["answers"])}
+                file.write(json.dumps(line | {"response": row["text"]}) + "\n")
+    assert main(["verify", "mine.jsonl", "--verifier=exact"]) == 0
+    capsys.readouterr()
+    for names in ((cell, "mine.verdicts.jsonl"), ("mine.verdicts.jsonl", cell)):
+        table, output = compared(capsys, *names, *tiny_world.options())
+        assert list(table) == [1, 2, 4, 8]
+        assert all(row[2] in ("+0.000", "-0.000") for row in table.values())
+        assert "better" not in output
+        assert "30 problems, 8 responses each" in output
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["a.jsonl", "b.jsonl"], "b.jsonl: no such file, and no policy of config/tiny.yaml"),
+        (["a.jsonl", A.replace("s0", "s9")], f"no policy of config/tiny.yaml; did you mean {A}"),
+        (["a.jsonl", A, "--suite=stand"], "no suite 'stand' in config/tiny.yaml"),
+        (["a.jsonl", A, "--benchmark=aime"], "suite 'standard' has no benchmark 'aime'"),
+        (
+            ["a.jsonl", A],
+            "a.jsonl and " + A + " have no problem in common; the first ones are",
+        ),
+        (["small--base", A], "no such file (expected a table of scores)"),
+        (["a.jsonl", "a.jsonl", "--k=9"], "k = 9; allowed: 1 to "),
+        (["a.jsonl", "a.jsonl", "--k=0"], "k = 0; allowed: 1 to "),
+        (["a.jsonl", "a.jsonl", "--metric=best"], "--metric"),
+        (["a.jsonl", "raw.jsonl"], "raw.jsonl, line 1: the key 'correct' is missing; has problem"),
+        (["a.jsonl", "yes.jsonl"], "line 1: 'correct' is 'yes'; expected true or false"),
+        (["a.jsonl", "nan.jsonl"], "line 1: 'reward' is nan; must be finite"),
+        (["a.jsonl", "text.jsonl"], "line 1: 'reward' is '1'; expected a number"),
+        (["a.jsonl", "empty.jsonl"], "empty.jsonl: has no lines; at least one verified response"),
+        (["a.jsonl"], "Missing argument"),
+    ],
+)
+def test_mistakes_are_one_line(
+    experiment: Experiment, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    write_verdicts("a.jsonl", random_responses(0, 0.0)[0])
+    Path("raw.jsonl").write_text('{"problem": "p0"}\n')
+    Path("yes.jsonl").write_text('{"problem": "p0", "correct": "yes"}\n')
+    Path("nan.jsonl").write_text('{"problem": "p0", "correct": true, "reward": NaN}\n')
+    Path("text.jsonl").write_text('{"problem": "p0", "correct": true, "reward": "1"}\n')
+    Path("empty.jsonl").write_text("\n")
+    assert main(["compare", *words]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("rspo: error: ")
+    assert output.err.count("\n") == 1
+    assert message in output.err

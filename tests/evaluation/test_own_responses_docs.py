@@ -1,0 +1,92 @@
+"""The commands for own responses in README.md and docs/verification.md, run as they are written."""
+
+import gzip
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rspo.cli import main
+from rspo.config.experiment import Experiment
+from rspo.core.tables import PROBLEMS, SCORES, write_table
+from tests.support import ROOT
+from tests.support.table_rows import problem, random_scores
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def section(file: str, heading: str) -> str:
+    text = (ROOT / file).read_text()
+    assert f"\n## {heading}\n" in text
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+
+
+def blocks(text: str) -> list[list[str]]:
+    """The indented blocks of a Markdown text, as lines without the indent and spaces at the end."""
+    found = re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", text, flags=re.MULTILINE)
+    return [[line[4:].rstrip() for line in block.strip("\n").splitlines()] for block in found]
+
+
+EXAMPLE = section("docs/verification.md", "Your own responses")
+
+
+def test_the_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str]) -> None:
+    lines, *sessions = blocks(EXAMPLE)
+    Path("responses.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    assert len(sessions) == 2
+    for shown in sessions:
+        printed = []
+        for line in shown:
+            if not line.startswith("$ "):
+                continue
+            words, target, _ = line[2:].partition(" > ")
+            program, *arguments = shlex.split(words)
+            assert program == "rspo"
+            assert main(arguments) == 0
+            output = capsys.readouterr().out
+            printed += [line] if target else [line, *map(str.rstrip, output.splitlines())]
+        assert printed == shown
+
+
+def test_the_commands_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the scores of two cells of the tiny scale, and a second file with other keys."""
+    shutil.copytree(ROOT / "config", "config")
+    (block,) = blocks(section("README.md", "Verify your own responses"))
+    commands = [shlex.split(line, comments=True) for line in block]
+    assert [words[:2] for words in commands] == [
+        ["rspo", name] for name in ("verify", "verify", "compare", "compare", "pass-at-k")
+    ]
+    text = "".join(f"{line}\n" for line in blocks(EXAMPLE)[0])
+    Path("responses.jsonl").write_text(text)
+    for ours, theirs in (("problem", "question"), ("answer", "gold"), ("response", "output")):
+        text = text.replace(f'"{ours}":', f'"{theirs}":')
+    Path("others.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+    write_scores(Experiment.load("tiny"), commands[3][2:])
+    for words in commands:
+        assert main(words[1:]) == 0
+    assert "A - B" in capsys.readouterr().out
+    assert Path("curves.csv").exists()
+    for line in EXAMPLE.splitlines():
+        if key := re.match(r"\| `(\w+)` ", line):
+            assert f'"{key[1]}": ' in Path("responses.verdicts.jsonl").read_text()
+
+
+def write_scores(experiment: Experiment, cells: list[str]) -> None:
+    """Random scores of cells on the suite `standard`, with the problems."""
+    samples, size = experiment.config.evaluation.samples, experiment.config.evaluation.block
+    for number, benchmark in enumerate(experiment.benchmarks_of("standard")):
+        rows = [problem(f"{benchmark}/test/{row}", ["1"]) for row in range(6)]
+        write_table(experiment.problems(benchmark), PROBLEMS, rows)
+        for seed, cell in enumerate(cells):
+            scores = random_scores(10 * number + seed, samples=samples)
+            for row in scores:
+                row["problem_id"] = f"{benchmark}/test/{row['problem_id'][1:]}"
+            for block in experiment.blocks:
+                part = [row for row in scores if row["sample_index"] // size == block]
+                write_table(experiment.scores(cell, benchmark, block), SCORES, part)

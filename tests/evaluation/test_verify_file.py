@@ -1,0 +1,335 @@
+"""`rspo verify`: what a user gets for a file of responses, good or bad."""
+
+import gzip
+import io
+import json
+import re
+import shutil
+import sys
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rspo.cli import main
+from rspo.evaluation.response_file import Columns, read_response_file
+from tests.evaluation.test_imports import imported
+from tests.support import ROOT, judge_server
+from tests.support.judge_prompt import commit
+
+Line = dict[str, Any]
+
+
+def line(problem: Any, answer: Any, response: Any) -> Line:
+    return {"problem": problem, "answer": answer, "response": response}
+
+
+def box(answer: object) -> str:
+    return rf"so \boxed{{{answer}}}"
+
+
+LINES = [
+    line("a", "5", box(5)),
+    line("b", ["1", "one"], box("one")),
+    line("a", "5", "no"),
+    line("b", ["1", "one"], box(2)),
+    line("c", 42, box(42)),
+]
+
+
+def text_of(lines: list[Line]) -> str:
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, which is no project of ours."""
+    monkeypatch.chdir(tmp_path)
+    Path("responses.jsonl").write_text(text_of(LINES))
+    return tmp_path
+
+
+def verify(*words: str) -> int:
+    return main(["verify", *words, "--verifier=exact"])
+
+
+def rows_of(path: str) -> list[Line]:
+    return [json.loads(line) for line in Path(path).read_text().splitlines()]
+
+
+def test_a_row_a_response_says_what_was_extracted_and_why(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert verify("responses.jsonl") == 0
+    rows = rows_of("responses.verdicts.jsonl")
+    assert [(row["correct"], row["reason"], row["extracted"]) for row in rows] == [
+        (True, "correct", "5"),
+        (True, "correct", "one"),
+        (False, "no answer", None),
+        (False, "incorrect", "2"),
+        (True, "correct", "42"),
+    ]
+    assert [{key: row[key] for key in LINES[0]} for row in rows] == LINES
+    output = capsys.readouterr().out
+    assert output.startswith(
+        "5 responses to 3 problems, 1 to 2 each\n"
+        "verdicts: 3 correct, 1 no answer, 1 incorrect\n"
+        "accuracy: 60.0% of the responses are correct\n"
+        "no extractable answer: 20.0% of the responses\n"
+    )
+    assert output.endswith("\nwrote responses.verdicts.jsonl\n")
+
+
+@pytest.mark.parametrize(
+    ("response", "extracted"),
+    [(r"\boxed{1} and \boxed{2}", "1, 2"), (r"\boxed{1}, no: \boxed{2}", "2"), ("2", None)],
+)
+def test_the_extracted_answer_is_what_the_rules_read(response: str, extracted: str | None) -> None:
+    Path("one.jsonl").write_text(text_of([line("a", "1,2", response)]))
+    assert main(["verify", "one.jsonl"]) == 0
+    (row,) = rows_of("one.verdicts.jsonl")
+    assert row["extracted"] == extracted
+    assert row["correct"] == (extracted == "1, 2")
+    assert row["verifier"] == "rules"
+
+
+def fraction_of_subsets(outcomes: list[bool], k: int) -> float:
+    """Pass@k by counting every subset."""
+    passed = [any(subset) for subset in combinations(outcomes, k)]
+    return sum(passed) / len(passed)
+
+
+def printed(output: str) -> dict[int, list[str]]:
+    """The columns of each k in the printed table."""
+    lines = re.findall(
+        r"^ +(\d+) +(\S+) +(\S+) +(\S+)  (\S+) to (\S+)$", output, flags=re.MULTILINE
+    )
+    return {int(k): columns for k, *columns in lines}
+
+
+def test_problems_have_their_own_numbers_of_responses(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each estimate equals that of all subsets; a larger k says whom it leaves out."""
+    outcomes = {
+        "few": [True, False, False],
+        "some": [False, True, False, False, True],
+        "many": [False] * 6 + [True],
+    }
+    lines = [line(name, "1", box(int(one))) for name, of in outcomes.items() for one in of]
+    Path("unequal.jsonl").write_text(text_of(lines))
+    assert verify("unequal.jsonl") == 0
+    output = capsys.readouterr().out
+    assert "--k 4 would leave out 1 problem with fewer responses" in output
+    table = printed(output)
+    assert list(table) == [1, 2]
+    assert verify("unequal.jsonl", "--k=4", "--k=3", "--k=7") == 0
+    output = capsys.readouterr().out
+    table |= printed(output)
+    assert list(table) == [1, 2, 3, 4, 7]
+    for k, (estimate, *_) in table.items():
+        each = [fraction_of_subsets(of, k) for of in outcomes.values() if len(of) >= k]
+        assert float(estimate) == pytest.approx(sum(each) / len(each), abs=5.1e-4)
+    assert 'k = 4 leaves out 1 problem with fewer responses, such as "few"' in output
+    assert "k = 7 leaves out 2 problems" in output
+    assert table[7][1:3] == ["-", "-"]  # one problem, and 2k > N
+
+
+def test_gzip_and_standard_input_and_a_byte_order_mark_give_the_same_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert verify("responses.jsonl") == 0
+    expected = rows_of("responses.verdicts.jsonl")
+    data = Path("responses.jsonl").read_bytes()
+    marked = b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n\r\n")
+    Path("marked.jsonl").write_bytes(marked)
+    Path("packed.jsonl.gz").write_bytes(gzip.compress(marked))
+    for name in ("marked.jsonl", "packed.jsonl.gz"):
+        assert verify(name) == 0
+        assert rows_of(f"{name.partition('.')[0]}.verdicts.jsonl") == expected
+    for given in (data, gzip.compress(data)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        assert verify("-", "--force") == 0
+        assert rows_of("stdin.verdicts.jsonl") == expected
+
+
+def test_the_rows_can_be_verified_again_and_are_readable_in_every_language() -> None:
+    problem = "求 \ud800 \\frac{1}{2}"  # a lone surrogate cannot be encoded
+    Path("chinese.jsonl").write_text(text_of([line(problem, "二", box("二"))]))
+    assert verify("chinese.jsonl") == 0
+    text = Path("chinese.verdicts.jsonl").read_text()
+    assert '"answer": "二"' in text
+    assert json.loads(text)["problem"] == problem
+    assert verify("chinese.verdicts.jsonl", "--output=again.jsonl") == 0
+    assert Path("again.jsonl").read_text() == text
+
+
+BAD_LINES = [
+    ("", "x.jsonl: has no lines; at least one response is needed"),
+    ("\n\n", "x.jsonl: has no lines"),
+    ('{"problem": "a"', "x.jsonl, line 1: not JSON ("),
+    ('\n{"problem": "a"}\n', "x.jsonl, line 2: the key 'answer' is missing; has problem (--answer"),
+    ("{}", "line 1: the key 'problem' is missing; has no keys (--problem-column names the key of"),
+    ("[1]", "x.jsonl, line 1: expected a JSON object, got [1]"),
+    (text_of([line("a", "5", None)]), "line 1: 'response' is None; expected text"),
+    (text_of([line(7, "5", "x")]), "line 1: 'problem' is 7; expected text"),
+    (text_of([line("a", True, "x")]), "line 1: 'answer' is True; expected text, number or list of"),
+    (text_of([line("a", float("nan"), "x")]), "line 1: 'answer' is nan; expected text"),
+    (text_of([line("a", [], "x")]), "line 1: 'answer' is []; expected text"),
+    (text_of([line("a", ["1", " "], "x")]), "line 1: 'answer' is ['1', ' ']; expected text"),
+    (
+        text_of([line("a", "5", "x"), line("a", "6", "x")]),
+        "line 2: the answer '6' differs from '5', given before for the same problem",
+    ),
+    (text_of(LINES).encode() + b"\xff\n", "x.jsonl, line 6: not UTF-8 ("),
+    (text_of(LINES).encode("utf-16"), "x.jsonl, line 1: not UTF-8 ("),
+    (gzip.compress(text_of(LINES).encode())[:-9], "x.jsonl: not a complete gzip file ("),
+    (b"\x1f\x8b" + bytes(20), "x.jsonl: not a complete gzip file ("),
+    ('{"a": ' + "[" * 100_000, "x.jsonl, line 1: not JSON ("),
+    ('{"a": ' + "1" * 10_000 + "}", "x.jsonl, line 1: not JSON ("),
+]
+BAD_WORDS = [
+    (["nothing.jsonl"], "nothing.jsonl: no such file"),
+    (["."], ".: is a folder; expected a file"),
+    (["responses.jsonl", "--k=0"], "k = 0; allowed: 1 to 2, the largest number of responses"),
+    (["responses.jsonl", "--k=3"], "k = 3; allowed: 1 to 2"),
+    (["responses.jsonl", "--k=two"], "Invalid value for '--k'"),
+    (
+        ["responses.jsonl", "--output=a.parquet"],
+        "a.parquet: has the suffix '.parquet'; allowed: .js",
+    ),
+    (["responses.jsonl", "--output=responses.jsonl"], "responses.jsonl has the responses; name an"),
+    (
+        ["responses.jsonl", "--output=./responses.jsonl", "--force"],
+        "has the responses; name another",
+    ),
+    (
+        ["responses.jsonl", "--answer-column=gold"],
+        "line 1: the key 'gold' is missing; has problem, a",
+    ),
+    (["responses.jsonl", "--verifier=rule"], "allowed: exact, rules, math_verify"),
+    ([], "Missing argument"),
+]
+
+
+def assert_refused(folder: Path, words: list[str], message: str, capsys: Any) -> None:
+    before = {path: path.read_bytes() for path in folder.rglob("*")}
+    assert main(["verify", "--verifier=exact", *words]) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("rspo: error: ")
+    assert output.err.count("\n") == 1
+    assert message in output.err
+    assert {path: path.read_bytes() for path in folder.rglob("*")} == before
+
+
+@pytest.mark.parametrize(("content", "message"), BAD_LINES, ids=range(len(BAD_LINES)))
+def test_bad_lines_are_one_line_and_nothing_is_written(
+    folder: Path, content: str | bytes, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("x.jsonl").write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert_refused(folder, ["x.jsonl"], message, capsys)
+
+
+@pytest.mark.parametrize(("words", "message"), BAD_WORDS, ids=range(len(BAD_WORDS)))
+def test_bad_arguments_are_one_line_and_nothing_is_written(
+    folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert_refused(folder, words, message, capsys)
+
+
+def test_an_empty_standard_input_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert_refused(folder, ["-"], "standard input: has no lines", capsys)
+
+
+def test_an_existing_output_is_kept_without_force(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("responses.verdicts.jsonl").write_text("mine")
+    assert_refused(folder, ["responses.jsonl"], "exists and is no result of this command", capsys)
+    assert verify("responses.jsonl", "--force") == 0
+    assert len(rows_of("responses.verdicts.jsonl")) == len(LINES)
+    capsys.readouterr()
+    assert_refused(
+        folder,
+        ["responses.jsonl", "--verifier=rules"],
+        'responses.verdicts.jsonl was made with other settings (verifier: "exact" -> "rules"',
+        capsys,
+    )
+
+
+def test_the_history_of_own_verdicts_ends_at_the_users_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Also of a table made from them, and of a table made from verdicts of the user's own."""
+    Path("own.csv").write_text(
+        "problem_id,sample_index,correct,verifier,verdict,reward\np,0,true,x,y,1\n"
+    )
+    for words in (
+        ["verify", "responses.jsonl", "--verifier=exact"],
+        ["pass-at-k", "responses.verdicts.jsonl", "curves.csv"],
+        ["pass-at-k", "own.csv", "own_curves.csv"],
+    ):
+        assert main(words) == 0
+    for file, own in (
+        ("responses.verdicts.jsonl", "responses.jsonl"),
+        ("curves.csv", "responses.jsonl"),
+        ("own_curves.csv", "own.csv"),
+    ):
+        capsys.readouterr()
+        assert main(["trace", file]) == 0
+        output = capsys.readouterr().out
+        assert f"─ {own}: your own file\n" in output
+        assert f"\ndata: {own}, content " in output
+    Path("responses.jsonl").write_text(text_of(LINES[:-1]))
+    assert main(["trace", "curves.csv"]) == 2
+    message = "responses.verdicts.jsonl: was made from another version of responses.jsonl"
+    assert message in capsys.readouterr().err
+    Path("responses.jsonl").unlink()
+    assert main(["trace", "curves.csv"]) == 2
+    assert "responses.jsonl: no longer exists" in capsys.readouterr().err
+
+
+def test_verdicts_on_the_standard_input_have_a_history(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text_of(LINES).encode())))
+    assert verify("-") == 0
+    assert main(["trace", "stdin.verdicts.jsonl"]) == 0
+    assert "data: standard input in stdin.verdicts.jsonl" in capsys.readouterr().out
+
+
+def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It accepts every response that reaches it, also one without a box."""
+    shutil.copytree(ROOT / "config", "config")
+    pinned = commit(folder / "upstream", "PROMPT = '{question} | {output} | {answer}'\n")
+    prompt = {"repository": str(folder / "upstream"), "commit": pinned}
+    with judge_server.running(lambda prompt: judge_server.reply("correct")) as judge:
+        xverify = {"prompt": prompt, "model": "test/judge", "url": judge.url, "start_seconds": 1}
+        xverify |= {"retry_seconds": 0, "concurrent_requests": 2, "request_seconds": 10}
+        setting = f"--set=xverify={json.dumps(xverify)}"
+        assert main(["fetch-prompt", setting]) == 0
+        words = ["verify", "responses.jsonl", "--verifier=cascade", setting]
+        assert main(words) == main(words) == 0  # its verdicts are stored
+        assert sorted(judge.prompts) == [r"a | no | 5", r"b | so \boxed{2} | 1 or one"]
+    rows = rows_of("responses.verdicts.jsonl")
+    assert [row["verifier"] for row in rows] == ["rules", "rules", "xverify", "xverify", "rules"]
+    assert [row["extracted"] for row in rows] == ["5", "one", None, "2", "42"]
+    assert "accuracy: 100.0%" in capsys.readouterr().out
+    assert main(["trace", "responses.verdicts.jsonl"]) == 0
+
+
+def test_verify_and_compare_import_neither_torch_nor_pandas(folder: Path) -> None:
+    words = ["verify", "responses.jsonl", "--verifier=exact"]
+    verdicts = "responses.verdicts.jsonl"
+    for command in (words, ["compare", verdicts, verdicts]):
+        packages = imported(folder, *command)
+        assert "numpy" in packages
+        assert not packages & {"torch", "pandas", "transformers", "matplotlib"}, command
+
+
+def test_responses_of_a_problem_are_numbered_in_the_order_of_the_file() -> None:
+    file = read_response_file(Path("responses.jsonl"), Columns())
+    assert file.responses.samples == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("c", 0)]
