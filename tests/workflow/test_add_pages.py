@@ -33,8 +33,7 @@ def make_results(root: Path) -> None:
     from rspo.training.pretraining import make_base_policy
     from rspo.training.train import train
 
-    shutil.copytree(ROOT / "slurm", make_project(root) / "slurm")
-    config = root / "config" / "tiny.yaml"
+    config = make_project(root) / "config" / "tiny.yaml"
     values = merge(yaml.safe_load(config.read_text()), tiny_world.OVERRIDES)
     values["grid"] = {"main": {"suite": "standard", "cells": CELLS}}
     config.write_text(yaml.safe_dump(values, sort_keys=False))
