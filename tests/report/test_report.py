@@ -384,7 +384,7 @@ def test_claims_that_are_not_supported_have_the_reason_in_words(tree: Tree) -> N
     for sentence in (
         "3 of 4 are not supported:",
         "C2 claim 2 <script>alert(1)</script>. 0 of its 1 comparisons are as it says, 1 the "
-        "opposite, 0 open. The weakest, Baseline k=2 - Baseline k=4 (at k = 2, pooled), is "
+        "opposite, 0 open. The weakest, Baseline k=2 - Baseline k=4 (k = 2; all problems), is "
         "-0.25 ± 0.20 (95 % interval), below zero.",
         "C4 claim 4 <script>alert(1)</script>. Not tested: this scale has no such cells.",
     ):

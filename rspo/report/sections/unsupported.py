@@ -8,6 +8,7 @@ from scipy import stats
 
 from rspo.claims.verdicts import AGAINST, LEVEL, SUPPORTED
 from rspo.config.experiment import Experiment
+from rspo.config.schema import POOLED
 from rspo.core.tables import read_csv
 from rspo.report import table_path
 from rspo.report.page_table import with_error
@@ -52,8 +53,7 @@ def _of_comparison(row: Row, seeds: int) -> Iterator[str]:
         return
     value, low, high, error = (float(row[key]) for key in ("estimate", "low", "high", "error"))
     shown, half = with_error(value, (high - low) / 2)
-    place = " ".join(filter(None, (row["metric"] and f"at k = {row['k']},", row["benchmark"])))
-    yield f"The weakest, {row['comparison']} ({place or 'training logs'}), is {shown} ± {half}"
+    yield f"The weakest, {row['comparison']} ({_place(row)}), is {shown} ± {half}"
     if row["margin"]:
         yield f"(95 % interval), which does not lie within ±{row['margin']}."
         return
@@ -65,6 +65,13 @@ def _of_comparison(row: Row, seeds: int) -> Iterator[str]:
         return
     yield "(95 % interval), which includes zero."
     yield _seeds_needed(row, value, error, seeds)
+
+
+def _place(row: Row) -> str:
+    if not row["metric"]:
+        return "training logs"
+    problems = "all problems" if row["benchmark"] == POOLED else row["benchmark"]
+    return f"k = {', '.join(row['k'].split())}; {problems}"
 
 
 def _seeds_needed(row: Row, value: float, error: float, seeds: int) -> str:
