@@ -2,8 +2,8 @@
 `rspo gradients` estimates, against gradients taken one by one."""
 
 import itertools
-import math
 import json
+import math
 from fractions import Fraction
 from pathlib import Path
 
