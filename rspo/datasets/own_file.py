@@ -14,7 +14,7 @@ from typing import Any
 
 from rspo.config.schema import Columns
 from rspo.core.errors import InputError
-from rspo.core.files import digest, read_json_lines
+from rspo.core.files import digest, numbered_json_lines, open_file
 from rspo.datasets.source_row import SourceRow
 
 _COLUMN_KEYS = ("problem", "answer", "context", "unit")  # of `Columns`, each with a column's name
@@ -67,10 +67,7 @@ _Rows = Iterator[tuple[str, dict[str, Any]]]  # place of a row, and its values
 
 
 def _json_lines(path: Path) -> _Rows:
-    rows = read_json_lines(path)
-    with path.open() as lines:
-        numbers = [number for number, line in enumerate(lines, start=1) if line.strip()]
-    for number, values in zip(numbers, rows, strict=True):
+    for number, values in numbered_json_lines(path, open_file(path)):
         yield f"line {number}", values
 
 

@@ -112,9 +112,7 @@ def verify(
         if member == "exact":
             results = exact.verify(texts, accepted)
         elif member in OWN_VERIFIERS:
-            accepts = OWN_VERIFIERS[member].function
-            right = [accepts(*row) for row in zip(texts, accepted, strict=True)]
-            results = [Verdict(CORRECT if one else INCORRECT) for one in right]
+            results = [_own(member, *row) for row in zip(texts, accepted, strict=True)]
         elif member == "xverify":
             assert judge is not None
             assert questions is not None
@@ -127,6 +125,20 @@ def verify(
             verdicts[index] = Verdict(result.reason, member)
         rest = [index for index in rest if not verdicts[index].correct]
     return verdicts
+
+
+def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:
+    """Raises: InputError if a user's verifier fails, or returns neither true nor false."""
+    try:
+        correct = OWN_VERIFIERS[verifier].function(response, forms)
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        raise InputError(f"verifier {verifier!r} failed on {response!r:.60}: {message}") from error
+    if type(correct).__name__ not in ("bool", "bool_"):  # Python's or numpy's
+        raise InputError(
+            f"verifier {verifier!r} returned {correct!r:.60} for {response!r:.60}; expected a bool"
+        )
+    return Verdict(CORRECT if correct else INCORRECT)
 
 
 def _forms(answer: Answer, index: int) -> tuple[str, ...]:

@@ -394,11 +394,12 @@ def test_claims_that_are_not_supported_have_the_reason_in_words(tree: Tree) -> N
 @pytest.mark.parametrize(
     ("value", "error", "of_seeds", "seeds", "expected"),
     [
-        (0.01, 0.02, 0.02, 3, "about 47 seeds"),  # 3 x .02^2 / (.01 / 1.96)^2 = 46.1
-        (0.01, 0.02, 0.0199, 3, "about 54 seeds"),  # less an error of .0020 over problems
+        # 3 x .02^2 / (.02 / (2.2414 + .8416))^2 = 28.5: level .05 / 2, power .8
+        (0.02, 0.02, 0.02, 3, "about 29 seeds"),
+        (0.02, 0.02, 0.0199, 3, "about 31 seeds"),  # less an error of .0020 over problems
         (0.001, 0.02, 0.02, 3, "more than 100 seeds"),
         (0.01, 0.02, 0.001, 3, "needs more problems"),
-        (-0.01, 0.02, 0.02, 3, "opposite sign"),
+        (-0.01, 0.02, 0.02, 3, "not above zero"),
         (0.01, 0.02, "", 1, "leaves out the variance of training"),
     ],
 )
@@ -408,9 +409,21 @@ def test_an_open_comparison_says_how_many_seeds_would_resolve_it(
     row = {"comparison": "a - b", "metric": "pass_at_k", "k": "2", "benchmark": "pooled"}
     row |= {"margin": "", "outcome": "open", "estimate": str(value), "error": str(error)}
     row |= {"low": str(value - 0.04), "high": str(value + 0.04), "error_seeds": str(of_seeds)}
-    said = " ".join(unsupported._of_comparison(row, seeds))
+    said = " ".join(unsupported._of_comparison(row, seeds, 2))
     assert "which includes zero." in said
     assert expected in said
+
+
+@pytest.mark.parametrize(("value", "includes"), [(0.03, False), (-0.03, False), (0.01, True)])
+def test_an_open_comparison_includes_zero_only_if_its_interval_does(
+    value: float, includes: bool
+) -> None:
+    row = {"comparison": "a - b", "metric": "pass_at_k", "k": "2", "benchmark": "pooled"}
+    row |= {"margin": "", "outcome": "open", "estimate": str(value), "error": "0.01"}
+    row |= {"low": str(value - 0.02), "high": str(value + 0.02), "error_seeds": "0.01"}
+    said = " ".join(unsupported._of_comparison(row, 3, 2))
+    assert ("which includes zero" in said) == includes
+    assert ("after Holm's correction" in said) != includes
 
 
 def test_cost_is_summed_over_steps(tree: Tree) -> None:

@@ -14,6 +14,7 @@ from rspo.report import table_path
 from rspo.report.page_table import with_error
 
 Row = Mapping[str, str]
+_POWER = 0.8
 _MOST_SEEDS = 100  # a larger number is no advice
 
 
@@ -45,10 +46,11 @@ def _why(claim: Row, comparisons: pd.DataFrame, seeds: int) -> Iterator[str]:
     )
     weakest = own[own["estimate"] == claim["estimate"]]
     if len(weakest):
-        yield from _of_comparison(weakest.iloc[0].to_dict(), seeds)
+        yield from _of_comparison(weakest.iloc[0].to_dict(), seeds, len(own))
 
 
-def _of_comparison(row: Row, seeds: int) -> Iterator[str]:
+def _of_comparison(row: Row, seeds: int, comparisons: int) -> Iterator[str]:
+    """Args: comparisons: number of the claim's deciding comparisons."""
     if row["error"] == "":
         return
     value, low, high, error = (float(row[key]) for key in ("estimate", "low", "high", "error"))
@@ -60,11 +62,11 @@ def _of_comparison(row: Row, seeds: int) -> Iterator[str]:
     if row["outcome"] == AGAINST:
         yield "(95 % interval), below zero."
         return
-    if low > 0:
+    if low > 0 or high < 0:
         yield "(95 % interval); after Holm's correction for all comparisons it is not significant."
         return
     yield "(95 % interval), which includes zero."
-    yield _seeds_needed(row, value, error, seeds)
+    yield _seeds_needed(row, value, error, seeds, comparisons)
 
 
 def _place(row: Row) -> str:
@@ -74,18 +76,23 @@ def _place(row: Row) -> str:
     return f"k = {', '.join(row['k'].split())}; {problems}"
 
 
-def _seeds_needed(row: Row, value: float, error: float, seeds: int) -> str:
-    """How many seeds would resolve an effect of the size that was estimated."""
+def _seeds_needed(row: Row, value: float, error: float, seeds: int, comparisons: int) -> str:
+    """How many seeds would resolve an effect of the estimated size with a probability of 80 %.
+
+    The level is divided by the number of comparisons, as Holm's correction does for the first one.
+    """
     if value <= 0:
-        return "The estimate has the opposite sign."
+        return "The estimate is not above zero."
     if seeds == 1:
         return "With one training seed, its error leaves out the variance of training."
     of_seeds = float(row["error_seeds"] or "nan")
-    needed = value / stats.norm.ppf(1 - LEVEL / 2)
+    power = stats.norm.ppf(1 - LEVEL / 2 / comparisons) + stats.norm.ppf(_POWER)
+    needed = value / power
     of_problems = math.sqrt(max(0.0, error**2 - of_seeds**2))
     if math.isnan(of_seeds) or needed <= of_problems:
         return "More seeds alone would not resolve an effect of this size: it needs more problems."
     count = math.ceil(seeds * of_seeds**2 / (needed**2 - of_problems**2))
     if count > _MOST_SEEDS:
-        return f"An effect of this size would take more than {_MOST_SEEDS} seeds."
-    return f"An effect of this size would take about {max(count, seeds + 1)} seeds."
+        return f"To find an effect of this size, more than {_MOST_SEEDS} seeds would be needed."
+    seeds = max(count, seeds + 1)
+    return f"To find an effect of this size with 80 % power, about {seeds} seeds would be needed."
