@@ -10,15 +10,18 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.provenance import write_provenance
+from rspo.figures import training_curves
 from rspo.report import figures, inputs, report_path, require
 from rspo.report.sections.claims import claims
 from rspo.report.sections.errata import errata
 from rspo.report.sections.figures import figure_picture
+from rspo.report.sections.headline import headline, main_figure
 from rspo.report.sections.provenance import cost, provenance
 from rspo.report.sections.samples import readings
 from rspo.report.sections.summary import summary
 from rspo.report.sections.tables import tables
 from rspo.report.sections.training import training_pictures
+from rspo.report.sections.unsupported import unsupported
 
 TEMPLATE = Path(__file__).with_name("template.html")
 
@@ -41,12 +44,23 @@ def write_report(experiment: Experiment) -> None:
 
 def _contents(experiment: Experiment) -> dict[str, Any]:
     config = experiment.config.model_dump(mode="json", exclude_none=True)
+    every, main = figures(experiment), main_figure(experiment)
+    shown_first = [
+        *(figure for figure in every if main and figure.name == main.name),
+        *(figure for figure in every if figure.table is training_curves.entropy_table),
+    ]
     return {
         "scale": experiment.scale,
+        "headline": headline(experiment),
+        "main": [figure_picture(experiment, figure) for figure in shown_first],
+        "unsupported": unsupported(experiment),
+        "samples": experiment.config.evaluation.samples,
         "summary": summary(experiment),
         "claims": claims(experiment),
         "seeds": experiment.config.seeds,
-        "figures": [figure_picture(experiment, figure) for figure in figures(experiment)],
+        "figures": [
+            figure_picture(experiment, figure) for figure in every if figure not in shown_first
+        ],
         "training": list(training_pictures(experiment)),
         "tables": tables(experiment),
         "readings": list(readings(experiment)),

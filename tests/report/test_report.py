@@ -7,9 +7,11 @@ import base64
 import contextlib
 import io
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,7 @@ from rspo.report import figures, inputs, report_path, table_path
 from rspo.report.markdown import write_results
 from rspo.report.page import write_report
 from rspo.report.page_table import number
+from rspo.report.sections import unsupported
 from rspo.report.sections.errata import ERRATA, errata
 from rspo.report.sections.summary import summary
 from rspo.report.sections.training import training_pictures
@@ -133,17 +136,34 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 def test_every_section_is_there(tree: Tree) -> None:
     sections = tree.sections
     assert list(sections) == [
-        *("summary", "claims", "figures", "training", "tables", "samples"),
+        *("result", "claims", "runs", "figures", "training", "tables", "samples"),
         *("errata", "config", "cost", "provenance"),
     ]
     assert all(len(text.split()) > 10 for text in sections.values())
+
+
+OF_INTERVAL = ("estimate", "low", "high", "error_seeds")
+
+
+def assert_rounded(shown: str, value: str, row: dict[str, str]) -> None:
+    """Four digits; beside an interval, two significant digits of half of it."""
+    if "low" in row and value and row["low"] and float(row["high"]) > float(row["low"]):
+        half = (float(row["high"]) - float(row["low"])) / 2
+        unit = 10.0 ** (math.floor(math.log10(half)) - 1)
+        assert abs(float(shown) - float(value)) <= 0.5001 * min(unit, 1)
+        decimals = len(shown.partition(".")[2])
+        assert decimals == max(0, -round(math.log10(unit)))
+    elif shown != value:
+        assert float(shown) == pytest.approx(float(value), rel=6e-4)
+        assert len(shown.lstrip("-0.").replace(".", "").partition("e")[0]) <= 4
 
 
 def test_every_figure_is_there_with_its_caption_and_every_number(
     made: Experiment, tree: Tree
 ) -> None:
     for name in available(made):
-        assert full_caption(made, FIGURES[name]) in tree.sections["figures"]
+        section = "result" if name in ("fig_main", "fig_entropy") else "figures"
+        assert full_caption(made, FIGURES[name]) in tree.sections[section]
         png, numbers = (
             path for path in FIGURES[name].outputs(made) if path.suffix in (".png", ".csv")
         )
@@ -151,9 +171,13 @@ def test_every_figure_is_there_with_its_caption_and_every_number(
         rows = rows_of(numbers)
         shown = tree.tables[f"Every number of {name}"]
         assert shown[0] == list(rows[0])
-        assert shown[1:] == [[number(value) for value in row.values()] for row in rows]
+        assert len(shown) == 1 + len(rows)
+        for cells, row in zip(shown[1:], rows, strict=True):
+            for cell, (column, value) in zip(cells, row.items(), strict=True):
+                assert_rounded(cell, value, row if column in OF_INTERVAL else {})
     pictures = [attributes["src"] or "" for tag, attributes in tree.elements if tag == "img"]
-    assert len(pictures) == len(available(made)) + 1  # and the training of one comparison
+    # And the differences, and the training of one comparison.
+    assert len(pictures) == len(available(made)) + 2
     assert all(source.startswith("data:image/png;base64,") for source in pictures)
 
 
@@ -199,7 +223,7 @@ def test_the_training_section_shows_clipped_gradients(tmp_path: Path, clip: floa
 
 
 def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
-    text = tree.sections["summary"]
+    text = tree.sections["runs"] + tree.sections["claims"]
     judged = sum(
         len(read_table(made.scores(policy, benchmark, 0), SCORES))
         for policy in made.policies
@@ -207,14 +231,14 @@ def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     )
     assert f"{judged:,}, of {len(made.policies)} policies" in text
     said = " ".join(text.split())
-    assert "Of 4 claims 1 is supported, 1 is contradicted, 1 is not resolved" in said
+    assert "Of 4 claims of the paper 1 is supported, 1 is contradicted, 1 is not resolved" in said
     assert "With one training seed, a verdict is about the trained policies" in said
     (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
     assert "over resampled problems only, without the variance of training" in caption
 
 
 def test_the_summary_names_the_best_method_at_each_k(made: Experiment, tree: Tree) -> None:
-    text = tree.sections["summary"]
+    text = tree.sections["runs"]
     curves = [
         row
         for row in rows_of(table_path(made, "curves"))
@@ -261,9 +285,8 @@ def test_the_summary_has_rewards_in_their_own_unit(tmp_path: Path) -> None:
     curve = {"cell": "x", "benchmark": "linear", "problems": 9, "samples": 4}
     write_rows(table_path(experiment, "curves"), [curve])
     columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
-    write_rows(
-        table_path(experiment, "claim_comparisons"), [dict.fromkeys((*columns, "cells"), "")]
-    )
+    more = ("estimate", "low", "high", "problems", "cells")
+    write_rows(table_path(experiment, "claim_comparisons"), [dict.fromkeys((*columns, *more), "")])
     found = summary(experiment)
     said = "Max@2: RSPO k=2 is highest, with 0.375, 0.062 above PG"
     assert found.best == [f"{said}: no claim tests this difference."]
@@ -319,14 +342,89 @@ def test_the_report_and_the_results_page_work_with_only_own_figures(
 
 
 def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:
-    (caption,) = (caption for caption in tree.tables if caption.startswith("Every claim"))
-    rows = tree.tables[caption][1:]
-    assert [row[1] for row in rows] == [
-        *("supported", "contradicted", "not resolved at this size", "not tested")
-    ]
-    assert rows[0][3:] == ["1", "0.123", "0.1 to 0.15", "0.001"]
-    assert "not tested: this scale has no such cells" in tree.sections["claims"]
+    said = " ".join(tree.sections["claims"].split())
+    for row in (
+        "C1supportedclaim 1 <script>alert(1)</script>0.1230.100 to 0.1500.001",
+        "C2contradictedclaim 2 <script>alert(1)</script>-0.25-0.50 to -0.100.01",
+    ):
+        assert row in said
+    assert "not tested: this scale has no such cells" in said
     assert len(tree.tables["The comparisons behind C1"]) == 1 + 3
+
+
+def test_the_headline_has_the_differences_at_the_k_that_rspo_is_trained_for(tree: Tree) -> None:
+    """To the baseline 6.25 points, 1.25 to 11.25; to policy gradient 25, -12.5 to 62.5."""
+    (sentence,) = re.findall(r"Evaluated at [^\n]*", tree.sections["result"])
+    assert sentence == (
+        "Evaluated at the k that it is trained for, RSPO's Pass@k is above the baseline's by "
+        "6.2 ± 5.0 (k = 4) and differs from policy gradient's by 25 ± 38 (k = 4, not significant)."
+    )
+    rows = tree.tables["Every difference, in percentage points"][1:]
+    assert rows == [
+        ["4", "policy gradient", "25.00", "-12.50", "62.50"],
+        ["4", "the baseline", "6.25", "1.25", "11.25"],
+    ]
+
+
+def test_the_worked_group_has_the_weights_of_the_formulas(tree: Tree) -> None:
+    """Of 8 responses, 2 right, k = 4: (k/n) C(6, 3) / C(7, 3) for each right one."""
+    (caption,) = (caption for caption in tree.tables if caption.startswith("Weights of 8"))
+    _, *rows = tree.tables[caption]
+    expected = Fraction(4, 8) * Fraction(math.comb(6, 3), math.comb(7, 3))
+    assert rows == [
+        ["reward", "1", "1", *"000000"],
+        ["PG", "0.125", "0.125", *"000000"],
+        ["Baseline k=4", "0.5", "0.5", "0.5", "0.5", *"0000"],
+        ["RSPO k=4", *([f"{float(expected):.3f}"] * 2), *"000000"],
+    ]
+
+
+def test_claims_that_are_not_supported_have_the_reason_in_words(tree: Tree) -> None:
+    said = " ".join(tree.sections["result"].split())
+    for sentence in (
+        "3 of 4 are not supported:",
+        "C2 claim 2 <script>alert(1)</script>. 0 of its 1 comparisons are as it says, 1 the "
+        "opposite, 0 open. The weakest, Baseline k=2 - Baseline k=4 (k = 2; all problems), is "
+        "-0.25 ± 0.20 (95 % interval), below zero.",
+        "C4 claim 4 <script>alert(1)</script>. Not tested: this scale has no such cells.",
+    ):
+        assert sentence in said
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "of_seeds", "seeds", "expected"),
+    [
+        # 3 x .02^2 / (.02 / (2.2414 + .8416))^2 = 28.5: level .05 / 2, power .8
+        (0.02, 0.02, 0.02, 3, "about 29 seeds"),
+        # 3 x .0199^2 / (.00649^2 - .0020^2) = 31.2: an error of .0020 over problems remains
+        (0.02, 0.02, 0.0199, 3, "about 32 seeds"),
+        (0.001, 0.02, 0.02, 3, "more than 100 seeds"),
+        (0.01, 0.02, 0.001, 3, "needs more problems"),
+        (-0.01, 0.02, 0.02, 3, "not above zero"),
+        (0.01, 0.02, "", 1, "leaves out the variance of training"),
+    ],
+)
+def test_an_open_comparison_says_how_many_seeds_would_resolve_it(
+    value: float, error: float, of_seeds: float | str, seeds: int, expected: str
+) -> None:
+    row = {"comparison": "a - b", "metric": "pass_at_k", "k": "2", "benchmark": "pooled"}
+    row |= {"margin": "", "outcome": "open", "estimate": str(value), "error": str(error)}
+    row |= {"low": str(value - 0.04), "high": str(value + 0.04), "error_seeds": str(of_seeds)}
+    said = " ".join(unsupported._of_comparison(row, seeds, 2))
+    assert "which includes zero." in said
+    assert expected in said
+
+
+@pytest.mark.parametrize(("value", "includes"), [(0.03, False), (-0.03, False), (0.01, True)])
+def test_an_open_comparison_includes_zero_only_if_its_interval_does(
+    value: float, includes: bool
+) -> None:
+    row = {"comparison": "a - b", "metric": "pass_at_k", "k": "2", "benchmark": "pooled"}
+    row |= {"margin": "", "outcome": "open", "estimate": str(value), "error": "0.01"}
+    row |= {"low": str(value - 0.02), "high": str(value + 0.02), "error_seeds": "0.01"}
+    said = " ".join(unsupported._of_comparison(row, 3, 2))
+    assert ("which includes zero" in said) == includes
+    assert ("after Holm's correction" in said) != includes
 
 
 def test_cost_is_summed_over_steps(tree: Tree) -> None:
@@ -489,7 +587,7 @@ def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("claims", "claim,title\nC1,t\n", "the column 'hypothesis' is missing"),
+        ("claims", "claim,title\nC1,t\n", "the column 'verdict' is missing"),
         ("claims", "", "not a CSV table"),
         ("cost", "policy,step,wall_seconds,cpu_seconds,gpu_seconds,host\n", "has no rows"),
         ("curves", b"\xff\xfe", "not a CSV table"),

@@ -54,23 +54,20 @@ def claims(experiment: Experiment) -> Claims:
 
 
 def _claim(row: Row, comparisons: pd.DataFrame | None) -> Claim:
-    values = {key: number(value) for key, value in row.items()}
-    brief = {key: number(value, digits=3) for key, value in row.items()}
+    rounded = dict(zip(row, page_table("", pd.DataFrame([row])).rows[0], strict=True))
     verdict = _short(row["verdict"])
     return Claim(
         name=row["claim"],
         title=row["title"],
         verdict=verdict,
-        estimate=brief["estimate"],
-        interval=_interval(brief),
-        p=brief["p_adjusted"],
+        estimate=rounded["estimate"],
+        interval=_interval(rounded),
+        p=number(row["p_adjusted"], digits=2),
         seeds=row["seeds"],
         facts=[
             ("Hypothesis", row["hypothesis"]),
             *([("Verdict", row["verdict"])] if row["verdict"] != verdict else []),
-            ("Estimate", f"{values['estimate'] or 'none'}, 95 % interval {_interval(values)}"),
-            ("Adjusted p", values["p_adjusted"] or "none"),
-            *((_heading(key), values[key]) for key in row if key not in _SHOWN),
+            *((_heading(key), rounded[key]) for key in row if key not in _SHOWN),
         ],
         comparisons=None
         if comparisons is None

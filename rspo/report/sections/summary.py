@@ -1,4 +1,4 @@
-"""The section Summary: what was run, and the best method at each k."""
+"""What was run, and the best method at each k."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -9,9 +9,9 @@ import pandas as pd
 from rspo.claims.verdicts import OPEN
 from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
-from rspo.figures import Figure, curves
-from rspo.report import figure_files, figures, table_path
+from rspo.report import figure_files, table_path
 from rspo.report.page_table import PageTable
+from rspo.report.sections.headline import comparisons_of, main_figure
 
 
 @dataclass(frozen=True)
@@ -51,9 +51,7 @@ def summary(experiment: Experiment) -> Summary:
 
     Raises: InputError for tables that are missing or lack a column.
     """
-    # A figure of one's own may read curves and have another table.
-    candidates = {f.name: f for f in figures(experiment) if f.table is curves.table}
-    figure = candidates.get(curves.MAIN.name) or next(iter(candidates.values()), None)
+    figure = main_figure(experiment)
     if figure is None:
         return Summary(_facts(experiment), [], None)
     numbers = ["estimate", "low", "high", "error_seeds"]
@@ -62,7 +60,7 @@ def summary(experiment: Experiment) -> Summary:
     )
     pooled = frame[frame["benchmark"] == "pooled"].copy()
     pooled[numbers] = pooled[numbers].apply(pd.to_numeric)  # an empty error_seeds becomes NaN
-    metric, tests = _FORMATS[figure.metric], _tests(experiment, figure)
+    metric, tests = _FORMATS[figure.metric], comparisons_of(experiment, figure)
     best = [_best(metric, str(k), rows, tests) for k, rows in pooled.groupby("k", sort=False)]
     return Summary(_facts(experiment), best, _table(metric, figure.name, pooled))
 
@@ -102,21 +100,6 @@ def _facts(experiment: Experiment) -> list[tuple[str, str]]:
     ]
 
 
-def _tests(experiment: Experiment, figure: Figure) -> pd.DataFrame:
-    """The deciding comparisons "this is above 0" of a figure's policies, all problems pooled."""
-    columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
-    path = table_path(experiment, "claim_comparisons")
-    tests = read_csv(path, *columns, "cells", empty=True)
-    policies = set(figure.policies(experiment))
-    return tests[
-        (tests["decides"] == "yes")
-        & (tests["metric"] == figure.metric)
-        & (tests["benchmark"] == "pooled")
-        & (tests["margin"] == "")
-        & tests["cells"].map(lambda cells: policies.issuperset(cells.split()))
-    ]
-
-
 def _best(metric: _Format, k: str, rows: pd.DataFrame, tests: pd.DataFrame) -> str:
     """The highest method at k, its lead, and whether a claim resolves the lead."""
     ordered = rows.sort_values("estimate", ascending=False, kind="stable")
@@ -132,7 +115,8 @@ def _best(metric: _Format, k: str, rows: pd.DataFrame, tests: pd.DataFrame) -> s
 
 def _resolved(k: str, first: str, second: str, tests: pd.DataFrame) -> str:
     pair = {f"{first} - {second}".casefold(), f"{second} - {first}".casefold()}
-    tested = tests[(tests["k"] == k) & tests["comparison"].str.casefold().isin(pair)]
+    of_pair = tests["comparison"].str.casefold().isin(pair)
+    tested = tests[of_pair & (tests["k"] == k) & (tests["decides"] == "yes")]
     if tested.empty:
         return "no claim tests this difference"
     test = tested.iloc[0]
