@@ -1,7 +1,6 @@
 """The section Summary: what was run, and the best method at each k."""
 
 from dataclasses import dataclass
-from functools import partial
 from math import isnan
 
 import pandas as pd
@@ -12,6 +11,7 @@ from rspo.core.tables import read_csv
 from rspo.figures import Figure, curves
 from rspo.report import figure_files, figures, table_path
 from rspo.report.page_table import PageTable
+from rspo.report.rounding import interval, rounded
 
 
 @dataclass(frozen=True)
@@ -28,21 +28,17 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Format:
-    """Text around a metric: its name before k, units of values and differences, decimals."""
+    """Text around a metric: its name before k, units of values and differences."""
 
     name: str
     measured_in: str
     unit: str
     points: str
-    decimals: int
-
-    def text(self, value: float) -> str:
-        return f"{value:.{self.decimals}f}"
 
 
 _FORMATS = {
-    "pass_at_k": _Format("Pass@", "in %", " %", " points", 1),
-    "max_at_k": _Format("Max@", "in units of reward", "", "", 3),
+    "pass_at_k": _Format("Pass@", "in %", " %", " points"),
+    "max_at_k": _Format("Max@", "in units of reward", "", ""),
 }
 
 
@@ -51,9 +47,7 @@ def summary(experiment: Experiment) -> Summary:
 
     Raises: InputError for tables that are missing or lack a column.
     """
-    # A figure of one's own may read curves and have another table.
-    candidates = {f.name: f for f in figures(experiment) if f.table is curves.table}
-    figure = candidates.get(curves.MAIN.name) or next(iter(candidates.values()), None)
+    figure = main_figure(experiment)
     if figure is None:
         return Summary(_facts(experiment), [], None)
     numbers = ["estimate", "low", "high", "error_seeds"]
@@ -65,6 +59,13 @@ def summary(experiment: Experiment) -> Summary:
     metric, tests = _FORMATS[figure.metric], _tests(experiment, figure)
     best = [_best(metric, str(k), rows, tests) for k, rows in pooled.groupby("k", sort=False)]
     return Summary(_facts(experiment), best, _table(metric, figure.name, pooled))
+
+
+def main_figure(experiment: Experiment) -> Figure | None:
+    """fig_main, or else the first figure like it, if the scale has one."""
+    # A figure of one's own may read curves and have another table.
+    candidates = {f.name: f for f in figures(experiment) if f.table is curves.table}
+    return candidates.get(curves.MAIN.name) or next(iter(candidates.values()), None)
 
 
 def _facts(experiment: Experiment) -> list[tuple[str, str]]:
@@ -121,13 +122,18 @@ def _best(metric: _Format, k: str, rows: pd.DataFrame, tests: pd.DataFrame) -> s
     """The highest method at k, its lead, and whether a claim resolves the lead."""
     ordered = rows.sort_values("estimate", ascending=False, kind="stable")
     methods, estimates = ordered["method"].tolist(), ordered["estimate"].tolist()
-    value = f"{metric.text(estimates[0])}{metric.unit}"
-    highest = f"{metric.name}{k}: {methods[0]} is highest, with {value}"
+    half = _half_width(ordered.iloc[0])
+    highest = f"{metric.name}{k}: {methods[0]} is highest, with {rounded(estimates[0], half)}"
+    highest += metric.unit
     if len(methods) == 1:
         return f"{highest}."
-    lead = f"{metric.text(estimates[0] - estimates[1])}{metric.points}"
+    lead = f"{rounded(estimates[0] - estimates[1], half)}{metric.points}"
     resolved = _resolved(k, methods[0], methods[1], tests)
     return f"{highest}, {lead} above {methods[1]}: {resolved}."
+
+
+def _half_width(row: pd.Series) -> float:
+    return float(row["high"] - row["low"]) / 2
 
 
 def _resolved(k: str, first: str, second: str, tests: pd.DataFrame) -> str:
@@ -140,7 +146,7 @@ def _resolved(k: str, first: str, second: str, tests: pd.DataFrame) -> str:
 
 
 def _table(metric: _Format, figure: str, pooled: pd.DataFrame) -> PageTable:
-    cells = pooled.apply(partial(_cell, metric), axis="columns")
+    cells = pooled.apply(_cell, axis="columns")
     table = pooled.assign(cell=cells).pivot(index="method", columns="k", values="cell")
     ks, methods = pooled["k"].unique(), pooled["method"].unique()
     seeds = (
@@ -156,7 +162,8 @@ def _table(metric: _Format, figure: str, pooled: pd.DataFrame) -> PageTable:
     )
 
 
-def _cell(metric: _Format, row: pd.Series) -> str:
-    interval = f"({metric.text(row['low'])} to {metric.text(row['high'])})"
-    seeds = "" if isnan(row["error_seeds"]) else f" ± {metric.text(row['error_seeds'])}"
-    return f"{metric.text(row['estimate'])} {interval}{seeds}"
+def _cell(row: pd.Series) -> str:
+    error = row["error_seeds"]
+    seeds = "" if isnan(error) else f" \u00b1 {rounded(error, error)}"
+    estimate = rounded(row["estimate"], _half_width(row))
+    return f"{estimate} ({interval(row['low'], row['high'])}){seeds}"
