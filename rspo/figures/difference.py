@@ -6,6 +6,7 @@ gradient. The differences, their errors and p-values are those of the claims
 because a reader looks at all of them.
 """
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rspo.config.schema import POOLED
@@ -66,7 +67,7 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
         # The comparisons of policy gradient with RSPO at k = 1 have the opposite sign.
         & rows["comparison"].str.startswith("RSPO")
     ]
-    policies = rows["cells"].map(lambda cells: frozenset(cells.split()))
+    policies = rows["cells"].map(lambda cells: _names(cells.split()))
     found = []
     for against, k, pair in _pairs(experiment.cells_of(figure.grids[0])):
         tested = rows[(rows["k"] == str(k)) & (policies == pair)].head(1)
@@ -77,17 +78,21 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     return result.assign(p_adjusted=holm(result["p"]))[list(COLUMNS)].reset_index(drop=True)
 
 
-def _pairs(cells: "list[Cell]") -> "list[tuple[str, int, frozenset[str]]]":
+def _pairs(cells: "list[Cell]") -> "list[tuple[str, int, str]]":
     """Each comparison: against whom, k, and the names of the cells of both."""
     methods = trained_methods(cells, {cell.model: cell.model for cell in cells})
     return [
-        (name, rspo.k, frozenset([*rspo.policies, *other.policies]))
+        (name, rspo.k, _names([*rspo.policies, *other.policies]))
         for objective, name in OTHERS.items()
         for rspo in methods
         for other in methods
         if rspo.objective == RSPO and rspo.k is not None
         if other.objective == objective and other.k in (rspo.k, None)
     ]
+
+
+def _names(cells: Iterable[str]) -> str:
+    return " ".join(sorted(cells))
 
 
 def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":

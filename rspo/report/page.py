@@ -72,7 +72,7 @@ def _story(experiment: Experiment) -> dict[str, Any]:
         "pooled": pooled_panel(experiment, main) if main else "",
         "difference": every.pop(difference.FIGURE.name, None),
         "entropy": every.pop(training_curves.ENTROPY.name, None),
-        "unresolved": unresolved(experiment),
         "claims": claims(experiment),
+        "unresolved": unresolved(experiment),
         "figures": list(every.values()),
     }

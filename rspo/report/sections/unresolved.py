@@ -9,8 +9,8 @@ from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
 from rspo.evaluation.seeds_needed import MOST, error_without_seeds, resolvable, seeds_needed
 from rspo.report import table_path
-from rspo.report.comparisons import Tested, tested
-from rspo.report.rounding import p_value, rounded
+from rspo.report.comparisons import TIME, Tested, tested
+from rspo.report.rounding import MINUS, p_value, rounded
 
 _OUTCOMES = {
     FOR: "significantly as it says",
@@ -84,29 +84,35 @@ def _why_open(one: Tested, tests: int, deciding: int) -> str:
     start = f"{one.label}: {one.value} {one.unit.name}"
     if math.isnan(one.low):
         return f"{start}, without an error: each run gives one value, so it takes several seeds."
-    return f"{start}; the 95 % interval, {one.interval}, {_shape(one, deciding)}. " + _cure(
-        one, tests
-    )
+    shape = f"{start}; the 95 % interval, {one.interval}, {_shape(one, deciding)}."
+    return " ".join(filter(None, [shape, _cure(one, tests)]))
 
 
 def _shape(one: Tested, deciding: int) -> str:
     """What an interval includes, and how wide it is."""
     width = one.high - one.low
     wide = f"and is {rounded(width, width / 2)} wide"
-    if not math.isnan(one.margin):
-        margin = f"{one.margin:g}"
-        return f"is not within the margin of \u00b1 {margin} {wide}"
-    if one.low <= 0 <= one.high:
-        return f"includes 0 {wide}"
-    side = "above" if one.low > 0 else "below"
+    if math.isnan(one.margin):
+        limits, bounds = [0.0], "0"
+        side = "above" if one.low > 0 else "below"
+    else:
+        limits, bounds = [-one.margin, one.margin], f"the margin of \u00b1\u00a0{one.margin:g}"
+        side = "within" if abs(one.estimate.value) < one.margin else "outside"
+    if included := [limit for limit in limits if one.low <= limit <= one.high]:
+        equivalent = "" if bounds == "0" else f", an end of {bounds},"
+        return f"includes {included[0]:g}{equivalent} {wide}".replace("-", MINUS)
     adjusted = f"p {p_value(one.p)} becomes {p_value(one.p_adjusted).removeprefix('= ')}"
-    return f"is {side} 0 {wide}, but {adjusted} with Holm's correction for {deciding} comparisons"
+    return (
+        f"is {side} {bounds} {wide}, but {adjusted} with Holm's correction for {deciding} "
+        "comparisons"
+    )
 
 
 def _cure(one: Tested, tests: int) -> str:
-    """The number of seeds that would resolve it."""
+    """The number of seeds that would resolve it; empty for a sample of cells, not of seeds."""
     if math.isnan(one.estimate.error_seeds):
-        return "With one seed, how many would resolve it is unknown."
+        one_seed = "With one seed, how many would resolve it is unknown."
+        return one_seed if one.seeds == 1 and one.unit != TIME else ""
     needed = seeds_needed(one.estimate, abs(one.distance), one.seeds, tests)
     if needed is None:
         return _no_cure(one, tests)
