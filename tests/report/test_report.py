@@ -7,6 +7,7 @@ import base64
 import contextlib
 import io
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -578,3 +579,33 @@ def test_pictures_are_at_least_as_wide_as_on_paper(tree: Tree) -> None:
                 assert 16 * int(least[0]) == pytest.approx(96 * inches, abs=2)
             else:
                 assert not least
+
+
+def digits_of(error: float, shown: str) -> int:
+    """Significant digits of an error that a number with these decimals has."""
+    places = len(shown.partition(".")[2])
+    return math.floor(math.log10(error)) + 1 + places if error > 0 else 0
+
+
+def test_no_number_has_more_than_two_digits_beyond_its_error(made: Experiment, tree: Tree) -> None:
+    """Every interval of every table, and every number with its error in the text."""
+    checked = 0
+    for caption, (head, *rows) in tree.tables.items():
+        for low in (name for name in head if name.endswith("low")):
+            prefix = low.removesuffix("low")
+            value = prefix.removesuffix("_") or "estimate"
+            for row in rows:
+                cells = dict(zip(head, row, strict=True))
+                ends = [
+                    float(cells[name].replace("\u2212", "-")) for name in (low, f"{prefix}high")
+                ]
+                if ends[1] > ends[0]:
+                    assert digits_of((ends[1] - ends[0]) / 2, cells[value]) <= 2, (caption, row)
+                    checked += 1
+    assert checked > 100
+    text = re.sub("<[^>]+>", " ", report_path(made).read_text())
+    pairs = re.findall(r"([+\u2212]?[\d.]+)\u00a0\u00b1\u00a0([\d.]+)", text)
+    assert len(pairs) > 5
+    for value, error in pairs:
+        assert digits_of(float(error), value) <= 2
+        assert len(value.partition(".")[2]) == len(error.partition(".")[2])
