@@ -24,7 +24,7 @@ import typer
 import yaml
 
 import rspo
-from rspo.config.names import NEED_CONFIG, Metric, VerifierName
+from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
 from rspo.core.slurm_job import is_preempted, requeue
@@ -106,6 +106,27 @@ def _load(
     if force:
         replace = Replace.FROM_THE_START
     return Experiment.load(scale, parse_overrides(overrides), results=results, replace=replace)
+
+
+def _experiment_of(
+    verifier: str, scale: Scale, overrides: Overrides, results: Results
+) -> "Experiment | None":
+    """What a verifier needs to know; None if it needs nothing.
+
+    Raises: InputError for an unknown verifier.
+    """
+    from rspo.config.own import verifier_names
+
+    known = verifier in VERIFIERS
+    if known and verifier not in NEED_CONFIG:
+        return None
+    # Extensions of the config may add verifiers.
+    has_config = Path("config", f"{scale}.yaml").is_file()
+    experiment = _load(scale, overrides, results) if known or has_config else None
+    if verifier not in verifier_names():
+        allowed = ", ".join(verifier_names())
+        raise InputError(f"verifier {verifier!r} is unknown; allowed: {allowed}")
+    return experiment
 
 
 def _name(text: str, attribute: str) -> Any:
@@ -334,7 +355,14 @@ def verify(
         Path | None,
         typer.Option(help="JSON lines to write. Default: RESPONSES.verdicts.jsonl."),
     ] = None,
-    verifier: Annotated[VerifierName, typer.Option(help="How to verify.")] = "rules",
+    verifier: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"How to verify: {', '.join(VERIFIERS)}, or one that the config's extensions add.",
+            autocompletion=lambda incomplete: [v for v in VERIFIERS if v.startswith(incomplete)],
+        ),
+    ] = "rules",
     problem_column: Annotated[str, typer.Option(help="Key of the problem.")] = "problem",
     answer_column: Annotated[str, typer.Option(help="Key of the answer.")] = "answer",
     response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
@@ -348,14 +376,14 @@ def verify(
 
     The output has a line for each response with the answer extracted from it and the verdict.
 
-    --scale, --set and --results select the judge model of xverify and cascade; other verifiers need
-    no config.
+    --scale, --set and --results select the judge model of xverify and cascade, and the extensions
+    that may have the verifier; other verifiers need no config.
     """
     from rspo.evaluation.response_file import Columns
     from rspo.evaluation.verify_file import verify_file
 
     columns = Columns(problem_column, answer_column, response_column)
-    experiment = _load(scale, overrides, results) if verifier in NEED_CONFIG else None
+    experiment = _experiment_of(verifier, scale, overrides, results)
     print(verify_file(responses, output, verifier, columns, k, experiment, replace=force))
 
 

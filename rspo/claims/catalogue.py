@@ -76,7 +76,7 @@ class GridMethods:
         (self.model,) = models
         self.metric: Metric = "pass_at_k"
         self.rspo = "rspo_pass_at_k"
-        if any(cell.reward == "length" for cell in self.cells):
+        if any(cell.reward != "binary" for cell in self.cells):
             self.metric, self.rspo = "max_at_k", "rspo_max_at_k"
 
     @property
@@ -435,6 +435,16 @@ CLAIMS: dict[str, Claim] = {
         ),
     )
 }
+
+
+def register(claim: Claim) -> None:
+    """Add a claim to `CLAIMS`; it is tested and reported like the paper's.
+
+    Raises: ValueError for a name that is taken.
+    """
+    if claim.name in CLAIMS:
+        raise ValueError(f"claim {claim.name!r} exists already; choose another name")
+    CLAIMS[claim.name] = claim
 
 
 def planned(experiment: Experiment) -> dict[str, list[Comparison] | NotTested]:

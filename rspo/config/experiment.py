@@ -11,6 +11,7 @@ from rspo.config.load import load_config
 from rspo.config.schema import Config, DataSet, GridEntry
 from rspo.core.errors import InputError, did_you_mean
 from rspo.core.replacement import Replace, require_same_settings
+from rspo.objectives import short_name
 
 BASE = "base"
 WAYS_OUT = "--results DIR writes to another folder, --force replaces it"
@@ -33,8 +34,8 @@ class Cell:
 
     @property
     def name(self) -> str:
-        objective = self.objective.replace("_at_k", "").replace("_", "-")
         reward = [] if self.reward == "binary" else [self.reward]
+        objective = short_name(self.objective)
         parts = [self.model, objective, f"k{self.k}", f"n{self.n}", *reward, f"s{self.seed}"]
         return "--".join(parts)
 
@@ -49,6 +50,7 @@ class Experiment:
     """A scale's config, with the cells and file names that follow from it.
 
     replace: what may happen to existing results that were made with other settings.
+    root: the folder that has config/; the config's paths of files are relative to it.
     """
 
     scale: str
@@ -56,6 +58,7 @@ class Experiment:
     results: Path
     reports: Path
     replace: Replace = Replace.ANY
+    root: Path = Path()
 
     @classmethod
     def load(
@@ -81,8 +84,8 @@ class Experiment:
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
         default = root / "results" / scale
         if results is None or results == default:
-            return cls(scale, config, default, root / "reports", replace)
-        return cls(scale, config, results, results / "reports", replace)
+            return cls(scale, config, default, root / "reports", replace, root)
+        return cls(scale, config, results, results / "reports", replace, root)
 
     @cached_property
     def cells(self) -> dict[str, Cell]:

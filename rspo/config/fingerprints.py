@@ -5,12 +5,16 @@ Snakemake reruns a step when this part changes, and only then.
 
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment
 from rspo.config.names import CASCADE, GENERATOR_REVISION, VERIFIER_VERSIONS
+from rspo.config.own import OWN_REWARDS
 from rspo.config.verl_fingerprint import policy_settings
-from rspo.core.files import fingerprint
+from rspo.core.errors import InputError
+from rspo.core.files import digest, fingerprint
+from rspo.objectives import OBJECTIVES
 
 Settings = dict[str, Any]
 
@@ -59,11 +63,24 @@ def _prepare(experiment: Experiment, name: str) -> Settings:
     # Expectations check the rows but do not change them.
     expected = {"rows", "without_answer", "content_sha256"}
     result = data_set.model_dump(mode="json", exclude={"label": True, "hub": expected})
-    if data_set.hub is not None and data_set.hub.exclude is not None:
-        result["excluded"] = _prepare(experiment, data_set.hub.exclude)
+    if data_set.columns.exclude is not None:
+        result["excluded"] = _prepare(experiment, data_set.columns.exclude)
+    if data_set.file is not None:
+        result["content"] = _content(experiment.root / data_set.file, experiment.key_of(name))
     if data_set.generated is not None:
         result["generator"] = GENERATOR_REVISION
     return result
+
+
+def _content(path: Path, key: str) -> str:
+    """Digest of a file of the user.
+
+    Raises: InputError that names the file and its key in the config if it is missing.
+    """
+    try:
+        return digest(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}; {key}.file)") from None
 
 
 def _contamination(experiment: Experiment, _: str) -> Settings:
@@ -91,9 +108,18 @@ def _train(experiment: Experiment, name: str) -> Settings:
     del result["training"]["checkpoint_every"], result["training"]["validation"]
     if config.engine == "verl" and config.verl is not None:
         result["verl"] = policy_settings(config.verl, config.models[cell.model].verl)
-    if cell.reward == "length":
-        result["rewards"] = config.rewards.model_dump(mode="json")
+    if cell.reward != "binary":
+        result["rewards"] = _reward(experiment, cell.reward)
+    if (version := OBJECTIVES[cell.objective].version) != 1:
+        result["objective_version"] = version
     return result
+
+
+def _reward(experiment: Experiment, name: str) -> Settings:
+    """The settings of a reward other than "binary"."""
+    if name in OWN_REWARDS:
+        return {"version": OWN_REWARDS[name].version}
+    return {"length_discount": experiment.config.rewards.length_discount}
 
 
 def _sample(experiment: Experiment, _: str) -> Settings:
@@ -117,7 +143,10 @@ def _score(experiment: Experiment, _: str) -> Settings:
     config = experiment.config
     limit = {"max_response_tokens": config.sampling.max_response_tokens}
     result = verifier_settings(experiment, config.verifier) | limit
-    return result | config.rewards.model_dump(mode="json")
+    name = config.rewards.evaluated
+    if name == "length":
+        return result | _reward(experiment, name)
+    return result | {"reward": name} | _reward(experiment, name)
 
 
 def _agreement(experiment: Experiment, _: str) -> Settings:
@@ -134,8 +163,14 @@ def _gradients(experiment: Experiment, _: str) -> Settings:
     if config.gradients is not None:
         result["gradients"] = config.gradients.model_dump(mode="json", exclude={"policies"})
         # A new objective has no gradients yet.
-        result["objectives"] = list(dict(config.gradients.measured))
+        names = dict(config.gradients.measured)
+        result["objectives"] = [_with_version(name) for name in names]
     return result
+
+
+def _with_version(objective: str) -> str:
+    version = OBJECTIVES[objective].version
+    return objective if version == 1 else f"{objective} {version}"
 
 
 def _curves(experiment: Experiment, _: str) -> Settings:
@@ -147,6 +182,8 @@ def _claims(experiment: Experiment, _: str) -> Settings:
     config = experiment.config
     result = config.model_dump(mode="json", include={"grid", "seeds"})
     result["suites"] = {suite: list(names) for suite, names in config.data.suites.items()}
+    if config.extensions:  # which may have claims
+        result["extensions"] = {file: digest(experiment.root / file) for file in config.extensions}
     return result | config.evaluation.model_dump(mode="json", include={"k", "equivalence_margin"})
 
 

@@ -1,12 +1,13 @@
 """Read a scale's config file, apply overrides, and report errors in one line each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 import yaml
 from pydantic import ValidationError
 
+from rspo.config.extensions import run_extensions
 from rspo.config.names import warn_of_renamed_verifier
 from rspo.config.schema import Config, Section
 from rspo.core.errors import InputError, did_you_mean
@@ -30,13 +31,29 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     if not isinstance(values, dict):
         raise InputError(f"{path}: expected keys and values, got {type(values).__name__}")
     try:
-        config = Config.model_validate(merge(values, overrides))
+        config = config_of(merge(values, overrides), path.parent.parent, str(path))
     except ValidationError as error:
         lines = [_explain(problem, overrides) for problem in _deepest(error.errors())]
         raise InputError("\n".join(f"{path}: {line}" for line in lines)) from None
     if "math_verify" in (config.verifier, config.agreement.against, *config.cascade):
         warn_of_renamed_verifier()
     return config
+
+
+def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
+    """Run the extensions that a config lists, and validate every key.
+
+    Args:
+        root: the folder that has config/.
+        name: of the config, for messages about extensions.
+
+    Raises: ValidationError; InputError for an extension that is missing or fails.
+    """
+    extensions = values.get("extensions", ())
+    if isinstance(extensions, Sequence) and all(isinstance(file, str) for file in extensions):
+        files = [file for file in extensions if file.endswith(".py")]
+        run_extensions(files, root, f"{name}: extensions")
+    return Config.model_validate(values)
 
 
 class _Loader(yaml.SafeLoader):

@@ -1,21 +1,21 @@
-"""The names that a config may use for verifiers, chat templates and families of problems.
+"""The names that a config may use for verifiers, rewards, chat templates and families of problems.
 
-Higher layers implement them. Tests check that every name has an implementation.
+Higher layers implement them. Tests check that every name has an implementation. Extensions add
+verifiers and rewards (`rspo.config.own`).
 """
 
 import logging
 from functools import cache
-from typing import Literal, get_args
+from typing import Literal
 
-SingleVerifier = Literal["exact", "rules", "math_verify", "xverify"]
-VerifierName = Literal[SingleVerifier, "cascade"]
-VERIFIERS: tuple[str, ...] = get_args(VerifierName)
-CASCADE: tuple[SingleVerifier, ...] = ("rules", "xverify")  # default of the config key `cascade`
+VERIFIERS = ("exact", "rules", "math_verify", "xverify", "cascade")
+CASCADE = ("rules", "xverify")  # default of the config key `cascade`
 NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a config
 # Raise a version when a verdict changes: the fingerprint of scores contains it, so that Snakemake
 # scores again. Versions 1 and 2 of `math_verify` were the verifier that is now called `rules`.
 VERIFIER_VERSIONS = {"exact": 1, "rules": 2, "math_verify": 3}
 
+REWARDS = ("binary", "length")
 Metric = Literal["pass_at_k", "max_at_k"]
 
 TemplateName = Literal["qwen_math", "r1", "none"]

@@ -4,7 +4,7 @@ config/tiny.yaml and config/paper.yaml explain the values and their sources.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,8 +13,10 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    SerializerFunctionWrapHandler,
     ValidationInfo,
     field_validator,
+    model_serializer,
     model_validator,
 )
 
@@ -23,14 +25,15 @@ from rspo.config.names import (
     LARGER,
     LARGER_FAMILIES,
     Family,
-    SingleVerifier,
     TemplateName,
-    VerifierName,
 )
+from rspo.config.own import reward_names, verifier_names
+from rspo.core.errors import did_you_mean
 from rspo.objectives import OBJECTIVES, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
+FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")  # of a file with problems
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Positive = Annotated[int, Field(ge=1)]
 # Clients of OpenAI's interface write it with `/v1`.
@@ -44,6 +47,25 @@ Rate = Annotated[float, Field(gt=0, le=1)]
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 # Names end up in folder names, where "--" separates the parts.
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
+
+
+def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
+    """Accept one of some names, which extensions may extend."""
+
+    def check(name: str) -> str:
+        if name not in names():
+            hints = [did_you_mean(name, names()), f"allowed: {', '.join(names())}"]
+            raise ValueError("; ".join(filter(None, hints)))
+        return name
+
+    return AfterValidator(check)
+
+
+VerifierName = Annotated[str, _one_of(verifier_names)]
+SingleVerifier = Annotated[str, _one_of(lambda: [v for v in verifier_names() if v != "cascade"])]
+RewardName = Annotated[str, _one_of(reward_names)]
+# Relative to the folder that has config/.
+Extension = Annotated[str, Field(pattern=r"\.py$")]
 
 
 class Section(BaseModel):
@@ -70,6 +92,16 @@ class Generated(Section):
         return self
 
 
+def _problem_file(name: str) -> str:
+    if Path(name).suffix not in FILE_SUFFIXES:
+        raise ValueError(f"allowed: a name that ends with {', '.join(FILE_SUFFIXES)}")
+    return name
+
+
+# Relative to the folder that has config/.
+ProblemFile = Annotated[str, AfterValidator(_problem_file)]
+
+
 class RowFilter(Section):
     """Keep the rows whose `column` contains a text."""
 
@@ -77,21 +109,35 @@ class RowFilter(Section):
     contains: str
 
 
-class Hub(Section):
+class Columns(Section):
+    """How the rows of a table become problems."""
+
+    problem: str = "problem"  # column with the problem's text
+    context: str | None = None  # column with text to put before the problem
+    prompt: str = PROBLEM  # the user's message, with {problem} for the problem's text
+    answer: str = "answer"  # column with the answer or answers
+    answer_in: Literal["column", "box"] = "column"  # box: the last \boxed{} in that column
+    unit: str | None = None  # column with the answer's unit, which is optional in responses
+    filter: RowFilter | None = None
+    exclude: Name | None = None  # a benchmark whose problems are excluded from this set
+
+    @field_validator("prompt")
+    @classmethod
+    def _prompt_holds_the_problem(cls, prompt: str) -> str:
+        if prompt.count(PROBLEM) != 1:
+            raise ValueError(f"must contain {PROBLEM} exactly once")
+        return prompt
+
+
+class Hub(Columns):
     """A data set on the Hugging Face hub, or in a mirror folder with the hub's names."""
 
     id: str = Field(pattern=HUB_ID)
     configs: tuple[str, ...] = ()  # read in this order; empty: the default config
     split: str
     revision: str  # commit of the hub's repository
-    problem: str  # column with the problem's text
-    context: str | None = None  # column with text to put before the problem
-    prompt: str = PROBLEM  # the user's message, with {problem} for the problem's text
-    answer: str  # column with the answer or answers
-    answer_in: Literal["column", "box"] = "column"  # box: the last \boxed{} in that column
-    unit: str | None = None  # column with the answer's unit, which is optional in responses
-    filter: RowFilter | None = None
-    exclude: Name | None = None  # a benchmark whose problems are excluded from this set
+    problem: str
+    answer: str
     rows: int | tuple[int, ...]  # expected number of rows after filter and exclude
     without_answer: int = 0  # expected rows without an answer; they are dropped and listed
     # Expected hash of the content by number of rows (`rspo.datasets.content`); absent: not checked.
@@ -100,13 +146,6 @@ class Hub(Section):
     @property
     def accepted_rows(self) -> tuple[int, ...]:
         return (self.rows,) if isinstance(self.rows, int) else self.rows
-
-    @field_validator("prompt")
-    @classmethod
-    def _prompt_holds_the_problem(cls, prompt: str) -> str:
-        if prompt.count(PROBLEM) != 1:
-            raise ValueError(f"must contain {PROBLEM} exactly once")
-        return prompt
 
     @field_validator("content_sha256", mode="before")
     @classmethod
@@ -119,17 +158,38 @@ class Hub(Section):
         return {info.data["rows"]: value}
 
 
-class DataSet(Section):
-    """The source of a set of problems: exactly one of the two."""
+class DataSet(Columns):
+    """The source of a set of problems: exactly one of the three.
+
+    Beside `file` are its columns; those of `hub` are in its section.
+    """
 
     generated: Generated | None = None
     hub: Hub | None = None
+    file: ProblemFile | None = None
+
+    @property
+    def columns(self) -> Columns:
+        """How the rows of `hub` or `file` become problems."""
+        return self if self.hub is None else self.hub
 
     @model_validator(mode="after")
     def _one_source(self) -> "DataSet":
-        if (self.generated is None) == (self.hub is None):
-            raise ValueError("needs exactly one of: generated, hub")
+        if [self.generated, self.hub, self.file].count(None) != 2:
+            raise ValueError("needs exactly one of: generated, hub, file")
+        if self.file is None and (extra := self.model_fields_set & Columns.model_fields.keys()):
+            place = "write it in hub" if self.hub is not None else "generated problems have none"
+            raise ValueError(f"{min(extra)} is a key of file; {place}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_columns_of_no_file(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        """The settings of other sources stay those of results made before `file` existed."""
+        values = serialize(self)
+        if self.file is None:
+            for key in ("file", *Columns.model_fields):
+                values.pop(key, None)
+        return values
 
 
 class Benchmark(DataSet):
@@ -281,6 +341,15 @@ class VerlSettings(Section):
 
 class Rewards(Section):
     length_discount: float = Field(ge=0, le=1)
+    evaluated: RewardName = "length"  # of Max@k, for all policies
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        """The settings stay those of results made before `evaluated` existed."""
+        values = serialize(self)
+        if self.evaluated == "length":
+            values.pop("evaluated", None)
+        return values
 
 
 class Upstream(Section):
@@ -385,7 +454,7 @@ class CellSpec(Section):
     objective: str
     k: int | tuple[int, ...]  # 1 for an objective without k, which is in the names of its cells
     n: int | tuple[int, ...]
-    reward: Literal["binary", "length"] = "binary"
+    reward: RewardName = "binary"
 
     @model_validator(mode="before")
     @classmethod
@@ -455,6 +524,15 @@ class Config(Section):
     evaluation: Evaluation
     gradients: Gradients | None = None
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
+    extensions: tuple[Extension, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        """The settings stay those of results made before `extensions` existed."""
+        values = serialize(self)
+        if not self.extensions:
+            values.pop("extensions", None)
+        return values
 
     @field_validator("cascade")
     @classmethod

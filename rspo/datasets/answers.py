@@ -7,16 +7,16 @@ lists in one text (`$69$,$84$`). Verifiers interpret them.
 import math
 from typing import Any
 
-from rspo.config.schema import Hub
+from rspo.config.schema import Columns
 from rspo.core.errors import InputError
-from rspo.datasets.hub import SourceRow
+from rspo.datasets.source_row import SourceRow
 from rspo.rewards.extraction import final_answers
 
 # The largest range in which every integer is a float.
 _LARGEST_EXACT = 2**53
 
 
-def accepted_forms(hub: Hub, row: SourceRow) -> list[str]:
+def accepted_forms(columns: Columns, row: SourceRow) -> list[str]:
     r"""Accepted forms of a row's answer; empty if it has no answer.
 
     Each item of a list is a form. A solution's last box is a form (MATH's own rule); if boxes form
@@ -25,24 +25,26 @@ def accepted_forms(hub: Hub, row: SourceRow) -> list[str]:
 
     Raises: InputError for a value that is not text, a number, or a list of them.
     """
-    forms = published(hub, row)
-    if hub.answer_in == "box":
-        if not isinstance(row.column(hub.answer), str):
-            value = row.column(hub.answer)
-            raise InputError(f"{row.location}: column {hub.answer!r} is {value!r}; expected text")
+    forms = published(columns, row)
+    if columns.answer_in == "box":
+        if not isinstance(row.column(columns.answer), str):
+            value = row.column(columns.answer)
+            raise InputError(
+                f"{row.location}: column {columns.answer!r} is {value!r}; expected text"
+            )
         forms = [box for solution in forms for box in reversed(final_answers(solution))]
-    unit = _written(row.column(hub.unit), hub.unit, row) if hub.unit else None
+    unit = _written(row.column(columns.unit), columns.unit, row) if columns.unit else None
     return forms + [f"{form} {unit}" for form in forms if unit]
 
 
-def published(hub: Hub, row: SourceRow) -> list[str]:
+def published(columns: Columns, row: SourceRow) -> list[str]:
     """The texts in a row's answer column.
 
     Raises: InputError for a value that is not text, a number, or a list of them.
     """
-    value = row.column(hub.answer)
+    value = row.column(columns.answer)
     values = value if isinstance(value, list) else [value]
-    return [form for item in values if (form := _written(item, hub.answer, row)) is not None]
+    return [form for item in values if (form := _written(item, columns.answer, row)) is not None]
 
 
 def _written(value: Any, column: str, row: SourceRow) -> str | None:

@@ -58,8 +58,7 @@ def read_texts(path: Path, data_set: DataSet) -> dict[str, str]:
 
     Raises: InputError if the file is missing or not such a table.
     """
-    prompt = data_set.hub.prompt if data_set.hub is not None else PROBLEM
-    before, after = prompt.split(PROBLEM)
+    before, after = data_set.columns.prompt.split(PROBLEM)
     return {
         row["id"]: row["prompt"][0]["content"].removeprefix(before).removesuffix(after)
         for row in read_table(path, PROBLEMS)

@@ -6,38 +6,14 @@ JSON object a line with the hub's columns.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rspo.config.schema import DataSet, Hub
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, sha256
+from rspo.datasets.source_row import SourceRow
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-
-
-@dataclass(frozen=True)
-class SourceRow:
-    """One row as published, with its location."""
-
-    columns: dict[str, Any]
-    source: str  # id[/config]/split
-    revision: str  # commit of the hub's repository, or sha256:... of the mirror's file
-    row: int  # index in the source
-    origin: str  # for messages: the mirror's file or the hub's page
-
-    @property
-    def location(self) -> str:
-        return f"{self.origin}, line {self.row + 1}"
-
-    def column(self, name: str) -> Any:
-        """Raises: InputError that names the file, the column and the existing columns."""
-        if name not in self.columns:
-            raise InputError(
-                f"{self.location}: the column {name!r} is missing; has {', '.join(self.columns)}"
-            )
-        return self.columns[name]
 
 
 def read_rows(hub: Hub, mirror: Path | None) -> list[SourceRow]:

@@ -1,13 +1,13 @@
 """`rspo prepare`: write a data set as a problems table."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
-from rspo.config.schema import PROBLEM, Generated, Hub
+from rspo.config.schema import PROBLEM, Columns, DataSet, Generated, Hub
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
 from rspo.core.tables import PROBLEMS, write_table
@@ -15,8 +15,10 @@ from rspo.datasets.answers import accepted_forms, published
 from rspo.datasets.arrival import Arrival, check
 from rspo.datasets.content import content_sha256
 from rspo.datasets.generated import generate
-from rspo.datasets.hub import SourceRow, read_rows, require_mirror
+from rspo.datasets.hub import read_rows, require_mirror
 from rspo.datasets.normal_form import normal_form
+from rspo.datasets.own_file import read_own_file
+from rspo.datasets.source_row import SourceRow
 
 
 def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> None:
@@ -31,17 +33,46 @@ def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> No
     data_set = experiment.data_set(name)
     require_mirror(mirror, experiment.data_sets.values())
     path, settings = experiment.problems(name), fingerprints.settings(experiment, "prepare", name)
-    experiment.require_replaceable(path, settings)
-    notes: dict[str, Any] = {}
-    if data_set.generated is not None:
-        problems = _generated(data_set.generated)
-    else:
-        assert data_set.hub is not None  # exactly one is set (schema)
-        problems, notes = _from_hub(experiment, name, data_set.hub, mirror)
+    # A file of the user is an input: after it changed, the table is made again.
+    experiment.require_replaceable(path, settings, ignored={"content"})
+    problems, notes = _problems(experiment, name, data_set, mirror)
     write_table(path, PROBLEMS, problems)
     pairs = dict.fromkeys((row["source"], row["revision"]) for row in problems)
     notes["sources"] = [f"{source} @ {revision}" for source, revision in pairs]
-    write_provenance(path, settings, notes=notes)
+    files = [experiment.root / data_set.file] if data_set.file is not None else []
+    write_provenance(path, settings, files, notes=notes, named=files)
+
+
+def require_own_files(experiment: Experiment) -> None:
+    """Read the files of the user that the config names, to find errors before anything runs.
+
+    Raises: InputError for a file, or a row of it, that `prepare` would refuse; and for a file with
+        fewer problems than a step of training, or a validation, needs.
+    """
+    training = experiment.config.training
+    needed = {"train": ("training.prompts_per_step", training.prompts_per_step)}
+    if training.validation.every:
+        needed["validation"] = ("training.validation.problems", training.validation.problems)
+    for name, data_set in experiment.data_sets.items():
+        if data_set.file is not None:
+            found = len(problems_of_file(experiment, name))
+            setting, least = needed.get(name, ("", 1))
+            if found < least:
+                raise InputError(
+                    f"{experiment.root / data_set.file}: has {found} problems, fewer than "
+                    f"{setting} = {least} ({experiment.key_of(name)}.file)"
+                )
+
+
+def _problems(
+    experiment: Experiment, name: str, data_set: DataSet, mirror: Path | None
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Rows of the problems table, and notes for the provenance."""
+    if data_set.generated is not None:
+        return _generated(data_set.generated), {}
+    if data_set.hub is not None:
+        return _from_hub(experiment, name, data_set.hub, mirror)
+    return problems_of_file(experiment, name, _excluded(experiment, data_set.exclude, mirror)), {}
 
 
 def _generated(generated: Generated) -> list[dict[str, Any]]:
@@ -69,7 +100,7 @@ def _from_hub(
 
     Raises: InputError for rows that cannot be read, or differ from what the config expects.
     """
-    source = read_rows(hub, mirror)
+    source = _rows(experiment, name, mirror)
     kept = list(_kept(hub, source, _excluded(experiment, hub.exclude, mirror)))
     answered = [item for item in kept if item.answers]
     arrival = Arrival(
@@ -87,17 +118,64 @@ def _from_hub(
     return [_problem(name, hub, item) for item in answered], notes
 
 
-def _kept(hub: Hub, rows: list[SourceRow], excluded: set[str]) -> Iterator[_Kept]:
+def problems_of_file(
+    experiment: Experiment, name: str, excluded: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Rows of the problems table of a data set that is a file of the user.
+
+    Args:
+        excluded: normal forms of problems to leave out.
+
+    Raises: InputError that names file, key and value, for a file that cannot be read, and for a row
+        that is not a problem of its own with an answer.
+    """
+    data_set, key = experiment.data_set(name), experiment.key_of(name)
+    rows = _rows(experiment, name, None)
+    try:
+        kept = list(_kept(data_set, rows, excluded))
+    except InputError as error:
+        raise InputError(f"{error} ({key})") from None
+    if not kept:
+        path = experiment.root / str(data_set.file)
+        raise InputError(f"{path}: filter and exclude leave no problem of {key}; expected some")
+    first: dict[str, str] = {}
+    for item in kept:
+        if not item.answers:
+            column, value = data_set.answer, item.row.column(data_set.answer)
+            raise InputError(
+                f"{item.row.location}: column {column!r} is {value!r} ({key}.answer); expected "
+                + ("a \\boxed{} in it" if data_set.answer_in == "box" else "an answer")
+            )
+        if before := first.get(item.text):
+            raise InputError(
+                f"{item.row.location}: column {data_set.problem!r} has the same problem as "
+                f"{before}, {item.text!r:.60} ({key}.problem); expected each problem once"
+            )
+        first[item.text] = item.row.place
+    return [_problem(name, data_set, item) for item in kept]
+
+
+def _rows(experiment: Experiment, name: str, mirror: Path | None) -> list[SourceRow]:
+    """The rows of a data set that is on the hub or in a file, unfiltered."""
+    data_set = experiment.data_set(name)
+    if data_set.file is None:
+        assert data_set.hub is not None  # exactly one is set (schema)
+        return read_rows(data_set.hub, mirror)
+    path = experiment.root / data_set.file
+    return read_own_file(path, data_set.file, data_set, experiment.key_of(name))
+
+
+def _kept(columns: Columns, rows: list[SourceRow], excluded: Collection[str]) -> Iterator[_Kept]:
     for position, row in enumerate(rows):
-        if _passes(hub, row):
-            text = problem_text(hub, row)
+        if _passes(columns, row):
+            text = problem_text(columns, row)
             if not excluded or normal_form(text) not in excluded:
-                yield _Kept(position, row, text, accepted_forms(hub, row))
+                yield _Kept(position, row, text, accepted_forms(columns, row))
 
 
-def _problem(name: str, hub: Hub, kept: _Kept) -> dict[str, Any]:
+def _problem(name: str, columns: Columns, kept: _Kept) -> dict[str, Any]:
     """A row of the problems table."""
-    content = hub.prompt.replace(PROBLEM, kept.text)
+    content = columns.prompt.replace(PROBLEM, kept.text)
     return {
         "id": f"{name}/{kept.position}",
         "benchmark": name,
@@ -109,22 +187,24 @@ def _problem(name: str, hub: Hub, kept: _Kept) -> dict[str, Any]:
     }
 
 
-def problem_text(hub: Hub, row: SourceRow) -> str:
+def problem_text(columns: Columns, row: SourceRow) -> str:
     """The problem as published, after its context.
 
     Raises: InputError if it is missing.
     """
-    text = row.column(hub.problem)
+    text = row.column(columns.problem)
     if not isinstance(text, str) or not text.strip():
         raise InputError(
-            f"{row.location}: column {hub.problem!r} is {text!r}; expected the problem's text"
+            f"{row.location}: column {columns.problem!r} is {text!r}; expected the problem's text"
         )
-    context = row.column(hub.context) if hub.context else None
+    context = row.column(columns.context) if columns.context else None
     return f"{context}\n\n{text}" if isinstance(context, str) and context.strip() else text
 
 
-def _passes(hub: Hub, row: SourceRow) -> bool:
-    return hub.filter is None or hub.filter.contains in str(row.column(hub.filter.column))
+def _passes(columns: Columns, row: SourceRow) -> bool:
+    return columns.filter is None or columns.filter.contains in str(
+        row.column(columns.filter.column)
+    )
 
 
 def _excluded(experiment: Experiment, name: str | None, mirror: Path | None) -> set[str]:
@@ -135,7 +215,5 @@ def _excluded(experiment: Experiment, name: str | None, mirror: Path | None) -> 
     if data_set.generated is not None:
         prompts = (row["prompt"][0]["content"] for row in _generated(data_set.generated))
         return {normal_form(text) for text in prompts}
-    hub = data_set.hub
-    assert hub is not None
-    rows = read_rows(hub, mirror)
-    return {normal_form(problem_text(hub, row)) for row in rows if _passes(hub, row)}
+    columns, rows = data_set.columns, _rows(experiment, name, mirror)
+    return {normal_form(problem_text(columns, row)) for row in rows if _passes(columns, row)}

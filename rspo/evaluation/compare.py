@@ -57,9 +57,12 @@ def compare(
         shown: number of problems to list for each of the two.
 
     Raises: InputError for an unknown name, bad scores, no shared problem, or a k for which no
-        problem has enough responses.
+        problem has enough responses, or Max@k of a file without rewards.
     """
     first, second = (_side(name, load, suite, benchmark) for name in names)
+    for name, side in zip(names, (first, second), strict=True):
+        if metric == "max_at_k" and not side.outcomes.has_rewards:
+            raise InputError(f"{name}: max_at_k needs the key 'reward' in every line")
     pair = _pair(names, first, second)
     if ks is not None:
         ks = sorted({*ks})

@@ -26,7 +26,7 @@ def read_outcomes(path: Path) -> Outcomes:
     """
     if path.suffix in TABLES:
         return _outcomes_of_table(path)
-    correct, rewards = defaultdict(list), defaultdict(list)
+    correct, rewards, has_rewards = defaultdict(list), defaultdict(list), True
     for number, line in numbered_json_lines(path, open_file(path)):
         location = f"{path}, line {number}"
         for key, kind, expected in (("problem", str, "text"), ("correct", bool, "true or false")):
@@ -38,6 +38,7 @@ def read_outcomes(path: Path) -> Outcomes:
                 )
             if not isinstance(line[key], kind):
                 raise InputError(f"{location}: {key!r} is {line[key]!r:.60}; expected {expected}")
+        has_rewards = has_rewards and "reward" in line
         reward = line.get("reward", float(line["correct"]))
         if isinstance(reward, bool) or not isinstance(reward, int | float):
             raise InputError(f"{location}: 'reward' is {reward!r:.60}; expected a number")
@@ -52,6 +53,7 @@ def read_outcomes(path: Path) -> Outcomes:
         [np.array(values, dtype=bool) for values in correct.values()],
         [np.array(values, dtype=np.float64) for values in rewards.values()],
         (len(correct),),
+        has_rewards,
     )
 
 

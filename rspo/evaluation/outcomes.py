@@ -40,12 +40,14 @@ class Outcomes:
     names: [P], each once; empty if nobody needs them.
     correct, rewards: for each problem an array with one value for each of its responses.
     strata: number of problems of each benchmark.
+    has_rewards: False for verdicts alone, whose rewards are 1 and 0.
     """
 
     names: tuple[str, ...]
     correct: list[NDArray[np.bool_]]
     rewards: list[Floats]
     strata: tuple[int, ...]
+    has_rewards: bool = True
 
     @classmethod
     def of(cls, scores: ScoreArrays) -> "Outcomes":

@@ -11,6 +11,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.provenance import code_version, write_provenance
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.core.usage import usage_so_far
+from rspo.datasets.prepared import existing_problems
 from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.evaluation.suite_tables import keep, make_outdated
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
@@ -34,6 +35,8 @@ def sample_suite(
     folder = experiment.existing_policy(policy)
     paths = {table: experiment.samples(policy, *table) for table in tables}
     settings = fingerprints.settings(experiment, "sample")
+    for name in dict.fromkeys(name for name, _ in tables):
+        existing_problems(experiment, name)
     for path in paths.values():
         experiment.require_replaceable(path, settings)
     sampled = make_outdated(

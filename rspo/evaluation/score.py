@@ -5,6 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -12,8 +14,7 @@ from rspo.core.tables import PROBLEMS, SAMPLES, read_table
 from rspo.core.usage import Usage, usage_so_far
 from rspo.evaluation.suite_tables import keep, make_outdated
 from rspo.evaluation.verification import Responses, write_scores
-from rspo.rewards import length_discounted
-from rspo.rewards.configured import verifier_inputs, verifier_of
+from rspo.rewards.configured import rewards_of, verifier_inputs, verifier_of
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -21,8 +22,8 @@ Rows = Sequence[Mapping[str, Any]]
 def score(experiment: Experiment, policy: str, suite: str, benchmark: str | None = None) -> None:
     """Write the scores tables of a policy on a suite that are missing or outdated.
 
-    The reward is length-discounted for every policy, whatever reward it was trained with: Max@k is
-    evaluated on this reward, and Pass@k on `correct`.
+    The reward is `rewards.evaluated` of the config for every policy, whatever reward it was trained
+    with: Max@k is evaluated on this reward, and Pass@k on `correct`.
 
     Args:
         benchmark: score only this benchmark of the suite.
@@ -86,21 +87,23 @@ def _responses(experiment: Experiment, policy: str, benchmark: str, block: int) 
         [sample["text"] for sample in samples],
         [problem["answers"] for problem in problem_of],
         [problem["prompt"][-1]["content"] for problem in problem_of],
-        _rewards_if_correct(experiment, path, samples),
+        _rewards_if(True, experiment, path, samples),
+        _rewards_if(False, experiment, path, samples),
     )
 
 
-def _rewards_if_correct(experiment: Experiment, path: Path, samples: Rows) -> list[float]:
-    """The reward of each sample if it is correct.
+def _rewards_if(correct: bool, experiment: Experiment, path: Path, samples: Rows) -> list[float]:
+    """The reward of each sample if it is correct, or if it is wrong.
 
     Raises: InputError for samples longer than `sampling.max_response_tokens`.
     """
     try:
-        rewards: list[float] = length_discounted(
-            [True] * len(samples),
+        rewards: list[float] = rewards_of(
+            experiment.config,
+            experiment.config.rewards.evaluated,
+            np.full(len(samples), correct),
             [sample["tokens"] for sample in samples],
-            experiment.config.sampling.max_response_tokens,
-            experiment.config.rewards.length_discount,
+            lambda: [sample["text"] for sample in samples],
         ).tolist()
     except InputError as error:
         raise InputError(f"{path}: {error} (sampling.max_response_tokens)") from None

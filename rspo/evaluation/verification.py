@@ -29,7 +29,8 @@ class Responses:
 
     samples: problem id and sample index.
     answers: accepted forms.
-    rewards: of each response if it is correct; a wrong one has reward 0.
+    rewards: of each response if it is correct.
+    rewards_if_wrong: of each response if it is wrong; empty: 0.
     """
 
     samples: list[tuple[str, int]]
@@ -37,6 +38,7 @@ class Responses:
     answers: list[list[str]]
     questions: list[str]
     rewards: list[float]
+    rewards_if_wrong: Sequence[float] = ()
 
 
 @contextmanager
@@ -91,6 +93,7 @@ def write_scores(
 
 
 def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    wrong = responses.rewards_if_wrong or [0.0] * len(verdicts)
     return [
         {
             "problem_id": problem,
@@ -98,10 +101,10 @@ def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, A
             "correct": verdict.correct,
             "verifier": verdict.verifier,
             "verdict": verdict.reason,
-            "reward": reward if verdict.correct else 0.0,
+            "reward": reward if verdict.correct else otherwise,
         }
-        for (problem, index), reward, verdict in zip(
-            responses.samples, responses.rewards, verdicts, strict=True
+        for (problem, index), reward, otherwise, verdict in zip(
+            responses.samples, responses.rewards, wrong, verdicts, strict=True
         )
     ]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from rspo.config.experiment import Experiment
 from rspo.config.fingerprints import verifier_settings
+from rspo.config.own import OWN_VERIFIERS
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import write_provenance
@@ -122,8 +123,10 @@ def _rows(file: ResponseFile, verdicts: Sequence[Verdict]) -> list[dict[str, Any
 def extracted_answer(response: str, verifier: str) -> str | None:
     """What a verifier compares with the answer; for xverify, which reads everything, the last box.
 
-    Returns: None if there is no answer to extract.
+    Returns: None if there is no answer to extract, or for a verifier of the user's own.
     """
+    if verifier in OWN_VERIFIERS:
+        return None
     if verifier in ("exact", "xverify"):
         return last_box(response)
     return next(iter(final_answers(response)), None)
@@ -154,9 +157,11 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     empty = sum(row["extracted"] is None for row in rows)
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     of_problem = Counter(row["problem"] for row in rows).values()
-    return [
+    lines = [
         f"{number} responses to {counted(len(of_problem))}, {span(of_problem)} each",
         f"verdicts: {listed}",
         f"accuracy: {correct / number:.1%} of the responses are correct",
-        f"no extractable answer: {empty / number:.1%} of the responses",
     ]
+    if not any(row["verifier"] in OWN_VERIFIERS for row in rows):  # they do not say what they read
+        lines.append(f"no extractable answer: {empty / number:.1%} of the responses")
+    return lines

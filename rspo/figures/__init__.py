@@ -5,8 +5,8 @@
         draw(experiment, name)
 
 Each figure is one module with its caption, its inputs, its table and its picture (`Figure`). To add
-one, write a module and list it in `FIGURES`. Each entry of the config's grid that no figure
-draws gets a figure of its own, like fig_main.
+one, write a module anywhere and `register` it (docs/add/figure.md). Each entry of the config's grid
+that no figure draws gets a figure of its own, like fig_main.
 
 Importing this package imports neither pandas nor matplotlib: the Snakefile reads it to plan.
 """
@@ -34,7 +34,7 @@ from rspo.figures.figure import SUFFIXES, Figure
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
 
-__all__ = ["FIGURES", "SUFFIXES", "Figure", "available", "draw", "figures_of", "named"]
+__all__ = ["FIGURES", "SUFFIXES", "Figure", "available", "draw", "figures_of", "named", "register"]
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -55,6 +55,18 @@ FIGURES: dict[str, Figure] = {
         gradient_variance.FIGURE,
     )
 }
+
+
+def register(figure: Figure) -> None:
+    """Add a figure to `FIGURES`.
+
+    Raises: ValueError for a name that is taken, or does not begin with "fig_".
+    """
+    if not figure.name.startswith("fig_") or not figure.name.replace("_", "").isalnum():
+        raise ValueError(f"figure {figure.name!r}: allowed: fig_ and letters, digits or _")
+    if figure.name in FIGURES:
+        raise ValueError(f"figure {figure.name!r} exists already; choose another name")
+    FIGURES[figure.name] = figure
 
 
 def figures_of(experiment: "Experiment") -> dict[str, Figure]:

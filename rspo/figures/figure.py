@@ -3,6 +3,7 @@
 This module imports neither pandas nor matplotlib: the Snakefile reads it to plan.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ class Figure:
 
     def settings(self, experiment: "Experiment") -> dict[str, Any]:
         """What decides the figure, code and caption included, apart from its inputs."""
-        code = _code(self.table.__module__)
+        code = _code(self.table.__module__, self.draw.__module__)
         chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption, "code": code}
         if self.every_objective:
             chosen |= {"objectives": list(OBJECTIVES), "objectives_code": _objectives_code()}
@@ -221,18 +222,28 @@ def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:
 
 @cache
 def _objectives_code() -> str:
-    """SHA-256 of the sources of the objectives."""
-    sources = sorted(Path(rspo.objectives.__file__).parent.glob("*.py"))
-    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    """SHA-256 of the sources of the objectives, those of extensions included."""
+    folder = Path(rspo.objectives.__file__).parent
+    own = {_source_of(objective.function.__module__) for objective in OBJECTIVES.values()}
+    outside = sorted(path for path in own if path.parent != folder)
+    return _sha256(*sorted(folder.glob("*.py")), *outside)
 
 
 @cache
-def _code(module: str) -> str:
-    """SHA-256 of the sources that draw a figure: its module, and those that figures share."""
+def _code(*modules: str) -> str:
+    """SHA-256 of the sources that draw a figure: its modules, and those that figures share."""
     from rspo.figures import FIGURES
 
-    modules = {figure.table.__module__ for figure in FIGURES.values()} - {module}
-    others = {name.rpartition(".")[2] for name in modules}
-    sources = [path for path in sorted(FOLDER.glob("*.py")) if path.stem not in others]
-    shared = [path for path in sources if path.stem != "__init__"]
-    return sha256(b"".join(path.read_bytes() for path in shared)).hexdigest()
+    others = {figure.table.__module__ for figure in FIGURES.values()} - {*modules}
+    names = {module.rpartition(".")[2] for module in others} | {"__init__"}
+    shared = [path for path in sorted(FOLDER.glob("*.py")) if path.stem not in names]
+    outside = {name for name in modules if not name.startswith(f"{__package__}.")}
+    return _sha256(*shared, *sorted(map(_source_of, outside)))
+
+
+def _source_of(module: str) -> Path:
+    return Path(str(sys.modules[module].__file__))
+
+
+def _sha256(*paths: Path) -> str:
+    return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()

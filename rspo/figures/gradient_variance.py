@@ -100,7 +100,12 @@ def _summary(group: "pd.DataFrame", reference: "pd.DataFrame | None") -> dict[st
 
 
 def ratio_of_means(above: Sequence[float], below: Sequence[float]) -> tuple[float, float, float]:
-    """mean(above) / mean(below) over the same prompts, with its 95 % interval."""
+    """mean(above) / mean(below) over the same prompts, with its 95 % interval.
+
+    NaN without a denominator: for example, no response is correct and no gradient varies.
+    """
+    if fmean(below) == 0:
+        return math.nan, math.nan, math.nan
     ratio = fmean(above) / fmean(below)
     residuals = [a - ratio * b for a, b in zip(above, below, strict=True)]
     error = stdev(residuals) / math.sqrt(len(residuals)) / fmean(below)

@@ -13,7 +13,9 @@ from rspo.objectives.registry import (
     OBJECTIVES,
     KRule,
     Objective,
+    register,
     response_weights,
+    short_name,
     unknown_objective,
 )
 
@@ -22,6 +24,8 @@ __all__ = [
     "KRule",
     "Objective",
     "policy_loss",
+    "register",
     "response_weights",
+    "short_name",
     "unknown_objective",
 ]

@@ -1,10 +1,11 @@
 """The registry of objectives, and the function that applies one.
 
 To add an objective, write a function `f(rewards [..., n], k) -> weights [..., n]` in float64 and
-add a line to `OBJECTIVES` (docs/objectives.md). It then works in both engines, in the grid and in
-the property tests.
+`register` it, from any module (docs/add/objective.md). It then works in both engines and in the
+grid.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -50,6 +51,7 @@ class Objective:
     k_rule: which k it accepts.
     binary: whether rewards must be 0 or 1.
     least_n: the smallest n that it is defined for.
+    version: raise it when a weight changes, so that Snakemake trains its cells again.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Objective:
     k_rule: KRule
     binary: bool = False
     least_n: int = 1
+    version: int = 1
 
     @property
     def has_k(self) -> bool:
@@ -80,6 +83,29 @@ OBJECTIVES = {
         Objective("grpo", grpo, KRule.NONE, least_n=2),
     )
 }
+
+
+_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+
+
+def register(objective: Objective) -> None:
+    """Add an objective to `OBJECTIVES`.
+
+    Raises: ValueError for a name that is taken, or has other characters than those of Python names
+        in lower case.
+    """
+    name = objective.name
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"objective {name!r}: allowed: lower-case letters, digits and single _")
+    for other in OBJECTIVES:
+        if short_name(other) == short_name(name):
+            raise ValueError(f"objective {name!r}: {other!r} exists already; choose another name")
+    OBJECTIVES[name] = objective
+
+
+def short_name(objective: str) -> str:
+    """The name of an objective in the names of cells: "rspo_pass_at_k" -> "rspo-pass"."""
+    return objective.replace("_at_k", "").replace("_", "-")
 
 
 RENAMED = {

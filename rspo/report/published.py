@@ -5,17 +5,22 @@ from pathlib import Path
 
 from rspo.core.provenance import SUFFIX
 
+_FOLDERS = ("figures", "tables", ".")  # of the originals, in the results of a scale
 
-def remove_other_scales(reports: Path, scale: str) -> list[Path]:
-    """Remove what another scale published; its originals stay in its results folder.
 
-    Files without provenance stay.
+def remove_other_scales(reports: Path, results: Path) -> list[Path]:
+    """Remove copies of what another scale made. Other files stay, such as a user's own.
+
+    Args:
+        results: folder of the scale whose files stay; the other scales' folders are beside it.
 
     Returns: the removed files.
     """
+    others = [folder for folder in results.parent.glob("*/") if folder != results]
     removed = []
     for provenance in sorted(reports.rglob(f"*{SUFFIX}")):
-        if _scale_of(provenance) != scale:
+        is_copy = any(_has_copy(folder, provenance) for folder in others)
+        if is_copy and not _has_copy(results, provenance):
             file = provenance.with_name(provenance.name.removesuffix(SUFFIX))
             file.unlink(missing_ok=True)
             provenance.unlink()
@@ -23,7 +28,17 @@ def remove_other_scales(reports: Path, scale: str) -> list[Path]:
     return removed
 
 
-def _scale_of(provenance: Path) -> str:
-    """The option --scale of the command that made a file."""
-    command = json.loads(provenance.read_text())["command"]
-    return command[command.index("--scale") + 1] if "--scale" in command else "tiny"
+def _has_copy(results: Path, provenance: Path) -> bool:
+    """Whether a scale's results have the file of the same name with the same content."""
+    originals = (results / folder / provenance.name for folder in _FOLDERS)
+    digest = _digest(provenance)
+    return digest is not None and any(_digest(original) == digest for original in originals)
+
+
+def _digest(provenance: Path) -> str | None:
+    """Digest in a provenance file; None if the file is missing or damaged."""
+    try:
+        digest: str = json.loads(provenance.read_text())["digest"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return digest

@@ -11,6 +11,8 @@ math_verify  the library math-verify (`rspo.rewards.math_verify`)
 xverify      a judge model, queried over HTTP (`rspo.rewards.xverify`)
 cascade      several of these in order, until one accepts the response
 
+`register` adds another one (docs/add/verifier.md).
+
 `rules` and `math_verify` run in worker processes with limits (`rspo.rewards.sandbox`).
 """
 
@@ -19,15 +21,34 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from rspo.config.names import CASCADE, VERIFIERS, warn_of_renamed_verifier
+from rspo.config.own import (
+    OWN_VERIFIERS,
+    JudgedResponses,
+    Reward,
+    Verifier,
+    register,
+    verifier_names,
+)
 from rspo.core.errors import InputError
 from rspo.rewards import exact, sandbox
 from rspo.rewards.length import length_discounted
-from rspo.rewards.verdict import Verdict
+from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
 
 if TYPE_CHECKING:
     from rspo.rewards.xverify import XVerify
 
-__all__ = ["CASCADE", "VERIFIERS", "Verdict", "is_correct", "length_discounted", "verify"]
+__all__ = [
+    "CASCADE",
+    "VERIFIERS",
+    "JudgedResponses",
+    "Reward",
+    "Verdict",
+    "Verifier",
+    "is_correct",
+    "length_discounted",
+    "register",
+    "verify",
+]
 
 Answer = str | int | Iterable[str | int]
 
@@ -47,7 +68,7 @@ def verify(
         responses: full responses. All verifiers but xverify read only the last \\boxed{} of each.
         answers: for each response an answer, or several accepted forms of it. An integer stands for
             its digits.
-        verifier: one of `VERIFIERS`.
+        verifier: one of `VERIFIERS`, or of those that were registered (docs/add/verifier.md).
         time_limit: seconds of processor time that rules and math_verify may spend on one response.
             A response that takes longer, or 60 times as long in wall-clock time, gets the verdict
             "timeout".
@@ -61,8 +82,9 @@ def verify(
         length, an answer without accepted forms, a time limit that is not positive, a missing
         judge, or a judge that cannot be reached.
     """
-    if verifier not in VERIFIERS:
-        raise InputError(f"verifier {verifier!r} is unknown; allowed: {', '.join(VERIFIERS)}")
+    if verifier not in verifier_names():
+        allowed = ", ".join(verifier_names())
+        raise InputError(f"verifier {verifier!r} is unknown; allowed: {allowed}")
     for name, argument in (("responses", responses), ("answers", answers)):
         if isinstance(argument, str) or not isinstance(argument, Iterable):
             raise InputError(
@@ -89,6 +111,8 @@ def verify(
         texts, accepted = [responses[index] for index in rest], [forms[index] for index in rest]
         if member == "exact":
             results = exact.verify(texts, accepted)
+        elif member in OWN_VERIFIERS:
+            results = [_own(member, *row) for row in zip(texts, accepted, strict=True)]
         elif member == "xverify":
             assert judge is not None
             assert questions is not None
@@ -101,6 +125,20 @@ def verify(
             verdicts[index] = Verdict(result.reason, member)
         rest = [index for index in rest if not verdicts[index].correct]
     return verdicts
+
+
+def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:
+    """Raises: InputError if a user's verifier fails, or returns neither true nor false."""
+    try:
+        correct = OWN_VERIFIERS[verifier].function(response, forms)
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        raise InputError(f"verifier {verifier!r} failed on {response!r:.60}: {message}") from error
+    if type(correct).__name__ not in ("bool", "bool_"):  # Python's or numpy's
+        raise InputError(
+            f"verifier {verifier!r} returned {correct!r:.60} for {response!r:.60}; expected a bool"
+        )
+    return Verdict(CORRECT if correct else INCORRECT)
 
 
 def _forms(answer: Answer, index: int) -> tuple[str, ...]:

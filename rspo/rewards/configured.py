@@ -1,17 +1,57 @@
-"""The verifier of a config, ready to use, with a judge if it needs one."""
+"""The verifier of a config, ready to use, with a judge if it needs one; and its rewards."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rspo.config.experiment import Experiment
 from rspo.config.names import NEED_CONFIG
+from rspo.config.own import OWN_REWARDS, JudgedResponses
+from rspo.config.schema import Config
 from rspo.core.errors import InputError
-from rspo.rewards import Verdict, verify
+from rspo.rewards import Verdict, length_discounted, verify
 
+Floats = NDArray[np.float64]
 # responses, answers, questions -> verdicts
 Verify = Callable[..., list[Verdict]]
+
+
+def rewards_of(
+    config: Config,
+    name: str,
+    correct: NDArray[np.bool_],
+    tokens: Sequence[int],
+    texts: Callable[[], list[str]],
+) -> Floats:
+    """The rewards of some responses.
+
+    Args:
+        name: "binary", "length", or a reward that was registered (docs/add/reward.md).
+        correct, tokens: of each response: whether it is correct, and its length.
+        texts: returns their texts, without the end token; only called for registered rewards.
+
+    Returns: (responses,), finite.
+
+    Raises: InputError for a registered reward that returns something else, and for responses that
+        are longer than `sampling.max_response_tokens`.
+    """
+    limit = config.sampling.max_response_tokens
+    if name == "binary":
+        return correct.astype(np.float64)
+    if name == "length":
+        return length_discounted(correct, tokens, limit, config.rewards.length_discount)
+    responses = JudgedResponses(texts(), correct, np.array(tokens, dtype=np.int64), limit)
+    rewards = np.asarray(OWN_REWARDS[name].function(responses), dtype=np.float64)
+    if rewards.shape != correct.shape or not np.isfinite(rewards).all():
+        raise InputError(
+            f"reward {name!r} returned {' '.join(repr(rewards).split()):.80}; "
+            f"expected {len(correct)} finite numbers"
+        )
+    return rewards
 
 
 def verifier_inputs(experiment: Experiment | None, verifier: str) -> list[Path]:

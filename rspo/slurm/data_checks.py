@@ -15,6 +15,16 @@ from rspo.core.tables import PROBLEMS, read_table
 from rspo.slurm.launch import Finding, Kind, Launch
 
 
+def own_files(launch: Launch) -> Iterator[Finding]:
+    """Whether the files with problems of the user can be prepared."""
+    from rspo.datasets.prepare import require_own_files
+
+    try:
+        require_own_files(launch.experiment)
+    except InputError as error:
+        yield Finding(Kind.STOPS, str(error))
+
+
 def prompts(launch: Launch) -> Iterator[Finding]:
     """Whether each model can be trained and evaluated on the problems that exist.
 

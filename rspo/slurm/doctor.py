@@ -29,6 +29,7 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     software_checks.image,
     software_checks.disk_space,
     software_checks.ranks_of_checkpoints,
+    data_checks.own_files,
     data_checks.prompts,
     cluster_checks.requests,
     cluster_checks.preemption,

@@ -21,6 +21,7 @@ from pathlib import Path
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Expected
 from rspo.core.errors import InputError
+from rspo.datasets.prepare import problems_of_file
 from rspo.slurm.cluster import NodeGroup, Slurm
 from rspo.slurm.profile import DEFAULT, Request, read_profile
 from rspo.status.policies import is_finished
@@ -150,8 +151,10 @@ def _tokens(experiment: Experiment, benchmark: str) -> int:
     data_set, config = experiment.data_set(benchmark), experiment.config
     if data_set.hub is not None:
         problems = max(data_set.hub.accepted_rows)
+    elif data_set.file is not None:
+        problems = len(problems_of_file(experiment, benchmark))
     else:
-        assert data_set.generated is not None  # a data set is one or the other
+        assert data_set.generated is not None  # a data set has one source
         problems = len(data_set.generated.families) * data_set.generated.problems
     return problems * config.evaluation.block * config.sampling.max_response_tokens
 

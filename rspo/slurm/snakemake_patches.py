@@ -136,12 +136,19 @@ def look_for_jobs_once_a_second() -> None:
     """
     from snakemake.scheduling.job_scheduler import JobScheduler
 
-    timers: list[threading.Timer] = []  # at most one
+    pending, lock = set[float](), threading.Lock()  # delays whose time has not come
 
     def schedule_if_none_is_pending(scheduler: JobScheduler, delay: float) -> None:
-        if not (timers and timers[0].is_alive()):
-            timers[:] = [threading.Timer(delay, scheduler._open_jobs.release)]
-            timers[0].start()
+        def look() -> None:
+            with lock:
+                pending.discard(delay)  # before the release, after which it may be scheduled again
+            scheduler._open_jobs.release()
+
+        with lock:
+            if delay in pending:
+                return
+            pending.add(delay)
+        threading.Timer(delay, look).start()
 
     JobScheduler._schedule_reevalutation = schedule_if_none_is_pending
 

@@ -31,8 +31,8 @@ Suites = Mapping[str, Collection[str]]
 class Status:
     """The state of one policy.
 
-    state: "waiting", "running", "stopped", "trained", "evaluated", or "stale": trained with
-        settings that differ from the config, so that it will be trained again.
+    state: "waiting", "running", "stopped", "trained", "evaluated", or "stale": trained with other
+        settings or problems than those of the config, so that it will be trained again.
     snapshot: the progress of its job, if the job is running or stopped.
     seconds_left: compute time on one core; None if nothing similar has finished yet.
     """
@@ -78,7 +78,8 @@ def _status(
             return Status(policy, "evaluated", None, 0.0)
         return Status(policy, "trained", None, evaluation)
     total = None if training is None else training + (evaluation or 0.0)
-    state = "stale" if is_stale(experiment, policy) else "waiting"
+    stale = is_stale(experiment, policy) or not _has_current_problems(experiment, policy)
+    state = "stale" if stale else "waiting"
     return Status(policy, state, None, total)
 
 
@@ -87,22 +88,53 @@ def seconds_of_training_left(snapshot: Snapshot) -> float:
 
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
-    """Whether all curves exist and are newer than the policy."""
+    """Whether all curves exist, are newer than the policy, and are about the current problems."""
     try:
         trained = experiment.policy(policy).stat().st_mtime
         curves = [experiment.curves(policy, suite) for suite in suites]
-        return all(file.stat().st_mtime >= trained for file in curves)
+        if any(file.stat().st_mtime < trained for file in curves):
+            return False
     except FileNotFoundError:
         return False
+    benchmarks = (name for suite in suites for name in experiment.benchmarks_of(suite))
+    return all(
+        _is_of_current_problems(experiment, name, experiment.scores(policy, name, block=0))
+        for name in benchmarks
+    )
 
 
 def is_finished(experiment: Experiment, policy: str) -> bool:
-    """Whether a policy exists, was made with the current settings, and its training is over.
+    """Whether a policy exists with the current settings and problems, and its training is over.
 
     A job removes its checkpoint last, after it has written the provenance of the policy.
     """
     exists = experiment.policy(policy).is_dir() and not is_begun(experiment.checkpoint(policy))
-    return exists and not is_stale(experiment, policy)
+    current = exists and not is_stale(experiment, policy)
+    return current and _has_current_problems(experiment, policy)
+
+
+def _has_current_problems(experiment: Experiment, policy: str) -> bool:
+    """Whether a cell was trained on the problems that the config describes."""
+    return policy not in experiment.cells or _is_of_current_problems(
+        experiment, "train", experiment.policy(policy)
+    )
+
+
+def _is_of_current_problems(experiment: Experiment, data_set: str, made: Path) -> bool:
+    """Whether a result was made from the problems that the config describes.
+
+    Not if their table is out of date, such as after the user changed a file, or was made again with
+    another content. Without provenance to compare, this returns True.
+    """
+    problems = experiment.problems(data_set)
+    try:
+        note = _read_json(provenance_path(problems))
+        prepared, digest = note["settings_hash"], note["digest"]
+        used = _read_json(provenance_path(made))["inputs"].get(str(problems), digest)
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
+    current = fingerprints.settings_hash(experiment, "prepare", data_set)
+    return prepared == current and used == digest
 
 
 def is_stale(experiment: Experiment, policy: str) -> bool:

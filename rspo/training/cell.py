@@ -21,11 +21,11 @@ from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import write_provenance
 from rspo.core.replacement import Replace, differences, require_equal
 from rspo.core.usage import Usage
+from rspo.datasets.prepared import existing_problems
 from rspo.rewards.configured import verifier_inputs
 from rspo.training.clipping import clipping_warning
 from rspo.training.origin import origin_of, remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import usage_before
-from rspo.training.prompts import existing_problems
 from rspo.training.records import Record
 from rspo.training.validation import log_origin
 

@@ -39,7 +39,15 @@ from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.adam import adam, adam_step
 from rspo.training.prompts import Prompts, prompts_of_step
-from rspo.training.records import Record, Scored, Stopwatch, judge, record_of, rewards_of, tokens_of
+from rspo.training.records import (
+    Record,
+    Scored,
+    Stopwatch,
+    judge,
+    named_rewards,
+    record_of,
+    tokens_of,
+)
 
 CHUNK = 128  # responses per forward and backward pass; larger chunks overflow a core's cache
 
@@ -99,8 +107,9 @@ class Trainer:
     def reward(self, batch: Prompts, responses: Responses) -> tuple[NDArray[Any], NDArray[Any]]:
         """Compute which responses are correct, and their rewards R(x, y^i); (P, n) each."""
         rows = [row for row in range(len(batch.tokens)) for _ in range(self.cell.n)]
-        correct = judge(tokens_of(responses), rows, batch, self.tokenizer, self.verify)  # (P * n,)
-        rewards = rewards_of(correct, responses.lengths.tolist(), self.cell, self.config)
+        tokens, name = tokens_of(responses), self.cell.reward
+        correct = judge(tokens, rows, batch, self.tokenizer, self.verify)  # (P * n,)
+        rewards = named_rewards(name, correct, tokens, self.tokenizer, self.config)
         return correct.reshape(-1, self.cell.n), rewards.reshape(-1, self.cell.n)
 
     def update(self, step: int, rollout: Rollout, part: Tensor) -> dict[str, float]:

@@ -10,6 +10,7 @@ from typing import Any
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import sha256
 from rspo.core.signals import Stopped, is_requested
+from rspo.datasets.prepared import existing_problems
 from rspo.policies import qwen2
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
@@ -19,7 +20,7 @@ from rspo.training.cell import Engine, Trained
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.local import Trainer
 from rspo.training.progress import Progress
-from rspo.training.prompts import Prompts, existing_problems, read_prompts
+from rspo.training.prompts import Prompts, read_prompts
 from rspo.training.records import Record, shown_metrics
 from rspo.training.validation import held_out_prompts, is_due, validate
 

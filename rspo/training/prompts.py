@@ -5,7 +5,6 @@ from pathlib import Path
 
 import torch
 
-from rspo.config.experiment import Experiment
 from rspo.config.schema import Sampling, Training
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
@@ -31,15 +30,6 @@ class Prompts:
             [self.answers[row] for row in rows],
             [self.families[row] for row in rows],
         )
-
-
-def existing_problems(experiment: Experiment, data_set: str) -> Path:
-    """The file with a data set's problems. Raises: InputError if it is missing."""
-    path = experiment.problems(data_set)
-    if not path.is_file():
-        command = experiment.command("prepare", data_set)
-        raise InputError(f"{path}: no such file; `{command}` makes it")
-    return path
 
 
 def read_prompts(

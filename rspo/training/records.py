@@ -15,8 +15,7 @@ from rspo.config.schema import Config, Optimizer
 from rspo.evaluation.estimators import pass_at_k
 from rspo.policies.sampler import Responses
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.rewards import length_discounted
-from rspo.rewards.configured import Verify
+from rspo.rewards.configured import Verify, rewards_of
 from rspo.training.prompts import Prompts
 
 Record = dict[str, Any]  # one line of training.jsonl
@@ -89,7 +88,7 @@ def judge(
 
     Returns: (len(responses),) whether each response is correct.
     """
-    texts = [text.removesuffix(tokenizer.end_text) for text in tokenizer.decode(responses)]
+    texts = texts_of(responses, tokenizer)
     pairs = list(zip(rows, texts, strict=True))
     distinct = list(dict.fromkeys(pairs))  # a policy repeats itself
     answers = [prompts.answers[row] for row, _ in distinct]
@@ -99,14 +98,25 @@ def judge(
     return np.array([correct[pair] for pair in pairs])
 
 
-def rewards_of(
-    correct: NDArray[np.bool_], lengths: list[int], cell: Cell, config: Config
+def texts_of(responses: Sequence[Sequence[int]], tokenizer: ChatTokenizer) -> list[str]:
+    """The text of each response, without the end token."""
+    return [text.removesuffix(tokenizer.end_text) for text in tokenizer.decode(responses)]
+
+
+def named_rewards(
+    name: str,
+    correct: NDArray[np.bool_],
+    responses: Sequence[Sequence[int]],
+    tokenizer: ChatTokenizer,
+    config: Config,
 ) -> NDArray[np.float64]:
-    """Rewards (responses,): 1 or 0 by default, discounted by length in tokens for "length"."""
-    if cell.reward == "length":
-        limit, discount = config.sampling.max_response_tokens, config.rewards.length_discount
-        return length_discounted(correct, lengths, limit, discount)
-    return correct.astype(np.float64)
+    """Rewards (responses,) by the name of a reward.
+
+    Args:
+        responses: token ids, the end token included where there is one.
+    """
+    lengths = [len(tokens) for tokens in responses]
+    return rewards_of(config, name, correct, lengths, lambda: texts_of(responses, tokenizer))
 
 
 def record_of(

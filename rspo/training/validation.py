@@ -4,7 +4,6 @@ The policy does not train on these problems, and sampling their responses has it
 local engine trains bit for bit the same policy with and without validation.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +16,13 @@ from rspo.config.schema import Config, Training
 from rspo.core.errors import InputError
 from rspo.core.files import sha256
 from rspo.core.seeds import generator_of
+from rspo.datasets.prepared import existing_problems
 from rspo.evaluation.estimators import max_at_k, pass_at_k
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.rewards import length_discounted
 from rspo.training.local import Trainer
-from rspo.training.prompts import Prompts, existing_problems, read_prompts
-from rspo.training.records import judge, tokens_of
+from rspo.training.prompts import Prompts, read_prompts
+from rspo.training.records import judge, named_rewards, tokens_of
 
 CHUNK = 32  # problems sampled together
 
@@ -63,23 +62,24 @@ def validate(trainer: Trainer, step: int, held_out: Prompts) -> dict[str, dict[s
         tokens += tokens_of(trainer.sample(prompts, samples, "validation", step, first))
     rows = [row for row in range(count) for _ in range(samples)]
     correct = judge(tokens, rows, held_out, trainer.tokenizer, trainer.verify)
-    return validation_record(correct, [len(ids) for ids in tokens], trainer.config)
+    config, tokenizer = trainer.config, trainer.tokenizer
+    rewards = named_rewards(config.rewards.evaluated, correct, tokens, tokenizer, config)
+    return validation_record(correct, rewards, config)
 
 
 def validation_record(
-    correct: NDArray[np.bool_], lengths: Sequence[int], config: Config
+    correct: NDArray[np.bool_], rewards: NDArray[np.float64], config: Config
 ) -> dict[str, dict[str, float]]:
     """The entry of training.jsonl for one validation: means over the problems, as in the curves.
 
-    It has Pass@k, and Max@k of the length-discounted reward whatever the cell's own reward is, for
-    every power of two up to the number of samples per problem.
+    It has Pass@k, and Max@k of `rewards.evaluated` whatever the cell's own reward is, for every
+    power of two up to the number of samples per problem.
 
     Args:
         correct: (problems * samples,), in the order of the problems.
-        lengths: of the same responses, in tokens.
+        rewards: `rewards.evaluated` of the same responses.
     """
-    samples, limit = config.training.validation.samples, config.sampling.max_response_tokens
-    rewards = length_discounted(correct, lengths, limit, config.rewards.length_discount)
+    samples = config.training.validation.samples
     counts, rewards = correct.reshape(-1, samples).sum(axis=1), rewards.reshape(-1, samples)
     ks = [2**power for power in range(samples.bit_length())]
     passed = {f"pass_at_{k}": float(pass_at_k(samples, counts, k).mean()) for k in ks}

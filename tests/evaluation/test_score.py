@@ -14,7 +14,8 @@ from rspo.core.provenance import provenance_path
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.core.usage import usage_so_far
 from rspo.evaluation.score import score
-from tests.support import judge_server, paper_scale, tiny_world
+from rspo.rewards import JudgedResponses, Reward, register
+from tests.support import judge_server, paper_scale, registries, tiny_world
 from tests.support.table_rows import problem, sample
 
 POLICY = "small--base"
@@ -56,6 +57,22 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
     assert note["settings"] == fingerprints.settings(experiment, "score")
     assert len(note["inputs"]) == 2
+
+
+def test_a_reward_of_the_user_is_evaluated_on_right_and_wrong_responses(
+    tmp_path: Path, experiment: Experiment
+) -> None:
+    def reward(responses: JudgedResponses) -> list[float]:
+        boxed = [0.1 * ("boxed" in text) for text in responses.texts]
+        return list(responses.correct + boxed - responses.tokens / 100)
+
+    with registries.restored():
+        register(Reward("boxed", reward))
+        changed = tiny_world.load(tmp_path, rewards={"evaluated": "boxed"})
+        write_samples(changed, SAMPLES_OF_BOTH)
+        score(changed, POLICY, "standard", "linear")
+    rows = read_table(changed.scores(POLICY, "linear", 0), SCORES)
+    assert [row["reward"] for row in rows] == pytest.approx([1.01, 0.07, 0.92, -0.01])
 
 
 def test_seconds_of_one_process_are_split_among_its_blocks(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ BAD_WORDS = [
         ["responses.jsonl", "--answer-column=gold"],
         "line 1: the key 'gold' is missing; has problem, a",
     ),
-    (["responses.jsonl", "--verifier=rule"], "'math_verify'"),
+    (["responses.jsonl", "--verifier=rule"], "allowed: exact, rules, math_verify"),
     ([], "Missing argument"),
 ]
 

@@ -3,6 +3,7 @@
 
 import itertools
 import json
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -231,6 +232,11 @@ def test_the_interval_of_a_ratio_holds_the_truth_about_95_times_in_100() -> None
         _, low, high = ratio_of_means(above.tolist(), below.tolist())
         held += low <= 2 <= high
     assert 910 <= held <= 970
+
+
+def test_a_ratio_without_a_denominator_is_not_a_number() -> None:
+    """As for a policy that never answers correctly, whose gradients are all zero."""
+    assert all(map(math.isnan, ratio_of_means([0.0, 0.0], [0.0, 0.0])))
 
 
 SETTINGS = {"prompts": 5, "responses": 32, "n": 8, "k": [2, 4], "groupings": 2}

@@ -192,6 +192,7 @@ def test_without_such_comparisons_the_figure_of_differences_is_empty(
     rows = pd.read_csv(path)
     (target,) = figure.inputs(experiment)
     for change in (
+        {"claim": "C7"},
         {"benchmark": "linear"},
         {"metric": "max_at_k"},
         {"k": 16},

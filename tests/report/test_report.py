@@ -256,7 +256,10 @@ def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment
         leads[k] = float(first["estimate"]) - float(second["estimate"]), second["method"]
         pair = f"{second['method']} - {first['method']}"
         tests.append(row | {"k": k, "comparison": pair, "outcome": outcome})
-    elsewhere = {"cells": "medium--base"}, {"margin": "0.02"}, {"benchmark": "linear"}
+    elsewhere: list[dict[str, str]] = [
+        *({"cells": "medium--base"}, {"margin": "0.02"}, {"benchmark": "linear"}),
+        {"problems": "7"},  # of another suite
+    ]
     others = [tests[1] | change | {"outcome": "for"} for change in elsewhere]
     write_rows(path, [*others, *tests])
     best = summary(experiment).best
@@ -280,7 +283,8 @@ def test_the_summary_has_rewards_in_their_own_unit(tmp_path: Path) -> None:
     write_rows(table_path(experiment, "curves"), [curve])
     columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
     write_rows(
-        table_path(experiment, "claim_comparisons"), [dict.fromkeys((*columns, "cells"), "")]
+        table_path(experiment, "claim_comparisons"),
+        [dict.fromkeys((*columns, "problems", "cells"), "")],
     )
     found = summary(experiment)
     said = "Max@2: RSPO k=2 is highest, with 0.38, 0.06 above PG"

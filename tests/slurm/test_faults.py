@@ -23,6 +23,7 @@ from rspo.core.files import read_json_lines
 from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
+from rspo.slurm.job_ends import SECONDS_OF_SILENCE, STARTS
 from rspo.slurm.queue import jobs_in, require_no_jobs_in
 from rspo.training.train import train
 from tests.support import ROOT, slurm_world
@@ -316,8 +317,11 @@ def test_jobs_of_a_killed_snakemake_continue_and_are_not_submitted_twice(
     assert results_of(project) == undisturbed
 
 
-def forget_the_end_of(cluster: Cluster, job: str, copy: Path) -> None:
-    """Wait until a running job has ended; the controller then loses all since before its end."""
+def forget_the_end_of(cluster: Cluster, job: str, project: Path, copy: Path) -> None:
+    """Wait until a running job has ended; the controller then loses all since before its end.
+
+    The job's start is then as old as after minutes. SLURM may notice the end until then.
+    """
     controller = cluster.daemons["slurmctld"]
     controller.terminate()  # it saves its state, unlike one that is killed
     controller.wait()
@@ -328,6 +332,9 @@ def forget_the_end_of(cluster: Cluster, job: str, copy: Path) -> None:
         assert time.monotonic() < deadline, cluster.queue()
         time.sleep(0.1)
     cluster.stop_controller()
+    start = project / STARTS / f"{job}.0"
+    touched = start.stat().st_mtime - 2 * SECONDS_OF_SILENCE
+    os.utime(start, (touched, touched))
     cluster.lose_state(copy)
     cluster.start_controller()
     assert cluster.job(job)["JobState"] == "RUNNING"
@@ -338,7 +345,7 @@ def test_a_job_whose_end_slurm_did_not_notice_counts_as_ended(
 ) -> None:
     number = running.wait_for_checkpoint()
     os.killpg(running.process.pid, signal.SIGSTOP)  # it must not see the end
-    forget_the_end_of(cluster, number, tmp_path / "state")
+    forget_the_end_of(cluster, number, project, tmp_path / "state")
     os.killpg(running.process.pid, signal.SIGCONT)
     status, output = running.end()
     assert status == 0, output
@@ -353,7 +360,7 @@ def test_a_job_of_an_earlier_run_whose_end_slurm_did_not_notice_is_cancelled(
 ) -> None:
     number = running.wait_for_checkpoint()
     running.kill()
-    forget_the_end_of(cluster, number, tmp_path / "state")
+    forget_the_end_of(cluster, number, project, tmp_path / "state")
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status == 0, output
     ended = "of an earlier run, which has ended without SLURM's notice"

@@ -4,6 +4,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -207,9 +208,14 @@ def test_held_jobs_of_a_killed_run_are_cancelled(
 
 
 @pytest.mark.parametrize(
-    ("restarts", "runs", "cancelled"),
-    [(0, False, True), (0, True, False), (1, False, False)],
-    ids=["ended", "running", "requeued, not started"],
+    ("restarts", "runs", "silent", "cancelled"),
+    [
+        (0, False, 200, True),
+        (0, True, 0, False),
+        (0, False, 60, False),
+        (1, False, 200, False),
+    ],
+    ids=["ended", "running", "without locks across nodes", "requeued, not started"],
 )
 def test_jobs_whose_end_slurm_did_not_notice_are_cancelled(
     tmp_path: Path,
@@ -218,6 +224,7 @@ def test_jobs_whose_end_slurm_did_not_notice_are_cancelled(
     monkeypatch: pytest.MonkeyPatch,
     restarts: int,
     runs: bool,
+    silent: int,
     cancelled: bool,
 ) -> None:
     squeue(["12", "me", "RUNNING", f"{restarts}", tmp_path.as_posix(), *ON_NODES, "rule_a"])
@@ -233,6 +240,8 @@ def test_jobs_whose_end_slurm_did_not_notice_are_cancelled(
         assert job.stdout.readline()
         if not runs:
             job.communicate(b"\n")
+            for start in (tmp_path / ".snakemake" / "rspo.starts").glob("12.*"):
+                os.utime(start, (time.time() - silent,) * 2)
         if cancelled:
             require_no_jobs_in(tmp_path)
             assert "job 12 of an earlier run, which has ended" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,7 @@ import snakemake_executor_plugin_slurm as plugin
 from snakemake.io import IOFile
 from snakemake.persistence.file import FilePersistence
 from snakemake.resources import Resources
+from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake.settings.types import ResourceSettings
 
 from rspo.core.slurm_job import host_name
@@ -28,6 +30,7 @@ from rspo.slurm.snakemake_patches import (
     PATCHES,
     Patch,
     is_complete,
+    look_for_jobs_once_a_second,
     normalize_states_of_sacct,
     remove_locks_of_killed_runs,
     share_resources,
@@ -171,6 +174,28 @@ def test_the_scheduler_does_not_look_more_often_after_every_job(tmp_path: Path) 
     )
     (looks,) = re.findall(r"looks: (\d+)", done.stdout + done.stderr)
     assert 22 <= int(looks) < 60  # 100 without the patch
+
+
+def test_the_scheduler_looks_again_after_a_look_that_scheduled_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Restored afterwards.
+    monkeypatch.setattr(JobScheduler, "_schedule_reevalutation", None)
+    look_for_jobs_once_a_second()
+    looks, done = [], threading.Event()
+
+    def release() -> None:
+        looks.append(len(looks))
+        if len(looks) == 3:
+            done.set()
+        else:
+            JobScheduler._schedule_reevalutation(scheduler, 0.01)
+
+    scheduler = SimpleNamespace(_open_jobs=SimpleNamespace(release=release))
+    JobScheduler._schedule_reevalutation(scheduler, 0.01)
+    JobScheduler._schedule_reevalutation(scheduler, 0.01)  # one look is pending already
+    assert done.wait(10)
+    assert looks == [0, 1, 2]
 
 
 # Runs a slow rule; as the Snakefile does, it removes the locks of killed runs first.

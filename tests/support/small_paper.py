@@ -12,7 +12,7 @@ from scipy import stats
 
 from rspo.config.experiment import Experiment
 from rspo.core.provenance import write_provenance
-from rspo.core.tables import write_csv
+from rspo.core.tables import read_csv, write_csv
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves, write_curves_table
 from rspo.evaluation.sample import sample_suite
@@ -129,6 +129,8 @@ def _comparison(
     outcome: str,
 ) -> dict[str, Any]:
     """A row of claim_comparisons.csv, with one seed."""
+    curves_of_all = read_csv(experiment.results / "tables" / "curves.csv").set_index("benchmark")
+    problems = curves_of_all.loc["pooled", "problems"].iloc[0]
     cells = [
         name
         for objective in objectives
@@ -157,7 +159,7 @@ def _comparison(
         "p_adjusted": min(1.0, 2 * p),
         "outcome": outcome,
         "seeds": 1,
-        "problems": 60,
+        "problems": problems,
         "samples": experiment.config.evaluation.samples,
         "cells": " ".join(cells),
         "scale": "tiny",

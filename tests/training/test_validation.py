@@ -102,7 +102,7 @@ def test_the_record_is_the_mean_over_all_subsets_of_k_samples(tmp_path: Path) ->
     correct = draw.random((7, 4)) < 0.4
     lengths = draw.integers(1, limit + 1, (7, 4))
     rewards = correct * (1 - discount * lengths / limit)
-    found = validation_record(correct.flatten(), lengths.flatten().tolist(), config)["validation"]
+    found = validation_record(correct.flatten(), rewards.flatten(), config)["validation"]
     for k in (1, 2, 4):
         subsets = [list(subset) for subset in itertools.combinations(range(4), k)]
         passed = np.mean([correct[:, subset].any(axis=1) for subset in subsets])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rspo.core.provenance import write_provenance
 from rspo.core.tables import SAMPLES, SCORES, read_table
 from tests.support import ROOT, tiny_world
 from tests.support.snakemake_project import PROGRAMS, SMALL_WORLD, jobs, make_project, snakemake
@@ -297,11 +298,22 @@ def test_a_copied_result_that_was_changed_counts_as_new(copied: Path) -> None:
     assert plan == {"figure": 1, "publish_figure": 1, "total": 2}
 
 
-def test_copied_results_of_other_settings_are_refused(copied: Path) -> None:
+@pytest.mark.parametrize(
+    ("section", "changed", "made_with_it"),
+    [
+        ("training", {"steps": 7}, "policy"),
+        ("evaluation", {"resamples": 51}, "curves"),
+        ("sampling", {"temperature": 0.5}, "samples"),
+    ],
+)
+def test_copied_results_of_other_settings_are_refused(
+    copied: Path, section: str, changed: dict[str, float], made_with_it: str
+) -> None:
     before = (copied / "reports" / "fig_scalability.pdf").stat().st_mtime
-    done = restore_times(copied, training=tiny_world.OVERRIDES["training"] | {"steps": 7})
+    done = restore_times(copied, **{section: tiny_world.OVERRIDES.get(section, {}) | changed})
     assert done.returncode == 2
-    assert "were trained with other settings than this config has" in done.stderr
+    assert "made with other settings than this config has: results/tiny/" in done.stderr
+    assert made_with_it in done.stderr or " more;" in done.stderr
     assert (copied / "reports" / "fig_scalability.pdf").stat().st_mtime == before
 
 
@@ -312,10 +324,13 @@ def test_reports_have_one_scale(tmp_path: Path) -> None:
     reports = folder / "reports"
     reports.mkdir()
     (reports / "notes.md").write_text("mine")
+    (reports / "own.csv").write_text("mine, with provenance")
+    write_provenance(reports / "own.csv", {})
     for figure, scale in (("fig_intro", "tiny"), ("fig_disjoint", "other")):
         done = snakemake(folder, f"reports/{figure}.pdf", "--config", f"scale={scale}")
         assert done.returncode == 0, done.stderr
-    assert {path.name.partition(".")[0] for path in reports.iterdir()} == {"notes", "fig_disjoint"}
+    names = {path.name.partition(".")[0] for path in reports.iterdir()}
+    assert names == {"notes", "own", "fig_disjoint"}
     assert (folder / "results" / "tiny" / "figures" / "fig_intro.pdf").exists()
     # Training at another scale publishes nothing.
     snakemake(folder, "results/tiny/problems/linear.parquet", "--config", "scale=tiny")

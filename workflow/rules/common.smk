@@ -44,6 +44,12 @@ try:
         SCALE, OVERRIDES, results=Path(str(OWN_RESULTS)) if OWN_RESULTS else None
     )
     require_mirror(Path(MIRROR) if MIRROR else None, experiment.data_sets.values())
+    if workflow.is_main_process and any(
+        data_set.file for data_set in experiment.data_sets.values()
+    ):
+        from rspo.datasets.prepare import require_own_files
+
+        require_own_files(experiment)
     figures = figures_of(experiment)
 except InputError as error:
     raise WorkflowError(str(error))

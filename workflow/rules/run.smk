@@ -50,7 +50,8 @@ if workflow.is_main_process and not workflow.output_settings.dryrun:
 # SLURM sends USR1 ahead of the time limit. Only `rspo train` handles it; the shells around it
 # ignore it.
 if "SLURM_JOB_ID" in os.environ:
-    record_start()
+    if not workflow.output_settings.dryrun:
+        record_start()
     forward_stop_requests()
     shell.prefix("set -euo pipefail; trap '' USR1; ")
 
@@ -64,7 +65,7 @@ if find_spec("snakemake_executor_plugin_slurm"):
 onstart:
     follow_progress(workflow.dag)
     if any(job.rule.name.startswith("publish") for job in workflow.dag.needrun_jobs()):
-        remove_other_scales(Path(REPORTS), SCALE)
+        remove_other_scales(Path(REPORTS), Path(RESULTS))
 
 
 onerror:

@@ -1,5 +1,6 @@
 """The section Claims: the paper's claims and their verdicts, as `rspo claims` wrote them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -53,9 +54,12 @@ class Claims:
     def numbering(self) -> str:
         """What the names of the claims mean."""
         names = [claim.name for claim in self.claims]
-        variants = [name for name in names if not name[-1].isdigit()]
+        paper = [name for name in names if re.fullmatch(r"C\d+[a-z]?", name)]
+        variants = [name for name in paper if not name[-1].isdigit()]
+        own = [name for name in names if name not in paper]
         letters = f"; a letter ({', '.join(variants)}) marks a variant of one" if variants else ""
-        return f"{names[0]} to {names[-1]} number the paper's claims{letters}."
+        others = f"; {', '.join(own)}: claims of one's own" if own else ""
+        return f"{paper[0]} to {paper[-1]} number the paper's claims{letters}{others}."
 
 
 def claims(experiment: Experiment) -> Claims:

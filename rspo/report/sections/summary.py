@@ -107,13 +107,15 @@ def _tests(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """The deciding comparisons "this is above 0" of a figure's policies, all problems pooled."""
     columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
     path = table_path(experiment, "claim_comparisons")
-    tests = read_csv(path, *columns, "cells", empty=True)
-    policies = set(figure.policies(experiment))
+    tests = read_csv(path, *columns, "problems", "cells", empty=True)
+    drawn = read_csv(figure_files(experiment, figure)[1], "benchmark", "problems")
+    policies, problems = set(figure.policies(experiment)), drawn[drawn["benchmark"] == "pooled"]
     return tests[
         (tests["decides"] == "yes")
         & (tests["metric"] == figure.metric)
         & (tests["benchmark"] == "pooled")
         & (tests["margin"] == "")
+        & tests["problems"].isin(problems["problems"])  # not of another suite
         & tests["cells"].map(lambda cells: policies.issuperset(cells.split()))
     ]
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rspo.config.experiment import Experiment
-from rspo.config.schema import Config
+from rspo.config.load import config_of
 from rspo.core.errors import InputError
 
 
@@ -33,6 +33,7 @@ def check_configs(experiment: Experiment) -> ConfigCheck:
         "scale": experiment.scale,
         "config": experiment.config.model_dump(mode="json"),
         "results": str(experiment.results),
+        "root": str(experiment.root),
     }
     words = [sys.executable, "-m", __name__]
     done = subprocess.run(words, input=json.dumps(values), capture_output=True, text=True)
@@ -47,8 +48,9 @@ def main() -> None:
     from rspo.training.verl.run import verified_config
 
     values = json.load(sys.stdin)
-    config = Config.model_validate(values["config"])
-    experiment = Experiment(values["scale"], config, Path(values["results"]), Path())
+    root = Path(values["root"])
+    config = config_of(values["config"], root, f"config/{values['scale']}.yaml")
+    experiment = Experiment(values["scale"], config, Path(values["results"]), Path(), root=root)
     # What verl verifies depends on nothing else of a cell.
     cells = {(cell.model, cell.n): name for name, cell in experiment.cells.items()}
     check = ConfigCheck()

@@ -35,7 +35,7 @@ def held_out_responses(
     verification: Verification,
     samples: int,
     step: int,
-) -> tuple[NDArray[np.bool_], list[int]]:
+) -> tuple[NDArray[np.bool_], list[list[int]]]:
     """Sample and verify `samples` responses to every prompt of `verification`, in their order.
 
     Args:
@@ -43,7 +43,7 @@ def held_out_responses(
         verification: of the held-out prompts, in the partition `PARTITION`.
         step: number of completed training steps.
 
-    Returns: whether each response is correct, and its length in tokens.
+    Returns: whether each response is correct, and its token ids.
 
     Raises: LostProcess if the servers did not answer all requests.
     """
@@ -71,4 +71,4 @@ def held_out_responses(
     sort_by_prompt(batch, expected, f"the validation after step {step}")
     correct, tokens = verification.of(batch), response_tokens(fields(batch, "responses"))
     transfer_queue.kv_clear(keys=batch.keys, partition_id=PARTITION)
-    return correct, [len(ids) for ids in tokens]
+    return correct, tokens

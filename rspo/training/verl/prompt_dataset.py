@@ -19,7 +19,7 @@ from verl.experimental.agent_loop.agent_loop import (
 from verl.workers.rollout.llm_server import LLMServerClient
 
 from rspo.config.experiment import Experiment, base_name
-from rspo.config.schema import Config
+from rspo.config.load import config_of
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.prompts import prompts_of_step, read_prompts
@@ -27,8 +27,10 @@ from rspo.training.prompts import prompts_of_step, read_prompts
 
 def experiment_of(section: DictConfig) -> Experiment:
     """The experiment of a verl config, from the config's section `rspo`."""
-    config = Config.model_validate(OmegaConf.to_container(section.config, resolve=True))
-    return Experiment(section.scale, config, Path(section.results), Path())
+    values: Any = OmegaConf.to_container(section.config, resolve=True)
+    root = Path(section.root)
+    config = config_of(values, root, f"config/{section.scale}.yaml")
+    return Experiment(section.scale, config, Path(section.results), Path(), root=root)
 
 
 class PromptsInOrder(Dataset[dict[str, Any]]):

@@ -8,7 +8,7 @@ from transfer_queue import KVBatchMeta
 from rspo.config.experiment import Cell
 from rspo.config.schema import Config
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.training.records import Scored, rewards_of
+from rspo.training.records import Scored, named_rewards
 from rspo.training.verl.advantages import response_advantages
 from rspo.training.verl.batches import (
     fields,
@@ -38,7 +38,10 @@ class Scoring:
         data = fields(batch, "responses", "rollout_log_probs")
         tokens = response_tokens(data)
         lengths, shape = [len(response) for response in tokens], (-1, self.cell.n)
-        rewards = torch.from_numpy(rewards_of(correct, lengths, self.cell, self.config)).view(shape)
+        name, tokenizer = self.cell.reward, self.tokenizer
+        rewards = torch.from_numpy(
+            named_rewards(name, correct, tokens, tokenizer, self.config)
+        ).view(shape)
         advantages = response_advantages(rewards, self.cell.objective, self.cell.k)
         limit = self.config.sampling.max_response_tokens
         scored = Scored(

@@ -29,7 +29,7 @@ from rspo.rewards.configured import Verify
 from rspo.training.adam import learning_rate_factor, require_finite
 from rspo.training.progress import Progress
 from rspo.training.prompts import Prompts
-from rspo.training.records import Scored, Stopwatch, record_of, shown_metrics
+from rspo.training.records import Scored, Stopwatch, named_rewards, record_of, shown_metrics
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.batches import as_metrics, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE, keep_the_last
@@ -187,7 +187,7 @@ class Trainer(PPOTrainerSync):
         assert self.held_out is not None  # because `is_due`
         self.checkpoint_manager.update_weights(self.global_steps)
         rows = range(len(self.held_out.tokens))
-        correct, lengths = held_out_responses(
+        correct, tokens = held_out_responses(
             self.agent_loop_manager,
             self.replay_buffer,
             self._verification(PARTITION, self.held_out, rows),
@@ -195,7 +195,9 @@ class Trainer(PPOTrainerSync):
             self.global_steps,
         )
         self.checkpoint_manager.sleep_replicas()
-        return validation_record(correct, lengths, self.experiment.config)
+        config, tokenizer = self.experiment.config, self.chat_tokenizer
+        rewards = named_rewards(config.rewards.evaluated, correct, tokens, tokenizer, config)
+        return validation_record(correct, rewards, config)
 
     def _verification(self, partition: str, prompts: Prompts, rows: Sequence[int]) -> Verification:
         return Verification(partition, prompts, rows, self.chat_tokenizer, self.verify)

@@ -168,6 +168,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "scale": experiment.scale,
             "cell": cell.name,
             "results": str(experiment.results.absolute()),
+            "root": str(experiment.root.absolute()),
             "config": config.model_dump(mode="json"),
         },
         "data": {

@@ -15,8 +15,9 @@ from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
 from rspo.training.verl.advantages import estimator_name
 from rspo.training.verl.driver import _reason
+from rspo.training.verl.prompt_dataset import experiment_of
 from rspo.training.verl.verl_config import _leaves, _require_effect, cell_settings, verl_config
-from tests.support import paper_scale, tiny_world
+from tests.support import paper_scale, registries, tiny_world
 
 TINY_CELL = "small--rspo-pass--k4--n16--s0"
 CELL_1_5B = "qwen2.5-math-1.5b--rspo-pass--k4--n32--s0"
@@ -44,6 +45,21 @@ def test_verl_accepts_all_25_cells_of_the_paper(tmp_path: Path) -> None:
             assert config.algorithm.rspo_k == cell.k
         assert config.actor_rollout_ref.rollout.n == cell.n
         assert config.trainer.nnodes * config.trainer.n_gpus_per_node == 8
+
+
+def test_an_objective_of_the_user_reaches_verl_and_its_processes(tmp_path: Path) -> None:
+    source = "from rspo.objectives import KRule, Objective, register\n"
+    source += 'register(Objective("first", lambda rewards, k: rewards, KRule.AT_MOST_N))\n'
+    (tmp_path / "first.py").write_text(source)
+    cells = [{"model": "small", "objective": "first", "k": 2, "n": 4}]
+    grid = {"main": {"suite": "standard", "cells": cells}}
+    with registries.restored():
+        experiment = tiny_world.load(tmp_path, extensions=["first.py"], grid=grid)
+        config = verl_config(experiment, "small--first--k2--n4--s0")
+        assert config.algorithm.adv_estimator == "rspo_first"
+    with registries.restored():  # as in another process
+        assert experiment_of(config.rspo).cells == experiment.cells
+        assert "first" in OBJECTIVES
 
 
 def test_the_papers_settings_reach_verl(tmp_path: Path) -> None:

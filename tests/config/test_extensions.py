@@ -1,0 +1,207 @@
+"""Files of the user that register objectives, rewards, verifiers, figures and claims."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rspo.config import fingerprints
+from rspo.config.experiment import Experiment
+from rspo.config.own import OWN_REWARDS, JudgedResponses, Reward, Verifier, register
+from rspo.core.errors import InputError
+from rspo.rewards import verify
+from rspo.rewards.configured import rewards_of
+from tests.support import registries, tiny_world
+
+OBJECTIVE = """
+from rspo.objectives import KRule, Objective, register
+register(Objective("first", lambda rewards, k: rewards, KRule.NONE))
+"""
+REWARD = """
+from rspo.rewards import Reward, register
+register(Reward("half", lambda responses: responses.correct / 2))
+"""
+VERIFIER = """
+from rspo.rewards import Verifier, register
+register(Verifier("last", lambda response, answers: response[-1:] in answers))
+"""
+CELL = {"model": "small", "objective": "rspo_max_at_k", "k": 2, "n": 4, "reward": "half"}
+FIRST = {"model": "small", "objective": "first", "n": 4}
+MAX_CELL = "small--rspo-max--k2--n4--half--s0"
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_registered() -> Iterator[None]:
+    with registries.restored():
+        yield
+
+
+def load(root: Path, *sources: str, **overrides: Any) -> Experiment:
+    """The small experiment with extensions own0.py, own1.py, ..."""
+    files = [f"own{number}.py" for number in range(len(sources))]
+    for file, source in zip(files, sources, strict=True):
+        (root / file).write_text(source)
+    return tiny_world.load(root, extensions=files, **overrides)
+
+
+def grid(*cells: dict[str, Any]) -> dict[str, Any]:
+    return {"main": {"suite": "standard", "cells": list(cells)}}
+
+
+def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
+    sources = OBJECTIVE, REWARD, VERIFIER
+    settings = {"grid": grid(FIRST, CELL), "verifier": "last"}
+    experiment = load(tmp_path, *sources, **settings, rewards={"evaluated": "half"})
+    assert list(experiment.cells)[:2] == ["small--first--k1--n4--s0", MAX_CELL]
+    load(tmp_path, *sources, verifier="cascade", cascade=["exact", "last"])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ({"grid": grid(FIRST)}, "unknown objective 'first'; allowed: policy_gradient"),
+        ({"grid": grid(CELL)}, r"reward = 'half'.*allowed: binary, length"),
+        ({"verifier": "last"}, r"verifier = 'last'.*allowed: exact, rules"),
+        ({"rewards": {"evaluated": "lenght"}}, "did you mean length"),
+    ],
+)
+def test_without_the_extension_its_names_are_unknown(
+    tmp_path: Path, override: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        load(tmp_path, **override)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("x = 1\nraise KeyError('y')\n", "own0.py, line 2: KeyError: 'y'"),
+        ("import nothing_of_this_name\n", "own0.py, line 1: ModuleNotFoundError"),
+        ("x = 1\n\ndef f(:\n", "own0.py, line 3: SyntaxError"),
+        (OBJECTIVE.replace("first", "grpo"), "own0.py, line 3: .*'grpo' exists already"),
+        (OBJECTIVE.replace("first", "rspo_pass"), "'rspo_pass_at_k' exists already"),
+        (OBJECTIVE.replace("first", "First"), "objective 'First': allowed: lower-case"),
+        (REWARD.replace("half", "length"), "reward 'length' exists already"),
+        (REWARD.replace("half", "a--b"), "reward 'a--b': allowed: lower-case"),
+        (VERIFIER.replace("last", "cascade"), "verifier 'cascade' exists already"),
+        (
+            "from rspo.claims import CLAIMS, register\nregister(CLAIMS['C1'])\n",
+            "own0.py, line 2: .*claim 'C1' exists already",
+        ),
+        (
+            "from rspo.figures import FIGURES, register\nregister(FIGURES['fig_main'])\n",
+            "own0.py, line 2: .*figure 'fig_main' exists already",
+        ),
+    ],
+)
+def test_an_extension_that_fails_is_one_line_with_its_line(
+    tmp_path: Path, source: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as error:
+        load(tmp_path, source)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "message"),
+    [
+        (["own.py"], "config/tiny.yaml: extensions = 'own.py': no such file; paths are relative"),
+        (["own"], r"extensions\.0 = 'own'"),
+        ("own.py", "extensions = 'own.py'"),
+    ],
+)
+def test_a_wrong_list_is_named(tmp_path: Path, extensions: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        tiny_world.load(tmp_path, extensions=extensions)
+
+
+def test_a_process_runs_an_extension_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        load(tmp_path, OBJECTIVE)
+
+
+def settings_of(experiment: Experiment) -> dict[str, str]:
+    steps = ("sample", "score", "curves", "claims")
+    found = {step: fingerprints.settings_hash(experiment, step) for step in steps}
+    found |= {c: fingerprints.settings_hash(experiment, "train", c) for c in experiment.cells}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ("", "# a comment\n", set()),
+        ("KRule.NONE", "KRule.NONE, version=2", {"small--first--k1--n4--s0"}),
+        ("/ 2)", "/ 2, version=2)", {MAX_CELL, "score"}),
+        ("in answers)", "in answers, version=2)", {"score"}),
+    ],
+)
+def test_a_new_version_remakes_what_depends_on_it_and_any_change_the_claims(
+    tmp_path: Path, old: str, new: str, changed: set[str]
+) -> None:
+    source, config = (
+        OBJECTIVE + REWARD + VERIFIER,
+        {
+            "grid": grid(FIRST, CELL),
+            "verifier": "last",
+            "rewards": {"evaluated": "half"},
+        },
+    )
+    found = []
+    for text in (source, source.replace(old, new, 1) if old else source + new):
+        with registries.restored():
+            found.append(settings_of(load(tmp_path, text, **config)))
+    before, after = found
+    assert {name for name in before if before[name] != after[name]} == changed | {"claims"}
+
+
+def test_the_settings_of_results_without_extensions_do_not_name_them(tmp_path: Path) -> None:
+    report = fingerprints.settings(tiny_world.load(tmp_path), "report")
+    assert "extensions" not in report
+    assert "evaluated" not in report["rewards"]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda responses: [1.0],
+        lambda responses: [np.nan, 1.0],
+        lambda responses: 1.0,
+    ],
+)
+def test_a_reward_that_is_not_a_number_for_each_response_is_named(
+    tmp_path: Path, function: Callable[[JudgedResponses], Any]
+) -> None:
+    config = tiny_world.load(tmp_path).config
+    register(Reward("bad", function))
+    with pytest.raises(InputError, match=r"reward 'bad' returned .*expected 2 finite numbers"):
+        rewards_of(config, "bad", np.array([True, False]), [3, 4], lambda: ["a", "b"])
+
+
+def test_a_reward_gets_texts_lengths_and_verdicts(tmp_path: Path) -> None:
+    config = tiny_world.load(tmp_path).config
+    seen = []
+    register(Reward("seen", lambda responses: seen.append(responses) or [0.0, 1.0]))
+    assert OWN_REWARDS["seen"].version == 1
+    correct = np.array([True, False])
+    assert rewards_of(config, "seen", correct, [3, 4], lambda: ["a", "b"]).tolist() == [0, 1]
+    (responses,) = seen
+    assert responses.texts == ["a", "b"]
+    assert responses.tokens.tolist() == [3, 4]
+    assert responses.correct.tolist() == [True, False]
+    assert responses.max_tokens == 18
+
+
+def test_a_verifier_of_the_user_decides_alone_and_in_a_cascade() -> None:
+    register(Verifier("last", lambda response, answers: response[-1:] in answers))
+    responses, answers = ["it is 4", r"\boxed{4}", "5"], [["4", "four"]] * 3
+    alone = verify(responses, answers, "last")
+    assert [verdict.reason for verdict in alone] == ["correct", "incorrect", "incorrect"]
+    both = verify(responses, answers, "cascade", cascade=("exact", "last"))
+    assert [(one.correct, one.verifier) for one in both] == [
+        (True, "last"),
+        (True, "exact"),
+        (False, "last"),
+    ]

@@ -1,0 +1,308 @@
+"""Data sets that are files of the user: JSON lines, CSV and Parquet."""
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from rspo.cli import main
+from rspo.config import fingerprints
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import sha256
+from rspo.core.tables import PROBLEMS, read_table
+from rspo.core.trace import trace
+from rspo.datasets.contamination import contamination_table, write_contamination_table
+from rspo.datasets.prepare import prepare, require_own_files
+from rspo.datasets.prepared import existing_problems
+from rspo.slurm.plan import plan
+from tests.support import tiny_world
+
+Rows = Sequence[Mapping[str, Any]]
+FORMATS = ("jsonl", "csv", "parquet")
+TWO = [{"question": "1+1=?", "gold": "2"}, {"question": "2*7=?", "gold": "014"}]
+GENERATED = {"families": ["linear"], "split": "test", "problems": 1}
+KEY = "config/tiny.yaml: data.suites.standard.mine"
+
+
+def write(path: Path, rows: Rows) -> None:
+    """Write rows in the format of the file's suffix."""
+    if path.suffix == ".parquet":
+        pa.parquet.write_table(pa.Table.from_pylist([dict(row) for row in rows]), path)
+    elif path.suffix == ".csv":
+        with path.open("w", newline="") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def row(question: str, gold: str = "1") -> dict[str, str]:
+    return {"question": question, "gold": gold}
+
+
+def load(root: Path, file: str = "my.jsonl", **keys: Any) -> Experiment:
+    """The small experiment with one more benchmark, `mine`."""
+    mine = {"label": "Mine", "file": file, "problem": "question", "answer": "gold", **keys}
+    suites = tiny_world.OVERRIDES["data"]["suites"]
+    standard = suites["standard"] | {"mine": mine}
+    data = tiny_world.OVERRIDES["data"] | {"suites": suites | {"standard": standard}}
+    return tiny_world.load(root, data=data)
+
+
+def prepared(experiment: Experiment) -> list[dict[str, Any]]:
+    prepare(experiment, "mine")
+    return read_table(experiment.problems("mine"), PROBLEMS)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_file_of_any_format_becomes_the_same_problems(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"my.{suffix}"
+    write(file, TWO)
+    rows = prepared(load(tmp_path, file.name))
+    assert rows == [
+        {
+            "id": f"mine/{number}",
+            "benchmark": "mine",
+            "prompt": [{"role": "user", "content": problem}],
+            "answers": [answer],
+            "source": file.name,
+            "revision": f"sha256:{sha256(file)}",
+            "row": number,
+        }
+        for number, (problem, answer) in enumerate([("1+1=?", "2"), ("2*7=?", "014")])
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_answers_can_be_numbers_or_lists_of_accepted_forms(tmp_path: Path, suffix: str) -> None:
+    rows = [{"question": "1+1=?", "gold": 2}, {"question": "what?", "gold": 3}]
+    write(tmp_path / f"numbers.{suffix}", rows)
+    found = prepared(load(tmp_path, f"numbers.{suffix}"))
+    assert [row["answers"] for row in found] == [["2"], ["3"]]
+    write(tmp_path / f"lists.{suffix}", [{"question": "1/2", "gold": ["0.5", "1/2"]}])
+    (found,) = prepared(load(tmp_path / "second", f"../lists.{suffix}"))
+    assert found["answers"] == ["0.5", "1/2"]
+
+
+def test_columns_are_problem_and_answer_by_default(tmp_path: Path) -> None:
+    write(tmp_path / "my.csv", [{"answer": "2", "note": "easy", "problem": "1+1=?"}])
+    (found,) = prepared(load(tmp_path, "my.csv", problem="problem", answer="answer"))
+    assert (found["prompt"][0]["content"], found["answers"]) == ("1+1=?", ["2"])
+
+
+def test_the_options_of_the_hub_work_for_a_file(tmp_path: Path) -> None:
+    rows = [
+        {
+            "question": "how long?",
+            "gold": r"so \boxed{4}",
+            "unit": "cm",
+            "about": "A.",
+            "set": "x1",
+        },
+        {"question": "left out", "gold": r"\boxed{5}", "unit": "", "about": "", "set": "y"},
+    ]
+    write(tmp_path / "my.csv", rows)
+    options = {"answer_in": "box", "unit": "unit", "context": "about"}
+    options |= {"prompt": "{problem} Box it.", "filter": {"column": "set", "contains": "x"}}
+    (found,) = prepared(load(tmp_path, "my.csv", **options))
+    assert found["prompt"][0]["content"] == "A.\n\nhow long? Box it."
+    assert found["answers"] == ["4", "4 cm"]
+
+
+def test_a_csv_file_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    """With a byte order mark, line breaks in quotes, and empty lines at the end."""
+    text = '\ufeffquestion,gold\r\n"one,\ntwo?",3\r\n\r\n'
+    (tmp_path / "my.csv").write_bytes(text.encode())
+    (found,) = prepared(load(tmp_path, "my.csv"))
+    assert found["prompt"][0]["content"] == "one,\ntwo?"
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize(
+    ("rows", "parts"),
+    [
+        (
+            [{"question": "a", "gold": "1"}, {"question": "b", "gold": ""}],
+            ["'gold' is ''", "an answer"],
+        ),
+        ([row(" ")], ["'question' is ' '", "expected the problem's text"]),
+        (
+            [{"question": "a", "gold": "1"}, {"question": "a", "gold": "2"}],
+            ["same problem", "once"],
+        ),
+        ([{"question": "a", "answer": "1"}], ["'gold'", f"{KEY}.answer", "has question, answer"]),
+        ([{"text": "a", "gold": "1"}], ["'question'", f"{KEY}.problem", "has text, gold"]),
+    ],
+)
+def test_a_bad_row_is_named_with_what_is_allowed(
+    tmp_path: Path, suffix: str, rows: Rows, parts: list[str]
+) -> None:
+    file = tmp_path / f"my.{suffix}"
+    write(file, rows)
+    experiment = load(tmp_path, file.name)
+    for check in (lambda: prepare(experiment, "mine"), lambda: require_own_files(experiment)):
+        with pytest.raises(InputError) as error:
+            check()
+        message = str(error.value)
+        for part in (str(file), KEY, *parts):
+            assert part in message
+        assert "\n" not in message
+    assert not experiment.problems("mine").exists()
+
+
+def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "my.jsonl").write_text('\n{"question": "a", "gold": 1}\n\n{"question": "b"}\n')
+    with pytest.raises(InputError, match=r"my.jsonl, line 4: has no column 'gold'"):
+        prepare(load(tmp_path), "mine")
+    (tmp_path / "my.csv").write_text('question,gold\n"a\nb",1\n\nc,\n')
+    with pytest.raises(InputError, match=r"my.csv, line 5: column 'gold' is ''"):
+        prepare(load(tmp_path, "my.csv"), "mine")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("my.jsonl", b"not json\n", "my.jsonl, line 1: not JSON"),
+        ("my.jsonl", b"", "my.jsonl: has no rows"),
+        ("my.csv", b"question,gold\n", "my.csv: has no rows"),
+        ("my.csv", b"", "my.csv: has no rows"),
+        ("my.csv", b"question,gold\na,1,2\n", "my.csv, line 2: has 3 values; expected 2"),
+        ("my.csv", b"gold,gold\n1,2\n", "my.csv: the column 'gold' is duplicated"),
+        ("my.csv", b'question,gold\n"a,1\n', "my.csv, line 2: not CSV"),
+        ("my.csv", b"question,gold\n\xff,1\n", "my.csv: not UTF-8"),
+        ("my.parquet", b"question,gold\n", "my.parquet: not Parquet"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as error:
+        prepare(load(tmp_path, name), "mine")
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_is_one_line_that_says_where_it_is_expected(tmp_path: Path) -> None:
+    for check in (prepare, lambda experiment, _: require_own_files(experiment)):
+        with pytest.raises(InputError, match=r"my.jsonl: (no such file|cannot be read)") as error:
+            check(load(tmp_path), "mine")
+        assert f"{KEY}.file" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"file": "my.txt"}, r"file = 'my.txt'.*: allowed: .* \.jsonl, \.csv, \.parquet"),
+        ({"file": "my.csv", "hub": None, "generated": None, "anser": "x"}, "did you mean answer"),
+        ({"problem": "q"}, "needs exactly one of: generated, hub, file"),
+        (
+            {"generated": GENERATED, "answer": "x"},
+            "answer is a key of file; generated problems have none",
+        ),
+        (
+            {"file": "a.csv", "generated": GENERATED},
+            "needs exactly one of",
+        ),
+    ],
+)
+def test_a_wrong_entry_is_named(tmp_path: Path, entry: dict[str, Any], message: str) -> None:
+    suites = {"own": {"mine": {"label": "Mine", **entry}}}
+    with pytest.raises(InputError, match=message) as error:
+        tiny_world.load(tmp_path, data={"suites": suites})
+    assert "data.suites.own.mine" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_with_fewer_problems_than_a_step_needs_is_refused_at_the_start(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "my.jsonl", TWO)
+    train = {"generated": None, "file": "my.jsonl", "problem": "question", "answer": "gold"}
+    experiment = tiny_world.load(tmp_path, data={"train": train})
+    message = "my.jsonl: has 2 problems, fewer than training.prompts_per_step = 10"
+    with pytest.raises(InputError, match=message):
+        require_own_files(experiment)
+
+
+def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "my.jsonl"
+    write(file, TWO)
+    experiment = load(tmp_path)
+    prepare(experiment, "mine")
+    before = fingerprints.settings_hash(experiment, "prepare", "mine")
+    file.touch()
+    assert fingerprints.settings_hash(experiment, "prepare", "mine") == before
+    existing_problems(experiment, "mine")
+    write(file, TWO[:1])
+    assert fingerprints.settings_hash(experiment, "prepare", "mine") != before
+    with pytest.raises(InputError, match=r"content: .*: `rspo prepare mine` makes it again"):
+        existing_problems(experiment, "mine")
+    assert len(prepared(experiment)) == 1
+    existing_problems(experiment, "mine")
+
+
+def test_a_benchmark_in_a_file_is_compared_with_the_other_sets(tmp_path: Path) -> None:
+    experiment = load(tmp_path, prompt="{problem} Answer:")
+    write(tmp_path / "my.jsonl", TWO)
+    for name in experiment.data_sets:
+        prepare(experiment, name)
+    (known,) = read_table(experiment.problems("multiply"), PROBLEMS)[:1]
+    copied = {"question": known["prompt"][0]["content"], "gold": "1"}
+    write(tmp_path / "my.jsonl", [*TWO, copied])
+    prepare(experiment, "mine")
+    write_contamination_table(experiment)
+    lines = contamination_table(experiment).read_text().splitlines()
+    assert f"multiply,mine,exact,1,{known['id']},mine/2" in lines
+
+
+def test_problems_of_a_file_can_exclude_those_of_a_benchmark(tmp_path: Path) -> None:
+    experiment = load(tmp_path)
+    prepare(experiment, "multiply")
+    (known,) = read_table(experiment.problems("multiply"), PROBLEMS)[:1]
+    copied = {"question": known["prompt"][0]["content"], "gold": "1"}
+    write(tmp_path / "my.jsonl", [copied, *TWO])
+    assert [row["id"] for row in prepared(load(tmp_path, exclude="multiply"))] == [
+        "mine/1",
+        "mine/2",
+    ]
+
+
+def test_the_history_names_the_file_and_its_content(tmp_path: Path) -> None:
+    write(tmp_path / "my.jsonl", TWO)
+    experiment = load(tmp_path)
+    prepare(experiment, "mine")
+    revision = sha256(tmp_path / "my.jsonl")
+    assert any(
+        f"my.jsonl @ sha256:{revision}" in line for line in trace(experiment.problems("mine"))
+    )
+    write(tmp_path / "my.jsonl", TWO[:1])
+    with pytest.raises(InputError, match=r"was made from another version of .*my\.jsonl"):
+        list(trace(experiment.problems("mine")))
+
+
+def test_the_plan_counts_the_problems_of_a_file(tmp_path: Path) -> None:
+    write(tmp_path / "my.jsonl", TWO)
+    assert plan(load(tmp_path)).samplings > 0
+
+
+def test_the_command_needs_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny_world.load(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    write(Path("my.jsonl"), TWO)
+    entry = "data.suites.own.mine={label: Mine, file: my.jsonl, problem: question, answer: gold}"
+    assert main(["prepare", "mine", "--set", entry]) == 0
+    assert capsys.readouterr().out == "wrote results/tiny/problems/mine.parquet\n"
+    Path("my.jsonl").unlink()
+    assert main(["prepare", "mine", "--set", entry]) == 2
+    assert capsys.readouterr().err.startswith("rspo: error: my.jsonl: ")
