@@ -9,7 +9,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
 from rspo.evaluation.seeds_needed import MOST, error_without_seeds, resolvable, seeds_needed
 from rspo.report import table_path
-from rspo.report.comparisons import TIME, Tested, tested
+from rspo.report.comparisons import Tested, tested
 from rspo.report.rounding import MINUS, p_value, rounded
 
 _OUTCOMES = {
@@ -109,10 +109,9 @@ def _shape(one: Tested, deciding: int) -> str:
 
 
 def _cure(one: Tested, tests: int) -> str:
-    """The number of seeds that would resolve it; empty for a sample of cells, not of seeds."""
+    """The number of seeds that would resolve it; empty if their error is unknown (one seed)."""
     if math.isnan(one.estimate.error_seeds):
-        one_seed = "With one seed, how many would resolve it is unknown."
-        return one_seed if one.seeds == 1 and one.unit != TIME else ""
+        return ""
     needed = seeds_needed(one.estimate, abs(one.distance), one.seeds, tests)
     if needed is None:
         return _no_cure(one, tests)
