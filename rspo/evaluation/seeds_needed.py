@@ -52,11 +52,11 @@ def error_without_seeds(estimate: Estimate) -> float:
     return math.sqrt(max(0.0, estimate.error**2 - estimate.error_seeds**2))
 
 
-def resolvable(error: float, distance: float, tests: int = 1) -> bool:
-    """Whether a distance is significant with 80 % probability, its error being known exactly."""
+def smallest_resolvable(error: float, tests: int = 1) -> float:
+    """The difference that is significant with 80 % probability, its error being known exactly."""
     from scipy.special import ndtri
 
-    return bool(distance >= (ndtri(1 - LEVEL / (2 * tests)) + ndtri(POWER)) * error)
+    return float((ndtri(1 - LEVEL / (2 * tests)) + ndtri(POWER)) * error)
 
 
 def _degrees(estimate: Estimate, seeds: int, more: int, variance: float, of_seeds: float) -> float:

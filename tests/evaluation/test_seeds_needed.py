@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rspo.evaluation.seeds_needed import MOST, error_without_seeds, resolvable, seeds_needed
+from rspo.evaluation.seeds_needed import (
+    MOST,
+    error_without_seeds,
+    seeds_needed,
+    smallest_resolvable,
+)
 from rspo.evaluation.statistics import Estimate, difference_of_runs
 
 
@@ -42,12 +47,12 @@ def test_more_problems_are_needed_where_their_error_alone_is_too_large() -> None
     large = estimate(error_problems=0.5, error_seeds=0.5)
     assert error_without_seeds(large) == pytest.approx(0.5)
     assert seeds_needed(large, 1.0, 3) is None
-    assert not resolvable(0.5, 1.0)
+    assert smallest_resolvable(0.5) > 1.0
     small = estimate(error_problems=0.2, error_seeds=0.5)
     assert seeds_needed(small, 1.0, 3) is not None
-    assert resolvable(0.2, 1.0)
-    assert not resolvable(0.355, 1.0, tests=2)
-    assert resolvable(0.355, 1.0)
+    # 1.959964 + 0.841621, and 2.241403 + 0.841621 at level .025 (tables of the normal distribution)
+    assert smallest_resolvable(1.0) == pytest.approx(2.801585, abs=1e-5)
+    assert smallest_resolvable(0.2, tests=2) == pytest.approx(0.2 * 3.083024, abs=1e-5)
 
 
 def test_a_difference_near_zero_needs_too_many() -> None:

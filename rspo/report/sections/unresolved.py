@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from rspo.claims.verdicts import AGAINST, CONTRADICTED, FOR, NOT_RESOLVED, OPEN, SUPPORTED
 from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
-from rspo.evaluation.seeds_needed import MOST, error_without_seeds, resolvable, seeds_needed
+from rspo.evaluation.seeds_needed import (
+    MOST,
+    error_without_seeds,
+    seeds_needed,
+    smallest_resolvable,
+)
 from rspo.report import table_path
 from rspo.report.comparisons import Tested, tested
 from rspo.report.rounding import MINUS, p_value, rounded
@@ -116,17 +121,22 @@ def _cure(one: Tested, tests: int) -> str:
     if needed is None:
         return _no_cure(one, tests)
     way = "as claimed" if one.distance > 0 else "against the claim"
-    return f"About {needed} seeds would resolve it, {way}."
+    return f"About {_two_digits(needed)} seeds would resolve it, {way}."
+
+
+def _two_digits(count: int) -> int:
+    """A count, rounded up to two significant digits."""
+    unit = 10 ** max(0, len(str(count)) - 2)
+    return -(-count // unit) * unit
 
 
 def _no_cure(one: Tested, tests: int) -> str:
     """Why no number of seeds would resolve it: the error over problems, or a value near 0."""
-    of_problems = error_without_seeds(one.estimate)
-    if resolvable(of_problems, abs(one.distance), tests):
+    least = smallest_resolvable(error_without_seeds(one.estimate), tests)
+    if least <= abs(one.distance):
         target = "0" if math.isnan(one.margin) else "the margin"
         return f"Not even {MOST} seeds would resolve it: the estimate is too close to {target}."
-    half = 1.96 * of_problems
     return (
-        f"More seeds alone would not resolve it: the error over these {one.problems} problems is "
-        f"\u00b1\u00a0{rounded(half, half)} with any number of seeds."
+        "More seeds alone would not resolve it: any number of them resolves only differences above "
+        f"{rounded(least, least)} on these {one.problems} problems."
     )
