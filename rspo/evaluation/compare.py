@@ -150,9 +150,15 @@ def _pair(names: Sequence[str], first: Side, second: Side) -> Pair:
 
 
 def _shared(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
-    """Indices of each problem in both, in the order of the first."""
-    place_of = {name: place for place, name in reversed(list(enumerate(second)))}
-    return [(place, place_of[name]) for place, name in enumerate(first) if name in place_of]
+    """Indices of each problem in both, in the order of the first; of duplicates, the first one."""
+    place_in_first = {name: place for place, name in reversed(list(enumerate(first)))}
+    place_in_second = {name: place for place, name in reversed(list(enumerate(second)))}
+    pairs = [
+        (place, place_in_second[name])
+        for name, place in place_in_first.items()
+        if name in place_in_second
+    ]
+    return sorted(pairs)
 
 
 def _extent(pair: Pair, ks: Sequence[int]) -> Iterator[str]:
@@ -180,8 +186,8 @@ def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:
     for differing in dict.fromkeys(result.differing for result in least):
         of = [result for result in least if result.differing == differing]
         ks = ", ".join(str(result.k) for result in of)
-        p = _p(of[0].p).strip()
-        yield f"A and B differ at only {counted(differing)} (k = {ks}), so p is not below {p}"
+        p = f"{of[0].p:.2g}"
+        yield f"A and B differ at only {counted(differing)} (k = {ks}), so p cannot be below {p}"
 
 
 def _p(value: float) -> str:

@@ -25,7 +25,8 @@ def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
     yield f"{'k':>5}{'Pass@k':>10}{'error':>9}{'within':>9}  95 % interval"
     for point in curve_points(outcomes, ["pass_at_k"], ks, RESAMPLES, SEED):
         errors = number(point["error_total"], 9) + number(point["error_within"], 9)
-        interval = f"{point['low']:.3f} to {point['high']:.3f}"
+        known = not np.isnan(point["error_total"])  # one problem says nothing about others
+        interval = f"{point['low']:.3f} to {point['high']:.3f}" if known else "-"
         yield f"{point['k']:>5}{point['estimate']:>10.3f}{errors}  {interval}"
     yield "error: standard error over problems; within: of sampling, for the same problems"
     yield from left_out(outcomes.responses, [short(name) for name in outcomes.names], ks)
@@ -58,7 +59,7 @@ def number(value: float, width: int) -> str:
 
 def short(text: str) -> str:
     """The beginning of a problem's text in one line, in quotation marks."""
-    line = " ".join(text.split())
+    line = "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))
     return f'"{line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."}"'
 
 

@@ -103,7 +103,7 @@ def _check_output(path: Path, output: Path) -> None:
 
 
 def _rows(file: ResponseFile, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """One row a response; what tells most stands first, for people who read the file."""
+    """One row for each response; its most informative keys come first."""
     return [
         {
             "correct": verdict.correct,

@@ -97,11 +97,11 @@ def sample(
         log_probs[running, step] = log_p[node_of, chosen]
         entropy[running, step] = -(log_p.exp() * log_p).sum(dim=-1)[node_of]
         lengths_so_far[running] += 1
-        goes_on = chosen != end
-        running = running[goes_on]
+        unfinished = chosen != end
+        running = running[unfinished]
         if len(running) == 0 or step == max_tokens - 1:
             break
-        pairs = node_of[goes_on] * log_p.shape[1] + chosen[goes_on]
+        pairs = node_of[unfinished] * log_p.shape[1] + chosen[unfinished]
         children, node_of = torch.unique(pairs, return_inverse=True)
         children = torch.cat((children, children[:1].expand(-len(children) % multiple)))
         cache.select(children // log_p.shape[1])

@@ -206,12 +206,13 @@ def test_after_a_permanent_failure_a_rerun_requests_only_missing_verdicts(
                 answered.add(prompt)
                 return by_content(prompt)
         if failure is None:
-            time.sleep(1)
+            time.sleep(4)
             return 500, ""
         return failure
 
     with running(fails_after_ten) as judge:
-        limits = {"retry_seconds": 0.5, "request_seconds": 0.5, "concurrent_requests": 4}
+        # Long enough for a healthy request on a loaded machine.
+        limits = {"retry_seconds": 0.5, "request_seconds": 2, "concurrent_requests": 4}
         with pytest.raises(InputError, match=message) as error:
             ask(judge.url, responses, **limits)
         store = tmp_path / "verdicts.jsonl"

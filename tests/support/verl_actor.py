@@ -5,6 +5,7 @@ MASTER_PORT set. Rank 0 prints how often the entropy was compiled for ten length
 then how long it waits for rank 1, which does not come.
 """
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -24,8 +25,9 @@ PAPER_CELL = "qwen2.5-math-7b--policy-gradient--k1--n16--s0"
 
 def load_experiment(folder: Path, timeout: int) -> Experiment:
     """The small experiment with two ranks; each compiles what it would compile on a GPU."""
-    (folder / "paper").mkdir(exist_ok=True)
-    paper = verl_config(paper_scale.load(folder / "paper"), PAPER_CELL).actor_rollout_ref.actor
+    own = folder / f"paper-{os.environ['RANK']}"  # both ranks copy the config
+    own.mkdir()
+    paper = verl_config(paper_scale.load(own), PAPER_CELL).actor_rollout_ref.actor
     actor = {
         "entropy_from_logits_with_chunking": paper.entropy_from_logits_with_chunking,
         "fsdp_config": {"use_torch_compile": paper.fsdp_config.use_torch_compile},
