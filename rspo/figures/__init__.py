@@ -18,6 +18,7 @@ from rspo.core.errors import InputError, did_you_mean
 from rspo.figures import (
     bandit,
     curves,
+    difference,
     disjoint,
     estimator_variance,
     gradient_variance,
@@ -44,6 +45,7 @@ FIGURES: dict[str, Figure] = {
         passk_weight.FIGURE,
         maxk_weight.FIGURE,
         curves.MAIN,
+        difference.FIGURE,
         training_curves.ENTROPY,
         *curves.OTHERS,
         weight_by_difficulty.FIGURE,

@@ -145,7 +145,7 @@ def draw(table: "pd.DataFrame") -> "Picture":
     style.legend(picture, [*_OBJECTIVES, _SHARE])
     style.note(
         picture,
-        "exact; strategies 1 to 6 are right for these shares of prompts: "
+        "exact; actions 1 to 6 are right for these shares of prompts: "
         + " ".join(f"{share:g}" for share in RULE_FRACTIONS),
         "RSPO and the baseline have the same optima",
     )

@@ -24,15 +24,18 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
         f"{figure.caption} {scale} scale, {models}. "
         f"{listed or cells_sentence(experiment, policies)}"
     )
-    if not figure.curves:
+    if not (figure.curves or figure.comparisons):
         return caption
     evaluation = experiment.config.evaluation
     suite = experiment.config.data.suites[figure.suite(experiment)]
     benchmarks = ", ".join(benchmark.label for benchmark in suite.values())
-    return (
-        f"{caption} Evaluated on {benchmarks} with N = {evaluation.samples} samples per problem; "
-        f"each interval is computed from {evaluation.resamples} resamplings of the problems."
+    caption = (
+        f"{caption} Evaluated on {benchmarks} with N = {evaluation.samples} samples per problem"
     )
+    if not figure.curves:
+        return f"{caption}."
+    resamples = evaluation.resamples
+    return f"{caption}; each interval is computed from {resamples} resamplings of the problems."
 
 
 def cells_sentence(experiment: "Experiment", policies: list[str]) -> str:

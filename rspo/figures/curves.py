@@ -110,12 +110,32 @@ def _curve(
 
 
 def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    methods = methods_of(experiment, figure.policies(experiment))
-    several = table["seeds"].max() > 1
     suite = experiment.config.data.suites[figure.suite(experiment)]
     labels = {name: benchmark.label for name, benchmark in suite.items()} | {POOLED: "pooled"}
     rows = -(-len(labels) // PANELS_PER_ROW)
     picture = style.new_picture(style.TEXT_WIDTH, 0.75 + 1.75 * rows)
+    _draw_panels(picture, table, labels, experiment, figure)
+    _note(picture, table, experiment, figure)
+    return picture
+
+
+def draw_pooled(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+    """Only the panel of all problems, one column wide and without the small print."""
+    picture = style.new_picture(style.COLUMN_WIDTH, 2.3)
+    rows = table[table["benchmark"] == POOLED]
+    _draw_panels(picture, rows, {POOLED: "pooled"}, experiment, figure)
+    return picture
+
+
+def _draw_panels(
+    picture: "Picture",
+    table: "pd.DataFrame",
+    labels: dict[str, str],
+    experiment: "Experiment",
+    figure: Figure,
+) -> None:
+    """A panel for each benchmark in `labels`, which has their titles, and the legend."""
+    methods = methods_of(experiment, figure.policies(experiment))
     plot = (
         style.plot(table, picture, x="k", y="estimate")
         .facet("benchmark", order=list(labels), wrap=PANELS_PER_ROW)
@@ -123,7 +143,7 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
         .scale(x=style.log2(sorted(set(table["k"]))))
     )
     plot = style.add_intervals(plot, table, methods, "low", "high", alpha=0.08)
-    if several:
+    if table["seeds"].max() > 1:
         plot = style.add_intervals(plot, table, methods, "lowest", "highest", alpha=None)
     plot = style.add_lines(plot, table, methods)
     name, unit = (
@@ -138,6 +158,13 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
             f"{panel['problems'].iloc[0]} problems", loc="right", color=style.FAINT, size=7
         )
     style.legend(picture, methods)
+
+
+def _note(
+    picture: "Picture", table: "pd.DataFrame", experiment: "Experiment", figure: Figure
+) -> None:
+    methods = methods_of(experiment, figure.policies(experiment))
+    several = table["seeds"].max() > 1
     samples = " or ".join(str(samples) for samples in sorted(set(table["samples"])))
     style.note(
         picture,
@@ -145,7 +172,6 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
         "bands: 95 % over resampled problems"
         + (", mean over seeds; whiskers: lowest to highest seed" if several else ""),
     )
-    return picture
 
 
 _BANDS = (

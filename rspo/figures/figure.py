@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 SUFFIXES = (".pdf", ".png", ".csv")
+COMPARISONS = "claim_comparisons.csv"  # of `rspo claims`
 # Keys of a figure's settings that no config has: a new version of the code may redraw the figure.
 _OF_THE_CODE = ("code", "caption", "columns")
 
@@ -50,6 +51,7 @@ class Figure:
     training_logs: reads the training logs of its policies.
     training_set: reads the training problems.
     gradients: reads the gradients of the policies in the config's section gradients.
+    comparisons: reads the comparisons of the claims.
     every_objective: computes the weights of every objective of the registry.
     """
 
@@ -65,6 +67,7 @@ class Figure:
     training_logs: bool = False
     training_set: bool = False
     gradients: bool = False
+    comparisons: bool = False
     every_objective: bool = False
 
     @property
@@ -113,6 +116,7 @@ class Figure:
             *(experiment.training_log(policy) for policy in policies if self.training_logs),
             *([experiment.problems("train")] if self.training_set else []),
             *(experiment.gradients(policy) for policy in policies if self.gradients),
+            *([experiment.results / "tables" / COMPARISONS] if self.comparisons else []),
         ]
 
     def outputs(self, experiment: "Experiment") -> list[Path]:

@@ -28,7 +28,9 @@ from rspo.report import (
     table_path,
 )
 from rspo.report.sections.claims import claims
+from rspo.report.sections.headline import headline
 from rspo.report.sections.summary import summary
+from rspo.report.sections.unresolved import unresolved
 
 TEMPLATE = Path(__file__).with_name("results.md.jinja")
 
@@ -80,7 +82,9 @@ def _contents(experiment: Experiment, folder: str) -> dict[str, Any]:
         "command": command(experiment, RESULTS_PAGE),
         "commits": sorted({note["git_commit"] for note in notes if note is not None}),
         "folder": folder,
+        "headline": headline(experiment),
         "summary": summary(experiment),
+        "unresolved": unresolved(experiment),
         "claims": claims(experiment),
         "cost": _cost(experiment),
         "figures": [

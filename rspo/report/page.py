@@ -10,18 +10,19 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.provenance import write_provenance
-from rspo.figures import training_curves
+from rspo.figures import difference, training_curves
 from rspo.report import figures, inputs, report_path, require
 from rspo.report.sections.claims import claims
 from rspo.report.sections.errata import errata
-from rspo.report.sections.figures import figure_picture
-from rspo.report.sections.headline import headline, main_figure
+from rspo.report.sections.figures import figure_picture, pooled_panel
+from rspo.report.sections.headline import headline
+from rspo.report.sections.method import example
 from rspo.report.sections.provenance import cost, provenance
 from rspo.report.sections.samples import readings
-from rspo.report.sections.summary import summary
+from rspo.report.sections.summary import main_figure, summary
 from rspo.report.sections.tables import tables
 from rspo.report.sections.training import training_pictures
-from rspo.report.sections.unsupported import unsupported
+from rspo.report.sections.unresolved import unresolved
 
 TEMPLATE = Path(__file__).with_name("template.html")
 
@@ -44,23 +45,12 @@ def write_report(experiment: Experiment) -> None:
 
 def _contents(experiment: Experiment) -> dict[str, Any]:
     config = experiment.config.model_dump(mode="json", exclude_none=True)
-    every, main = figures(experiment), main_figure(experiment)
-    shown_first = [
-        *(figure for figure in every if main and figure.name == main.name),
-        *(figure for figure in every if figure.table is training_curves.entropy_table),
-    ]
     return {
         "scale": experiment.scale,
-        "headline": headline(experiment),
-        "main": [figure_picture(experiment, figure) for figure in shown_first],
-        "unsupported": unsupported(experiment),
-        "samples": experiment.config.evaluation.samples,
+        **_story(experiment),
         "summary": summary(experiment),
-        "claims": claims(experiment),
         "seeds": experiment.config.seeds,
-        "figures": [
-            figure_picture(experiment, figure) for figure in every if figure not in shown_first
-        ],
+        "samples": experiment.config.evaluation.samples,
         "training": list(training_pictures(experiment)),
         "tables": tables(experiment),
         "readings": list(readings(experiment)),
@@ -68,4 +58,21 @@ def _contents(experiment: Experiment) -> dict[str, Any]:
         "errata": errata(),
         "cost": cost(experiment),
         "provenance": provenance(experiment),
+    }
+
+
+def _story(experiment: Experiment) -> dict[str, Any]:
+    """The sections that tell the result, and the figures that none of them shows."""
+    main = main_figure(experiment)
+    every = {figure.name: figure_picture(experiment, figure) for figure in figures(experiment)}
+    return {
+        "example": example(),
+        "headline": headline(experiment),
+        "main": every.pop(main.name, None) if main else None,
+        "pooled": pooled_panel(experiment, main) if main else "",
+        "difference": every.pop(difference.FIGURE.name, None),
+        "entropy": every.pop(training_curves.ENTROPY.name, None),
+        "claims": claims(experiment),
+        "unresolved": unresolved(experiment),
+        "figures": list(every.values()),
     }

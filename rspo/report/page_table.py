@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-_OF_INTERVAL = ("estimate", "low", "high")
+from rspo.report.rounding import rounded
 
 
 @dataclass(frozen=True)
@@ -26,53 +26,61 @@ class PageTable:
 
 
 def page_table(
-    caption: str, frame: pd.DataFrame, meanings: Mapping[str, str] | None = None
+    caption: str,
+    frame: pd.DataFrame,
+    meanings: Mapping[str, str] | None = None,
+    digits: int = 6,
 ) -> PageTable:
-    """All columns and rows of a frame, its numbers rounded.
+    """All columns and rows of a frame; numbers with an interval are rounded by it.
 
-    In a row with an interval (columns low and high), estimate, interval and errors have the two
-    digits of half of the interval that are significant, and no more.
+    Args:
+        digits: significant digits of other numbers.
     """
-    rows = [_rounded(row) for row in frame.astype(str).to_dict("records")]
-    columns = [str(column) for column in frame.columns]
-    cells = [[row[column] for column in columns] for row in rows]
-    return PageTable(caption, columns, cells, meanings or {})
+    rows = [_row(row, digits) for row in frame.to_dict("records")]
+    return PageTable(caption, list(frame.columns), rows, meanings or {})
 
 
-def _rounded(row: Mapping[Any, str]) -> dict[str, str]:
-    half = _half_of_interval(row)
-    return {
-        str(key): with_error(float(value), half)[0]
-        if half and _is_number(value) and (key in _OF_INTERVAL or str(key).startswith("error"))
-        else number(value)
-        for key, value in row.items()
-    }
+def _row(row: Mapping[Any, Any], digits: int) -> list[str]:
+    halves = _half_widths(row)
+    return [_cell(str(column), value, halves, digits) for column, value in row.items()]
 
 
-def _half_of_interval(row: Mapping[Any, str]) -> float:
-    """Half of the length of a row's interval; 0 if it has none."""
-    low, high = row.get("low", ""), row.get("high", "")
-    return (float(high) - float(low)) / 2 if _is_number(low) and _is_number(high) else 0.0
+def _half_widths(row: Mapping[Any, Any]) -> dict[str, float]:
+    """Half of the width of the interval of each column that has one."""
+    halves: dict[str, float] = {}
+    for low in (name for name in row if str(name).endswith("low")):
+        prefix = str(low).removesuffix("low")  # such as "multiple_", or nothing
+        value = prefix.removesuffix("_") or "estimate"
+        half = (_real(row.get(f"{prefix}high")) - _real(row[low])) / 2
+        if half > 0:
+            columns = [value, f"{prefix}low", f"{prefix}high"]
+            columns += ["lowest", "highest"] if value == "estimate" else []
+            halves |= dict.fromkeys(columns, half)
+    return halves
 
 
-def _is_number(text: str) -> bool:
+def _cell(column: str, value: Any, halves: Mapping[str, float], digits: int) -> str:
+    real = _real(value)
+    if not math.isfinite(real):
+        return str(value)
+    if column in halves:
+        return rounded(real, halves[column])
+    if column.startswith("error"):
+        return rounded(real, real)
+    return number(value, 2 if column in ("p", "p_adjusted", "degrees") else digits)
+
+
+def _real(value: Any) -> float:
+    """NaN for text that is not a number."""
     try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
 
 
-def with_error(value: float, error: float) -> tuple[str, str]:
-    """A value and its error, both with the decimals of the error's first two significant digits."""
-    if not (error > 0 and math.isfinite(error)):
-        return number(value), number(error)
-    decimals = max(0, 1 - math.floor(math.log10(error)))
-    return f"{value:.{decimals}f}", f"{error:.{decimals}f}"
-
-
-def number(value: Any, digits: int = 4) -> str:
+def number(value: Any, digits: int = 6) -> str:
     """A number with this many significant digits at most; integers and other text unchanged."""
-    text = str(value)
-    if not _is_number(text) or text.lstrip("+-").isdigit():
+    text, real = str(value), _real(value)
+    if text.lstrip("+-").isdigit() or not math.isfinite(real):
         return text
-    return f"{float(text):.{digits}g}"
+    return f"{real:.{digits}g}"

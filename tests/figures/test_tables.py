@@ -1,5 +1,7 @@
 """The numbers in figures of results, against other computations from the same inputs."""
 
+from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -9,8 +11,8 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
-from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_table
-from rspo.figures import FIGURES, binary_groups
+from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_csv, write_table
+from rspo.figures import FIGURES, binary_groups, style
 from rspo.figures.methods import methods_of
 from rspo.figures.training_curves import first_pass
 from rspo.objectives import OBJECTIVES
@@ -155,3 +157,51 @@ def test_objectives_without_a_line_have_the_numbers_of_the_line_that_shows_them(
     }
     for objective, shown_as in binary_groups.SAME.items():
         pd.testing.assert_frame_equal(by_objective[objective], by_objective[shown_as], rtol=0)
+
+
+def test_differences_are_the_claims_comparisons_at_the_trained_k(
+    experiments: dict[str, Experiment],
+) -> None:
+    """In percentage points; the p-values are adjusted by Holm over all six."""
+    experiment, figure = experiments["tiny"], FIGURES["fig_difference"]
+    table = figure.table(experiment, figure)
+    (path,) = figure.inputs(experiment)
+    rows = pd.read_csv(path, dtype={"k": str})
+    labels = {"baseline": "RSPO k={k} - Baseline k={k}", "policy gradient": "RSPO k={k} - PG"}
+    expected = [(against, k) for against in labels for k in (2, 4, 8)]
+    assert [*zip(table["against"], table["k"], strict=True)] == expected
+    for point in table.to_dict("records"):
+        k = point["k"]
+        label = labels[point["against"]].format(k=k)
+        (row,) = rows[(rows["comparison"] == label) & (rows["k"] == str(k))].to_dict("records")
+        for column in ("estimate", "low", "high", "error"):
+            assert point[column] == pytest.approx(100 * row[column])
+        assert point["p"] == row["p"]
+    # The p-values are .002, .004 and .008, each twice; (m - i) p of the ordered ones never falls.
+    adjusted = {2: 0.012, 4: 0.016, 8: 0.016}
+    assert [*table["p_adjusted"]] == pytest.approx([adjusted[k] for k in table["k"]])
+
+
+def test_without_such_comparisons_the_figure_of_differences_is_empty(
+    experiments: dict[str, Experiment], tmp_path: Path
+) -> None:
+    """Comparisons of other cells, problems, k or sign are not of the figure."""
+    source = experiments["tiny"]
+    experiment, figure = replace(source, results=tmp_path), FIGURES["fig_difference"]
+    (path,) = figure.inputs(source)
+    rows = pd.read_csv(path)
+    (target,) = figure.inputs(experiment)
+    for change in (
+        {"claim": "C7"},
+        {"benchmark": "linear"},
+        {"metric": "max_at_k"},
+        {"k": 16},
+        {"margin": "0.02"},
+        {"comparison": "PG - RSPO k=2"},
+        {"cells": "small--base"},
+    ):
+        write_csv(target, rows.assign(**change))
+        table = figure.table(experiment, figure)
+        assert table.empty
+        with style.applied():
+            figure.draw(table, experiment, figure).draw_without_rendering()

@@ -16,7 +16,8 @@ from rspo.report import report_path
 from rspo.report.page import write_report
 from tests.support import browser, small_paper
 
-WIDTHS = {"desk": 1400, "phone": 390}
+WIDTHS = {"desk": 1280, "phone": 390}
+HEIGHTS = {"desk": 800, "phone": 844}  # of common windows
 
 # Text whose contrast to its background is below 4.5 : 1 (WCAG 2, level AA), or 3 : 1 if large.
 FAINT_TEXT = """
@@ -145,3 +146,36 @@ def test_every_number_opens(page: browser.Page) -> None:
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     hidden = "[...document.querySelectorAll('details table')].filter(t => !t.offsetHeight).length"
     assert page.evaluate(hidden) == 0
+
+
+# Whether an element is visible and entirely within the first screen.
+WITHIN = """
+(() => {
+  const box = document.querySelector(%r).getBoundingClientRect();
+  return box.height > 0 && box.top >= 0 && box.left >= 0
+    && box.bottom <= window.innerHeight && box.right <= window.innerWidth;
+})()
+"""
+
+
+@pytest.mark.parametrize("window", WIDTHS)
+def test_the_first_screen_has_the_method_the_result_and_the_figure(
+    browser_page: browser.Page, report: Path, window: str
+) -> None:
+    """On a phone, the figure's panel of all problems; scrolling is not needed for either."""
+    browser_page.open(report, WIDTHS[window], HEIGHTS[window])
+    picture = "img.pooled" if window == "phone" else "#figure .scroll img"
+    for element in ("#method p", ".example", ".headline", picture):
+        assert browser_page.evaluate(WITHIN % element), element
+    widths = f"document.querySelector({picture!r}).getBoundingClientRect().width"
+    assert browser_page.evaluate(widths) > (340 if window == "phone" else 700)
+    other = "#figure .scroll img" if window == "phone" else "img.pooled"
+    assert not browser_page.evaluate(WITHIN % other)
+
+
+def test_links_to_folded_sections_lead_to_them(page: browser.Page) -> None:
+    """Everything after the claims is folded; its headings stay visible."""
+    folded = page.evaluate("[...document.querySelectorAll('.behind > details')].map(d => d.open)")
+    assert folded == [False] * 9
+    heads = "[...document.querySelectorAll('.behind h2')].filter(h => !h.offsetHeight).length"
+    assert page.evaluate(heads) == 0

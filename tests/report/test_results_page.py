@@ -59,11 +59,18 @@ def test_the_main_table_has_both_errors(experiment: Experiment, tmp_path: Path) 
         rows = rows_of((tmp_path / "results.md").read_text(), "Main table")
         pooled = frame[(frame["benchmark"] == "pooled") & (frame["k"] == "2")]
         expected = [
-            f"{float(row['estimate']):.1f} ({float(row['low']):.1f} to {float(row['high']):.1f})"
-            + (" ± 1.2" if error else "")
+            (float(row["estimate"]), float(row["low"]), float(row["high"]))
             for row in pooled.to_dict("records")
         ]
-        assert [row[2] for row in rows] == expected
+        shown = [re.fullmatch(r"(\S+) \((\S+) to (\S+)\)( ± 1.2)?", row[2]) for row in rows]
+        for match, values in zip(shown, expected, strict=True):
+            assert match is not None
+            assert bool(match[4]) == bool(error)
+            # At least one digit of half of the interval's width is shown.
+            tolerance = (values[2] - values[1]) / 4
+            assert [float(text) for text in match.groups()[:3]] == pytest.approx(
+                values, abs=tolerance
+            )
 
 
 def test_a_missing_figure_or_another_suffix_is_an_error_and_writes_nothing(

@@ -5,9 +5,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_json_lines
-from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, write_table
+from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, write_csv, write_table
 from rspo.figures import available, figures_of
 from tests.support import ROOT
 
@@ -27,6 +29,9 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
             # A first pass of 40 steps; the last three prompts do not fill another step.
             count = 40 * experiment.config.training.prompts_per_step + 3
             write_table(experiment.problems("train"), PROBLEMS, problem_rows(count))
+        if figure.comparisons:
+            (path,) = figure.inputs(experiment)
+            write_csv(path, pd.DataFrame(comparison_rows(experiment)))
         for number, policy in enumerate(figure.policies(experiment)):
             if figure.curves:
                 suite = figure.suite(experiment)
@@ -89,6 +94,41 @@ def log_rows(experiment: Experiment, cell: str, number: int) -> list[dict[str, o
         entropy = level + (0.35 - level) * math.exp(-6 * step / steps) + noise
         solved = {f"pass_at_{2**i}": 0.3 + 0.1 * i + noise for i in range(6)}
         rows.append({"step": step, "reward": 0.3, "entropy": entropy, **solved})
+    return rows
+
+
+def comparison_rows(experiment: Experiment) -> list[dict[str, object]]:
+    """RSPO minus the baseline and policy gradient, at every evaluated k, on all problems."""
+    groups: dict[tuple[str, int], list[str]] = {}
+    for cell in experiment.cells_of("main"):
+        groups.setdefault((cell.objective, cell.k), []).append(cell.name)
+    rows: list[dict[str, object]] = []
+    for (objective, k), cells in groups.items():
+        if objective != "rspo_pass_at_k":
+            continue
+        for other, label in (("hitchhiking", f"Baseline k={k}"), ("policy_gradient", "PG")):
+            others = groups[other, 1 if label == "PG" else k]
+            for evaluated in experiment.config.evaluation.k:
+                estimate = 0.01 * evaluated - 0.005 * k - (0.03 if label == "PG" else 0)
+                rows.append(
+                    {
+                        "claim": "C1",
+                        "comparison": f"RSPO k={k} - {label}",
+                        "metric": "pass_at_k",
+                        "k": evaluated,
+                        "benchmark": "pooled",
+                        "margin": "",
+                        "estimate": estimate,
+                        "low": estimate - 0.01 - 0.001 * k,
+                        "high": estimate + 0.01 + 0.001 * k,
+                        "error": 0.005 + 0.0005 * k,
+                        "p": min(1.0, 0.001 * evaluated),
+                        "seeds": experiment.config.seeds,
+                        "problems": 890,
+                        "samples": experiment.config.evaluation.samples,
+                        "cells": " ".join([*cells, *others]),
+                    }
+                )
     return rows
 
 

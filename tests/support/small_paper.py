@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
+from scipy import stats
 
 from rspo.config.experiment import Experiment
 from rspo.core.provenance import write_provenance
@@ -55,72 +56,47 @@ def make() -> Experiment:
         sample_suite(experiment, policy, "standard")
         make_scores(experiment, policy)
         make_curves(experiment, policy)
-    for figure in available(experiment):
-        draw(experiment, figure)
     write_curves_table(experiment)
     write_claims_and_cost(experiment)
+    for figure in available(experiment):
+        draw(experiment, figure)
     return experiment
+
+
+# Comparisons as text: claim, whether it decides, label, objectives compared, k, numbers, outcome.
+_RSPO, _BASELINE, _PG = "rspo-pass", "hitchhiking", "policy-gradient"
+_COMPARISONS = (
+    ("C1", "yes", "RSPO - Baseline", (_RSPO, _BASELINE), 4, 0.0712345, 0.0123456, "for"),
+    ("C1", "no", "RSPO k=4 - Baseline k=4", (_RSPO, _BASELINE), 2, 0.0512345, 0.02, "open"),
+    ("C2", "yes", "Baseline k=4 - PG", (_BASELINE, _PG), 4, -0.25, 0.0512345, "against"),
+    ("C3", "yes", "RSPO k=2 - PG", (_RSPO, _PG), 2, 0.0112345, 0.0212345, "open"),
+    ("C3", "yes", "RSPO k=4 - PG", (_RSPO, _PG), 4, 0.0512345, 0.0112345, "for"),
+)
+DEGREES = 200.0
 
 
 def write_claims_and_cost(experiment: Experiment) -> None:
     """The tables of claims and cost: a claim of every verdict, with HTML in its title."""
+    verdicts = {
+        "C1": "supported",
+        "C2": "contradicted",
+        "C3": "not resolved at this size",
+        "C4": "not tested: this scale has no such cells",
+    }
+    comparisons = [_comparison(experiment, *values) for values in _COMPARISONS]
     claims = [
         {
-            "claim": f"C{number}",
-            "title": f"claim {number} <script>alert(1)</script>",
+            "claim": name,
+            "title": f"claim {name[1:]} <script>alert(1)</script>",
             "hypothesis": "a < b & b > c",
-            "estimate": estimate,
-            "low": low,
-            "high": high,
-            "p_adjusted": p,
+            **{column: row.get(column, "") for column in ("estimate", "low", "high", "p_adjusted")},
             "verdict": verdict,
             "cells": " ".join(experiment.cells),
             "seeds": experiment.config.seeds,
             "note": "",
         }
-        for number, (verdict, estimate, low, high, p) in enumerate(
-            (
-                ("supported", 0.123456789, 0.1, 0.15, 0.001),
-                ("contradicted", -0.25, -0.5, -0.1, 0.01),
-                ("not resolved at this size", 0.01, "nan", "nan", 0.9),
-                ("not tested: this scale has no such cells", "", "", "", ""),
-            ),
-            start=1,
-        )
-    ]
-    curves_of_all = read_csv(experiment.results / "tables" / "curves.csv").set_index("benchmark")
-    comparison = {
-        "claim": "C1",
-        "decides": "yes",
-        "comparison": "RSPO k=2",
-        "metric": "pass_at_k",
-        "benchmark": "pooled",
-        "margin": "",
-        "estimate": 0.25,
-        "low": -0.125,
-        "high": 0.625,
-        "error": 0.1875,
-        "error_seeds": "",
-        "p": 0.5,
-        "outcome": "open",
-        "problems": curves_of_all.loc["pooled", "problems"].iloc[0],
-        "cells": " ".join(experiment.cells),
-    }
-    comparisons = [comparison | {"k": k} for k in (1, 2, 4)]
-    above = {"claim": "C4", "decides": "no", "k": 4, "low": 0.0125, "high": 0.1125}
-    comparisons += [
-        comparison | above | {"comparison": "RSPO k=4 - Baseline k=4", "estimate": 0.0625},
-        comparison | {"claim": "C3", "k": 4, "comparison": "RSPO k=4 - PG", "estimate": 0.25},
-        comparison
-        | {
-            "claim": "C2",
-            "k": 2,
-            "estimate": -0.25,
-            "low": -0.5,
-            "high": -0.1,
-            "outcome": "against",
-            "comparison": "Baseline k=2 - Baseline k=4",
-        },
+        for name, verdict in verdicts.items()
+        for row in [next((row for row in comparisons if row["claim"] == name), {})]
     ]
     cost = [
         {
@@ -141,10 +117,59 @@ def write_claims_and_cost(experiment: Experiment) -> None:
         write_provenance(path, {}, [experiment.results / "tables" / "curves.csv"])
 
 
+def _comparison(
+    experiment: Experiment,
+    claim: str,
+    decides: str,
+    label: str,
+    objectives: tuple[str, str],
+    k: int,
+    estimate: float,
+    error: float,
+    outcome: str,
+) -> dict[str, Any]:
+    """A row of claim_comparisons.csv, with one seed."""
+    curves_of_all = read_csv(experiment.results / "tables" / "curves.csv").set_index("benchmark")
+    problems = curves_of_all.loc["pooled", "problems"].iloc[0]
+    cells = [
+        name
+        for objective in objectives
+        for name in experiment.cells
+        if f"--{objective}--k{1 if objective == _PG else k}--" in name
+    ]
+    p = 2 * float(stats.t.sf(abs(estimate) / error, DEGREES))
+    half = float(stats.t.ppf(0.975, DEGREES)) * error
+    return {
+        "claim": claim,
+        "decides": decides,
+        "comparison": label,
+        "metric": "pass_at_k",
+        "k": k,
+        "benchmark": "pooled",
+        "margin": "",
+        "estimate": estimate,
+        "low": estimate - half,
+        "high": estimate + half,
+        "error_within": "",
+        "error_problems": error,
+        "error_seeds": "",
+        "error": error,
+        "degrees": DEGREES,
+        "p": p,
+        "p_adjusted": min(1.0, 2 * p),
+        "outcome": outcome,
+        "seeds": 1,
+        "problems": problems,
+        "samples": experiment.config.evaluation.samples,
+        "cells": " ".join(cells),
+        "scale": "tiny",
+    }
+
+
 def without_hosts_and_times(page: str) -> str:
     """A report without its sections "cost" and "provenance"."""
     for section in ("cost", "provenance"):
-        page, count = re.subn(rf'<section id="{section}">.*?</section>', "", page, flags=re.DOTALL)
+        page, count = re.subn(rf'<section id="{section}" .*?</section>', "", page, flags=re.DOTALL)
         assert count == 1
     return page
 

@@ -1,35 +1,46 @@
 """The section Claims: the paper's claims and their verdicts, as `rspo claims` wrote them."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
-
+from rspo.claims.verdicts import AGAINST, FOR, OPEN
 from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
 from rspo.report import table_path
-from rspo.report.page_table import PageTable, number, page_table
+from rspo.report.comparisons import NATS, Tested, tested
+from rspo.report.page_table import PageTable
+from rspo.report.rounding import p_value
 
 Row = Mapping[str, str]
-# The template shows these on their own; all further columns become facts.
+# The page shows these on their own; of the others, all but `_OF_COMPARISONS` become facts.
 _SHOWN = [
-    *("claim", "title", "hypothesis", "estimate", "low", "high", "p_adjusted", "verdict", "seeds")
+    *("claim", "title", "hypothesis", "estimate", "low", "high", "p_adjusted", "verdict"),
 ]
+_OF_COMPARISONS = ["comparison", "comparisons", "scale"]
+_OUTCOMES = {FOR: "as claimed", AGAINST: "the opposite", OPEN: "open"}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim; facts: further information, as (name, value)."""
+    """One claim.
+
+    agreeing: "5 of 12": how many of the deciding comparisons are significantly as it says.
+    weakest: the deciding comparison with the weakest evidence, in words; empty without one.
+    facts: further information, as (name, value).
+    deciding, others: its comparisons, those that decide and those for information.
+    of_entropy: whether it is about the entropy of the policies.
+    """
 
     name: str
     title: str
     verdict: str
-    estimate: str
-    interval: str
-    p: str
-    seeds: str
+    agreeing: str
+    weakest: str
     facts: list[tuple[str, str]]
-    comparisons: PageTable | None
+    deciding: PageTable | None
+    others: PageTable | None
+    of_entropy: bool
 
 
 @dataclass(frozen=True)
@@ -39,6 +50,17 @@ class Claims:
     counts: dict[str, int]
     claims: list[Claim]
 
+    @property
+    def numbering(self) -> str:
+        """What the names of the claims mean."""
+        names = [claim.name for claim in self.claims]
+        paper = [name for name in names if re.fullmatch(r"C\d+[a-z]?", name)]
+        variants = [name for name in paper if not name[-1].isdigit()]
+        own = [name for name in names if name not in paper]
+        letters = f"; a letter ({', '.join(variants)}) marks a variant of one" if variants else ""
+        others = f"; {', '.join(own)}: claims of one's own" if own else ""
+        return f"{paper[0]} to {paper[-1]} number the paper's claims{letters}{others}."
+
 
 def claims(experiment: Experiment) -> Claims:
     """Read tables/claims.csv and tables/claim_comparisons.csv.
@@ -46,37 +68,64 @@ def claims(experiment: Experiment) -> Claims:
     Raises: InputError for tables that are missing or lack a column.
     """
     frame = read_csv(table_path(experiment, "claims"), *_SHOWN, "cells")
-    comparisons = read_csv(table_path(experiment, "claim_comparisons"), "claim", empty=True)
-    by_claim = dict(list(comparisons.groupby("claim")))
+    comparisons = tested(experiment)
     rows: list[Row] = frame.to_dict("records")
     counts = frame["verdict"].map(_short).value_counts()
-    return Claims(counts.to_dict(), [_claim(row, by_claim.get(row["claim"])) for row in rows])
+    return Claims(
+        counts.to_dict(), [_claim(row, comparisons.get(row["claim"], [])) for row in rows]
+    )
 
 
-def _claim(row: Row, comparisons: pd.DataFrame | None) -> Claim:
-    rounded = dict(zip(row, page_table("", pd.DataFrame([row])).rows[0], strict=True))
+def _claim(row: Row, comparisons: Sequence[Tested]) -> Claim:
     verdict = _short(row["verdict"])
+    deciding = [one for one in comparisons if one.decides]
+    others = [one for one in comparisons if not one.decides]
+    agreeing = sum(one.outcome == FOR for one in deciding)
     return Claim(
         name=row["claim"],
         title=row["title"],
         verdict=verdict,
-        estimate=rounded["estimate"],
-        interval=_interval(rounded),
-        p=number(row["p_adjusted"], digits=2),
-        seeds=row["seeds"],
+        agreeing=f"{agreeing} of {len(deciding)}" if deciding else "",
+        weakest=_weakest(deciding),
         facts=[
             ("Hypothesis", row["hypothesis"]),
             *([("Verdict", row["verdict"])] if row["verdict"] != verdict else []),
-            *((_heading(key), rounded[key]) for key in row if key not in _SHOWN),
+            *(
+                (_heading(key), _cells(value) if key == "cells" else value)
+                for key, value in row.items()
+                if value and key not in (*_SHOWN, *_OF_COMPARISONS)
+            ),
         ],
-        comparisons=None
-        if comparisons is None
-        else page_table(f"The comparisons behind {row['claim']}", comparisons),
+        deciding=_table(f"Comparisons that decide {row['claim']}", deciding),
+        others=_table(f"Further comparisons for {row['claim']}", others),
+        of_entropy=any(one.unit == NATS for one in deciding),
     )
 
 
-def _interval(row: Row) -> str:
-    return "none" if row["low"] in ("", "nan") else f"{row['low']} to {row['high']}"
+def _weakest(deciding: Sequence[Tested]) -> str:
+    if not deciding:
+        return ""
+    one = max(deciding, key=lambda one: one.p_for)
+    return f"{one.label}: {one.value} {one.unit.name}, adjusted p {p_value(one.p_adjusted)}"
+
+
+def _table(caption: str, comparisons: Sequence[Tested]) -> PageTable | None:
+    if not comparisons:
+        return None
+    caption = f"{caption} ({comparisons[0].unit.name} \u00b1 half of the 95 % interval)"
+    rows = [
+        [
+            *(one.label, one.value),
+            *(p_value(one.p_adjusted).removeprefix("= "), _OUTCOMES[one.outcome]),
+        ]
+        for one in comparisons
+    ]
+    return PageTable(caption, ["comparison", "difference", "adjusted p", "result"], rows)
+
+
+def _cells(names: str) -> str:
+    """Cells without their seeds."""
+    return ", ".join(dict.fromkeys(name.rpartition("--s")[0] for name in names.split()))
 
 
 def _short(verdict: str) -> str:

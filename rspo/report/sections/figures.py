@@ -1,16 +1,25 @@
 """The section Figures: each picture with its caption and numbers."""
 
 import base64
+import io
 import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
 from rspo.core.trace import read_provenance
-from rspo.figures import Figure, style
+from rspo.figures import Figure, curves, style
 from rspo.figures.captions import full_caption
 from rspo.report import figure_files
 from rspo.report.page_table import PageTable, page_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+MEASURED = 3  # significant digits of measurements without an interval
 
 
 @dataclass(frozen=True)
@@ -41,8 +50,30 @@ def figure_picture(experiment: Experiment, figure: Figure) -> Picture:
         figure.caption.partition(";")[0],
         data_url(content),
         inches(content, style.DOTS_PER_INCH),
-        page_table(f"Every number of {figure.name}", read_csv(numbers), meanings),
+        page_table(
+            f"Every number of {figure.name}",
+            read_csv(numbers),
+            meanings,
+            # Formulas are exact.
+            digits=MEASURED if figure.of_results else 6,
+        ),
     )
+
+
+def pooled_panel(experiment: Experiment, figure: Figure) -> str:
+    """The last panel of a figure of curves, for narrow windows, as a data URL."""
+    table = read_csv(figure_files(experiment, figure)[1], *curves.COLUMNS)
+    numbers = ["k", "estimate", "low", "high", "lowest", "highest", "seeds"]
+    table[numbers] = table[numbers].apply(pd.to_numeric)
+    with style.applied():
+        return data_url(png_of(curves.draw_pooled(table, experiment, figure), style.DOTS_PER_INCH))
+
+
+def png_of(drawing: "Drawing", dots_per_inch: int) -> bytes:
+    """The same bytes for the same drawing."""
+    stream = io.BytesIO()
+    drawing.savefig(stream, format="png", dpi=dots_per_inch, metadata={"Software": None})
+    return stream.getvalue()
 
 
 def data_url(png: bytes) -> str:

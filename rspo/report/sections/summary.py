@@ -1,7 +1,6 @@
-"""What was run, and the best method at each k."""
+"""The section Summary: what was run, and the best method at each k."""
 
 from dataclasses import dataclass
-from functools import partial
 from math import isnan
 
 import pandas as pd
@@ -9,9 +8,10 @@ import pandas as pd
 from rspo.claims.verdicts import OPEN
 from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
-from rspo.report import figure_files, table_path
+from rspo.figures import Figure, curves
+from rspo.report import figure_files, figures, table_path
 from rspo.report.page_table import PageTable
-from rspo.report.sections.headline import comparisons_of, main_figure
+from rspo.report.rounding import interval, rounded
 
 
 @dataclass(frozen=True)
@@ -28,21 +28,17 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Format:
-    """Text around a metric: its name before k, units of values and differences, decimals."""
+    """Text around a metric: its name before k, units of values and differences."""
 
     name: str
     measured_in: str
     unit: str
     points: str
-    decimals: int
-
-    def text(self, value: float) -> str:
-        return f"{value:.{self.decimals}f}"
 
 
 _FORMATS = {
-    "pass_at_k": _Format("Pass@", "in %", " %", " points", 1),
-    "max_at_k": _Format("Max@", "in units of reward", "", "", 3),
+    "pass_at_k": _Format("Pass@", "in %", " %", " points"),
+    "max_at_k": _Format("Max@", "in units of reward", "", ""),
 }
 
 
@@ -60,9 +56,16 @@ def summary(experiment: Experiment) -> Summary:
     )
     pooled = frame[frame["benchmark"] == "pooled"].copy()
     pooled[numbers] = pooled[numbers].apply(pd.to_numeric)  # an empty error_seeds becomes NaN
-    metric, tests = _FORMATS[figure.metric], comparisons_of(experiment, figure)
+    metric, tests = _FORMATS[figure.metric], _tests(experiment, figure)
     best = [_best(metric, str(k), rows, tests) for k, rows in pooled.groupby("k", sort=False)]
     return Summary(_facts(experiment), best, _table(metric, figure.name, pooled))
+
+
+def main_figure(experiment: Experiment) -> Figure | None:
+    """fig_main, or else the first figure like it, if the scale has one."""
+    # A figure of one's own may read curves and have another table.
+    candidates = {f.name: f for f in figures(experiment) if f.table is curves.table}
+    return candidates.get(curves.MAIN.name) or next(iter(candidates.values()), None)
 
 
 def _facts(experiment: Experiment) -> list[tuple[str, str]]:
@@ -100,23 +103,44 @@ def _facts(experiment: Experiment) -> list[tuple[str, str]]:
     ]
 
 
+def _tests(experiment: Experiment, figure: Figure) -> pd.DataFrame:
+    """The deciding comparisons "this is above 0" of a figure's policies, all problems pooled."""
+    columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
+    path = table_path(experiment, "claim_comparisons")
+    tests = read_csv(path, *columns, "problems", "cells", empty=True)
+    drawn = read_csv(figure_files(experiment, figure)[1], "benchmark", "problems")
+    policies, problems = set(figure.policies(experiment)), drawn[drawn["benchmark"] == "pooled"]
+    return tests[
+        (tests["decides"] == "yes")
+        & (tests["metric"] == figure.metric)
+        & (tests["benchmark"] == "pooled")
+        & (tests["margin"] == "")
+        & tests["problems"].isin(problems["problems"])  # not of another suite
+        & tests["cells"].map(lambda cells: policies.issuperset(cells.split()))
+    ]
+
+
 def _best(metric: _Format, k: str, rows: pd.DataFrame, tests: pd.DataFrame) -> str:
     """The highest method at k, its lead, and whether a claim resolves the lead."""
     ordered = rows.sort_values("estimate", ascending=False, kind="stable")
     methods, estimates = ordered["method"].tolist(), ordered["estimate"].tolist()
-    value = f"{metric.text(estimates[0])}{metric.unit}"
-    highest = f"{metric.name}{k}: {methods[0]} is highest, with {value}"
+    half = _half_width(ordered.iloc[0])
+    highest = f"{metric.name}{k}: {methods[0]} is highest, with {rounded(estimates[0], half)}"
+    highest += metric.unit
     if len(methods) == 1:
         return f"{highest}."
-    lead = f"{metric.text(estimates[0] - estimates[1])}{metric.points}"
+    lead = f"{rounded(estimates[0] - estimates[1], half)}{metric.points}"
     resolved = _resolved(k, methods[0], methods[1], tests)
     return f"{highest}, {lead} above {methods[1]}: {resolved}."
 
 
+def _half_width(row: pd.Series) -> float:
+    return float(row["high"] - row["low"]) / 2
+
+
 def _resolved(k: str, first: str, second: str, tests: pd.DataFrame) -> str:
     pair = {f"{first} - {second}".casefold(), f"{second} - {first}".casefold()}
-    of_pair = tests["comparison"].str.casefold().isin(pair)
-    tested = tests[of_pair & (tests["k"] == k) & (tests["decides"] == "yes")]
+    tested = tests[(tests["k"] == k) & tests["comparison"].str.casefold().isin(pair)]
     if tested.empty:
         return "no claim tests this difference"
     test = tested.iloc[0]
@@ -124,7 +148,7 @@ def _resolved(k: str, first: str, second: str, tests: pd.DataFrame) -> str:
 
 
 def _table(metric: _Format, figure: str, pooled: pd.DataFrame) -> PageTable:
-    cells = pooled.apply(partial(_cell, metric), axis="columns")
+    cells = pooled.apply(_cell, axis="columns")
     table = pooled.assign(cell=cells).pivot(index="method", columns="k", values="cell")
     ks, methods = pooled["k"].unique(), pooled["method"].unique()
     seeds = (
@@ -140,7 +164,8 @@ def _table(metric: _Format, figure: str, pooled: pd.DataFrame) -> PageTable:
     )
 
 
-def _cell(metric: _Format, row: pd.Series) -> str:
-    interval = f"({metric.text(row['low'])} to {metric.text(row['high'])})"
-    seeds = "" if isnan(row["error_seeds"]) else f" ± {metric.text(row['error_seeds'])}"
-    return f"{metric.text(row['estimate'])} {interval}{seeds}"
+def _cell(row: pd.Series) -> str:
+    error = row["error_seeds"]
+    seeds = "" if isnan(error) else f" \u00b1 {rounded(error, error)}"
+    estimate = rounded(row["estimate"], _half_width(row))
+    return f"{estimate} ({interval(row['low'], row['high'])}){seeds}"

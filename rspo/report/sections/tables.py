@@ -6,8 +6,9 @@ from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
 from rspo.report import table_path
 from rspo.report.page_table import PageTable, page_table
+from rspo.report.rounding import rounded
 
-METRICS = {"pass_at_k": "Pass@", "max_at_k": "Max@"}
+METRICS = {"pass_at_k": ("Pass@", "%"), "max_at_k": ("Max@", "units of reward")}
 
 
 def tables(experiment: Experiment) -> list[PageTable]:
@@ -28,13 +29,18 @@ def tables(experiment: Experiment) -> list[PageTable]:
 
 
 def _by_k(metric: str, suite: str, rows: pd.DataFrame) -> PageTable:
-    name = METRICS[metric]
-    estimates = rows["estimate"].astype(float).map("{:.3f}".format)
+    name, unit = METRICS[metric]
+    factor = 100 if unit == "%" else 1
+    numbers = factor * rows[["estimate", "low", "high"]].astype(float)
+    estimates = [
+        rounded(estimate, (high - low) / 2)
+        for estimate, low, high in numbers.itertuples(index=False)
+    ]
     by_k = rows.assign(estimate=estimates).pivot(index="cell", columns="k", values="estimate")
     ks = rows["k"].unique()
     by_k = by_k.loc[rows["cell"].unique(), ks]
     return PageTable(
-        f"{name}k of every policy, all problems of the suite {suite} pooled",
+        f"{name}k of every policy in {unit}, all problems of the suite {suite} pooled",
         ["policy", *(f"{name}{k}" for k in ks)],
         by_k.reset_index().to_numpy().tolist(),
     )

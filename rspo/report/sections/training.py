@@ -1,6 +1,5 @@
 """The section Training: reward, entropy, Pass@k and clipped gradients of each training step."""
 
-import io
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
@@ -12,7 +11,7 @@ from rspo.figures.captions import cells_sentence
 from rspo.figures.methods import Method, trained_methods
 from rspo.figures.training_curves import first_pass, half_window, smoothed
 from rspo.report.page_table import page_table
-from rspo.report.sections.figures import Picture, data_url, inches
+from rspo.report.sections.figures import MEASURED, Picture, data_url, inches, png_of
 from rspo.training.clipping import clipping_warning
 from rspo.training.logs import read_log
 
@@ -62,7 +61,7 @@ def _picture(experiment: Experiment, title: str, cells: list[Cell]) -> Picture:
         f"Training curves of {title}: reward, entropy and Pass@k at each step",
         data_url(png),
         inches(png, style.DOTS_PER_INCH // 2),
-        page_table(f"Training of {title}, step by step", frame),
+        page_table(f"Training of {title}, step by step", frame, digits=MEASURED),
     )
 
 
@@ -109,7 +108,4 @@ def _draw(methods: Sequence[Method], frame: pd.DataFrame, panels: Sequence[str])
             title = _LABELS.get(key, f"Pass@{key.removeprefix(_PASS)} of the prompts")
             plot.label(x="training step", y="", title=title).plot()
         style.legend(picture, methods)
-        stream = io.BytesIO()
-        dots = style.DOTS_PER_INCH // 2
-        picture.savefig(stream, format="png", dpi=dots, metadata={"Software": None})
-    return stream.getvalue()
+        return png_of(picture, style.DOTS_PER_INCH // 2)

@@ -1,0 +1,169 @@
+"""RSPO's Pass@k minus the baseline's and policy gradient's, at each k that RSPO is trained for.
+
+At k, the policies trained for k are compared: RSPO with the baseline of the same k, and with policy
+gradient. The differences, their errors and p-values are those of the claims
+(tables/claim_comparisons.csv). The p-values are adjusted by Holm over all points of the figure,
+because a reader looks at all of them.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rspo.config.schema import POOLED
+from rspo.evaluation.statistics import holm
+from rspo.figures import style
+from rspo.figures.figure import Figure
+from rspo.figures.methods import Method, face, trained_methods
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+    from rspo.config.experiment import Cell, Experiment
+
+RSPO = "rspo_pass_at_k"
+# The objectives that RSPO is compared with, and the names of the differences.
+OTHERS = {"hitchhiking": "baseline", "policy_gradient": "policy gradient"}
+
+# The claims about grid.main; others compare the same cells on other problems.
+CLAIMS = ("C1", "C3", "C3b")
+
+CAPTION = (
+    "RSPO's Pass@k minus that of the baseline trained for the same k, and minus that of policy "
+    "gradient, on all problems pooled, in percentage points; RSPO is trained for the k at which it "
+    "is compared. Whiskers are 95 % intervals of the paired difference over problems and, with "
+    "several training seeds, over seeds; they are not adjusted for the number of comparisons."
+)
+COLUMNS = {
+    "against": "that RSPO is compared with",
+    "k": "x: RSPO is trained for this k, and all are compared at it",
+    "estimate": "y: RSPO's Pass@k minus the other's, in percentage points",
+    "low": "lower end of the whisker, the 95 % interval",
+    "high": "upper end of the whisker",
+    "error": "standard error; with one seed, without the variance over seeds",
+    "p": "two-sided p-value",
+    "p_adjusted": "by Holm's method over the rows of this table",
+    "seeds": "training seeds of each method",
+    "problems": "in the suite",
+    "samples": "per problem",
+}
+_NUMBERS = ["estimate", "low", "high", "error", "p", "seeds", "problems", "samples"]
+
+
+def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
+    """One row for each point; no rows if the claims have no such comparison.
+
+    Raises: InputError for a table of comparisons that is missing or lacks a column.
+    """
+    import pandas as pd
+
+    from rspo.core.tables import read_csv
+
+    columns = ("claim", "comparison", "metric", "k", "benchmark", "margin", "cells")
+    (path,) = figure.inputs(experiment)
+    rows = read_csv(path, *columns, *_NUMBERS, empty=True)
+    rows = rows[
+        rows["claim"].isin(CLAIMS)
+        & (rows["metric"] == figure.metric)
+        & (rows["benchmark"] == POOLED)
+        & (rows["margin"] == "")
+        # The comparisons of policy gradient with RSPO at k = 1 have the opposite sign.
+        & rows["comparison"].str.startswith("RSPO")
+    ]
+    policies = rows["cells"].map(lambda cells: _names(cells.split()))
+    found = []
+    for against, k, pair in _pairs(experiment.cells_of(figure.grids[0])):
+        tested = rows[(rows["k"] == str(k)) & (policies == pair)].head(1)
+        found.append(tested[_NUMBERS].apply(pd.to_numeric).assign(against=against, k=k))
+    result = pd.concat(found) if found else pd.DataFrame(columns=list(COLUMNS))
+    points = ["estimate", "low", "high", "error"]
+    result[points] = 100 * result[points]
+    return result.assign(p_adjusted=holm(result["p"]))[list(COLUMNS)].reset_index(drop=True)
+
+
+def _pairs(cells: "list[Cell]") -> "list[tuple[str, int, str]]":
+    """Each comparison: against whom, k, and the names of the cells of both."""
+    methods = trained_methods(cells, {cell.model: cell.model for cell in cells})
+    return [
+        (name, rspo.k, _names([*rspo.policies, *other.policies]))
+        for objective, name in OTHERS.items()
+        for rspo in methods
+        for other in methods
+        if rspo.objective == RSPO and rspo.k is not None
+        if other.objective == objective and other.k in (rspo.k, None)
+    ]
+
+
+def _names(cells: Iterable[str]) -> str:
+    return " ".join(sorted(cells))
+
+
+def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+    picture = style.new_picture(style.COLUMN_WIDTH, 2.5)
+    axes = picture.subplots()
+    axes.axhline(0, color=style.INK, linewidth=0.8)
+    ks = sorted(set(table["k"]))
+    looks = [
+        Method(f"RSPO minus {name}", objective)
+        for objective, name in OTHERS.items()
+        if name in set(table["against"])
+    ]
+    for place, look in enumerate(looks):
+        side = 2 * place - len(looks) + 1  # -1, 1: left and right of the tick; 0: on it
+        rows = table[table["against"] == OTHERS[look.objective]]
+        _draw_points(axes, rows, ks, side, look)
+    axes.set(
+        xlabel="k of Pass@k and of training",
+        ylabel="difference (percentage points)",
+        xticks=range(len(ks)),
+        xticklabels=[str(k) for k in ks],
+        xlim=(-0.5, max(1, len(ks)) - 0.5),
+    )
+    axes.grid(visible=False, axis="x")
+    axes.margins(y=0.12)
+    style.legend(picture, looks)
+    labels = {name: model.label for name, model in experiment.config.models.items()}
+    cells = [experiment.cell(policy) for policy in figure.policies(experiment)]
+    samples = [f"{n} samples per problem" for n in dict.fromkeys(table["samples"])]
+    style.note(
+        picture,
+        face(experiment, trained_methods(cells, labels)),
+        *samples,
+        "whiskers: 95 % intervals; above 0, RSPO is better",
+    )
+    return picture
+
+
+def _draw_points(
+    axes: "Axes", rows: "pd.DataFrame", ks: list[int], side: int, method: Method
+) -> None:
+    """Points with whiskers, and each value beside its point."""
+    look = style.line(method)
+    x = rows["k"].map(ks.index) + 0.09 * side
+    axes.vlines(x, rows["low"], rows["high"], color=look["color"], linewidth=1.1)
+    axes.plot(x, rows["estimate"], **look | {"linestyle": "none"})
+    for place, value in zip(x, rows["estimate"], strict=True):
+        axes.annotate(
+            f"{value:+.1f}".replace("-", "\u2212") if abs(value) >= 0.05 else "0.0",
+            (place, value),
+            xytext=(-5 if side < 0 else 5, 0),
+            textcoords="offset points",
+            ha="right" if side < 0 else "left",
+            va="center",
+            color=look["color"],
+            fontsize=style.SMALL,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+        )
+
+
+FIGURE = Figure(
+    "fig_difference",
+    CAPTION,
+    COLUMNS,
+    table,
+    draw,
+    grids=("main",),
+    objectives=(RSPO, *OTHERS),
+    comparisons=True,
+)
