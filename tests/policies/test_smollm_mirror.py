@@ -6,6 +6,7 @@ import zipfile
 from pathlib import Path
 from types import ModuleType
 
+import gguf
 import numpy as np
 import pytest
 import torch
@@ -13,9 +14,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rspo.policies.tokenizer import ChatTokenizer
 from tests.support import ROOT, llama_model
-
-gguf = pytest.importorskip("gguf")
-pytest.importorskip("accelerate")
 
 TEXT = "What is  12 + 345?\n\nthe answer is x² = 7<|im_end|>\n"
 _LAYER = {
