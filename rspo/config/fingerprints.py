@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import CASCADE, GENERATOR_REVISION, VERIFIER_VERSIONS
+from rspo.config.names import CASCADE, GENERATOR_REVISION, HUB_MODEL_REVISION, VERIFIER_VERSIONS
 from rspo.config.own import OWN_REWARDS
 from rspo.config.verl_fingerprint import policy_settings
 from rspo.core.errors import InputError
@@ -95,6 +95,8 @@ def _pretrain(experiment: Experiment, name: str) -> Settings:
         del model["hub"]["examples"]  # results of earlier versions lack the key
     if config.models[name].scratch is not None:
         model["generator"] = GENERATOR_REVISION
+    else:
+        model["revision"] = HUB_MODEL_REVISION
     return model | config.sampling.model_dump(mode="json", include=limits)
 
 

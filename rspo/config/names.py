@@ -24,6 +24,9 @@ Family = Literal["linear", "multiply", "countdown", "divide", "sequence", "share
 # Raise it when a problem, its split or a worked example changes: the fingerprints of generated data
 # and of models trained from scratch contain it. Revision 1 split by prompt, 2 splits by task.
 GENERATOR_REVISION = 2
+
+# Of the files that are made from those of a published model: 2 has all end tokens.
+HUB_MODEL_REVISION = 2
 LARGER = "larger"  # a split with larger numbers than in any other split
 LARGER_FAMILIES = ("linear", "divide")  # families that have this split
 

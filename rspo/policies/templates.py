@@ -3,12 +3,12 @@ r"""Chat templates: the published texts around a problem, by name.
 A policy is trained and evaluated under one template. The template is written into the tokenizer of
 the policy's folder, where transformers, vLLM, verl and this package read it.
 
-Responses end with the policy's end token under every template; the publications that use r1 also
-stop at </answer>. Verifiers that read the last box need a policy that writes one under r1 too.
+A response ends with the token that ends a turn in the template, with the tokenizer's end token, or
+with one of generation_config.json: base models such as Qwen2.5-Math write either of the first two.
+All are written into the policy's generation_config.json. The publications that use r1 also stop at
+</answer>. Verifiers that read the last box need a policy that writes one under r1 too.
 
-With the template `own`, the model's own is kept, after worked examples as earlier turns. Its
-responses end with the token that ends a turn in this template, which is not the end token of every
-published tokenizer.
+With the template `own`, the model's own is kept, after worked examples as earlier turns.
 """
 
 import json
@@ -17,19 +17,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
 from rspo.config.schema import WorkedExample
 from rspo.core.errors import InputError
-from rspo.policies.tokenizer import Chat, load_published_tokenizer
+from rspo.policies.tokenizer import Chat, generation_ends, load_published_tokenizer
 
 OWN = "own"  # in the config: no template of this module
+_PROBE = "What is  $x + 12$?\n\n\\frac{1}{234} é"
 
 
 @dataclass(frozen=True)
 class Template:
-    """The text before and after a problem. The response follows directly."""
+    """The text before and after a problem. The response follows directly.
+
+    end_of_turn: the token after a response, if the template has one.
+    """
 
     before: str
     after: str
+    end_of_turn: str | None = None
 
     def text(self, problem: str) -> str:
         """The prompt for a problem."""
@@ -49,6 +56,7 @@ TEMPLATES = {
         "<|im_start|>system\nPlease reason step by step, and put your final answer within "
         "\\boxed{}.<|im_end|>\n<|im_start|>user\n",
         "<|im_end|>\n<|im_start|>assistant\n",
+        "<|im_end|>",
     ),
     # DeepSeek-R1-Zero's (arXiv 2501.12948, table 1), in the wording of "Understanding R1-Zero-Like
     # Training" (arXiv 2503.20783; github.com/sail-sg/understand-r1-zero, train_zero_math.py).
@@ -67,21 +75,20 @@ TEMPLATES = {
 def set_template(folder: Path, template: Template) -> None:
     """Replace the chat template of a model folder's tokenizer.
 
-    Raises: InputError if the folder has no tokenizer.
+    Raises: InputError if the folder has no tokenizer, or no token that ends a response.
     """
-    tokenizer = load_published_tokenizer(folder)
+    tokenizer = _load(folder)
     tokenizer.chat_template = template.jinja
-    _save(tokenizer, folder)
+    _save(tokenizer, folder, _special_token(tokenizer, template.end_of_turn or ""))
 
 
 def keep_template(folder: Path, examples: Sequence[WorkedExample]) -> None:
     """Keep the chat template of a model folder's tokenizer, and put worked examples before a chat.
 
-    The end token becomes the one that ends a turn in the template.
-
-    Raises: InputError if the folder has no tokenizer, or its tokenizer no chat template.
+    Raises: InputError if the folder has no tokenizer, its tokenizer no chat template, or neither a
+        token that ends a response.
     """
-    tokenizer = load_published_tokenizer(folder)
+    tokenizer = _load(folder)
     template = tokenizer.chat_template
     if isinstance(template, dict):  # several templates, by purpose
         template = template.get("default")
@@ -89,12 +96,32 @@ def keep_template(folder: Path, examples: Sequence[WorkedExample]) -> None:
         others = ", ".join(TEMPLATES)
         raise InputError(f"{folder}: the model has no chat template; allowed: template: {others}")
     tokenizer.chat_template = template
-    tokenizer.eos_token = _end_of_turn(tokenizer) or tokenizer.eos_token
+    end_of_turn = _end_of_turn(tokenizer)
     if examples:
         # A JSON list is a valid Jinja list.
         turns = json.dumps([turn for one in examples for turn in _turns(one)], ensure_ascii=False)
         tokenizer.chat_template = f"{{% set messages = {turns} + messages %}}{template}"
-    _save(tokenizer, folder)
+    _save(tokenizer, folder, end_of_turn)
+
+
+def _load(folder: Path) -> Any:
+    """The tokenizer of a model folder, which encodes as its tokenizer.json says.
+
+    transformers 5 builds the tokenizers of some classes itself, and so drops all spaces for models
+    with byte-level tokens under the class of Llama, such as DeepSeek-R1-Distill (transformers issue
+    45488). PreTrainedTokenizerFast takes tokenizer.json as it is.
+    """
+    tokenizer = load_published_tokenizer(folder)
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        return tokenizer
+    expected = Tokenizer.from_file(str(file)).encode(_PROBE, add_special_tokens=False).ids
+    if tokenizer.encode(_PROBE, add_special_tokens=False) == expected:
+        return tokenizer
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | {"tokenizer_class": "PreTrainedTokenizerFast"}))
+    return load_published_tokenizer(folder)
 
 
 def _turns(example: WorkedExample) -> Chat:
@@ -105,22 +132,41 @@ def _turns(example: WorkedExample) -> Chat:
 
 
 def _end_of_turn(tokenizer: Any) -> str | None:
-    """The special token that follows a response in the chat template, if there is one."""
+    """The special token that follows a response in the tokenizer's chat template, if any."""
     example = WorkedExample(problem="1+1?", response="Two, of course.")
     text = tokenizer.apply_chat_template(_turns(example), tokenize=False)
-    following = text.rpartition(example.response)[2]
-    ids = tokenizer.encode(following, add_special_tokens=False)
+    return _special_token(tokenizer, text.rpartition(example.response)[2])
+
+
+def _special_token(tokenizer: Any, text: str) -> str | None:
+    """The special token with which a text begins, if it begins with one."""
+    ids = tokenizer.encode(text.lstrip(), add_special_tokens=False)
     special = tokenizer.backend_tokenizer.get_added_tokens_decoder()
     if ids and ids[0] in special and special[ids[0]].special:
         return str(special[ids[0]].content)
     return None
 
 
-def _save(tokenizer: Any, folder: Path) -> None:
-    """Save a tokenizer with a padding token, which verl needs.
+def _save(tokenizer: Any, folder: Path, end_of_turn: str | None) -> None:
+    """Save a tokenizer with its end and padding tokens, and all end tokens beside it.
 
-    Masks exclude padding everywhere, so the end token will do.
+    The end token is the one that ends a turn. Masks exclude padding everywhere, so the end token
+    will do where the tokenizer has no padding token, which verl needs.
+
+    Raises: InputError if nothing names an end token.
     """
+    names = [end_of_turn, tokenizer.eos_token]
+    ends = [tokenizer.convert_tokens_to_ids(name) for name in names if name is not None]
+    ends = list(dict.fromkeys([*ends, *generation_ends(folder)]))
+    if not ends:
+        raise InputError(
+            f"{folder}: the model has no end token: tokenizer_config.json needs eos_token, or "
+            "generation_config.json eos_token_id"
+        )
+    tokenizer.eos_token = tokenizer.convert_ids_to_tokens(ends[0])
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     tokenizer.save_pretrained(folder)
+    path = folder / "generation_config.json"
+    config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    path.write_text(json.dumps(config | {"eos_token_id": ends}, indent=2) + "\n")

@@ -69,14 +69,16 @@ def save_tokenizer(folder: Path, prompt_tokens: int, context: int) -> None:
 class ChatTokenizer:
     """The tokenizer and the chat template of a model folder.
 
-    end_text, end: the end-of-response token and its id.  pad: id of the padding token.
+    end: id of the end-of-response token.  pad: id of the padding token.
+    ends: ids of all tokens that end a response, `end` first. A published model may have several:
+        those of its generation_config.json, where vLLM looks for them too.
     is_tiny: whether it is the tiny scale's own.
 
     A tiny model's folder is read without transformers, whose import takes seconds.
     """
 
-    end_text: str
     end: int
+    ends: tuple[int, ...]
     pad: int
     _tokenizer: Tokenizer
     _render: Callable[[Chat], str]
@@ -95,8 +97,8 @@ class ChatTokenizer:
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # the library raises no other type
             raise InputError(f"{folder}: no readable tokenizer: {error}") from None
-        self.end_text = END
         self.end, self.pad = map(self._tokenizer.token_to_id, (END, PAD))
+        self.ends = (self.end,)
         self._render = lambda chat: "".join(turn["content"].rjust(width) for turn in chat)
 
     def _load_published(self, folder: Path) -> None:
@@ -105,7 +107,8 @@ class ChatTokenizer:
             if getattr(published, attribute) is None:
                 raise InputError(f"{folder}: the tokenizer has no {attribute}")
         self._tokenizer = published.backend_tokenizer
-        self.end_text, self.end = published.eos_token, published.eos_token_id
+        self.end = published.eos_token_id
+        self.ends = tuple(dict.fromkeys([self.end, *generation_ends(folder)]))
         # Masks exclude padding everywhere, so any token will do; verl takes the same one.
         self.pad = self.end if published.pad_token_id is None else published.pad_token_id
         self._render = lambda chat: published.apply_chat_template(
@@ -133,6 +136,10 @@ class ChatTokenizer:
                 raise InputError(f"the tokenizer cannot write {text!r}; it gives {decoded!r}")
         return tokens
 
+    def without_end(self, response: Sequence[int]) -> Sequence[int]:
+        """A response's tokens before its end token, which a truncated response does not have."""
+        return response[:-1] if response and response[-1] in self.ends else response
+
     def decode(self, tokens: Sequence[Sequence[int]]) -> list[str]:
         """Text of each sequence of token ids, including special tokens."""
         texts: list[str] = self._tokenizer.decode_batch(list(tokens), skip_special_tokens=False)
@@ -153,6 +160,21 @@ def load_published_tokenizer(folder: Path) -> Any:
     except Exception as error:  # transformers and tokenizers raise many types
         reason = " ".join(str(error).split())
         raise InputError(f"{folder}: no readable tokenizer: {reason}") from None
+
+
+def generation_ends(folder: Path) -> list[int]:
+    """Ids of the end tokens in a model folder's generation_config.json; empty without one.
+
+    Raises: InputError if the file is not a JSON object with integers.
+    """
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return []
+    try:
+        ends = json.loads(path.read_text(encoding="utf-8")).get("eos_token_id")
+        return [int(end) for end in (ends if isinstance(ends, list) else [ends]) if end is not None]
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: no readable eos_token_id: {error}") from None
 
 
 def _tiny_prompt_tokens(folder: Path) -> int | None:

@@ -32,16 +32,16 @@ STRETCH = 8  # tokens between two removals of finished responses
 class TransformersModel:
     """A model of transformers in float32 that samples responses."""
 
-    def __init__(self, folder: Path, end: int) -> None:
+    def __init__(self, folder: Path, ends: Sequence[int]) -> None:
         """
         Args:
-            end: id of the end token.
+            ends: ids of the tokens that end a response.
         """
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        self.end = end
+        self.ends, self.pad = frozenset(ends), ends[0]
         # `generate` adds the settings of the model's own config, such as a repetition penalty.
         self.model.generation_config = GenerationConfig(
-            do_sample=False, eos_token_id=end, pad_token_id=end
+            do_sample=False, eos_token_id=[*ends], pad_token_id=self.pad
         )
 
     def kind(self, prompt: Sequence[int]) -> Hashable:
@@ -105,11 +105,12 @@ class TransformersModel:
             )
             mask = torch.nn.functional.pad(mask, (0, ids.shape[1] - mask.shape[1]), value=1)
             for row, (tokens, log_probs) in zip(running.tolist(), draw.columns(), strict=True):
-                length = tokens.index(self.end) + 1 if self.end in tokens else len(tokens)
+                ending = (place for place, token in enumerate(tokens, 1) if token in self.ends)
+                length = next(ending, len(tokens))
                 responses[row].tokens.extend(tokens[:length])
                 responses[row].log_probs.extend(log_probs[:length])
             unfinished = torch.tensor(
-                [responses[row].tokens[-1] != self.end for row in running.tolist()]
+                [responses[row].tokens[-1] not in self.ends for row in running.tolist()]
             ).nonzero()[:, 0]
             if len(unfinished) == 0:
                 break
@@ -124,7 +125,7 @@ class TransformersModel:
         """
         lengths = [len(prompt) for prompt in prompts]
         width, common = max(lengths), _common(prompts)
-        ids = torch.full((len(prompts), width), self.end)
+        ids = torch.full((len(prompts), width), self.pad)
         mask = torch.zeros_like(ids)
         for row, prompt in enumerate(prompts):
             rest = len(prompt) - common

@@ -54,7 +54,7 @@ class VllmSampler:
         """
         config = require_context(folder, sampling)
         self.context = sampling.max_prompt_tokens + sampling.max_response_tokens
-        self.end = tokenizer.end
+        self.ends = tokenizer.ends
         self.sampling = sampling
         self.log_probs = log_probs
         self.llm, self.gpus = self._load(folder, config.dtype)
@@ -115,7 +115,7 @@ class VllmSampler:
                 temperature=self.sampling.temperature,
                 top_p=self.sampling.top_p,
                 max_tokens=question.max_tokens,
-                stop_token_ids=[self.end],
+                stop_token_ids=list(self.ends),
                 detokenize=False,
                 logprobs=0 if self.log_probs else None,
             )
@@ -138,4 +138,4 @@ class VllmSampler:
             for token, entry in zip(tokens, output.logprobs or [], strict=self.log_probs)
         ]
         # The finish reason would be "length" for an end token at the limit.
-        return Response(tokens, tokens[-1] == self.end, seed, log_probs)
+        return Response(tokens, tokens[-1] in self.ends, seed, log_probs)

@@ -100,7 +100,7 @@ def judge(
 
 def texts_of(responses: Sequence[Sequence[int]], tokenizer: ChatTokenizer) -> list[str]:
     """The text of each response, without the end token."""
-    return [text.removesuffix(tokenizer.end_text) for text in tokenizer.decode(responses)]
+    return tokenizer.decode([tokenizer.without_end(response) for response in responses])
 
 
 def named_rewards(

@@ -160,22 +160,22 @@ AS_OBJECT = {"__type": "AddedToken", "content": "<|im_end|>", "special": True}
 
 
 @pytest.mark.parametrize(
-    "tokenizer",
+    ("tokenizer", "expected"),
     [
-        {"pad_token": None},
-        {"eos_token": AS_OBJECT, "pad_token": AS_OBJECT},
-        {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"},
-        {"eos_token": None, "pad_token": None},
-        {"chat_template": [{"name": "default", "template": llama_model.TEMPLATE}]},
+        ({"pad_token": None}, (2,)),
+        ({"eos_token": AS_OBJECT, "pad_token": AS_OBJECT}, (2,)),
+        ({"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}, (2, 0)),
+        ({"eos_token": None, "pad_token": None}, (2,)),
+        ({"chat_template": [{"name": "default", "template": llama_model.TEMPLATE}]}, (2,)),
     ],
     ids=["no pad token", "objects", "another end", "no tokens", "several templates"],
 )
 def test_responses_end_with_the_turn_whatever_the_tokenizer_config_says(
-    own_policy: Any, tokenizer: dict[str, Any]
+    own_policy: Any, tokenizer: dict[str, Any], expected: tuple[int, ...]
 ) -> None:
     folder = own_policy(**tokenizer)
     ours, theirs = ChatTokenizer(folder), AutoTokenizer.from_pretrained(folder)
-    assert (ours.end_text, ours.end) == ("<|im_end|>", 2)
+    assert ours.ends == expected
     assert theirs.eos_token_id == 2
     assert ours.pad == theirs.pad_token_id is not None
 

@@ -22,7 +22,7 @@ PROMPTS = [COMMON + llama_model.tokenizer().encode(text).ids for text in ("7", "
 def model(tmp_path_factory: pytest.TempPathFactory) -> TransformersModel:
     folder = tmp_path_factory.mktemp("llama") / "model"
     llama_model.write(folder)
-    return TransformersModel(folder, END)
+    return TransformersModel(folder, [END])
 
 
 def draw(
@@ -83,6 +83,19 @@ def test_a_response_does_not_depend_on_the_others(
     assert [response.tokens for response in draw(model, rows, names)] == together
 
 
+def test_each_end_token_ends_a_response(model: TransformersModel, tmp_path: Path) -> None:
+    """Responses are those with one end token, up to the first of several."""
+    llama_model.write(tmp_path / "model")
+    ends = [END, *llama_model.tokenizer().encode("7e").ids]
+    several = TransformersModel(tmp_path / "model", ends)
+    ended = set()
+    for long, response in zip(draw(model, PROMPTS * 20), draw(several, PROMPTS * 20), strict=True):
+        first = next((place for place, token in enumerate(long.tokens) if token in ends), TOKENS)
+        assert response.tokens == long.tokens[: first + 1]
+        ended |= {*response.tokens[-1:]} & {*ends}
+    assert ended == {*ends}
+
+
 def test_temperature_and_top_p_change_the_distribution(model: TransformersModel) -> None:
     best = log_p(model, PROMPTS[0])[-1].argmax().item()
     for changes in ({"temperature": 0.01}, {"top_p": 1e-4}):
@@ -93,7 +106,7 @@ def test_temperature_and_top_p_change_the_distribution(model: TransformersModel)
 
 def test_new_weights_are_used(model: TransformersModel, tmp_path: Path) -> None:
     llama_model.write(tmp_path / "model")
-    other = TransformersModel(tmp_path / "model", END)
+    other = TransformersModel(tmp_path / "model", [END])
     before = draw(other, PROMPTS)
     weights = {name: value.clone() for name, value in model.model.state_dict().items()}
     other.load_weights({name: value + 0.1 for name, value in weights.items()})

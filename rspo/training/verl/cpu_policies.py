@@ -49,7 +49,7 @@ def load_policy(folder: Path) -> ServerPolicy:
     # transformers takes seconds to import.
     from rspo.policies.transformers_sampler import TransformersModel
 
-    return TransformersModel(folder, tokenizer.end)
+    return TransformersModel(folder, tokenizer.ends)
 
 
 class TinyPolicy:

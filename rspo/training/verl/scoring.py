@@ -43,13 +43,9 @@ class Scoring:
             named_rewards(name, correct, tokens, tokenizer, self.config)
         ).view(shape)
         advantages = response_advantages(rewards, self.cell.objective, self.cell.k)
-        limit = self.config.sampling.max_response_tokens
         scored = Scored(
             torch.tensor(lengths).view(shape),
-            # Shorter responses have an end token, possibly another one: a model may have several.
-            torch.tensor(
-                [len(response) < limit or response[-1] == self.tokenizer.end for response in tokens]
-            ).view(shape),
+            torch.tensor([response[-1] in self.tokenizer.ends for response in tokens]).view(shape),
             torch.from_numpy(correct).view(shape),
             rewards,
             (advantages / self.cell.n).float(),

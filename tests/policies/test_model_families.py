@@ -1,0 +1,345 @@
+"""Published models of the most used families: what ends a response, padding, and the prompt.
+
+Each family is a fixture with its tokenizer's class, special tokens, end tokens in
+generation_config.json and marks of a turn as published; vocabularies and templates are small.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from transformers import AutoTokenizer
+
+from rspo.core.errors import InputError
+from rspo.policies.templates import TEMPLATES, keep_template, set_template
+from rspo.policies.tokenizer import ChatTokenizer
+
+PROBLEM = "What is $1+1$?\n\\frac{1}{2} é"
+
+
+@dataclass(frozen=True)
+class Family:
+    """
+    keys: of tokenizer_config.json.
+    special: tokens of tokenizer.json, whose ids are their places.
+    ends: of generation_config.json; None for a model without the file.
+    user, response: a turn, with {} for its text.
+    start: what precedes a response.
+    expected: tokens that end a response.
+    """
+
+    keys: dict[str, Any]
+    special: Sequence[str]
+    ends: int | list[int] | None
+    user: str
+    start: str
+    response: str
+    expected: Sequence[str]
+    metaspace: bool = False
+    first: str = ""
+
+    @property
+    def template(self) -> str:
+        def turn(text: str) -> str:
+            before, after = (json.dumps(part) for part in text.split("{}"))
+            return f"{{{{ {before} + message['content'] + {after} }}}}"
+
+        return (
+            f"{{{{ {json.dumps(self.first)} }}}}{{% for message in messages %}}"
+            f"{{% if message['role'] == 'user' %}}{turn(self.user)}"
+            f"{{% else %}}{turn(self.start + self.response)}{{% endif %}}{{% endfor %}}"
+            f"{{% if add_generation_prompt %}}{{{{ {json.dumps(self.start)} }}}}{{% endif %}}"
+        )
+
+
+def token(content: str) -> dict[str, Any]:
+    """A token as an object, as in many published files."""
+    return {"__type": "AddedToken", "content": content, "lstrip": False, "normalized": False}
+
+
+CHATML = {
+    "special": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
+    "user": "<|im_start|>user\n{}<|im_end|>\n",
+    "start": "<|im_start|>assistant\n",
+    "response": "{}<|im_end|>\n",
+}
+QWEN = CHATML | {"expected": ["<|im_end|>", "<|endoftext|>"]}
+
+FAMILIES = {
+    # The base model's end token is not the one that ends its turns.
+    "Qwen2.5-Math": Family(
+        keys={
+            "tokenizer_class": "Qwen2Tokenizer",
+            "eos_token": "<|endoftext|>",
+            "pad_token": "<|endoftext|>",
+            "bos_token": None,
+        },
+        ends=0,
+        **QWEN,
+    ),
+    "Qwen2.5-Instruct": Family(
+        keys={
+            "tokenizer_class": "Qwen2Tokenizer",
+            "eos_token": "<|im_end|>",
+            "pad_token": "<|endoftext|>",
+        },
+        ends=[2, 0],
+        **QWEN,
+    ),
+    "Qwen3": Family(
+        keys={
+            "tokenizer_class": "Qwen2Tokenizer",
+            "eos_token": "<|im_end|>",
+            "pad_token": "<|endoftext|>",
+        },
+        ends=[2, 0],
+        **QWEN
+        | {"response": "<think>\n\n</think>\n\n{}<|im_end|>\n"}
+        | {"special": [*CHATML["special"], "<think>", "</think>"]},
+    ),
+    "SmolLM2": Family(
+        keys={
+            "tokenizer_class": "GPT2Tokenizer",
+            "bos_token": "<|im_start|>",
+            "eos_token": "<|im_end|>",
+            "pad_token": "<|im_end|>",
+        },
+        ends=2,
+        **CHATML | {"expected": ["<|im_end|>"]},
+    ),
+    # No padding token, and three end tokens.
+    "Llama 3": Family(
+        keys={
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "bos_token": "<|begin_of_text|>",
+            "eos_token": "<|eot_id|>",
+        },
+        special=[
+            "<|begin_of_text|>",
+            "<|end_of_text|>",
+            "<|start_header_id|>",
+            "<|end_header_id|>",
+            "<|eom_id|>",
+            "<|eot_id|>",
+        ],
+        ends=[1, 4, 5],
+        first="<|begin_of_text|>",
+        user="<|start_header_id|>user<|end_header_id|>\n\n{}<|eot_id|>",
+        start="<|start_header_id|>assistant<|end_header_id|>\n\n",
+        response="{}<|eot_id|>",
+        expected=["<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"],
+    ),
+    # Tokens as objects, no padding token, and a space before the end.
+    "Llama 2": Family(
+        keys={
+            "tokenizer_class": "LlamaTokenizer",
+            "bos_token": token("<s>"),
+            "eos_token": token("</s>"),
+            "unk_token": token("<unk>"),
+            "pad_token": None,
+        },
+        special=["<unk>", "<s>", "</s>"],
+        ends=2,
+        user="<s>[INST] {} [/INST]",
+        start="",
+        response=" {} </s>",
+        expected=["</s>"],
+        metaspace=True,
+    ),
+    "Mistral": Family(
+        keys={
+            "tokenizer_class": "LlamaTokenizer",
+            "bos_token": "<s>",
+            "eos_token": "</s>",
+            "unk_token": "<unk>",
+            "add_prefix_space": False,
+        },
+        special=["<unk>", "<s>", "</s>", "[INST]", "[/INST]"],
+        ends=2,
+        first="<s>",
+        user="[INST]{}[/INST]",
+        start="",
+        response="{}</s>",
+        expected=["</s>"],
+        metaspace=True,
+    ),
+    "Gemma": Family(
+        keys={
+            "tokenizer_class": "GemmaTokenizer",
+            "bos_token": "<bos>",
+            "eos_token": "<eos>",
+            "pad_token": "<pad>",
+            "unk_token": "<unk>",
+        },
+        special=["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"],
+        ends=[1, 5],
+        first="<bos>",
+        user="<start_of_turn>user\n{}<end_of_turn>\n",
+        start="<start_of_turn>model\n",
+        response="{}<end_of_turn>\n",
+        expected=["<end_of_turn>", "<eos>"],
+        metaspace=True,
+    ),
+    "Phi-4-mini": Family(
+        keys={
+            "tokenizer_class": "GPT2Tokenizer",
+            "bos_token": "<|endoftext|>",
+            "eos_token": "<|endoftext|>",
+            "pad_token": "<|endoftext|>",
+        },
+        special=["<|endoftext|>", "<|user|>", "<|assistant|>", "<|end|>"],
+        ends=[3, 0],
+        user="<|user|>{}<|end|>",
+        start="<|assistant|>",
+        response="{}<|end|>",
+        expected=["<|end|>", "<|endoftext|>"],
+    ),
+    # A tokenizer of bytes under Llama's class, and tokens with characters beyond ASCII.
+    "DeepSeek-R1-Distill": Family(
+        keys={
+            "tokenizer_class": "LlamaTokenizerFast",
+            "bos_token": token("<｜begin▁of▁sentence｜>"),
+            "eos_token": token("<｜end▁of▁sentence｜>"),
+            "pad_token": token("<｜end▁of▁sentence｜>"),
+        },
+        special=[
+            "<｜end▁of▁sentence｜>",
+            "<｜begin▁of▁sentence｜>",
+            "<｜User｜>",
+            "<｜Assistant｜>",
+        ],
+        ends=0,
+        first="<｜begin▁of▁sentence｜>",
+        user="<｜User｜>{}",
+        start="<｜Assistant｜>",
+        response="{}<｜end▁of▁sentence｜>",
+        expected=["<｜end▁of▁sentence｜>"],
+    ),
+    # No generation_config.json.
+    "OLMo 2": Family(
+        keys={
+            "tokenizer_class": "GPT2Tokenizer",
+            "bos_token": "<|endoftext|>",
+            "eos_token": "<|endoftext|>",
+            "pad_token": "<|pad|>",
+        },
+        special=["<|endoftext|>", "<|pad|>"],
+        ends=None,
+        first="<|endoftext|>",
+        user="<|user|>\n{}\n",
+        start="<|assistant|>\n",
+        response="{}<|endoftext|>",
+        expected=["<|endoftext|>"],
+    ),
+}
+
+
+def write(family: Family, folder: Path) -> None:
+    _tokenizer(family).save(str(folder / "tokenizer.json"))
+    keys = family.keys | {"chat_template": family.template, "clean_up_tokenization_spaces": False}
+    (folder / "tokenizer_config.json").write_text(json.dumps(keys))
+    if family.ends is not None:
+        ends = {"eos_token_id": family.ends, "temperature": 0.6}
+        (folder / "generation_config.json").write_text(json.dumps(ends))
+
+
+def _tokenizer(family: Family) -> Tokenizer:
+    """One token per byte; with Metaspace, per character, and per byte of unknown ones."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    if family.metaspace:
+        alphabet = [f"<0x{byte:02X}>" for byte in range(256)] + ["▁", *map(chr, range(33, 127))]
+    vocabulary = {text: index for index, text in enumerate([*family.special, *alphabet])}
+    result = Tokenizer(models.BPE(vocabulary, [], byte_fallback=family.metaspace))
+    if family.metaspace:
+        result.normalizer = normalizers.Replace(" ", "▁")
+        result.decoder = decoders.Sequence(
+            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+        )
+    else:
+        result.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        result.decoder = decoders.ByteLevel()
+    result.add_special_tokens(list(family.special))
+    return result
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest, tmp_path: Path) -> Family:
+    write(FAMILIES[request.param], tmp_path)
+    return FAMILIES[request.param]
+
+
+def chat() -> list[dict[str, str]]:
+    return [{"role": "user", "content": PROBLEM}]
+
+
+def test_every_end_token_of_the_model_ends_a_response(family: Family, tmp_path: Path) -> None:
+    keep_template(tmp_path, [])
+    ours = ChatTokenizer(tmp_path)
+    assert [family.special[end] for end in ours.ends] == list(family.expected)
+    (response,) = ours.encode(["\\boxed{7}"])
+    for end in ours.ends:
+        assert ours.decode([ours.without_end([*response, end])]) == ["\\boxed{7}"]
+    assert ours.without_end(response) == response  # truncated
+
+
+def test_transformers_and_vllm_find_the_same_end_tokens_in_the_folder(
+    family: Family, tmp_path: Path
+) -> None:
+    """vLLM takes the tokenizer's end token and those of generation_config.json."""
+    keep_template(tmp_path, [])
+    ours, theirs = ChatTokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    written = json.loads((tmp_path / "generation_config.json").read_text())
+    assert {theirs.eos_token_id, *written["eos_token_id"]} == set(ours.ends)
+    assert family.ends is None or written["temperature"] == 0.6  # kept
+    assert ours.pad == theirs.pad_token_id is not None
+
+
+def test_the_prompt_is_that_of_the_models_template(family: Family, tmp_path: Path) -> None:
+    expected = family.first + family.user.replace("{}", PROBLEM) + family.start
+    keep_template(tmp_path, [])
+    ours, theirs = ChatTokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    (ids,) = ours.prompts([chat()])
+    assert ours.decode([ids]) == [expected]
+    assert ids == theirs.apply_chat_template(chat(), add_generation_prompt=True, return_dict=False)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_of_the_config_adds_its_end_of_turn(
+    family: Family, tmp_path: Path, name: str
+) -> None:
+    """If the model has such a token; otherwise the model's own end tokens remain."""
+    set_template(tmp_path, TEMPLATES[name])
+    ends = {family.special[end] for end in ChatTokenizer(tmp_path).ends}
+    own = family.keys["eos_token"]
+    expected = {own["content"] if isinstance(own, dict) else own}
+    if family.ends is not None:
+        ids = family.ends if isinstance(family.ends, list) else [family.ends]
+        expected |= {family.special[end] for end in ids}
+    if name == "qwen_math" and "<|im_end|>" in family.special:
+        expected.add("<|im_end|>")
+    assert ends == expected
+
+
+def test_a_model_without_any_end_token_is_an_error(tmp_path: Path) -> None:
+    write(FAMILIES["OLMo 2"], tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token": None}))
+    expected = (
+        f"{tmp_path}: the model has no end token: tokenizer_config.json needs eos_token, or "
+        "generation_config.json eos_token_id"
+    )
+    with pytest.raises(InputError) as error:
+        set_template(tmp_path, TEMPLATES["r1"])
+    assert str(error.value) == expected
+
+
+@pytest.mark.parametrize("content", ["[1]", '{"eos_token_id": "x"}', "{"])
+def test_an_unreadable_generation_config_is_an_error(tmp_path: Path, content: str) -> None:
+    write(FAMILIES["SmolLM2"], tmp_path)
+    (tmp_path / "generation_config.json").write_text(content)
+    with pytest.raises(InputError, match=r"generation_config\.json: no readable eos_token_id"):
+        keep_template(tmp_path, [])
