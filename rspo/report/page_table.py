@@ -31,12 +31,12 @@ def page_table(
     meanings: Mapping[str, str] | None = None,
     digits: int = 6,
 ) -> PageTable:
-    """All columns and rows of a frame; numbers with an interval are rounded by it.
+    """All columns and rows of a frame; numbers with an interval are rounded by it, NaN is empty.
 
     Args:
         digits: significant digits of other numbers.
     """
-    rows = [_row(row, digits) for row in frame.to_dict("records")]
+    rows = [_row(row, digits) for row in frame.astype(object).fillna("").to_dict("records")]
     return PageTable(caption, list(frame.columns), rows, meanings or {})
 
 

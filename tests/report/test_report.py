@@ -213,6 +213,28 @@ def test_the_training_section_shows_clipped_gradients(tmp_path: Path, clip: floa
     assert ("gradient_clipped" in picture.numbers.columns) == (clip is not None)
 
 
+def test_the_training_section_shows_validations(tmp_path: Path) -> None:
+    """Every third step, with fewer samples than the training has."""
+    specs = [{"model": "small", "objective": "policy_gradient", "n": n} for n in (4, 8)]
+    grid = {"main": {"suite": "standard", "cells": specs}} | dict.fromkeys(
+        ("scalability", "model_size", "contamination_free", "max_at_k", "grpo")
+    )
+    experiment = tiny_world.load(tmp_path, grid=grid)
+    prepare(experiment, "train")
+    keys = ("reward", "entropy", "gradient_clipped", "pass_at_1", "pass_at_2", "pass_at_4")
+    for name, value in zip(experiment.cells, (0.25, 0.75), strict=True):
+        records = [{"step": step, **dict.fromkeys(keys, 0.5)} for step in range(1, 7)]
+        for record in records[2::3]:
+            record["validation"] = {"pass_at_1": value / 2, "pass_at_2": value, "max_at_1": 0.1}
+        write_json_lines(experiment.training_log(name), records)
+    (picture,) = training_pictures(experiment)
+    assert "Held-out problems: those of data.validation." in picture.caption
+    columns = list(picture.numbers.columns)
+    assert columns[-2:] == ["held_out_pass_at_1", "held_out_pass_at_2"]
+    shown = [row[-1] for row in picture.numbers.rows]
+    assert shown == ["", "", "0.25"] * 2 + ["", "", "0.75"] * 2
+
+
 def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     text = tree.sections["setup"]
     judged = sum(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 import seaborn.objects as so
+from matplotlib.axes import Axes
 
 from rspo.config.experiment import Cell, Experiment
 from rspo.figures import style
@@ -17,6 +18,7 @@ from rspo.training.logs import read_log
 
 _PASS = "pass_at_"
 _CLIPPED = "gradient_clipped"
+_HELD_OUT = "held_out_pass_at_"
 _LABELS = {
     "reward": "mean reward",
     "entropy": "entropy (nats per token)",
@@ -44,17 +46,21 @@ def _picture(experiment: Experiment, title: str, cells: list[Cell]) -> Picture:
     logs = {cell.name: _log(experiment, cell.name) for cell in cells}
     # The k that all logs have: the largest k of a log grows with n.
     shared = set.intersection(*(set(log.columns) for log in logs.values()))
-    ks = sorted(int(key.removeprefix(_PASS)) for key in shared if key.startswith(_PASS))
+    ks = sorted(_k_of(key) for key in shared if key.startswith(_PASS))
     drawn = max((k for k in ks if k <= max(cell.k for cell in cells)), default=ks[-1])
     clipped = [_CLIPPED] if experiment.config.training.optimizer.gradient_clip else []
-    keys = ["reward", "entropy", *(f"{_PASS}{k}" for k in ks), *clipped]
+    held_out = [key for key in shared if key.startswith(_HELD_OUT)]
+    held_out.sort(key=_k_of)
+    keys = ["reward", "entropy", *(f"{_PASS}{k}" for k in ks), *clipped, *held_out]
     methods = trained_methods(cells, {cells[0].model: title.partition(", ")[2]})
     means = {
         method.label: pd.concat(logs[name] for name in method.policies).groupby("step")[keys].mean()
         for method in methods
     }
     frame = pd.concat(means, names=["method"]).reset_index()
-    png = _draw(methods, frame, ["reward", "entropy", f"{_PASS}{drawn}", *clipped])
+    validated = [key for key in held_out if _k_of(key) <= drawn][-1:]
+    panels = ["reward", "entropy", f"{_PASS}{drawn}", *clipped, *validated]
+    png = _draw(methods, frame, panels)
     return Picture(
         title,
         _caption(experiment, logs),
@@ -68,7 +74,20 @@ def _picture(experiment: Experiment, title: str, cells: list[Cell]) -> Picture:
 def _log(experiment: Experiment, cell: str) -> pd.DataFrame:
     path, steps = experiment.training_log(cell), experiment.config.training.steps
     command = experiment.command("train", cell)
-    return pd.DataFrame(read_log(path, steps, f"`{command}` finishes it"))
+    log = read_log(path, steps, f"`{command}` finishes it")
+    validations = [
+        {
+            key.replace(_PASS, _HELD_OUT): value
+            for key, value in record.get("validation", {}).items()
+            if key.startswith(_PASS)
+        }
+        for record in log
+    ]
+    return pd.concat([pd.DataFrame(log), pd.DataFrame(validations)], axis=1)
+
+
+def _k_of(column: str) -> int:
+    return int(column.rpartition("_")[2])
 
 
 def _caption(experiment: Experiment, logs: dict[str, pd.DataFrame]) -> str:
@@ -83,29 +102,49 @@ def _caption(experiment: Experiment, logs: dict[str, pd.DataFrame]) -> str:
     if limit:
         fractions = {name: log[_CLIPPED].mean() for name, log in logs.items()}
         warning = clipping_warning(fractions, limit)
-        clipping = f"Last panel: fraction of updates whose gradient was clipped. {warning} "
+        clipping = f"Gradients clipped: fraction of the updates. {warning} "
+    validated = any(key.startswith(_HELD_OUT) for log in logs.values() for key in log)
+    held_out = "Held-out problems: those of data.validation. " if validated else ""
     return (
         "Reward, entropy and Pass@k of the responses of each training step"
         f"{average}; thin: each step; thick: centred moving average; errors are not drawn. "
-        f"{repeated}{clipping}{cells_sentence(experiment, list(logs))}"
+        f"{repeated}{clipping}{held_out}{cells_sentence(experiment, list(logs))}"
     )
 
 
 def _draw(methods: Sequence[Method], frame: pd.DataFrame, panels: Sequence[str]) -> bytes:
-    """Thin lines: each step; thick lines: the centred moving average."""
+    """One panel for each column; a validation has a point wherever there is one."""
     steps = int(frame["step"].max())
     with style.applied():
         picture = style.new_picture(style.TEXT_WIDTH, 2.6)
         for axes, key in zip(picture.subplots(1, len(panels)), panels, strict=True):
-            values = frame.groupby("method")[key]
-            smooth = values.transform(lambda column: smoothed(list(column), half_window(steps)))
-            table = frame.assign(smooth=smooth)
-            plot = style.plot(table, axes, x="step", y="smooth")
-            for method in methods:
-                thin = so.Line(color=style.line(method)["color"], linewidth=0.5, alpha=0.3)
-                plot = plot.add(thin, data=style.rows_of(table, method, "method"), y=key)
-            plot = style.add_lines(plot, table, methods, every=max(1, steps // 6))
-            title = _LABELS.get(key, f"Pass@{key.removeprefix(_PASS)} of the prompts")
-            plot.label(x="training step", y="", title=title).plot()
+            if key.startswith(_HELD_OUT):
+                table = frame.dropna(subset=key)
+                plot = style.plot(table, axes, x="step", y=key)
+                plot = style.add_lines(plot, table, methods)
+            else:
+                plot = _smooth_lines(axes, frame, key, methods, steps)
+            plot.label(x="training step", y="", title=_title(key)).plot()
         style.legend(picture, methods)
         return png_of(picture, style.DOTS_PER_INCH // 2)
+
+
+def _title(column: str) -> str:
+    if column in _LABELS:
+        return _LABELS[column]
+    problems = "held-out problems" if column.startswith(_HELD_OUT) else "the prompts"
+    return f"Pass@{_k_of(column)} of {problems}"
+
+
+def _smooth_lines(
+    axes: Axes, frame: pd.DataFrame, key: str, methods: Sequence[Method], steps: int
+) -> so.Plot:
+    """Thin lines: each step; thick lines: the centred moving average."""
+    values = frame.groupby("method")[key]
+    smooth = values.transform(lambda column: smoothed(list(column), half_window(steps)))
+    table = frame.assign(smooth=smooth)
+    plot = style.plot(table, axes, x="step", y="smooth")
+    for method in methods:
+        thin = so.Line(color=style.line(method)["color"], linewidth=0.5, alpha=0.3)
+        plot = plot.add(thin, data=style.rows_of(table, method, "method"), y=key)
+    return style.add_lines(plot, table, methods, every=max(1, steps // 6))
