@@ -91,12 +91,10 @@ def _pretrain(experiment: Experiment, name: str) -> Settings:
     config = experiment.config
     model = config.models[name].model_dump(mode="json", include={"scratch", "hub"})
     limits = {"max_prompt_tokens", "max_response_tokens"}
-    if model["hub"] and not model["hub"]["examples"]:
-        del model["hub"]["examples"]  # results of earlier versions lack the key
     if config.models[name].scratch is not None:
         model["generator"] = GENERATOR_REVISION
     else:
-        model["revision"] = HUB_MODEL_REVISION
+        model["files"] = HUB_MODEL_REVISION
     return model | config.sampling.model_dump(mode="json", include=limits)
 
 

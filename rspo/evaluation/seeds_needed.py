@@ -9,7 +9,13 @@ POWER = 0.8
 MOST = 1000
 
 
-def seeds_needed(estimate: Estimate, distance: float, seeds: int, tests: int = 1) -> int | None:
+def seeds_needed(
+    estimate: Estimate,
+    distance: float,
+    seeds: int,
+    tests: int = 1,
+    other_distance: float = math.inf,
+) -> int | None:
     """The smallest number of seeds with which a difference is significant with 80 % probability.
 
     The true difference is taken to be the one measured. With S' instead of S seeds, the variance is
@@ -20,11 +26,14 @@ def seeds_needed(estimate: Estimate, distance: float, seeds: int, tests: int = 1
     that of the problems. The degrees of freedom of its estimate grow with S' - 1. The smallest S'
     above S is returned for which
 
-        distance >= (t(1 - LEVEL / (2 tests)) + t(POWER)) sqrt(V(S'))
+        F(distance / s - c) + F(other_distance / s - c) - 1 >= POWER
+
+    with s = sqrt(V(S')), F the t distribution and c = t(1 - LEVEL / (2 tests)).
 
     Args:
-        estimate: of the difference, from at least two seeds.
+        estimate: of the difference, from at least two seeds that `seeds_vary`.
         distance: from the estimate to the value it is tested against, in the direction of interest.
+        other_distance: to the other end of a margin that the difference is to lie within.
         seeds: of each method, S.
         tests: number of comparisons for which the level is divided (Bonferroni).
 
@@ -32,7 +41,7 @@ def seeds_needed(estimate: Estimate, distance: float, seeds: int, tests: int = 1
 
     Raises: ValueError for an estimate without an error over seeds.
     """
-    from scipy.special import stdtrit  # here, because it is slow to import
+    from scipy.special import stdtr, stdtrit  # here, because they are slow to import
 
     if math.isnan(estimate.error_seeds) or seeds < 2:
         raise ValueError("the error over seeds is unknown")
@@ -41,10 +50,20 @@ def seeds_needed(estimate: Estimate, distance: float, seeds: int, tests: int = 1
         of_seeds = estimate.error_seeds**2 * seeds / more
         variance = of_problems + of_seeds
         degrees = _degrees(estimate, seeds, more, variance, of_seeds)
-        critical = stdtrit(degrees, 1 - LEVEL / (2 * tests)) + stdtrit(degrees, POWER)
-        if distance > 0 and distance >= critical * math.sqrt(variance):
+        critical = stdtrit(degrees, 1 - LEVEL / (2 * tests))
+        ends = [one / math.sqrt(variance) - critical for one in (distance, other_distance)]
+        if distance > 0 and sum(stdtr(degrees, end) for end in ends) - 1 >= POWER:
             return more
     return None
+
+
+def seeds_vary(estimate: Estimate) -> bool:
+    """Whether the seeds differ by more than sampling explains, so that their variance is known.
+
+    Otherwise the error is that over problems, which includes sampling, and how fast it falls with
+    the number of seeds is unknown.
+    """
+    return estimate.error > estimate.error_problems
 
 
 def error_without_seeds(estimate: Estimate) -> float:

@@ -77,6 +77,6 @@ def _check(folder: Path, template: str) -> None:
             f"vocab_size = {config.vocab_size}"
         )
     (prompt,) = tokenizer.decode(tokenizer.prompts([[{"role": "user", "content": _PROBE}]]))
-    expected = prompt if template == OWN else TEMPLATES[template].text(_PROBE)
-    if prompt != expected or _PROBE not in prompt:
+    renders = _PROBE in prompt if template == OWN else prompt == TEMPLATES[template].text(_PROBE)
+    if not renders:
         raise InputError(f"{folder}: the chat template renders {prompt!r}")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateError
 from tokenizers import Tokenizer
 
 from rspo.config.schema import WorkedExample
@@ -24,6 +25,7 @@ from rspo.core.errors import InputError
 from rspo.policies.tokenizer import Chat, generation_ends, load_published_tokenizer
 
 OWN = "own"  # in the config: no template of this module
+_CLOCK, _DATE = "strftime_now", "01 Jan 2025"
 _PROBE = "What is  $x + 12$?\n\n\\frac{1}{234} é"
 
 
@@ -95,6 +97,9 @@ def keep_template(folder: Path, examples: Sequence[WorkedExample]) -> None:
     if template is None:
         others = ", ".join(TEMPLATES)
         raise InputError(f"{folder}: the model has no chat template; allowed: template: {others}")
+    if _CLOCK in template:
+        # Prompts must be the same on every day. A macro hides the function of transformers.
+        template = f"{{% macro {_CLOCK}(format) %}}{_DATE}{{% endmacro %}}{template}"
     tokenizer.chat_template = template
     end_of_turn = _end_of_turn(tokenizer)
     if examples:
@@ -132,10 +137,20 @@ def _turns(example: WorkedExample) -> Chat:
 
 
 def _end_of_turn(tokenizer: Any) -> str | None:
-    """The special token that follows a response in the tokenizer's chat template, if any."""
+    """The special token that follows a response in the tokenizer's chat template, if any.
+
+    Raises: InputError for a template that cannot render messages of text.
+    """
     example = WorkedExample(problem="1+1?", response="Two, of course.")
-    text = tokenizer.apply_chat_template(_turns(example), tokenize=False)
-    return _special_token(tokenizer, text.rpartition(example.response)[2])
+    try:
+        text = tokenizer.apply_chat_template(_turns(example), tokenize=False)
+    except TemplateError as error:
+        raise InputError(
+            f"the model's chat template does not take messages of text, as template: own requires: "
+            f"{error}"
+        ) from None
+    _, printed, following = text.rpartition(example.response)
+    return _special_token(tokenizer, following) if printed else None
 
 
 def _special_token(tokenizer: Any, text: str) -> str | None:

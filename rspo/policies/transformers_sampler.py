@@ -1,4 +1,4 @@
-"""Sampling from any language model of transformers, with its `generate`, in one process on a CPU.
+"""Sampling from language models of transformers, with `generate`, in one process on a CPU.
 
 `generate` alone would process each prompt once for each response, and compute finished responses to
 the end. Here the longest common beginning of all prompts is computed once, the rest of each prompt
@@ -8,7 +8,8 @@ The random numbers of a response are its own. Its tokens do not depend on the ot
 rounding.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import groupby, islice
 from pathlib import Path
 
 import torch
@@ -22,7 +23,9 @@ from transformers import (
     TemperatureLogitsWarper,
     TopPLogitsWarper,
 )
+from transformers.cache_utils import DynamicLayer
 
+from rspo.core.errors import InputError
 from rspo.policies.responses import Drawn
 
 ROWS = 64  # responses at a time; the cache of 64 x 200 tokens of a 135M model takes 0.6 GB
@@ -36,9 +39,19 @@ class TransformersModel:
         """
         Args:
             ends: ids of the tokens that end a response.
+
+        Raises: InputError for a model whose layers have states other than keys and values.
         """
         self.model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
         self.ends, self.pad = frozenset(ends), ends[0]
+        layers = DynamicCache(config=self.model.config).layers
+        if other := next((one for one in layers if not isinstance(one, DynamicLayer)), None):
+            raise InputError(
+                f"{folder}: the sampler on a CPU needs a model with keys and values in each layer; "
+                f"this one has {type(other).__name__}"
+            )
+        # A sliding window would count padding.
+        self.pads = all(type(layer) is DynamicLayer for layer in layers) and self._may_pad()
         # `generate` adds the settings of the model's own config, such as a repetition penalty.
         self.model.generation_config = GenerationConfig(
             do_sample=False, eos_token_id=[*ends], pad_token_id=self.pad
@@ -49,9 +62,15 @@ class TransformersModel:
         return None
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Replace weights, under the names of transformers. A tied weight has one name."""
+        """Replace weights, under the names of transformers. A tied weight has one name.
+
+        Raises: KeyError for a missing weight, ValueError for one of another shape.
+        """
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
+                if parameter.shape != weights[name].shape:
+                    shapes = f"{tuple(weights[name].shape)}, expected {tuple(parameter.shape)}"
+                    raise ValueError(f"{name} has the shape {shapes}")
                 parameter.copy_(weights[name])
 
     @torch.inference_mode()
@@ -78,11 +97,24 @@ class TransformersModel:
         # Equal prompts, and prompts of similar length, are sampled together.
         order = sorted(range(len(prompts)), key=lambda row: (len(prompts[row]), [*prompts[row]]))
         drawn: dict[int, Drawn] = {}
-        for first in range(0, len(order), ROWS):
-            rows = order[first : first + ROWS]
-            texts = [tuple(prompts[row]) for row in rows]
-            drawn |= zip(rows, self._batch(texts, noise[rows], warpers), strict=True)
+        for _, alike in groupby(order, lambda row: 0 if self.pads else len(prompts[row])):
+            for rows in _batches(alike):
+                texts = [tuple(prompts[row]) for row in rows]
+                drawn |= zip(rows, self._batch(texts, noise[rows], warpers), strict=True)
         return [drawn[row] for row in range(len(prompts))]
+
+    @torch.inference_mode()
+    def _may_pad(self) -> bool:
+        """Whether a padded prompt has the same next tokens; ALiBi, for one, counts the padding."""
+        prompts = [tuple(range(12)), (*range(5), 7)]
+        ids, mask, cache = self._prompts(prompts)
+        positions = mask.sum(dim=1, keepdim=True) - 1
+        padded = self.model(
+            ids[:, -1:], attention_mask=mask, position_ids=positions, past_key_values=cache
+        )
+        alone = [self.model(torch.tensor([prompt])).logits[0, -1] for prompt in prompts]
+        log_p = [torch.log_softmax(one, -1) for one in (padded.logits[:, -1], torch.stack(alone))]
+        return bool((log_p[0] - log_p[1]).abs().max() < 1e-3)
 
     def _batch(
         self, prompts: list[tuple[int, ...]], noise: Tensor, warpers: LogitsProcessorList
@@ -178,6 +210,13 @@ class _Draw(LogitsProcessor):
         """Tokens and log-probabilities of each response, also after its end token."""
         tokens, log_probs = (torch.cat(part, dim=1) for part in (self.tokens, self.log_probs))
         yield from zip(tokens.tolist(), log_probs.tolist(), strict=True)
+
+
+def _batches(rows: Iterable[int]) -> Iterator[list[int]]:
+    """Consecutive rows, ROWS at a time."""
+    rest = iter(rows)
+    while batch := list(islice(rest, ROWS)):
+        yield batch
 
 
 def _common(prompts: Sequence[Sequence[int]]) -> int:

@@ -32,6 +32,8 @@ def rounded(value: float, error: float, signed: bool = False) -> str:
 def interval(low: float, high: float) -> str:
     """An interval, rounded by half of its width."""
     half = (high - low) / 2
+    if any(end and round(end, decimals(half)) == 0 for end in (low, high)):
+        half /= 10  # 0 would be wrong about whether the interval includes 0
     return f"{rounded(low, half)} to {rounded(high, half)}"
 
 

@@ -10,9 +10,10 @@ from rspo.evaluation.seeds_needed import (
     MOST,
     error_without_seeds,
     seeds_needed,
+    seeds_vary,
     smallest_resolvable,
 )
-from rspo.evaluation.statistics import Estimate, difference_of_runs
+from rspo.evaluation.statistics import Estimate, Part, combine, difference_of_runs
 
 
 def power_of_t(difference: float, spread: float, runs: int, level: float) -> float:
@@ -69,6 +70,33 @@ def test_more_comparisons_need_more_seeds() -> None:
     assert one is not None
     assert twelve is not None
     assert 3 < one < twelve
+
+
+def test_both_ends_of_a_margin_count() -> None:
+    """Of an equivalence test with the estimate in the middle, by simulated t statistics."""
+    middle = estimate(0.0, 1.0, value=0.0)
+    needed = seeds_needed(middle, 2.0, 3, other_distance=2.0)
+    assert needed is not None
+    assert needed > seeds_needed(middle, 2.0, 3)  # one end only
+
+    def power(seeds: int) -> float:
+        degrees, error = 6 * (seeds - 1) / 2, math.sqrt(3 / seeds)
+        draw = np.random.default_rng(0)
+        values = error * draw.standard_normal(200_000)
+        errors = error * np.sqrt(draw.chisquare(degrees, len(values)) / degrees)
+        limit = stats.t.ppf(0.975, degrees) * errors
+        return float(np.mean((values + limit < 2.0) & (values - limit > -2.0)))
+
+    assert power(needed) == pytest.approx(0.8, abs=0.06)
+    assert power(needed - 1) < 0.82
+
+
+def test_seeds_that_differ_no_more_than_samples_have_no_known_variance() -> None:
+    """Two problems' worth of interaction, and runs with the same mean."""
+    scores = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 0.0, 0.0, 1.0]])
+    still = combine([Part(scores)], [4])
+    assert not seeds_vary(still)
+    assert seeds_vary(combine([Part(scores + np.array([[0.0], [1.0], [2.0]]))], [4]))
 
 
 def test_one_seed_cannot_say() -> None:

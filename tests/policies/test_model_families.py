@@ -5,13 +5,14 @@ generation_config.json and marks of a turn as published; vocabularies and templa
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from transformers import AutoTokenizer
 
 from rspo.core.errors import InputError
@@ -41,6 +42,7 @@ class Family:
     expected: Sequence[str]
     metaspace: bool = False
     first: str = ""
+    strips: bool = False  # special tokens drop the whitespace after them
 
     @property
     def template(self) -> str:
@@ -198,6 +200,25 @@ FAMILIES = {
         response="{}<|end|>",
         expected=["<|end|>", "<|endoftext|>"],
     ),
+    # Special tokens that drop the newline after them.
+    "Phi-3": Family(
+        keys={
+            "tokenizer_class": "LlamaTokenizer",
+            "bos_token": "<s>",
+            "eos_token": "<|endoftext|>",
+            "pad_token": "<|endoftext|>",
+            "unk_token": "<unk>",
+            "add_prefix_space": False,
+        },
+        special=["<unk>", "<s>", "<|endoftext|>", "<|user|>", "<|assistant|>", "<|end|>"],
+        ends=[2, 4, 5],
+        user="<|user|>\n{}<|end|>\n",
+        start="<|assistant|>\n",
+        response="{}<|end|>\n",
+        expected=["<|end|>", "<|endoftext|>", "<|assistant|>"],
+        metaspace=True,
+        strips=True,
+    ),
     # A tokenizer of bytes under Llama's class, and tokens with characters beyond ASCII.
     "DeepSeek-R1-Distill": Family(
         keys={
@@ -262,7 +283,7 @@ def _tokenizer(family: Family) -> Tokenizer:
     else:
         result.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         result.decoder = decoders.ByteLevel()
-    result.add_special_tokens(list(family.special))
+    result.add_special_tokens([AddedToken(one, rstrip=family.strips) for one in family.special])
     return result
 
 
@@ -303,8 +324,43 @@ def test_the_prompt_is_that_of_the_models_template(family: Family, tmp_path: Pat
     keep_template(tmp_path, [])
     ours, theirs = ChatTokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     (ids,) = ours.prompts([chat()])
+    if family.strips:
+        expected = re.sub(r"(<\|\w+\|>)\s+", r"\1", expected)
     assert ours.decode([ids]) == [expected]
     assert ids == theirs.apply_chat_template(chat(), add_generation_prompt=True, return_dict=False)
+
+
+def test_the_prompt_is_the_same_on_every_day(tmp_path: Path) -> None:
+    """Templates such as Llama 3.2's print today's date."""
+    family = FAMILIES["SmolLM2"]
+    write(family, tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    clock = "{{ strftime_now('%H:%M:%S.%f') }}" + family.template
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": clock}))
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    assert len({str(theirs.apply_chat_template(chat(), tokenize=False)) for _ in range(9)}) > 1
+    keep_template(tmp_path, [])
+    ours = ChatTokenizer(tmp_path)
+    (prompt,) = ours.decode(ours.prompts([chat()]))
+    assert prompt == "01 Jan 2025" + family.user.replace("{}", PROBLEM) + family.start
+
+
+def test_a_template_without_the_response_has_no_end_of_turn(tmp_path: Path) -> None:
+    """As one of the config that was saved into the folder before."""
+    write(FAMILIES["Qwen2.5-Math"], tmp_path)
+    set_template(tmp_path, TEMPLATES["qwen_math"])
+    keep_template(tmp_path, [])
+    ends = [FAMILIES["Qwen2.5-Math"].special[end] for end in ChatTokenizer(tmp_path).ends]
+    assert ends == ["<|im_end|>", "<|endoftext|>"]
+
+
+def test_a_template_for_other_messages_than_text_is_an_error(tmp_path: Path) -> None:
+    write(FAMILIES["SmolLM2"], tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    parts = "{% for message in messages %}{{ message['content'][0]['text']['x'] }}{% endfor %}"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": parts}))
+    with pytest.raises(InputError, match="does not take messages of text"):
+        keep_template(tmp_path, [])
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

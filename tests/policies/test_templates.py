@@ -199,4 +199,3 @@ def test_worked_examples_make_another_base_policy(tmp_path: Path) -> None:
         return fingerprints.settings(experiment, "pretrain", MODEL)
 
     assert settings(OWN_MODEL) != settings({"template": "own"})
-    assert "examples" not in settings({"template": "own"})["hub"]  # as before there were any

@@ -5,7 +5,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    GPT2Config,
+    MambaConfig,
+    MistralConfig,
+    MptConfig,
+    PreTrainedConfig,
+    Qwen3Config,
+)
 
+from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
 from rspo.policies import transformers_sampler
 from rspo.policies.responses import Drawn
@@ -57,6 +68,40 @@ def test_log_probabilities_are_those_of_the_model_without_padding(
         torch.testing.assert_close(torch.tensor(response.log_probs), expected, atol=2e-5, rtol=0)
 
 
+SIZES = {"vocab_size": 400, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+HEADS = {"num_key_value_heads": 1, "head_dim": 16, "intermediate_size": 48}
+WINDOW = {"sliding_window": 4}  # shorter than the prompts
+FAMILIES: dict[str, PreTrainedConfig] = {
+    "qwen3": Qwen3Config(**SIZES, **HEADS),
+    "mistral": MistralConfig(**SIZES, **HEADS, **WINDOW),
+    "gemma 2": Gemma2Config(**SIZES, **HEADS, **WINDOW),
+    "gpt-2": GPT2Config(vocab_size=400, n_embd=32, n_layer=2, n_head=2),
+    "mpt": MptConfig(vocab_size=400, d_model=32, n_heads=2, n_layers=2),  # ALiBi
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_samples_of_other_families_have_the_models_log_probabilities(
+    tmp_path: Path, family: str
+) -> None:
+    torch.manual_seed(0)
+    config = FAMILIES[family]
+    config.initializer_range = 0.4
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    other = TransformersModel(tmp_path, [END])
+    rows = PROMPTS * 5
+    for prompt, response in zip(rows, draw(other, rows), strict=True):
+        theirs = log_p(other, [*prompt, *response.tokens])[len(prompt) - 1 : -1]
+        expected = theirs.gather(1, torch.tensor(response.tokens)[:, None])[:, 0]
+        torch.testing.assert_close(torch.tensor(response.log_probs), expected, atol=1e-4, rtol=0)
+
+
+def test_a_model_with_other_states_than_keys_and_values_is_an_error(tmp_path: Path) -> None:
+    AutoModelForCausalLM.from_config(MambaConfig(**SIZES, state_size=4)).save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="this one has LinearAttentionLayer"):
+        TransformersModel(tmp_path, [END])
+
+
 def test_first_tokens_have_the_probabilities_of_the_model(model: TransformersModel) -> None:
     number = 6000
     generators = [generator_of(1, row) for row in range(number)]
@@ -104,6 +149,23 @@ def test_temperature_and_top_p_change_the_distribution(model: TransformersModel)
         assert responses[0].log_probs[0] == pytest.approx(0.0, abs=1e-3)
 
 
+def test_the_rest_of_the_distribution_keeps_its_shape(model: TransformersModel) -> None:
+    """At temperature .7 and top_p .8, by transformers' own operations in another order."""
+    number = 2000
+    generators = [generator_of(1, row) for row in range(number)]
+    limits = {"max_tokens": 1, "temperature": 0.7, "top_p": 0.8}
+    responses = model.sample([PROMPTS[1]] * number, generators, **limits)
+    p, order = torch.softmax(log_p(model, PROMPTS[1])[-1] / 0.7, -1).sort(descending=True)
+    kept = p.cumsum(0) - p < 0.8
+    expected = dict(
+        zip(order[kept].tolist(), (p[kept] / p[kept].sum()).log().tolist(), strict=True)
+    )
+    assert len(expected) > 5
+    assert {response.tokens[0] for response in responses} <= set(expected)
+    for response in responses:
+        assert response.log_probs[0] == pytest.approx(expected[response.tokens[0]], abs=1e-4)
+
+
 def test_new_weights_are_used(model: TransformersModel, tmp_path: Path) -> None:
     llama_model.write(tmp_path / "model")
     other = TransformersModel(tmp_path / "model", [END])
@@ -113,6 +175,8 @@ def test_new_weights_are_used(model: TransformersModel, tmp_path: Path) -> None:
     assert draw(other, PROMPTS) != before
     other.load_weights(weights)
     assert draw(other, PROMPTS) == before
+    with pytest.raises(ValueError, match=r"model\.norm\.weight has the shape \(1,\)"):
+        other.load_weights(weights | {"model.norm.weight": torch.ones(1)})
     del weights["model.norm.weight"]
     with pytest.raises(KeyError, match=r"model\.norm\.weight"):
         other.load_weights(weights)

@@ -11,6 +11,7 @@ from rspo.evaluation.seeds_needed import (
     MOST,
     error_without_seeds,
     seeds_needed,
+    seeds_vary,
     smallest_resolvable,
 )
 from rspo.report import table_path
@@ -117,7 +118,11 @@ def _cure(one: Tested, tests: int) -> str:
     """The number of seeds that would resolve it; empty if their error is unknown (one seed)."""
     if math.isnan(one.estimate.error_seeds):
         return ""
-    needed = seeds_needed(one.estimate, abs(one.distance), one.seeds, tests)
+    if not seeds_vary(one.estimate):
+        return "Seeds differ no more than sampling does: how many would resolve it is unknown."
+    within = one.distance > 0 and not math.isnan(one.margin)
+    other = one.margin + abs(one.estimate.value) if within else math.inf
+    needed = seeds_needed(one.estimate, abs(one.distance), one.seeds, tests, other)
     if needed is None:
         return _no_cure(one, tests)
     way = "as claimed" if one.distance > 0 else "against the claim"
