@@ -63,7 +63,7 @@ def seeds_vary(estimate: Estimate) -> bool:
     Otherwise the error is that over problems, which includes sampling, and how fast it falls with
     the number of seeds is unknown.
     """
-    return estimate.error > estimate.error_problems
+    return not estimate.error <= estimate.error_problems  # NaN without problems
 
 
 def error_without_seeds(estimate: Estimate) -> float:

@@ -96,6 +96,7 @@ def test_seeds_that_differ_no_more_than_samples_have_no_known_variance() -> None
     scores = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 0.0, 0.0, 1.0]])
     still = combine([Part(scores)], [4])
     assert not seeds_vary(still)
+    assert seeds_vary(difference_of_runs([1.0, 2.0], [3.0, 5.0]))
     assert seeds_vary(combine([Part(scores + np.array([[0.0], [1.0], [2.0]]))], [4]))
 
 
