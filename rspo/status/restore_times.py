@@ -3,7 +3,7 @@
 import json
 import os
 from calendar import timegm
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from time import strptime
 from typing import Any
@@ -57,21 +57,18 @@ def restore_times(experiment: Experiment) -> tuple[int, list[Path]]:
 def _has_these_settings(experiment: Experiment, path: Path, note: dict[str, Any]) -> bool:
     """Whether a result was made with the settings of the config.
 
-    True for files of other commands, and for data sets, models and cells that the config lacks.
+    True for files of other commands, and of policies and data sets that the config lacks.
     """
-    step, name = " ".join(note["command"][1:2]), path.parent.name  # of the `rspo` command
+    step = " ".join(note["command"][1:2])  # of the `rspo` command
+    policy = next((one.name for one in path.parents if one.parent.name == "cells"), None)
+    if policy is not None and policy not in experiment.policies:
+        return True
     if step == "train":
-        return name not in experiment.cells or not is_stale(experiment, name)
-    if step not in _STEPS:
+        return not is_stale(experiment, path.parent.name)
+    if step not in _STEPS or (step == "prepare" and path.stem not in experiment.data_sets):
         return True
-    known: dict[str, tuple[str, Container[str]]] = {
-        "prepare": (path.stem, experiment.data_sets),
-        "pretrain": (name.removesuffix(f"--{BASE}"), experiment.config.models),
-    }
-    name, names = known.get(step, ("", ("",)))
-    if name not in names:
-        return True
-    current = fingerprints.settings_hash(experiment, step, name)
+    names = {"prepare": path.stem, "pretrain": path.parent.name.removesuffix(f"--{BASE}")}
+    current = fingerprints.settings_hash(experiment, step, names.get(step, ""))
     return bool(note["settings_hash"] == current)
 
 
