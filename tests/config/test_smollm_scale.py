@@ -1,4 +1,4 @@
-"""config/smollm.yaml: worked examples and held-out problems, and verl's config."""
+"""config/smollm.yaml: worked examples, held-out problems, and verl's config."""
 
 import re
 
@@ -11,18 +11,26 @@ def numbers(text: str) -> list[int]:
     return sorted(map(int, re.findall(r"\d+", text)))
 
 
-def test_worked_examples_are_not_held_out_problems() -> None:
+def test_worked_examples_are_no_problems_of_any_split() -> None:
     hub = Experiment.load("smollm", root=ROOT).config.models["smollm2-135m"].hub
     assert hub is not None
-    held_out = [
+    problems = [
         numbers(FAMILIES[family].describe(*item)[0])
         for family in ("share", "unknown")
-        for split in ("validation", "test")
+        for split in ("train", "validation", "test")
         for item in numbers_of(family, split)
     ]
     assert len(hub.examples) == 2
     for example in hub.examples:
-        assert numbers(example.problem) not in held_out
+        assert numbers(example.problem) not in problems
+
+
+def test_each_held_out_problem_is_another_task() -> None:
+    """Errors treat problems as independent."""
+    for family in ("share", "unknown"):
+        for split in ("validation", "test"):
+            tasks = [FAMILIES[family].task(*item) for item in numbers_of(family, split)]
+            assert len(tasks) == len(set(tasks)) >= 30, (family, split)
 
 
 def test_one_key_trains_on_a_gpu() -> None:

@@ -136,7 +136,7 @@ def test_training_changes_the_policy_and_keeps_its_prompts(run: Run) -> None:
     ours, theirs = (ChatTokenizer(folder) for folder in (base, trained))
     assert ours.prompts([chat]) == theirs.prompts([chat])
     assert ours.end == theirs.end
-    assert "\\boxed{7}<|im_end|>" in ours.decode(ours.prompts([chat]))[0]
+    assert "\\boxed{4}<|im_end|>" in ours.decode(ours.prompts([chat]))[0]
 
 
 @pytest.mark.parametrize("policy", [BASE, CELL])
