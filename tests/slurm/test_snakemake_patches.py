@@ -64,16 +64,17 @@ def test_a_new_version_requires_a_look_at_the_patch(patch: Patch) -> None:
 )
 def test_config_has_the_types_of_set(text: str) -> None:
     """On the command line, and in the words that Snakemake passes to its jobs."""
+    from snakemake import cli
+
     import snakemake_logger_plugin_rspo  # noqa: F401  # as Snakemake does
-    from snakemake.cli import parse_config
 
     value = yaml.safe_load(text)
     of_jobs = [f"verl={text}"]
-    parse_config(of_jobs)
+    cli.parse_config(of_jobs)
     assert "\n" not in of_jobs[0]
-    assert parse_config(of_jobs) == {"verl": value}
+    assert cli.parse_config(of_jobs) == {"verl": value}
     dotted = [f"models.small.verl={text}", "models.small.label=x"]
-    assert parse_config(dotted) == {"models": {"small": {"verl": value, "label": "x"}}}
+    assert cli.parse_config(dotted) == {"models": {"small": {"verl": value, "label": "x"}}}
 
 
 def test_states_of_sacct_are_normalized(monkeypatch: pytest.MonkeyPatch) -> None:
