@@ -3,7 +3,7 @@
 Snakemake imports plugins before it parses its command line.
 """
 
-from rspo.slurm.snakemake_patches import accept_dotted_keys
+from rspo.slurm.snakemake_patches import read_config_like_set
 from rspo.status.log_handler import LogHandler as LogHandler
 
-accept_dotted_keys()
+read_config_like_set()

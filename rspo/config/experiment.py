@@ -180,6 +180,11 @@ class Experiment:
             )
         return self.data_sets[name]
 
+    def first_problems_of(self, data_set: str) -> int | None:
+        """How many problems of a data set are used, the first ones; None: all."""
+        held_out = data_set in ("train", "validation")
+        return None if held_out else self.config.evaluation.problems
+
     def key_of(self, data_set: str) -> str:
         """Location of a data set in the config, for messages."""
         suites = self.config.data.suites

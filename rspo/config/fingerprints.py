@@ -59,12 +59,20 @@ def verifier_settings(experiment: Experiment | None, verifier: str) -> Settings:
 
 
 def _prepare(experiment: Experiment, name: str) -> Settings:
+    result = _source(experiment, name)
+    if (first := experiment.first_problems_of(name)) is not None:
+        result["first"] = first
+    return result
+
+
+def _source(experiment: Experiment, name: str) -> Settings:
+    """Settings of all problems of a data set."""
     data_set = experiment.data_set(name)
     # Expectations check the rows but do not change them.
     expected = {"rows", "without_answer", "content_sha256"}
     result = data_set.model_dump(mode="json", exclude={"label": True, "hub": expected})
     if data_set.columns.exclude is not None:
-        result["excluded"] = _prepare(experiment, data_set.columns.exclude)
+        result["excluded"] = _source(experiment, data_set.columns.exclude)
     if data_set.file is not None:
         result["content"] = _content(experiment.root / data_set.file, experiment.key_of(name))
     if data_set.generated is not None:

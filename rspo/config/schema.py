@@ -413,6 +413,7 @@ class Evaluation(Section):
     k: tuple[Positive, ...] = Field(min_length=1)
     seed: int = Field(ge=0)
     resamples: Positive
+    problems: Positive | None = None  # the first of each benchmark, for trial runs; null: all
     # Largest difference in Pass@k at which two methods count as equivalent (claim C9).
     equivalence_margin: float = Field(gt=0, lt=1)
 
@@ -428,6 +429,14 @@ class Evaluation(Section):
         if self.samples % self.block:
             raise ValueError(f"block = {self.block} must divide samples = {self.samples}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        """The settings stay those of results made before `problems` existed."""
+        values = serialize(self)
+        if self.problems is None:
+            values.pop("problems", None)
+        return values
 
 
 class Gradients(Section):

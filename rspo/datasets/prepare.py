@@ -36,6 +36,7 @@ def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> No
     # A file of the user is an input: after it changed, the table is made again.
     experiment.require_replaceable(path, settings, ignored={"content"})
     problems, notes = _problems(experiment, name, data_set, mirror)
+    problems = problems[: experiment.first_problems_of(name)]
     write_table(path, PROBLEMS, problems)
     pairs = dict.fromkeys((row["source"], row["revision"]) for row in problems)
     notes["sources"] = [f"{source} @ {revision}" for source, revision in pairs]

@@ -156,6 +156,7 @@ def _tokens(experiment: Experiment, benchmark: str) -> int:
     else:
         assert data_set.generated is not None  # a data set has one source
         problems = len(data_set.generated.families) * data_set.generated.problems
+    problems = min(problems, config.evaluation.problems or problems)
     return problems * config.evaluation.block * config.sampling.max_response_tokens
 
 

@@ -19,19 +19,32 @@ CHECKPOINT_BYTES_PER_SECOND = 1e9
 
 
 def missing_gpus(launch: Launch) -> Iterator[Finding]:
-    """Rules that run models on GPUs and request none; their entry may be missing."""
+    """Rules that run models on GPUs and request none; their entry may be missing.
+
+    With `verl.device: cpu`, vLLM may work on CPUs too.
+    """
+    config = launch.experiment.config
+    on_cpus = config.engine == "verl" and not launch.experiment.trains_on_gpus
     needing = {}
     if launch.experiment.trains_on_gpus:
         rule = "train_on_nodes" if launch.experiment.nodes > 1 else "train"
         needing[rule] = "training (verl.device: cuda)"
-    if launch.experiment.config.sampler == "vllm":
+    if config.sampler == "vllm":
         needing["sample"] = "sampling (sampler: vllm)"
     own = "a judge of its own (xverify.url: null)"
     needing |= {
         rule: own for rule in launch.starting_judges if rule not in ("train", "train_on_nodes")
     }
     for rule, work in needing.items():
-        if launch.runs(rule) and not launch.request(rule).requests_gpus:
+        if not launch.runs(rule) or launch.request(rule).requests_gpus:
+            continue
+        if on_cpus:
+            yield Finding(
+                Kind.NOTE,
+                f"{PROFILE}: {RULES}.{rule} requests no GPU: {work} runs on CPUs, as training does "
+                "(verl.device: cpu)",
+            )
+        else:
             several = rule == "train_on_nodes"
             how = "--gpus-per-node=TYPE:NUMBER in its slurm_extra" if several else "its gres"
             yield Finding(

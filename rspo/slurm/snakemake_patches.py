@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
+import yaml
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
@@ -51,12 +52,16 @@ def _patch(package: str, version: str, issue: str | None) -> Callable[[_Function
 
 
 @_patch("snakemake", "9.27.1", None)
-def accept_dotted_keys() -> None:
-    """Let `--config training.steps=3` mean `training='{steps: 3}'`, as `rspo --set` does.
+def read_config_like_set() -> None:
+    """Let `--config` accept what `rspo --set` does.
 
-    Snakemake ends with a traceback, before it reads the Snakefile.
+    `training.steps=3` means `training='{steps: 3}'`, where Snakemake ends with a traceback, before
+    it reads the Snakefile. In `verl='{overrides: {...}}'`, where Snakemake reads every value as a
+    string, numbers are numbers, and only quoted ones are strings. Such a value may have several
+    lines, which Snakemake passes to its jobs in a form that they cannot read.
 
-    Private: `parse_config`, which maps the words after `--config` to values.
+    Private: `parse_config`, which maps the words after `--config` to values. Jobs get the same list
+    of words.
     """
     from snakemake import cli
     from snakemake.utils import update_config
@@ -65,10 +70,13 @@ def accept_dotted_keys() -> None:
 
     def parse_with_sections(entries: list[str] | None) -> dict[str, Any]:
         config: dict[str, Any] = {}
-        for entry in entries or ():
+        for index, entry in enumerate(entries or ()):
             keys, equals, text = entry.partition("=")
-            if equals and "." in keys:
-                value = parse([f"value={text}"])["value"]
+            nested = _nested(text)
+            if entries and nested is not None:
+                entries[index] = " ".join(entry.splitlines())
+            if equals and ("." in keys or nested is not None):
+                value = parse([f"value={text}"])["value"] if nested is None else nested
                 for key in reversed(keys.split(".")):
                     value = {key: value}
             else:
@@ -77,6 +85,14 @@ def accept_dotted_keys() -> None:
         return config
 
     cli.parse_config = parse_with_sections
+
+
+def _nested(text: str) -> dict[str, Any] | list[Any] | None:
+    """A mapping or list in YAML; None for other text."""
+    with suppress(yaml.YAMLError):
+        if isinstance(value := yaml.safe_load(text), dict | list):
+            return value
+    return None
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/2973")

@@ -267,6 +267,7 @@ def test_the_contamination_free_suite_belongs_to_the_main_cells_at_paper_scale()
 
 STEPS = [
     ("prepare", "train"),
+    ("prepare", "linear"),
     ("pretrain", "small"),
     ("train", "small--rspo-pass--k4--n16--s0"),
     ("train", "small--rspo-max--k4--n16--length--s0"),
@@ -292,6 +293,7 @@ STEPS = [
         ({"evaluation": {"equivalence_margin": 0.1}}, ["claims"]),
         ({"evaluation": {"samples": 64}}, []),  # more tables; those there are stay
         ({"evaluation": {"block": 16}}, ["sample"]),
+        ({"evaluation": {"problems": 3}}, ["prepare"]),  # of a benchmark
         ({"sampler": "vllm"}, ["sample"]),
         ({"data": {"train": {"generated": {"problems": 64}}}}, ["prepare"]),
     ],

@@ -30,11 +30,15 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MINERVA = "math-ai/minervamath/test.jsonl"
 
 
-def with_hub(root: Path, **keys: Any) -> Experiment:
-    """An experiment whose benchmark `minerva` has two rows and other keys as given."""
+def with_hub(root: Path, first: int | None = None, **keys: Any) -> Experiment:
+    """An experiment whose benchmark `minerva` has two rows and other keys as given.
+
+    Args:
+        first: `evaluation.problems`.
+    """
     hub = {"rows": 2, "content_sha256": {}, **keys}
     suites = {"standard": {"minerva": {"hub": hub}}}
-    return paper_scale.load(root, data={"suites": suites})
+    return paper_scale.load(root, data={"suites": suites}, evaluation={"problems": first})
 
 
 @pytest.fixture
@@ -59,6 +63,20 @@ def row(question: str = "1+1?", answer: Any = "2", **more: Any) -> dict[str, Any
 def prepared(experiment: Experiment, mirror: Path | None) -> list[dict[str, Any]]:
     prepare(experiment, "minerva", mirror)
     return read_table(experiment.problems("minerva"), PROBLEMS)
+
+
+def test_a_trial_has_the_first_problems_of_each_benchmark(
+    write: Callable[..., Path], tmp_path: Path
+) -> None:
+    """All rows are read and checked; training and validation keep theirs."""
+    mirror = write([row("1+1?"), row("2+2?"), row("3+3?")])
+    experiment = with_hub(tmp_path, first=2, rows=3)
+    problems = prepared(experiment, mirror)
+    assert [problem["prompt"][0]["content"] for problem in problems] == ["1+1?", "2+2?"]
+    with pytest.raises(InputError, match="expected 2 rows, got 3"):
+        prepared(with_hub(tmp_path, first=2), mirror)
+    assert experiment.first_problems_of("train") is None
+    assert experiment.first_problems_of("validation") is None
 
 
 @pytest.mark.parametrize(

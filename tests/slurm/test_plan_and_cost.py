@@ -91,6 +91,14 @@ def test_scoring_takes_what_the_judge_needs_to_read_every_response(here: Path) -
     ) in text(paper_scale.load(here))
 
 
+def test_a_trial_of_some_problems_is_planned_with_these(here: Path) -> None:
+    """100 of each benchmark: AIME2024, AMC and AIME2025 have 30, 83 and 30."""
+    found = plan(paper_scale.load(here, evaluation={"problems": 100}))
+    hours = 64 * 3072 / 50000 / 3600
+    each = [hours * 130] * 8 + [hours * 413] * 27
+    assert sorted(found.scoring_hours or []) == pytest.approx(each)
+
+
 @pytest.mark.parametrize(
     "settings", [{"verifier": "rules"}, {"xverify": {"url": "http://judge:8000"}}]
 )

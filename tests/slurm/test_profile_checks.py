@@ -1,6 +1,7 @@
 """The checks of `rspo doctor` that need no SLURM."""
 
 import errno
+import re
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -127,6 +128,18 @@ def test_a_judge_without_a_gpu_is_reported(
     )
     of_rule = [finding for finding in problems if f".{rule} requests" in finding.line]
     assert of_rule == [Finding(Kind.STOPS, line)] * (url is None)
+
+
+def test_without_gpus_everything_can_run_on_cpus(project: Path) -> None:
+    """With `verl.device: cpu`, training, vLLM and the judge need none."""
+    path = project / "slurm" / "config.yaml"
+    path.write_text(re.sub(r"\n +gres: .*", "", path.read_text()))
+    problems, notes = check("paper", verl={"device": "cpu", "ranks_per_node": 1})
+    assert problems == []
+    lines = [line for line in notes if "requests no GPU" in line]
+    assert [line.split(" requests")[0] for line in lines] == [
+        f"slurm/config.yaml: set-resources.{rule}" for rule in ("sample", "score")
+    ]
 
 
 def test_a_file_system_without_locks_is_reported(

@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 import pytest
 import snakemake_executor_plugin_slurm as plugin
+import yaml
 from snakemake.io import IOFile
 from snakemake.persistence.file import FilePersistence
 from snakemake.resources import Resources
@@ -50,6 +51,30 @@ def test_a_new_version_requires_a_look_at_the_patch(patch: Patch) -> None:
         f"{patch.issue}) and that the private names listed there still mean the same; then update "
         "the version."
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{device: cpu, nodes: 1, overrides: {a: {b: 1610612736, c: 1.0e-5, d: null, e: false}}}",
+        '{server_arguments: [--max-model-len, "8192"]}',
+        "{\n  steps: 2,\n  validation: {every: 1}\n}",
+        "[rules, xverify]",
+    ],
+)
+def test_config_has_the_types_of_set(text: str) -> None:
+    """On the command line, and in the words that Snakemake passes to its jobs."""
+    from snakemake import cli
+
+    import snakemake_logger_plugin_rspo  # noqa: F401  # as Snakemake does
+
+    value = yaml.safe_load(text)
+    of_jobs = [f"verl={text}"]
+    cli.parse_config(of_jobs)
+    assert "\n" not in of_jobs[0]
+    assert cli.parse_config(of_jobs) == {"verl": value}
+    dotted = [f"models.small.verl={text}", "models.small.label=x"]
+    assert cli.parse_config(dotted) == {"models": {"small": {"verl": value, "label": "x"}}}
 
 
 def test_states_of_sacct_are_normalized(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ MOST_LISTED = 30  # cells in a dry run
 
 
 def with_nulls(value):
-    """Snakemake reads the null of `--config KEY='{other: null}'` as a string."""
+    """Snakemake reads the null of `--config KEY=null` as a string."""
     if isinstance(value, dict):
         return {key: with_nulls(item) for key, item in value.items()}
     return None if value == "null" else value

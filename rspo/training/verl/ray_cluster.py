@@ -224,10 +224,12 @@ def lost_member() -> str | None:
             return f"the node {node['NodeName']} has left Ray"
     for actor in state.actors().values():
         if actor["State"] == "DEAD":
-            reason = actor["DeathCause"].actor_died_error_context.reason
-            if reason in (died.WORKER_DIED, died.NODE_DIED):
-                where, kind = actor["Address"]["IPAddress"], actor["ActorClassName"]
-                return f"process {actor['Pid']} ({kind.rsplit('.')[-1]}) on {where} has died"
+            cause, kind = actor["DeathCause"], actor["ActorClassName"].rsplit(".")[-1]
+            process = f"process {actor['Pid']} ({kind}) on {actor['Address']['IPAddress']}"
+            if cause.HasField("oom_context"):
+                return f"{process} was killed by Ray: this node's memory was nearly full"
+            if cause.actor_died_error_context.reason in (died.WORKER_DIED, died.NODE_DIED):
+                return f"{process} has died"
     return None
 
 

@@ -3,7 +3,10 @@
 import errno
 import json
 import os
+import re
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,6 +50,13 @@ def watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watch:
     monkeypatch.setattr(driver, "POLL_SECONDS", 0)
     monkeypatch.setattr("os._exit", exit_)
     return run
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Paths of Ray's sockets have at most 107 characters."""
+    with tempfile.TemporaryDirectory(prefix="rspo-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def test_the_watchdog_tolerates_occasional_errors(watch: Watch) -> None:
@@ -142,3 +152,37 @@ def test_a_failed_training_leaves_no_incomplete_checkpoint(
     with pytest.raises(LostProcess, match="no room; the same command resumes from step 2"):
         run._run(tmp_path, checkpoint)
     assert [path.name for path in checkpoint.glob("global_step_*")] == ["global_step_2"]
+
+
+_KILLED_BY_RAY = """
+import ray, time
+from rspo.training.verl.ray_cluster import lost_member
+
+@ray.remote
+class Worker:
+    def work(self):
+        time.sleep(60)
+
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, _temp_dir={folder!r})
+worker = Worker.remote()
+work = worker.work.remote()
+for _ in range(200):
+    if lost := lost_member():
+        break
+    time.sleep(0.1)
+print(lost)
+"""
+
+
+def test_a_process_that_ray_kills_for_memory_is_lost(short_folder: Path) -> None:
+    """Otherwise verl would wait for it forever. Any use of memory is too much here."""
+    limits = {"RAY_memory_usage_threshold": "0.0", "RAY_memory_monitor_refresh_ms": "100"}
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED_BY_RAY.format(folder=str(short_folder))],
+        env=os.environ | limits,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    line = r"process \d+ \(Worker\) on \S+ was killed by Ray: this node's memory was nearly full\n"
+    assert re.fullmatch(line, done.stdout)
