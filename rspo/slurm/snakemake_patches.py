@@ -73,8 +73,8 @@ def read_config_like_set() -> None:
         for index, entry in enumerate(entries or ()):
             keys, equals, text = entry.partition("=")
             nested = _nested(text)
-            if entries and nested is not None:
-                entries[index] = " ".join(entry.splitlines())
+            if entries and nested is not None and "\n" in text:
+                entries[index] = f"{keys}={json.dumps(nested)}"
             if equals and ("." in keys or nested is not None):
                 value = parse([f"value={text}"])["value"] if nested is None else nested
                 for key in reversed(keys.split(".")):
