@@ -34,12 +34,7 @@ _ON_A_CPU = (
 def check(settings: Settings) -> str:
     folder = Path(settings.folder) / "judge"
     name = _fetch(settings, folder)
-    changes = {
-        "seeds": JUDGED + 1,
-        "verifier": "xverify",
-        "xverify": _xverify(settings, folder),
-        "training": {"steps": 1, "validation": {"every": None}},
-    }
+    changes = changes_with(settings, folder)
     experiment, cell = settings.experiment(changes), settings.cell(JUDGED)
     write_text(experiment.judge_prompt, f"PROMPT = {_PROMPT!r}\n")
     settings.rspo("train", cell, changes=changes)
@@ -51,6 +46,16 @@ def check(settings: Settings) -> str:
         )
     shutil.rmtree(experiment.folder(cell))
     return f"{name}: {correct} of {len(verdicts)} different responses judged correct"
+
+
+def changes_with(settings: Settings, folder: Path) -> dict[str, Any]:
+    """Overrides of the config for the judge in a folder."""
+    return {
+        "seeds": JUDGED + 1,
+        "verifier": "xverify",
+        "xverify": _xverify(settings, folder),
+        "training": {"steps": 1, "validation": {"every": None}},
+    }
 
 
 def _fetch(settings: Settings, folder: Path) -> str:
@@ -72,7 +77,7 @@ def _fetch(settings: Settings, folder: Path) -> str:
 
 
 def _xverify(settings: Settings, folder: Path) -> dict[str, Any]:
-    """The section `xverify` of the paper's scale, for the judge in a folder."""
+    """The section `xverify` of the paper's scale, with the judge of a folder."""
     section = Experiment.load("paper").config.xverify
     assert section is not None
     values = section.model_dump(mode="json") | {"model": str(folder), "revision": None, "url": None}

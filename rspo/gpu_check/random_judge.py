@@ -32,7 +32,7 @@ def write_random_judge(folder: Path, policy: Path) -> None:
     tokenizer = ChatTokenizer(folder)
     verdicts = [_token_of(tokenizer, word) for word in ("correct", "incorrect")]
     config = ModelConfig(
-        *(tokenizer.size, _SIZE, 2, 2, 2, _SIZE, CONTEXT), tie_word_embeddings=False
+        *(tokenizer.size, _SIZE, 2, 1, 1, _SIZE, CONTEXT), tie_word_embeddings=False
     )
     model = Qwen2(config)
     model.initialise(0.02, torch.Generator().manual_seed(0))

@@ -17,6 +17,10 @@ from rspo.training.verl.checkpoints import RECORDS_FILE, last_step
 
 _KILLED_AFTER, _STEPS_OF_KILLED = 2, 4  # a fast GPU must not finish before the kill
 _SECONDS_BETWEEN_LOOKS = 0.02
+TO_BE_KILLED = {
+    "seeds": KILLED + 1,
+    "training": {"steps": _STEPS_OF_KILLED, "validation": {"every": None}},
+}  # overrides of the config
 
 
 def check_steps(settings: Settings) -> str:
@@ -34,7 +38,7 @@ def check_steps(settings: Settings) -> str:
 
 
 def check_resuming(settings: Settings) -> str:
-    changes = {"seeds": KILLED + 1, "training": {"steps": _STEPS_OF_KILLED}}
+    changes = TO_BE_KILLED
     experiment, cell = settings.experiment(changes), settings.cell(KILLED)
     words, checkpoint = ("train", cell), experiment.checkpoint(cell)
     process = subprocess.Popen(settings.command(*words, changes=changes))

@@ -32,15 +32,7 @@ _HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 
 
 def check(settings: Settings) -> str:
-    changes = {
-        "seeds": SENT + 1,
-        # A large step that changes all weights, also if no response is correct.
-        "models": {settings.model: {"learning_rate": 1.0e-3}},
-        "training": {
-            **{"steps": 1, "validation": {"every": None}},
-            "optimizer": {"warmup_ratio": 0.0, "weight_decay": 1.0},
-        },
-    }
+    changes = changes_for(settings)
     experiment, cell = settings.experiment(changes), settings.cell(SENT)
     with engine_of_node(experiment, cell):  # sets the environment for verl
         train_cell(experiment, cell, _Engine(experiment, cell), lambda: None)
@@ -55,11 +47,24 @@ def check(settings: Settings) -> str:
     if not changed:
         raise CheckFailed("the training step has not changed the weights")
     shutil.rmtree(experiment.folder(cell))
-    (dtype,) = {str(weight.dtype).removeprefix("torch.") for weight in sampler.values()}
+    dtypes = sorted({str(weight.dtype).removeprefix("torch.") for weight in sampler.values()})
     return (
-        f"all {len(sampler)} weights of the sampler equal the checkpoint's in {dtype}; the step "
+        f"all {len(sampler)} weights of the sampler equal the checkpoint's in "
+        f"{' and '.join(dtypes)}; the step "
         f"changed {len(changed)} of them"
     )
+
+
+def changes_for(settings: Settings) -> dict[str, Any]:
+    """Overrides of the config: one large step, which changes weights even without a reward."""
+    return {
+        "seeds": SENT + 1,
+        "models": {settings.model: {"learning_rate": 1.0e-3}},
+        "training": {
+            **{"steps": 1, "validation": {"every": None}},
+            "optimizer": {"warmup_ratio": 0.0, "weight_decay": 1.0},
+        },
+    }
 
 
 class _Engine(VerlEngine):

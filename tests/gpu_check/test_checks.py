@@ -3,20 +3,30 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
+from omegaconf import OmegaConf
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 
 from rspo.core.errors import InputError
 from rspo.gpu_check import attention, collectives, judge, random_judge, training, weights
-from rspo.gpu_check.settings import CheckFailed, NotHere, Settings
+from rspo.gpu_check.settings import (
+    JUDGED,
+    KILLED,
+    SENT,
+    TRAINED,
+    CheckFailed,
+    NotHere,
+    Settings,
+)
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import KVCache
 from rspo.policies.tokenizer import ChatTokenizer
-from tests.support import llama_model
+from rspo.training.verl.run import config_text
+from tests.support import ROOT, llama_model
 
 CPU = Settings("cpu", "", "", "")
 
@@ -175,6 +185,26 @@ def test_a_tokenizer_without_the_words_is_refused(tmp_path: Path) -> None:
     policy = write_tokenizer(tmp_path / "policy", ["correct"])
     with pytest.raises(InputError, match="the tokenizer has no token for 'incorrect'"):
         random_judge.write_random_judge(tmp_path / "judge", policy)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_verl_accepts_the_config_of_each_training(
+    device: Literal["cuda", "cpu"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    monkeypatch.setattr(judge, "gpu_bytes", lambda which: 16 * 2**30)
+    settings = Settings(device, "", str(tmp_path))
+    for seed, changes in {
+        TRAINED: {},
+        JUDGED: judge.changes_with(settings, tmp_path),
+        SENT: weights.changes_for(settings),
+        KILLED: training.TO_BE_KILLED,
+    }.items():
+        experiment = settings.experiment(changes)
+        text = config_text(experiment, settings.cell(seed))
+        assert OmegaConf.create(text).trainer.device == device
+        assert experiment.trains_on_gpus == (device == "cuda")
 
 
 def test_a_small_gpu_gives_the_judge_a_larger_share(monkeypatch: pytest.MonkeyPatch) -> None:

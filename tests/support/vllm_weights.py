@@ -12,12 +12,12 @@ import sys
 os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1")
 
 import vllm
-from vllm.model_executor.layers import linear
+from vllm.model_executor.layers import utils
 
 
 def main(folder: str, file: str) -> None:
-    repack = linear.dispatch_cpu_unquantized_gemm
-    linear.dispatch_cpu_unquantized_gemm = lambda layer, remove_weight: repack(layer, False)
+    repack = utils.dispatch_cpu_unquantized_gemm
+    utils.dispatch_cpu_unquantized_gemm = lambda layer, remove_weight: repack(layer, False)
     llm = vllm.LLM(
         folder,
         dtype="bfloat16",
@@ -25,7 +25,7 @@ def main(folder: str, file: str) -> None:
         kv_cache_memory_bytes=2**28,
         max_model_len=256,
         skip_tokenizer_init=True,
-        worker_extension_cls="rspo.training.verl.weight_sockets.SavesWeights",
+        worker_extension_cls="rspo.training.verl.weight_sockets.WorkerExtension",
     )
     llm.collective_rpc("save_weights", args=(file,))
 

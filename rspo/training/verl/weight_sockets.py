@@ -27,7 +27,7 @@ class SavesWeights:
 
     def save_weights(self, file: str) -> None:
         """Write the weights, under vLLM's names, as safetensors. Only one worker may have them."""
-        named = self.model_runner.model.named_parameters()
+        named = self.model_runner.get_model().named_parameters()
         save_file({name: weight.detach().cpu().contiguous() for name, weight in named}, file)
 
 
