@@ -17,8 +17,8 @@ from rspo.policies.vllm_sampler import VllmSampler
 
 BLOCK = Block(0, 8, ("gpu-check",))
 COMPARED = 16  # responses
-# Mean absolute difference: between kernels in float32, and because of bfloat16.
-ALLOWED = {torch.float32: 1e-3, torch.bfloat16: 0.05}
+# Mean absolute difference; 3e-6 and 0.01 on a CPU. GPUs may compute float32 with fewer digits.
+ALLOWED = {torch.float32: 0.01, torch.bfloat16: 0.05}
 
 
 def check(settings: Settings) -> str:
