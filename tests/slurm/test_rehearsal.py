@@ -163,10 +163,9 @@ def test_prompts_and_responses_are_limited(run: Run) -> None:
                     assert row["tokens"] <= limit
                     assert row["finish_reason"] == "stop" or row["tokens"] == limit
     assert "length" in reasons
-    left_out = [
-        note_of(run.experiment.policy(cell))["notes"]["prompts_too_long"] for cell in trained(run)
-    ]
-    assert left_out
+    for cell in trained(run):
+        left_out = note_of(run.experiment.policy(cell))["notes"]["prompts_too_long"]
+        assert 0 < len(left_out) < 75  # one percent of 7,500
 
 
 def test_the_judge_accepted_a_quarter(run: Run) -> None:
