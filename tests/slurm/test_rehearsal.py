@@ -29,6 +29,7 @@ from tests.support.slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 NODES = 1  # of the fixture `cluster`
+LONGEST_RUN = 3000  # seconds
 JUDGED_CORRECT = 0.25  # hub_model.VERDICT
 
 
@@ -66,7 +67,9 @@ def run(cluster: Cluster, shared: Path, tmp_path_factory: pytest.TempPathFactory
     rehearsal.make_mirror(shared / "mirror", model, root / "mirror")
     project, overrides = make_project(root / "project"), settings(root / "upstream")
     config = ["results=rehearsal", f"mirror={root / 'mirror'}", *overrides]
-    status, output = slurm_world.run(cluster, project, "all", "--jobs=1", config=config)
+    status, output = slurm_world.run(
+        cluster, project, "all", "--jobs=1", config=config, seconds=LONGEST_RUN
+    )
     assert status == 0, output
     experiment = Experiment.load(
         "paper", parse_overrides(overrides), root=project, results=project / "rehearsal"

@@ -93,14 +93,18 @@ def start(
 
 
 def run(
-    cluster: Cluster, project: Path, *words: str, config: Sequence[str] = ("scale=tiny",)
+    cluster: Cluster,
+    project: Path,
+    *words: str,
+    config: Sequence[str] = ("scale=tiny",),
+    seconds: float = LONGEST_RUN,
 ) -> tuple[int, str]:
     """The same, to its end: exit status and what the user saw."""
     log = project / "snakemake.log"
     before = log.stat().st_size if log.exists() else 0
     process = start(cluster, project, *words, log=log, config=config)
     try:
-        status = process.wait(timeout=LONGEST_RUN)
+        status = process.wait(timeout=seconds)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, 9)
