@@ -4,7 +4,7 @@
 #   snakemake reports/fig_scalability.pdf    one figure and what it depends on
 #   snakemake reports/report.html            the report: all figures and tables on one page
 #   snakemake data                           the problems of every data set, and their overlaps
-#   snakemake -n all --config scale=paper    list the jobs of the paper's scale (dry run)
+#   snakemake -n all --config scale=paper    count the jobs of the paper's scale (dry run)
 #
 # Config keys (--config KEY=VALUE): `scale` selects config/SCALE.yaml; `mirror` is a folder with
 # copies of the hub's data sets and models; `results` is a folder for a trial run, with reports of its

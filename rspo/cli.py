@@ -282,14 +282,13 @@ def train(
                 remove_checkpoints(experiment.checkpoint(cell))
         print(f"{cell} is finished; use --force to train it again and replace it")
     else:
-        from rspo.slurm.snakemake_patches import renew_records
         from rspo.status import display
         from rspo.training.train import train
 
         if not verl:
             _use_one_thread()
         with display.shown_in_terminal(experiment, cell):
-            train(experiment, cell, before_cleanup=partial(renew_records, experiment, cell))
+            train(experiment, cell)
 
 
 @command(TRAINING, "rspo status", "rspo status --follow", writes=False)

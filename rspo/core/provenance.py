@@ -96,6 +96,31 @@ def write_provenance(
     WRITTEN.append(path)
 
 
+def read_provenance(path: Path) -> dict[str, Any]:
+    """The provenance of a result; empty if there is none, or it is damaged."""
+    try:
+        note = _read_version(provenance_path(path), provenance_path(path).stat().st_mtime_ns)
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}
+
+
+@cache
+def _read_version(file: Path, modified: int) -> Any:
+    """Cached: `rspo status --follow` reads hundreds of files again and again."""
+    return json.loads(file.read_text())
+
+
+def settings_hash_of(path: Path) -> str | None:
+    """Fingerprint of the settings that a result was made with; None without provenance."""
+    note = read_provenance(path)
+    settings = note.get("settings")
+    # A trained policy has the digests of its inputs beside its settings.
+    if isinstance(settings, dict) and "settings" in settings:
+        return fingerprint(settings["settings"])
+    return note.get("settings_hash")
+
+
 def is_up_to_date(file: Path, provenance: Path, settings: Any, inputs: Iterable[Path]) -> bool:
     """Whether a file was made with these settings from these inputs, and is unchanged since.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.core.errors import InputError
-from rspo.core.provenance import provenance_path
+from rspo.core.provenance import provenance_path, read_provenance
 
 OF_A_NAMED_FILE = "name another file, or replace it with --force"
 _SHOWN = 3  # differences in a message
@@ -41,11 +41,8 @@ def require_same_settings(
 
     Raises: InputError that names the file and the first settings that differ.
     """
-    try:
-        made_with = json.loads(provenance_path(path).read_text())["settings"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return
-    if path.exists():
+    made_with = read_provenance(path).get("settings")
+    if made_with is not None and path.exists():
         require_equal(f"{path} was made", made_with, settings, ways_out, ignored)
 
 

@@ -118,7 +118,18 @@ def clean_up(key: str, folder: Path) -> None:
 
 
 def processes_with(key: str) -> list[psutil.Process]:
-    """This user's processes that have an environment variable."""
+    """This user's processes that have an environment variable.
+
+    Looks twice: while a process starts a program, it has no environment for a moment.
+    """
+    processes = _look_for_processes_with(key)
+    if not processes:
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+        processes = _look_for_processes_with(key)
+    return processes
+
+
+def _look_for_processes_with(key: str) -> list[psutil.Process]:
     processes = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):

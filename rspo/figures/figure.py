@@ -128,6 +128,7 @@ class Figure:
         """What decides the figure, code and caption included, apart from its inputs."""
         code = _code(self.table.__module__, self.draw.__module__)
         chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption, "code": code}
+        chosen["columns"] = dict(self.columns)
         if self.every_objective:
             chosen |= {"objectives": list(OBJECTIVES), "objectives_code": _objectives_code()}
         if not self.of_results:
@@ -169,7 +170,7 @@ class Figure:
         """Write the outputs and their provenance; see `rspo.figures.draw`."""
         paths = self.outputs(experiment)
         inputs = self.inputs(experiment)
-        settings = self.settings(experiment) | {"columns": dict(self.columns)}
+        settings = self.settings(experiment)
         experiment.require_replaceable(paths[0], settings, ignored=_OF_THE_CODE)
         _require_files(experiment, inputs, self.name, paths[0])
         context = (experiment, self) if self.of_results else ()

@@ -35,7 +35,7 @@ def check(settings: Settings) -> str:
     changes = changes_for(settings)
     experiment, cell = settings.experiment(changes), settings.cell(SENT)
     with engine_of_node(experiment, cell):  # sets the environment for verl
-        train_cell(experiment, cell, _Engine(experiment, cell), lambda: None)
+        train_cell(experiment, cell, _Engine(experiment, cell))
     sampler = load_file(experiment.folder(cell) / SAMPLER_FILE)
     base, actor = (load(experiment.policy(name)) for name in (base_name(settings.model), cell))
     if wrong := different(sampler, actor):

@@ -154,7 +154,8 @@ def response_weights(
         TypeError: rewards are none of these types, or not of real numbers.
         ValueError: unknown objective; k missing, not an integer or outside the objective's rule;
             an empty group; lists of different lengths; a NaN or infinite reward; a reward other
-            than 0 and 1 given to a Pass@k objective.
+            than 0 and 1 given to a Pass@k objective; an own objective that returns another shape,
+            or a weight that is not finite.
     """
     if objective not in OBJECTIVES:
         raise ValueError(unknown_objective(objective))
@@ -205,7 +206,20 @@ def _weights(
     _require(np.isfinite(rewards), rewards, "must be finite")
     if objective.binary:
         _require((rewards == 0) | (rewards == 1), rewards, f"of {objective.name} must be 0 or 1")
-    return objective.function(rewards, int(k))
+    weights = objective.function(rewards, int(k))
+    _require_weights(weights, rewards.shape, objective.name)
+    return weights
+
+
+def _require_weights(weights: object, shape: tuple[int, ...], name: str) -> None:
+    """Check what an objective, possibly a user's own, has returned."""
+    if not isinstance(weights, np.ndarray) or weights.shape != shape:
+        found = weights.shape if isinstance(weights, np.ndarray) else type(weights).__name__
+        raise ValueError(f"{name} must return a numpy array of shape {shape}, got {found}")
+    if not np.isfinite(weights).all():
+        index = tuple(int(i) for i in np.argwhere(~np.isfinite(weights))[0])
+        wrong = f"{weights[index]} at index {index}"
+        raise ValueError(f"{name} must return finite weights, got {wrong}")
 
 
 def _require(holds: NDArray[np.bool_], rewards: NDArray[np.float64], rule: str) -> None:

@@ -9,7 +9,6 @@ docstring still mean the same, run `make test ARGS="-m slurm"`, and update the v
 import json
 import os
 import threading
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,13 +18,9 @@ from typing import Any, TypeVar
 import psutil
 import yaml
 
-from rspo.config import fingerprints
-from rspo.config.experiment import Experiment
-from rspo.core.files import write_text
+from rspo.core.provenance import settings_hash_of
 from rspo.core.slurm_job import host_name
 from rspo.slurm.messages import say
-
-RECORDS = Path(".snakemake") / "metadata"
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -243,23 +238,33 @@ def requeue_when_preempted(
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/2210")
-def renew_records(experiment: Experiment, cell: str, records: Path = RECORDS) -> None:
-    """Record the current settings for a cell that was just trained with them.
+def compare_settings_with_provenance() -> None:
+    """Let Snakemake look up the settings of an existing result in its provenance.
 
-    A SLURM job can finish a cell after its Snakemake was killed. Snakemake's record, if there is
-    one, then describes an earlier version of the cell, and the next run would train it again.
-    `--cleanup-metadata` would remove the record, and later changes of settings would go unnoticed.
+    Snakemake's own records know nothing of results that a command of `rspo` made, that were copied,
+    or that a SLURM job finished after its Snakemake was killed: a later change of a setting would
+    go unnoticed, or a current result be made again.
 
-    Private: the file name of a record (`FilePersistence._record_path`) and its key `params`, which
-    holds the one parameter of rule `train`. Records with long names lie in nested folders and are
-    left unchanged.
+    Private: `DAG.update_needrun` asks `has_metadata` whether there are records of a job's outputs,
+    and `params_changed` which outputs have other parameters.
     """
-    for path in (experiment.policy(cell), experiment.training_log(cell)):
-        file = records / urlsafe_b64encode(str(path).encode()).decode()
-        if os.path.isfile(file):  # unlike `Path.is_file`, accepts names that are too long
-            record = json.loads(file.read_text())
-            record["params"] = [repr(fingerprints.settings_hash(experiment, "train", cell))]
-            write_text(file, json.dumps(record))
+    from snakemake.persistence import ParamsChange, PersistenceBase
+
+    has_metadata, params_changed = PersistenceBase.has_metadata, PersistenceBase.params_changed
+
+    def has_settings(persistence: PersistenceBase, job: Any) -> bool:
+        return job.params.get("settings") is not None or has_metadata(persistence, job)
+
+    def settings_changed(persistence: PersistenceBase, job: Any, file: Any = None) -> Any:
+        current = job.params.get("settings")
+        known = {path: settings_hash_of(Path(path)) for path in job.output} if current else {}
+        if not any(known.values()):
+            return params_changed(persistence, job, file)
+        old = {path: hash_ for path, hash_ in known.items() if hash_ not in (None, current)}
+        return ParamsChange(set(old.values()), {current} if old else set(), set(old))
+
+    PersistenceBase.has_metadata = has_settings
+    PersistenceBase.params_changed = settings_changed
 
 
 # Names the processes that hold Snakemake's locks of a working directory. Runs without common files

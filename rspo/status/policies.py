@@ -1,20 +1,16 @@
 """The state of each policy and the work left, read from the files that the jobs write."""
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from statistics import mean
-from typing import Any
 
 from rspo.config import fingerprints
-from rspo.config.experiment import BASE, Experiment
-from rspo.core.files import fingerprint
+from rspo.config.experiment import BASE, Experiment, base_name
 from rspo.core.locks import is_locked
-from rspo.core.provenance import provenance_path
+from rspo.core.provenance import read_provenance, settings_hash_of
 from rspo.core.slurm_job import host_name
 from rspo.training.origin import is_begun
 from rspo.training.progress import Snapshot, read_progress
@@ -78,8 +74,7 @@ def _status(
             return Status(policy, "evaluated", None, 0.0)
         return Status(policy, "trained", None, evaluation)
     total = None if training is None else training + (evaluation or 0.0)
-    stale = is_stale(experiment, policy) or not _has_current_problems(experiment, policy)
-    state = "stale" if stale else "waiting"
+    state = "stale" if _is_stale(experiment, policy) else "waiting"
     return Status(policy, state, None, total)
 
 
@@ -97,56 +92,57 @@ def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) 
     except FileNotFoundError:
         return False
     benchmarks = (name for suite in suites for name in experiment.benchmarks_of(suite))
-    return all(
-        _is_of_current_problems(experiment, name, experiment.scores(policy, name, block=0))
-        for name in benchmarks
-    )
+    return all(_has_current_problems(experiment, policy, name) for name in benchmarks)
+
+
+def _has_current_problems(experiment: Experiment, policy: str, benchmark: str) -> bool:
+    scores = experiment.scores(policy, benchmark, block=0)
+    problems = experiment.problems(benchmark)
+    return _is_from_current(experiment, scores, problems, "prepare", benchmark)
 
 
 def is_finished(experiment: Experiment, policy: str) -> bool:
-    """Whether a policy exists with the current settings and problems, and its training is over.
+    """Whether a policy exists with the current settings and inputs, and its training is over.
 
     A job removes its checkpoint last, after it has written the provenance of the policy.
     """
     exists = experiment.policy(policy).is_dir() and not is_begun(experiment.checkpoint(policy))
-    current = exists and not is_stale(experiment, policy)
-    return current and _has_current_problems(experiment, policy)
+    return exists and not _is_stale(experiment, policy)
 
 
-def _has_current_problems(experiment: Experiment, policy: str) -> bool:
-    """Whether a cell was trained on the problems that the config describes."""
-    return policy not in experiment.cells or _is_of_current_problems(
-        experiment, "train", experiment.policy(policy)
+def _is_stale(experiment: Experiment, policy: str) -> bool:
+    """Whether a policy was made with other settings, or from other inputs, than the config has."""
+    made, model = experiment.policy(policy), experiment.model_of(policy)
+    if policy not in experiment.cells:
+        return not _has_current_settings(experiment, made, "pretrain", model)
+    base = experiment.policy(base_name(model))
+    return not (
+        _has_current_settings(experiment, made, "train", policy)
+        and _is_from_current(experiment, made, base, "pretrain", model)
+        and _is_from_current(experiment, made, experiment.problems("train"), "prepare", "train")
     )
 
 
-def _is_of_current_problems(experiment: Experiment, data_set: str, made: Path) -> bool:
-    """Whether a result was made from the problems that the config describes.
+def _is_from_current(
+    experiment: Experiment, made: Path, source: Path, step: str, name: str
+) -> bool:
+    """Whether a result was made from an input that has its current settings.
 
-    Not if their table is out of date, such as after the user changed a file, or was made again with
+    Not if the input is out of date, such as after the user changed a file, or was made again with
     another content. Without provenance to compare, this returns True.
+
+    Args:
+        step, name: command of `rspo` that makes the input.
     """
-    problems = experiment.problems(data_set)
-    try:
-        note = _read_json(provenance_path(problems))
-        prepared, digest = note["settings_hash"], note["digest"]
-        used = _read_json(provenance_path(made))["inputs"].get(str(problems), digest)
-    except (OSError, ValueError, KeyError, TypeError):
-        return True
-    current = fingerprints.settings_hash(experiment, "prepare", data_set)
-    return prepared == current and used == digest
+    digest = read_provenance(source).get("digest")
+    used = read_provenance(made).get("inputs", {}).get(str(source), digest)
+    return used == digest and _has_current_settings(experiment, source, step, name)
 
 
-def is_stale(experiment: Experiment, policy: str) -> bool:
-    """Whether a cell's policy was made with other settings, according to its provenance."""
-    if policy not in experiment.cells:
-        return False
-    try:
-        note = _read_json(provenance_path(experiment.policy(policy)))
-        settings = note["settings"]["settings"]
-    except (OSError, ValueError, KeyError, TypeError):  # no policy, or no provenance
-        return False
-    return fingerprint(settings) != fingerprints.settings_hash(experiment, "train", policy)
+def _has_current_settings(experiment: Experiment, made: Path, step: str, name: str) -> bool:
+    """Whether a result has the settings of the config. True without provenance to compare."""
+    current = fingerprints.settings_hash(experiment, step, name)
+    return settings_hash_of(made) in (None, current)
 
 
 def _is_running(snapshot: Snapshot, folder: Path) -> bool:
@@ -166,12 +162,12 @@ class _Durations:
         self.experiment = experiment
         self.per_cost: dict[str, list[float]] = {}
         for policy in experiment.policies:
-            if seconds := _wall_seconds(provenance_path(experiment.policy(policy))):
+            if seconds := _wall_seconds(experiment.policy(policy)):
                 kind, cost = self._cost(policy)
                 self.per_cost.setdefault(kind, []).append(seconds / cost)
         evaluations = [
             sum(
-                _wall_seconds(provenance_path(file)) or 0.0
+                _wall_seconds(file) or 0.0
                 for file in _files_of_evaluation(experiment, policy, of_policy)
             )
             for policy, of_policy in suites.items()
@@ -205,18 +201,6 @@ def _files_of_evaluation(
             yield from experiment.score_files(policy, benchmark)
 
 
-def _wall_seconds(provenance: Path) -> float | None:
-    try:
-        return float(_read_json(provenance)["wall_seconds"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _read_json(path: Path) -> Any:
-    return _read_version(path, path.stat().st_mtime_ns)
-
-
-@cache
-def _read_version(path: Path, modified: int) -> Any:
-    """Cached: each refresh reads hundreds of provenance files, and hardly any of them changed."""
-    return json.loads(path.read_text())
+def _wall_seconds(made: Path) -> float | None:
+    seconds = read_provenance(made).get("wall_seconds")
+    return None if seconds is None else float(seconds)

@@ -19,7 +19,7 @@ from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import atomic_write, sha256, write_json_lines
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import write_provenance
-from rspo.core.replacement import Replace, differences, require_equal
+from rspo.core.replacement import Replace, differences, require_equal, require_same_settings
 from rspo.core.usage import Usage
 from rspo.datasets.prepared import existing_problems
 from rspo.rewards.configured import verifier_inputs
@@ -73,10 +73,8 @@ class Engine(ABC):
         """
 
 
-def train_cell(
-    experiment: Experiment, name: str, engine: Engine, before_cleanup: Callable[[], None]
-) -> None:
-    base = experiment.existing_policy(base_name(experiment.cell(name).model))
+def train_cell(experiment: Experiment, name: str, engine: Engine) -> None:
+    base = _existing_base(experiment, experiment.cell(name).model)
     problems = existing_problems(experiment, "train")
     checkpoint, steps = experiment.checkpoint(name), experiment.config.training.steps
     settings = fingerprints.settings(experiment, "train", name)
@@ -98,7 +96,19 @@ def train_cell(
             _warn_of_clipping(experiment, name, trained.records)
             _publish(experiment, name, trained, base)
             _write_provenance(experiment, name, trained, origin, [base, problems], earlier)
-            before_cleanup()
+
+
+def _existing_base(experiment: Experiment, model: str) -> Path:
+    """The base policy of a model.
+
+    Raises: InputError with the command that makes it, if it is missing or was made with other
+        settings.
+    """
+    folder = experiment.existing_policy(base_name(model))
+    settings = fingerprints.settings(experiment, "pretrain", model)
+    command = experiment.command("pretrain", model)
+    require_same_settings(folder, settings, f"`{command} --force` makes it again")
+    return folder
 
 
 def require_replaceable(

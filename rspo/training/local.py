@@ -25,12 +25,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rspo.config.experiment import Cell
 from rspo.config.schema import Config
+from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
 from rspo.objectives import response_weights
 from rspo.policies.qwen2 import Qwen2, response_logits
@@ -81,7 +83,7 @@ class Trainer:
             responses = self.sample(batch.tokens, n, "sampling", step)  # y^i
             clock.lap("sample")
             correct, rewards = self.reward(batch, responses)  # R(x, y^i), (P, n)
-            weights = response_weights(rewards, self.cell.objective, self.cell.k)  # w_i, (P, n)
+            weights = self.weights(rewards)  # w_i, (P, n)
             clock.lap("reward")
             scored = Scored.of(responses, correct, rewards, weights)  # as tensors, (P, n)
             rollout = Rollout(torch.tensor(batch.tokens), responses, scored.weights)
@@ -90,6 +92,16 @@ class Trainer:
             clock.lap("update")
             entropy = (responses.entropy.sum() / responses.lengths.sum()).item()
             yield record_of(step, scored, entropy, updates, clock.seconds, training.optimizer)
+
+    def weights(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The weight of each response, (P, n).
+
+        Raises: InputError for an own objective that returns something else.
+        """
+        try:
+            return response_weights(rewards, self.cell.objective, self.cell.k)
+        except ValueError as error:
+            raise InputError(f"cell {self.cell.name}: {error}") from None
 
     def sample(self, prompts: Sequence[Sequence[int]], n: int, *seed: str | int) -> Responses:
         """Sample n responses y^i ~ pi_theta(. | x) to every prompt x, seeded by `seed`."""

@@ -1,23 +1,16 @@
 """Train a cell with the engine that the config names."""
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 from rspo.config.experiment import Experiment
 from rspo.training.cell import Engine, train_cell
 
 
-def train(
-    experiment: Experiment, name: str, before_cleanup: Callable[[], None] = lambda: None
-) -> None:
+def train(experiment: Experiment, name: str) -> None:
     """Train one cell: write its policy folder, and training.jsonl with one line per step.
 
     A killed run resumes from its last checkpoint; with the local engine it ends in the same policy,
     bit for bit. On several nodes (verl), the first node trains, and the others return afterwards.
-
-    Args:
-        before_cleanup: called when all files are published, before the checkpoint is removed. If
-            the process dies in it, the next run calls it again.
 
     Raises: InputError for missing or invalid inputs, when another process trains the same cell, and
         when the gradient is not finite; Stopped after a checkpoint, when a stop is requested;
@@ -26,7 +19,7 @@ def train(
     experiment.cell(name)
     with _engine_of_node(experiment, name) as engine:
         if engine is not None:
-            train_cell(experiment, name, engine, before_cleanup)
+            train_cell(experiment, name, engine)
 
 
 def _engine_of_node(experiment: Experiment, name: str) -> AbstractContextManager[Engine | None]:

@@ -25,6 +25,14 @@ def test_worked_examples_are_no_problems_of_any_split() -> None:
         assert numbers(example.problem) not in problems
 
 
+def test_every_split_has_the_requested_problems() -> None:
+    for name, data_set in Experiment.load("smollm", root=ROOT).data_sets.items():
+        assert data_set.generated is not None
+        for family in data_set.generated.families:
+            available = len(numbers_of(family, data_set.generated.split))
+            assert data_set.generated.problems <= available, (name, family)
+
+
 def test_each_held_out_problem_is_another_task() -> None:
     """Errors treat problems as independent."""
     for family in ("share", "unknown"):

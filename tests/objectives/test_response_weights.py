@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rspo.objectives import OBJECTIVES, response_weights
+from rspo.objectives import OBJECTIVES, KRule, Objective, register, response_weights
 from tests.support import exact
 from tests.support.groups import (
     FORMULAS,
@@ -29,6 +29,7 @@ from tests.support.groups import (
     property_test,
     rewards_for,
 )
+from tests.support.registries import restored
 
 # --- Large groups: no overflow, no lost digits -----------------------------------------------
 
@@ -397,3 +398,27 @@ def test_lists_of_other_things_than_numbers_are_refused() -> None:
 def test_an_unknown_objective_is_refused_with_all_known_ones() -> None:
     for part in ("'rspo_pass@k'", *OBJECTIVES):
         refused(ValueError, part, np.zeros(4), "rspo_pass@k")
+
+
+# --- An objective of one's own that returns something else -----------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda rewards, k: rewards.sum(-1), "must return a numpy array of shape (2, 4), got (2,)"),
+        (lambda rewards, k: rewards.tolist(), "a numpy array of shape (2, 4), got list"),
+        (
+            lambda rewards, k: np.where(rewards > 0, np.nan, 0.0),
+            "must return finite weights, got nan at index (1, 2)",
+        ),
+    ],
+)
+def test_what_an_own_objective_returns_is_checked(
+    function: Callable[[Any, int], Any], expected: str
+) -> None:
+    rewards = np.array([[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]])
+    with restored():
+        register(Objective("of_my_own", function, KRule.NONE))
+        with pytest.raises(ValueError, match=f"of_my_own.*{re.escape(expected)}"):
+            response_weights(rewards, "of_my_own")

@@ -6,19 +6,22 @@ import platform
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Cell, Experiment
+from rspo.core.errors import InputError
 from rspo.core.locks import exclusive_lock
-from rspo.core.provenance import provenance_path
+from rspo.core.provenance import provenance_path, write_provenance
 from rspo.status import display
 from rspo.status.display import Run, duration, follow, line, table_text
 from rspo.status.policies import Suites, statuses, suites_of_run
 from rspo.training.progress import Progress, Snapshot, read_progress
 from rspo.training.records import Scored, record_of, shown_metrics
+from rspo.training.train import train
 from tests.support import tiny_world
 from tests.support.terminal import HIDE_CURSOR, SHOW_CURSOR, run_in_terminal
 
@@ -52,11 +55,10 @@ def report(experiment: Experiment, policy: str, written: float, host: str = "") 
 def finish(experiment: Experiment, policy: str, training: float) -> None:
     """Write the files of a policy that was trained and evaluated."""
     experiment.policy(policy).mkdir(parents=True)
-    settings = (
-        fingerprints.settings(experiment, "train", policy) if policy in experiment.cells else {}
-    )
-    note = json.dumps({"wall_seconds": training, "settings": {"settings": settings}})
-    provenance_path(experiment.policy(policy)).write_text(note)
+    note: dict[str, Any] = {"wall_seconds": training}
+    if policy in experiment.cells:
+        note["settings"] = {"settings": fingerprints.settings(experiment, "train", policy)}
+    provenance_path(experiment.policy(policy)).write_text(json.dumps(note))
     for name, suite in experiment.evaluations:
         if name == policy:
             experiment.curves(policy, suite).parent.mkdir(exist_ok=True)
@@ -103,6 +105,21 @@ def test_a_policy_made_with_other_settings_is_stale(experiment: Experiment, tmp_
     changed = tiny_world.load(tmp_path, training={"steps": 7})
     assert {s.state for s in statuses(changed, {DONE: ["standard"]})} == {"stale"}
     assert "0 of 1 policies trained, 0 evaluated" in line_of(changed, {DONE: ["standard"]})
+
+
+def test_a_base_policy_made_with_other_settings_is_stale_and_so_are_its_cells(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    base = experiment.policy("small--base")
+    base.mkdir(parents=True)
+    write_provenance(base, fingerprints.settings(experiment, "pretrain", "small"))
+    finish(experiment, DONE, 80)
+    of_base_and_cell: Suites = {"small--base": [], DONE: []}
+    assert [s.state for s in statuses(experiment, of_base_and_cell)] == ["trained", "trained"]
+    changed = tiny_world.load(tmp_path, models={"small": {"scratch": {"steps": 7}}})
+    assert [s.state for s in statuses(changed, of_base_and_cell)] == ["stale", "stale"]
+    with pytest.raises(InputError, match=r"scratch.steps: 40 -> 7\): `rspo pretrain small"):
+        train(changed, "small--rspo-pass--k4--n8--s0")
 
 
 def test_curves_that_are_older_than_the_policy_do_not_count(experiment: Experiment) -> None:

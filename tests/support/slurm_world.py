@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +71,18 @@ def make_project(folder: Path, *, scoring_gpu: bool = False, **more: Any) -> Pat
 
 
 def start(
-    cluster: Cluster, project: Path, *words: str, log: Path | None = None
+    cluster: Cluster,
+    project: Path,
+    *words: str,
+    log: Path | None = None,
+    config: Sequence[str] = ("scale=tiny",),
 ) -> "subprocess.Popen[str]":
-    """`snakemake --profile slurm WORDS` at the tiny scale."""
+    """`snakemake --profile slurm WORDS --config CONFIG`, at the tiny scale."""
     output = (log or project / "snakemake.log").open("a")
     environment = cluster.environment | {"PYTHONPATH": str(ROOT)}
     environment["PATH"] = f"{PROGRAMS}:{environment['PATH']}"
-    scale = ["--config", "scale=tiny"]
     return subprocess.Popen(
-        [PROGRAMS / "snakemake", "--profile", "slurm", *words, *IMPATIENT, *scale],
+        [PROGRAMS / "snakemake", "--profile", "slurm", *words, *IMPATIENT, "--config", *config],
         cwd=project,
         env=environment,
         stdout=output,
@@ -88,13 +92,19 @@ def start(
     )
 
 
-def run(cluster: Cluster, project: Path, *words: str) -> tuple[int, str]:
+def run(
+    cluster: Cluster,
+    project: Path,
+    *words: str,
+    config: Sequence[str] = ("scale=tiny",),
+    seconds: float = LONGEST_RUN,
+) -> tuple[int, str]:
     """The same, to its end: exit status and what the user saw."""
     log = project / "snakemake.log"
     before = log.stat().st_size if log.exists() else 0
-    process = start(cluster, project, *words, log=log)
+    process = start(cluster, project, *words, log=log, config=config)
     try:
-        status = process.wait(timeout=LONGEST_RUN)
+        status = process.wait(timeout=seconds)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, 9)

@@ -209,24 +209,22 @@ def test_a_cell_stopped_on_request_resumes_after_a_checkpoint(
 
 
 def test_a_cell_killed_before_its_cleanup_is_resumed(
-    world: Experiment, undisturbed: Experiment, tmp_path: Path
+    world: Experiment, undisturbed: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hook runs after everything is published and before the checkpoint is removed."""
+    """The checkpoint is removed last, after everything is published."""
 
-    def kill() -> None:
+    def kill(checkpoint: Path) -> None:
         assert weights_of(experiment) == weights_of(undisturbed)
         assert provenance_path(experiment.training_log(CELL)).exists()
         raise Killed
 
     experiment = elsewhere(world, tmp_path / "results")
-    with pytest.raises(Killed):
-        train(experiment, CELL, before_cleanup=kill)
+    with monkeypatch.context() as patch:
+        patch.setattr("rspo.training.cell.remove_checkpoints", kill)
+        with pytest.raises(Killed):
+            train(experiment, CELL)
     assert (experiment.checkpoint(CELL) / "state.pt").exists()
-    calls: list[bool] = []
-    train(
-        experiment, CELL, before_cleanup=lambda: calls.append(experiment.checkpoint(CELL).exists())
-    )
-    assert calls == [True]
+    train(experiment, CELL)
     assert not experiment.checkpoint(CELL).exists()
     assert weights_of(experiment) == weights_of(undisturbed)
     assert without_times(experiment) == without_times(undisturbed)

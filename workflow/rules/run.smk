@@ -11,6 +11,7 @@ from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.job_ends import record_start
 from rspo.slurm.messages import print_given_up
 from rspo.slurm.snakemake_patches import (
+    compare_settings_with_provenance,
     look_for_jobs_once_a_second,
     plan_jobs_behind_ancient_inputs,
     record_holder_of_locks,
@@ -23,6 +24,7 @@ from snakemake.settings.enums import Quietness
 from snakemake.settings.types import DeploymentMethod
 
 plan_jobs_behind_ancient_inputs()
+compare_settings_with_provenance()
 look_for_jobs_once_a_second()
 
 software = workflow.deployment_settings.deployment_method

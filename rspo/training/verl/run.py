@@ -16,14 +16,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rspo.config.experiment import Experiment
+from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import VerlSettings
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import sha256, write_text
 from rspo.core.gpus import require_visible_gpus
 from rspo.core.signals import REQUEST, Stopped, is_requested
 from rspo.core.supervisor import clean_up, supervised
+from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.cell import Engine, Trained
+from rspo.training.prompts import read_prompts
 from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import (
     OUTCOME_FILE,
@@ -119,7 +121,15 @@ class VerlEngine(Engine):
             save=partial(_copy_weights, last / "actor" / "huggingface"),
             files=[self.folder / CONFIG_FILE],
             gpu_seconds=gpu_seconds,
+            notes={"prompts_too_long": self._prompts_too_long()},
         )
+
+    def _prompts_too_long(self) -> list[str]:
+        """The problems that the driver has left out; its log names them too."""
+        base = base_name(self.experiment.cell(self.name).model)
+        tokenizer = ChatTokenizer(self.experiment.existing_policy(base))
+        data, sampling = self.experiment.problems("train"), self.experiment.config.sampling
+        return read_prompts(data, tokenizer, sampling)[1]
 
 
 def _copy_weights(source: Path, folder: Path) -> None:

@@ -9,11 +9,14 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.core.tables import PROBLEMS, write_table
+from rspo.policies.tokenizer import save_tokenizer
 from rspo.status.policies import statuses
 from rspo.training.progress import Progress
 from rspo.training.train import train
 from rspo.training.verl import run
 from tests.support import tiny_world
+from tests.support.problem_rows import problem
 
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS = tiny_world.OVERRIDES["training"]["steps"]
@@ -173,9 +176,14 @@ def test_a_checkpoint_of_other_ranks_is_an_error_and_is_kept(root: Path) -> None
 
 def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) -> None:
     experiment = load(root)
+    save_tokenizer(experiment.policy("small--base"), prompt_tokens=10, context=28)
+    problems = [problem("train", 0, "1+1=?"), problem("train", 1, "(12)+(34)-5=?")]
+    write_table(experiment.problems("train"), PROBLEMS, problems)
     start(experiment)
     (experiment.folder(CELL) / "checkpoint-of-other-settings").mkdir()
     (leave_checkpoint(experiment, STEPS) / "model.safetensors").write_text("trained")
     train(experiment, CELL)
     assert (experiment.policy(CELL) / "model.safetensors").read_text() == "trained"
     assert names(experiment) == ["policy", "tensorboard"]
+    note = json.loads((experiment.folder(CELL) / "policy.provenance.json").read_text())
+    assert note["notes"] == {"prompts_too_long": ["train/1"]}

@@ -1,0 +1,193 @@
+"""The rehearsal of docs/slurm.md without GPUs, on a real SLURM of one node.
+
+Only the weights are not those of the paper: SmolLM2-135M-Instruct replaces both models, and a tiny
+judge accepts a quarter of the responses at random.
+"""
+
+import json
+import math
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rspo.cli import parse_overrides
+from rspo.config.experiment import Experiment
+from rspo.core.files import read_json_lines
+from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_csv, read_table
+from rspo.figures import SUFFIXES, available
+from rspo.policies.templates import TEMPLATES
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.status.policies import statuses
+from tests.support import ROOT, rehearsal, slurm_world
+from tests.support.judge_prompt import commit
+from tests.support.slurm_cluster import Cluster
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
+NODES = 1  # of the fixture `cluster`
+LONGEST_RUN = 3000  # seconds
+JUDGED_CORRECT = 0.25  # hub_model.VERDICT
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished rehearsal."""
+
+    experiment: Experiment
+    project: Path
+    config: list[str]  # of Snakemake
+
+
+def make_project(folder: Path) -> Path:
+    """The shipped config and profile, without the requests for GPUs."""
+    project = slurm_world.make_project(folder, scoring_gpu=True)
+    shutil.copy(ROOT / "config" / "paper.yaml", project / "config")
+    profile = project / "slurm" / "config.yaml"
+    text, count = re.subn(r"^ +gres: .*\n", "", profile.read_text(), flags=re.MULTILINE)
+    assert count == 2
+    profile.write_text(text)
+    return project
+
+
+def settings(upstream: Path) -> list[str]:
+    """The overrides of the page, and a prompt of the judge that needs no network."""
+    pinned = commit(upstream, "PROMPT = 'Q {question} | O {output} | A {answer}'\n")
+    prompt = f"xverify.prompt={{repository: {upstream}, commit: {pinned}}}"
+    return [*rehearsal.overrides("sizes"), *rehearsal.overrides("without_gpus"), prompt]
+
+
+@pytest.fixture(scope="module")
+def run(cluster: Cluster, shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    root = tmp_path_factory.mktemp("rehearsal")
+    model = rehearsal.write_smollm(root / "smollm")
+    rehearsal.make_mirror(shared / "mirror", model, root / "mirror")
+    project, overrides = make_project(root / "project"), settings(root / "upstream")
+    config = ["results=rehearsal", f"mirror={root / 'mirror'}", *overrides]
+    status, output = slurm_world.run(
+        cluster, project, "all", "--jobs=1", config=config, seconds=LONGEST_RUN
+    )
+    assert status == 0, output
+    experiment = Experiment.load(
+        "paper", parse_overrides(overrides), root=project, results=project / "rehearsal"
+    )
+    return Run(experiment, project, config)
+
+
+def trained(run: Run) -> list[str]:
+    return list(run.experiment.cells)
+
+
+def note_of(path: Path) -> dict[str, Any]:
+    note: dict[str, Any] = json.loads(path.with_name(f"{path.name}.provenance.json").read_text())
+    return note
+
+
+def test_every_policy_is_evaluated_and_nothing_is_left_to_do(run: Run, cluster: Cluster) -> None:
+    assert {status.state for status in statuses(run.experiment)} == {"evaluated"}
+    assert not list(run.experiment.results.glob("cells/*/checkpoint*"))
+    status, output = slurm_world.run(cluster, run.project, "all", config=run.config)
+    assert status == 0
+    assert "Nothing to be done" in output
+
+
+def test_every_figure_table_claim_and_the_report_exist(run: Run) -> None:
+    reports, figures = run.experiment.reports, available(run.experiment)
+    assert {"fig_main", "fig_model_size"} <= set(figures)
+    names = [f"{figure}{suffix}" for figure in figures for suffix in SUFFIXES]
+    names += [f"tables/{name}.csv" for name in ("curves", "cost", "claim_comparisons")]
+    names += ["claims.csv", "claims.md", "report.html"]
+    assert [name for name in names if not (reports / name).stat().st_size] == []
+    verdicts = list(read_csv(reports / "claims.csv")["verdict"])
+    assert any(not verdict.startswith("not tested") for verdict in verdicts)
+    rows = read_csv(reports / "fig_main.csv")
+    assert set(rows["benchmark"]) == {*run.experiment.benchmarks_of("standard"), "pooled"}
+    assert set(rows["k"]) == {1, 2}
+    page = (reports / "report.html").read_text()
+    assert all(cell in page for cell in trained(run))
+
+
+def test_all_published_rows_were_checked_and_a_few_kept(run: Run) -> None:
+    for name in ("train", "validation", *run.experiment.benchmarks_of("standard")):
+        hub, path = run.experiment.data_set(name).hub, run.experiment.problems(name)
+        assert hub is not None
+        notes = note_of(path)["notes"]
+        assert notes["content_sha256"] == hub.content_sha256[notes["rows"]]
+        kept = notes["rows"] - hub.without_answer if name in ("train", "validation") else 4
+        assert len(read_table(path, PROBLEMS)) == kept
+
+
+def test_every_step_was_judged_and_validated_and_drops_responses(run: Run) -> None:
+    for cell in trained(run):
+        records = read_json_lines(run.experiment.training_log(cell))
+        assert [record["step"] for record in records] == [1, 2]
+        assert sum(record["correct"] for record in records) > 0
+        for record in records:
+            assert set(record["validation"]) >= {"pass_at_1", "pass_at_2"}
+            assert record["zero_weight"] > 0  # a policy gradient gives wrong responses none
+            assert record["response_tokens"] <= 64
+            assert (record["gradient_norm"] > 0) == (record["zero_weight"] < 1)
+
+
+def test_every_step_wrote_a_checkpoint(run: Run) -> None:
+    for cell in trained(run):
+        config = yaml.safe_load((run.experiment.folder(cell) / "verl.yaml").read_text())
+        assert config["trainer"]["save_freq"] == 1
+        (log,) = (run.project / "logs" / "slurm" / "rule_train" / cell).iterdir()
+        saved = re.findall(r"Saved hf_model to \S*/global_step_(\d)/", log.read_text())
+        assert saved == ["1", "2"]
+
+
+def test_both_models_keep_their_settings_and_the_papers_template(run: Run) -> None:
+    for model in run.experiment.config.models:
+        tokenizer = ChatTokenizer(run.experiment.policy(f"{model}--base"))
+        (prompt,) = tokenizer.prompts([[{"role": "user", "content": "1+1?"}]])
+        assert tokenizer.decode([prompt]) == [TEMPLATES["qwen_math"].text("1+1?")]
+    assert {run.experiment.model_of(cell) for cell in trained(run)} == {
+        *run.experiment.config.models
+    }
+
+
+def test_prompts_and_responses_are_limited(run: Run) -> None:
+    """Some problems of MATH are longer than 1,024 tokens; all responses of SmolLM2 are cut off."""
+    limit = run.experiment.config.sampling.max_response_tokens
+    assert limit == 64
+    reasons = set()
+    for policy in run.experiment.policies:
+        for name in run.experiment.benchmarks_of("standard"):
+            for block in run.experiment.blocks:
+                rows = read_table(run.experiment.samples(policy, name, block), SAMPLES)
+                assert len(rows) == 4 * 2
+                for row in rows:
+                    reasons.add(row["finish_reason"])
+                    assert row["tokens"] <= limit
+                    assert row["finish_reason"] == "stop" or row["tokens"] == limit
+    assert "length" in reasons
+    for cell in trained(run):
+        left_out = note_of(run.experiment.policy(cell))["notes"]["prompts_too_long"]
+        assert 0 < len(left_out) < 75  # one percent of 7,500
+
+
+def test_the_judge_accepted_a_quarter(run: Run) -> None:
+    rows = [
+        row
+        for policy in run.experiment.policies
+        for name in run.experiment.benchmarks_of("standard")
+        for block in run.experiment.blocks
+        for row in read_table(run.experiment.scores(policy, name, block), SCORES)
+    ]
+    assert {row["verifier"] for row in rows} == {"xverify"}
+    assert {row["verdict"] for row in rows} == {"correct", "invalid reply"}
+    mean = sum(row["correct"] for row in rows) / len(rows)
+    error = math.sqrt(JUDGED_CORRECT * (1 - JUDGED_CORRECT) / len(rows))
+    assert mean == pytest.approx(JUDGED_CORRECT, abs=5 * error)
+    for cell in trained(run):  # one judge in each training job too
+        assert read_json_lines(run.experiment.verdicts(cell, "train"))
+
+
+def test_no_job_was_granted_a_gpu(run: Run) -> None:
+    for cell in trained(run):
+        assert note_of(run.experiment.policy(cell))["slurm"]["gpus"] == ""
