@@ -138,6 +138,8 @@ def test_more_seeds_add_cells(planning: Path) -> None:
         ("training={stepz: 3}", "unknown key training.stepz"),
         ("training.stepz=3", "unknown key training.stepz"),
         ("training.=3", "unknown key training."),
+        ("seeds", "--config seeds: expected KEY=VALUE, such as seeds=3"),
+        ("results=Snakefile", "results = 'Snakefile': is a file; expected a folder"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
         ("scale=paper mirror=workflow", "mirror = workflow: has none of the data sets"),
     ],
@@ -147,6 +149,12 @@ def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message:
     assert done.returncode != 0
     assert message in done.stderr
     assert not (planning / "results").exists()
+
+
+def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
+    done = snakemake(planning, "-n", "reports/fig_main.pdf", "--config", "results=trial")
+    assert done.returncode != 0
+    assert "with results=trial, this file is trial/reports/fig_main.pdf" in done.stderr
 
 
 def test_several_nodes_with_apptainer_are_refused(planning: Path) -> None:
