@@ -125,7 +125,8 @@ def _experiment_of(
     experiment = _load(scale, overrides, results) if known or has_config else None
     if verifier not in verifier_names():
         allowed = ", ".join(verifier_names())
-        raise InputError(f"verifier {verifier!r} is unknown; allowed: {allowed}")
+        hint = "" if has_config else "; verifiers of extensions need config/ in this folder"
+        raise InputError(f"verifier {verifier!r} is unknown; allowed: {allowed}{hint}")
     return experiment
 
 
@@ -301,6 +302,8 @@ def status(
     """Show which policies are finished, which are running, and the time left."""
     from rspo.status import display
 
+    if experiment.has_own_results and not experiment.results.is_dir():
+        raise InputError(f"--results {experiment.results}: no such folder")
     if follow:
         display.follow(experiment)
     else:
@@ -348,7 +351,9 @@ def score(
 def verify(
     responses: Annotated[
         Path,
-        typer.Argument(help="JSON lines, one response per line, or - for the standard input."),
+        typer.Argument(
+            help="JSON lines, .csv or .parquet, a response per row; - for standard input."
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -658,6 +663,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if message := requeue():
             _fail(STOPPED_STATUS, message)
         return STOPPED_STATUS
+    except Exception as error:
+        if place := _place_in_extension(error):
+            return _fail(2, f"error: {place}")
+        raise
     except KeyboardInterrupt as interrupt:
         return _fail(130, str(interrupt) if interrupt.args else "interrupted")
 
@@ -669,6 +678,12 @@ def _report_written() -> None:
         print(f"wrote {len(paths)} files in {os.path.commonpath(paths)}")
     elif paths:
         print(f"wrote {', '.join(paths)}")
+
+
+def _place_in_extension(error: Exception) -> str | None:
+    """The line of the user's extension that raised an error; None if none did."""
+    extensions = sys.modules.get("rspo.config.extensions")
+    return extensions.place_of(error) if extensions else None
 
 
 def _written() -> list[Path]:

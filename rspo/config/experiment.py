@@ -83,6 +83,8 @@ class Experiment:
             raise InputError(f"scale = {scale!r}: expected the name of a file in config/")
         config = load_config(root / "config" / f"{scale}.yaml", overrides or {})
         default = root / "results" / scale
+        if results is not None and results.exists() and not results.is_dir():
+            raise InputError(f"results = {str(results)!r}: is a file; expected a folder")
         if results is None or results == default:
             return cls(scale, config, default, root / "reports", replace, root)
         return cls(scale, config, results, results / "reports", replace, root)

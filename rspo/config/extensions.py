@@ -7,14 +7,15 @@ The config lists them, and every process that reads the config runs them first.
 
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
 
-_run: set[Path] = set()  # by this process
+_run: dict[Path, str] = {}  # by this process, with their names in the config
 
 
 def run_extensions(files: Iterable[str], root: Path, key: str) -> None:
@@ -33,11 +34,29 @@ def run_extensions(files: Iterable[str], root: Path, key: str) -> None:
                 f"{key} = {file!r}: no such file; paths are relative to the folder that has config/"
             )
         if path not in _run:
-            _run_file(path, file)
-            _run.add(path)
+            _run[path] = file
+            _run_file(path)
 
 
-def _run_file(path: Path, name: str) -> None:
+def place_of(error: BaseException) -> str | None:
+    """Where and why a function of an extension failed, as "FILE, line N: ERROR"; else None."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if name := _run.get(Path(frame.filename)):
+            return f"{name}, line {frame.lineno}: {type(error).__name__}: {error}"
+    return None
+
+
+@contextmanager
+def errors_of(what: str) -> Iterator[None]:
+    """Calls a function that may be a user's own. Raises: InputError "WHAT: REASON" if it fails."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise InputError(f"{what}: {place_of(error) or reason}") from error
+
+
+def _run_file(path: Path) -> None:
     """Raises: InputError with the line of the file that failed."""
     # Not the file's own name, which may be that of an installed module.
     module_name = f"rspo_extension_{path.stem}_{fingerprint(str(path))}"
@@ -48,12 +67,10 @@ def _run_file(path: Path, name: str) -> None:
     sys.modules[module_name] = module  # dataclasses look their module up
     try:
         spec.loader.exec_module(module)
+    except SyntaxError as error:
+        line = f"{_run.pop(path)}, line {error.lineno}"
+        raise InputError(f"{line}: {type(error).__name__}: {error.msg}") from error
     except (Exception, SystemExit) as error:
-        lines = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if frame.filename == str(path)
-        ]
-        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else 1
-        message = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise InputError(f"{name}, line {line}: {type(error).__name__}: {message}") from error
+        place = place_of(error)
+        name = _run.pop(path)
+        raise InputError(place or f"{name}: {type(error).__name__}: {error}") from error

@@ -24,6 +24,8 @@ Family = Literal["linear", "multiply", "countdown", "divide", "sequence", "share
 # Raise it when a problem, its split or a worked example changes: the fingerprints of generated data
 # and of models trained from scratch contain it. Revision 1 split by prompt, 2 splits by task.
 GENERATOR_REVISION = 2
+# Of the tokenizer of models that are trained from scratch.
+ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 
 # Of the files that are made from those of a published model: 2 has all end tokens.
 HUB_MODEL_REVISION = 2

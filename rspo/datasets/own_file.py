@@ -34,9 +34,8 @@ def read_own_file(path: Path, name: str, columns: Columns, key: str) -> list[Sou
         raise InputError(
             f"{path}: no such file ({key}.file; paths are relative to the folder that has config/)"
         )
-    read = {".jsonl": _json_lines, ".csv": _csv, ".parquet": _parquet}[path.suffix]
     try:
-        found = list(read(path))
+        found = list(rows_of(path))
         revision = f"sha256:{digest(path)}"
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}; {key}.file)") from None
@@ -63,15 +62,24 @@ def _require_columns(row: SourceRow, columns: Columns, key: str) -> None:
             )
 
 
-_Rows = Iterator[tuple[str, dict[str, Any]]]  # place of a row, and its values
+Rows = Iterator[tuple[str, dict[str, Any]]]  # place of a row, and its values
 
 
-def _json_lines(path: Path) -> _Rows:
+def rows_of(path: Path) -> Rows:
+    """The rows of a file: CSV or Parquet if its suffix says so, else JSON lines.
+
+    Raises: InputError for a file that is missing or has another format.
+    """
+    open_file(path).close()
+    return {".csv": _csv, ".parquet": _parquet}.get(path.suffix, _json_lines)(path)
+
+
+def _json_lines(path: Path) -> Rows:
     for number, values in numbered_json_lines(path, open_file(path)):
         yield f"line {number}", values
 
 
-def _csv(path: Path) -> _Rows:
+def _csv(path: Path) -> Rows:
     """Every value is text, so that answers such as 007 keep their zeros."""
     with path.open(encoding="utf-8-sig", newline="") as stream:  # Excel writes a byte order mark
         reader = csv.reader(stream, strict=True)
@@ -93,7 +101,7 @@ def _csv(path: Path) -> _Rows:
             raise InputError(f"{path}: not UTF-8 ({error})") from None
 
 
-def _parquet(path: Path) -> _Rows:
+def _parquet(path: Path) -> Rows:
     import pyarrow as pa
     import pyarrow.parquet
 

@@ -1,12 +1,13 @@
 """`rspo prepare`: write a data set as a problems table."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
+from rspo.config.names import ALPHABET
 from rspo.config.schema import PROBLEM, Columns, DataSet, Generated, Hub
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
@@ -153,7 +154,24 @@ def problems_of_file(
                 f"{before}, {item.text!r:.60} ({key}.problem); expected each problem once"
             )
         first[item.text] = item.row.place
-    return [_problem(name, data_set, item) for item in kept]
+    problems = [_problem(name, data_set, item) for item in kept]
+    for item, problem in zip(kept, problems, strict=True):
+        _require_alphabet(experiment, item.row.location, problem["prompt"])
+    return problems
+
+
+def _require_alphabet(
+    experiment: Experiment, location: str, prompt: Sequence[Mapping[str, str]]
+) -> None:
+    """Raises: InputError for a character that a model of the grid does not have."""
+    used = {cell.model for cell in experiment.cells.values()}
+    scratch = sorted(name for name in used if experiment.config.models[name].scratch)
+    text = "".join(message["content"] for message in prompt)
+    if scratch and (unknown := [character for character in text if character not in ALPHABET]):
+        raise InputError(
+            f"{location}: {text!r:.60} has {unknown[0]!r}, which model {scratch[0]} cannot read; "
+            f"its characters are {ALPHABET!r}"
+        )
 
 
 def _rows(experiment: Experiment, name: str, mirror: Path | None) -> list[SourceRow]:

@@ -24,7 +24,8 @@ def in_chunks(
 ) -> Iterator[list[Any]]:
     """The rows of all chunks, each chunk written to the journal as soon as it is complete.
 
-    The block should write the table. The journal is removed when it ends without an error.
+    The block should write the table. The journal is removed when it ends without an error, and
+    after an error if no chunk is complete.
 
     Args:
         path: of the journal.
@@ -44,13 +45,19 @@ def in_chunks(
     with _locked(path, busy) as journal:
         owner.write_text(this_process())
         done = _read(journal, fingerprint(origin))[: len(chunks)]
-        for chunk in chunks[len(done) :]:
-            line = json.dumps(work(chunk))
-            journal.write(line + "\n")
-            journal.flush()
-            done.append(json.loads(line))
-        yield [row for rows in done for row in rows]
-        owner.unlink(missing_ok=True)
+        try:
+            for chunk in chunks[len(done) :]:
+                line = json.dumps(work(chunk))
+                journal.write(line + "\n")
+                journal.flush()
+                done.append(json.loads(line))
+            yield [row for rows in done for row in rows]
+        except BaseException:
+            if not done:
+                path.unlink()
+            raise
+        finally:
+            owner.unlink(missing_ok=True)
         path.unlink()
 
 

@@ -1,4 +1,4 @@
-"""Read a file of responses that any program sampled: JSON lines, one response a line."""
+"""Read a file of responses that any program sampled, one response a row."""
 
 import hashlib
 import io
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rspo.core.errors import InputError
-from rspo.core.files import numbered_json_lines, open_file
+from rspo.core.files import numbered_json_lines
+from rspo.datasets.own_file import Rows, rows_of
 from rspo.evaluation.verification import Responses
 
 STANDARD_INPUT = Path("-")
@@ -44,26 +45,28 @@ class ResponseFile:
 def read_response_file(path: Path, columns: Columns) -> ResponseFile:
     """Read JSON lines, UTF-8 with or without a byte order mark, also compressed with gzip.
 
-    Lines with the same problem text are responses to one problem.
+    A file with the suffix .csv or .parquet is read as such. Rows with the same problem text are
+    responses to one problem.
 
     Args:
-        path: `-` is the standard input.
+        path: `-` is the standard input, JSON lines.
 
-    Raises: InputError for a file that is missing, empty or not JSON lines, a key that is missing or
-        has a value of the wrong type, or two different answers to one problem.
+    Raises: InputError for a file that is missing, empty or of another format, a key that is missing
+        or has a value of the wrong type, or two different answers to one problem.
     """
     name, content = str(path), ""
     if path == STANDARD_INPUT:
         name, data = "standard input", sys.stdin.buffer.read()
         content = hashlib.sha256(data).hexdigest()
-        lines = numbered_json_lines(name, io.BytesIO(data))
+        numbered = numbered_json_lines(name, io.BytesIO(data))
+        rows: Rows = ((f"line {number}", line) for number, line in numbered)
     else:
-        lines = numbered_json_lines(name, open_file(path))
+        rows = rows_of(path)
     result = ResponseFile(Responses([], [], [], [], []), [], content)
     counts: Counter[str] = Counter()
     answer_of: dict[str, Any] = {}
-    for number, line in lines:
-        location = f"{name}, line {number}"
+    for place, line in rows:
+        location = f"{name}, {place}"
         _check_line(location, line, columns)
         problem, answer = line[columns.problem], line[columns.answer]
         if answer_of.setdefault(problem, answer) != answer:
@@ -79,7 +82,7 @@ def read_response_file(path: Path, columns: Columns) -> ResponseFile:
         result.answers.append(answer)
         counts[problem] += 1
     if not result.answers:
-        raise InputError(f"{name}: has no lines; at least one response is needed")
+        raise InputError(f"{name}: has no rows; at least one response is needed")
     return result
 
 

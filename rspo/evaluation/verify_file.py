@@ -44,7 +44,7 @@ def verify_file(
     """Verify the responses of a file and write a row for each, in the order of the file.
 
     Args:
-        path: JSON lines (`read_response_file`); `-` is the standard input.
+        path: JSON lines, CSV or Parquet (`read_response_file`); `-` is the standard input.
         output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
         ks: of Pass@k; default: 1, 2, 4, ... up to the smallest number of responses to a problem.
         experiment: configures the judge model, for the verifiers that use one.
@@ -89,15 +89,17 @@ def verify_file(
 def default_output(path: Path) -> Path:
     """`responses.verdicts.jsonl` for `responses.jsonl` or `responses.jsonl.gz`."""
     name = "stdin" if path == STANDARD_INPUT else path.name
-    for suffix in (".gz", ".jsonl", ".json"):
+    for suffix in (".gz", ".jsonl", ".json", ".csv", ".parquet"):
         name = name.removesuffix(suffix)
     return path.parent / f"{name}.verdicts.jsonl"
 
 
 def _check_output(path: Path, output: Path) -> None:
-    """Raises: InputError for an output that is no JSON-lines file, or is the input."""
+    """Raises: InputError for an output that is not JSON lines, has no folder or is the input."""
     if output.suffix != ".jsonl":
         raise InputError(f"{output}: has the suffix {output.suffix!r}; allowed: .jsonl")
+    if not output.parent.is_dir():
+        raise InputError(f"{output}: no such folder: {output.parent}")
     if path != STANDARD_INPUT and path.exists() and output.exists() and path.samefile(output):
         raise InputError(f"{output} has the responses; name another output")
 

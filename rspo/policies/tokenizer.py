@@ -14,9 +14,9 @@ from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from rspo.config.names import ALPHABET
 from rspo.core.errors import InputError
 
-ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 PAD, END, BOX = "<pad>", "<end>", "\\boxed{"
 
 Chat = Sequence[dict[str, str]]  # messages with the keys "role" and "content"

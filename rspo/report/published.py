@@ -1,6 +1,7 @@
-"""The folder `reports/`: copies of the figures, tables and report of one scale."""
+"""The folder `reports/`: copies of the current figures, tables and report of one scale."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 from rspo.core.provenance import SUFFIX
@@ -8,20 +9,25 @@ from rspo.core.provenance import SUFFIX
 _FOLDERS = ("figures", "tables", ".")  # of the originals, in the results of a scale
 
 
-def remove_other_scales(reports: Path, results: Path) -> list[Path]:
-    """Remove copies of what another scale made. Other files stay, such as a user's own.
+def remove_outdated_copies(reports: Path, results: Path, figures: Collection[str]) -> list[Path]:
+    """Remove copies of what another scale made, and of figures that the config no longer has.
+
+    Other files stay, such as a user's own.
 
     Args:
         results: folder of the scale whose files stay; the other scales' folders are beside it.
+        figures: names of the config's figures.
 
     Returns: the removed files.
     """
     others = [folder for folder in results.parent.glob("*/") if folder != results]
     removed = []
     for provenance in sorted(reports.rglob(f"*{SUFFIX}")):
-        is_copy = any(_has_copy(folder, provenance) for folder in others)
-        if is_copy and not _has_copy(results, provenance):
-            file = provenance.with_name(provenance.name.removesuffix(SUFFIX))
+        file = provenance.with_name(provenance.name.removesuffix(SUFFIX))
+        is_former = file.stem.startswith("fig_") and file.stem not in figures
+        is_ours = _has_copy(results, provenance)
+        is_of_others = any(_has_copy(folder, provenance) for folder in others)
+        if is_former if is_ours else is_of_others:
             file.unlink(missing_ok=True)
             provenance.unlink()
             removed.append(file)

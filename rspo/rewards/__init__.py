@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
+from rspo.config.extensions import errors_of
 from rspo.config.names import CASCADE, VERIFIERS, warn_of_renamed_verifier
 from rspo.config.own import (
     OWN_VERIFIERS,
@@ -129,11 +130,8 @@ def verify(
 
 def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:
     """Raises: InputError if a user's verifier fails, or returns neither true nor false."""
-    try:
+    with errors_of(f"verifier {verifier!r} failed on {response!r:.60}"):
         correct = OWN_VERIFIERS[verifier].function(response, forms)
-    except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-        raise InputError(f"verifier {verifier!r} failed on {response!r:.60}: {message}") from error
     if type(correct).__name__ not in ("bool", "bool_"):  # Python's or numpy's
         raise InputError(
             f"verifier {verifier!r} returned {correct!r:.60} for {response!r:.60}; expected a bool"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
+from rspo.config.extensions import errors_of
 from rspo.config.names import NEED_CONFIG
 from rspo.config.own import OWN_REWARDS, JudgedResponses
 from rspo.config.schema import Config
@@ -36,8 +37,8 @@ def rewards_of(
 
     Returns: (responses,), finite.
 
-    Raises: InputError for a registered reward that returns something else, and for responses that
-        are longer than `sampling.max_response_tokens`.
+    Raises: InputError for a registered reward that fails or returns something else, and for
+        responses that are longer than `sampling.max_response_tokens`.
     """
     limit = config.sampling.max_response_tokens
     if name == "binary":
@@ -45,7 +46,8 @@ def rewards_of(
     if name == "length":
         return length_discounted(correct, tokens, limit, config.rewards.length_discount)
     responses = JudgedResponses(texts(), correct, np.array(tokens, dtype=np.int64), limit)
-    rewards = np.asarray(OWN_REWARDS[name].function(responses), dtype=np.float64)
+    with errors_of(f"reward {name!r} failed"):
+        rewards = np.asarray(OWN_REWARDS[name].function(responses), dtype=np.float64)
     if rewards.shape != correct.shape or not np.isfinite(rewards).all():
         raise InputError(
             f"reward {name!r} returned {' '.join(repr(rewards).split()):.80}; "

@@ -59,6 +59,7 @@ def read_config_like_set() -> None:
     of words.
     """
     from snakemake import cli
+    from snakemake.exceptions import CliException
     from snakemake.utils import update_config
 
     parse = cli.parse_config
@@ -67,10 +68,12 @@ def read_config_like_set() -> None:
         config: dict[str, Any] = {}
         for index, entry in enumerate(entries or ()):
             keys, equals, text = entry.partition("=")
+            if not equals:
+                raise CliException(f"--config {entry}: expected KEY=VALUE, such as seeds=3")
             nested = _nested(text)
             if entries and nested is not None and "\n" in text:
                 entries[index] = f"{keys}={json.dumps(nested)}"
-            if equals and ("." in keys or nested is not None):
+            if "." in keys or nested is not None:
                 value = parse([f"value={text}"])["value"] if nested is None else nested
                 for key in reversed(keys.split(".")):
                     value = {key: value}

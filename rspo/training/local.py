@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rspo.config.experiment import Cell
+from rspo.config.extensions import errors_of
 from rspo.config.schema import Config
-from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
 from rspo.objectives import response_weights
 from rspo.policies.qwen2 import Qwen2, response_logits
@@ -96,12 +96,10 @@ class Trainer:
     def weights(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
         """The weight of each response, (P, n).
 
-        Raises: InputError for an own objective that returns something else.
+        Raises: InputError for an own objective that fails or returns something else.
         """
-        try:
+        with errors_of(f"cell {self.cell.name}"):
             return response_weights(rewards, self.cell.objective, self.cell.k)
-        except ValueError as error:
-            raise InputError(f"cell {self.cell.name}: {error}") from None
 
     def sample(self, prompts: Sequence[Sequence[int]], n: int, *seed: str | int) -> Responses:
         """Sample n responses y^i ~ pi_theta(. | x) to every prompt x, seeded by `seed`."""

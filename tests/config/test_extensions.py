@@ -6,13 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.own import OWN_REWARDS, JudgedResponses, Reward, Verifier, register
 from rspo.core.errors import InputError
+from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import verify
 from rspo.rewards.configured import rewards_of
+from rspo.training.local import Trainer
 from tests.support import registries, tiny_world
 
 OBJECTIVE = """
@@ -205,3 +208,32 @@ def test_a_verifier_of_the_user_decides_alone_and_in_a_cascade() -> None:
         (True, "exact"),
         (False, "last"),
     ]
+
+
+FAILING = """
+from rspo.objectives import KRule, Objective
+from rspo.objectives import register as register_objective
+from rspo.rewards import Reward, Verifier, register
+
+def fail(*_):
+    raise KeyError("a")
+
+register_objective(Objective("failing", fail, KRule.NONE))
+register(Reward("failing", fail))
+register(Verifier("failing", fail))
+"""
+
+
+def test_a_function_of_an_extension_that_fails_is_named_with_its_line(tmp_path: Path) -> None:
+    failing = {"model": "small", "objective": "failing", "n": 4}
+    experiment = load(tmp_path, FAILING, grid=grid(failing))
+    tokenizer, model = ChatTokenizer.__new__(ChatTokenizer), torch.nn.Linear(1, 1)
+    cell = experiment.cell("small--failing--k1--n4--s0")
+    trainer = Trainer(experiment.config, cell, model, tokenizer, verify)  # type: ignore[arg-type]
+    place = r"own0\.py, line 7: KeyError: 'a'"
+    with pytest.raises(InputError, match=f"cell {cell.name}: {place}"):
+        trainer.weights(np.ones((1, 4)))
+    with pytest.raises(InputError, match=f"reward 'failing' failed: {place}"):
+        rewards_of(experiment.config, "failing", np.ones(1, bool), [1], lambda: ["7"])
+    with pytest.raises(InputError, match=f"verifier 'failing' failed on '7': {place}"):
+        verify(["7"], ["7"], verifier="failing")

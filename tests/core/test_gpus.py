@@ -1,5 +1,6 @@
 """A job that was given GPUs must not work on the CPU; with the environment of a SLURM job."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,13 +23,16 @@ LINE = "SLURM job 12 was granted 2 GPUs, but torch sees none: "
 
 
 @pytest.fixture
-def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Pretend that this process runs in a job with these GPUs, and without a controller."""
+    scontrol = tmp_path / "scontrol"  # the real one would look for its configuration for a minute
+    scontrol.write_text("#!/bin/sh\nexit 1\n")
+    scontrol.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
     def start(devices: str) -> None:
         monkeypatch.setenv("SLURM_JOB_ID", "12")
         monkeypatch.setenv("SLURM_STEP_GPUS", devices)
-        monkeypatch.setenv("SLURM_CONF", "/nowhere")
         this_job.cache_clear()
 
     yield start

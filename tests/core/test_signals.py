@@ -16,7 +16,7 @@ from tests.support import ROOT
 from tests.support.processes import LONGEST_WAIT, wait_for_lock
 
 CELL = "small--rspo-pass--k4--n16--s0"
-STEPS = 40
+STEPS = 12
 # The one checkpoint of an undisturbed training would come with its last step.
 SMALL = [
     "--set=models.small.scratch={examples: 500, batch: 16, steps: 30}",

@@ -126,6 +126,15 @@ def test_a_failure_after_the_last_chunk_keeps_the_journal(tmp_path: Path) -> Non
         assert rows == ["x"] * 3
 
 
+def test_a_failure_before_the_first_chunk_leaves_nothing(tmp_path: Path) -> None:
+    def fail(chunk: int) -> list[int]:
+        raise InputError("no verifier")
+
+    with pytest.raises(InputError), in_chunks(tmp_path / ".journal", "origin", [1], fail):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_two_processes_cannot_write_the_same_table(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     made = in_chunks(path, "a", CHUNKS, lambda chunk: ["x"])

@@ -10,6 +10,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from rspo.cli import main
@@ -164,8 +165,8 @@ def test_the_rows_can_be_verified_again_and_are_readable_in_every_language() -> 
 
 
 BAD_LINES = [
-    ("", "x.jsonl: has no lines; at least one response is needed"),
-    ("\n\n", "x.jsonl: has no lines"),
+    ("", "x.jsonl: has no rows; at least one response is needed"),
+    ("\n\n", "x.jsonl: has no rows"),
     ('{"problem": "a"', "x.jsonl, line 1: not JSON ("),
     ('\n{"problem": "a"}\n', "x.jsonl, line 2: the key 'answer' is missing; has problem (--answer"),
     ("{}", "line 1: the key 'problem' is missing; has no keys (--problem-column names the key of"),
@@ -197,6 +198,7 @@ BAD_WORDS = [
         ["responses.jsonl", "--output=a.parquet"],
         "a.parquet: has the suffix '.parquet'; allowed: .js",
     ),
+    (["responses.jsonl", "--output=no/a.jsonl"], "no/a.jsonl: no such folder: no"),
     (["responses.jsonl", "--output=responses.jsonl"], "responses.jsonl has the responses; name an"),
     (
         ["responses.jsonl", "--output=./responses.jsonl", "--force"],
@@ -207,8 +209,18 @@ BAD_WORDS = [
         "line 1: the key 'gold' is missing; has problem, a",
     ),
     (["responses.jsonl", "--verifier=rule"], "allowed: exact, rules, math_verify"),
+    (["responses.jsonl", "--verifier=mine"], "verifiers of extensions need config/ in this folder"),
     ([], "Missing argument"),
 ]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_tables_are_read_by_their_suffix(suffix: str) -> None:
+    table = pd.DataFrame([line("a", "5", box(5)), line("b", "6", box(7))])
+    table.to_csv("r.csv", index=False)
+    table.to_parquet("r.parquet")
+    assert verify(f"r.{suffix}") == 0
+    assert [row["correct"] for row in rows_of("r.verdicts.jsonl")] == [True, False]
 
 
 def assert_refused(folder: Path, words: list[str], message: str, capsys: Any) -> None:
@@ -241,7 +253,7 @@ def test_an_empty_standard_input_is_named(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    assert_refused(folder, ["-"], "standard input: has no lines", capsys)
+    assert_refused(folder, ["-"], "standard input: has no rows", capsys)
 
 
 def test_an_existing_output_is_kept_without_force(

@@ -235,7 +235,7 @@ def test_settings_hold_what_the_config_decides(experiments: dict[str, Experiment
     tiny, paper = experiments["tiny"], experiments["paper"]
     assert FIGURES["fig_main"].settings(tiny)["k"] == [1, 2, 4, 8, 16]
     assert FIGURES["fig_entropy"].settings(paper)["steps"] == 580
-    assert set(FIGURES["fig_intro"].settings(tiny)) == {"figure", "caption", "code"}
+    assert set(FIGURES["fig_intro"].settings(tiny)) == {"figure", "caption", "code", "columns"}
     other = replace(FIGURES["fig_main"], caption="Another caption.")
     assert other.settings(tiny) != FIGURES["fig_main"].settings(tiny)
     json.dumps([FIGURES[name].settings(tiny) for name in available(tiny)])

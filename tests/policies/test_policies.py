@@ -9,11 +9,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
+from rspo.config.names import ALPHABET
 from rspo.core.errors import InputError
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import KVCache, Qwen2, StaticKVCache, response_logits
 from rspo.policies.sampler import sample
-from rspo.policies.tokenizer import ALPHABET, ChatTokenizer
+from rspo.policies.tokenizer import ChatTokenizer
 from tests.support import ROOT
 from tests.support.random_policy import END, PAD, peaked_model, save_policy
 

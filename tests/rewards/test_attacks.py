@@ -28,7 +28,8 @@ PEAK_MEMORY = """
 import json, resource, sys
 from rspo.rewards import sandbox, verify
 responses = json.load(sys.stdin)
-reasons = [verdict.reason for verdict in verify(responses, ["7"] * len(responses))]
+verdicts = verify(responses, ["7"] * len(responses), time_limit=1.0)
+reasons = [verdict.reason for verdict in verdicts]
 sandbox.close()  # only processes that have ended are counted
 peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
 print(json.dumps([reasons, peak * (1024 if sys.platform == "linux" else 1)]))

@@ -138,6 +138,8 @@ def test_more_seeds_add_cells(planning: Path) -> None:
         ("training={stepz: 3}", "unknown key training.stepz"),
         ("training.stepz=3", "unknown key training.stepz"),
         ("training.=3", "unknown key training."),
+        ("seeds", "--config seeds: expected KEY=VALUE, such as seeds=3"),
+        ("results=Snakefile", "results = 'Snakefile': is a file; expected a folder"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
         ("scale=paper mirror=workflow", "mirror = workflow: has none of the data sets"),
     ],
@@ -147,6 +149,12 @@ def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message:
     assert done.returncode != 0
     assert message in done.stderr
     assert not (planning / "results").exists()
+
+
+def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
+    done = snakemake(planning, "-n", "reports/fig_main.pdf", "--config", "results=trial")
+    assert done.returncode != 0
+    assert "with results=trial, this file is trial/reports/fig_main.pdf" in done.stdout
 
 
 def test_several_nodes_with_apptainer_are_refused(planning: Path) -> None:
@@ -353,6 +361,19 @@ def test_reports_have_one_scale(tmp_path: Path) -> None:
     # Training at another scale publishes nothing.
     snakemake(folder, "results/tiny/problems/linear.parquet", "--config", "scale=tiny")
     assert (reports / "fig_disjoint.pdf").exists()
+
+
+def test_a_figure_that_the_config_no_longer_has_leaves_the_reports(tmp_path: Path) -> None:
+    figure = "from rspo.figures import register\nfrom rspo.figures.intro import FIGURE\n"
+    figure += "from dataclasses import replace\nregister(replace(FIGURE, name='fig_mine'))\n"
+    folder = make_project(tmp_path)
+    (folder / "mine.py").write_text(figure)
+    extended = ["--config", 'extensions=["mine.py"]']
+    assert snakemake(folder, "reports/fig_mine.pdf", *extended).returncode == 0
+    assert len(list((folder / "reports").glob("fig_mine.*"))) == 6
+    assert snakemake(folder, "reports/fig_intro.pdf").returncode == 0
+    assert len(list((folder / "reports").glob("fig_intro.*"))) == 6
+    assert list((folder / "reports").glob("fig_mine.*")) == []
 
 
 def test_jobs_call_the_rspo_of_the_python_that_runs_snakemake(tmp_path: Path) -> None:

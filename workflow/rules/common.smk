@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from pathlib import Path
 
 from rspo.config import fingerprints
@@ -56,6 +57,11 @@ except InputError as error:
 
 RESULTS = str(experiment.results)
 REPORTS = str(experiment.reports)
+if workflow.is_main_process and experiment.has_own_results:
+    for word in sys.argv[1:]:
+        if word.startswith("reports/"):
+            own = word.replace("reports", REPORTS, 1)
+            raise WorkflowError(f"{word}: with results={RESULTS}, this file is {own}")
 # The options of every `rspo` command. They are no params: a changed setting re-runs only the jobs
 # whose files depend on it (see `settings`), so that seeds=3 adds cells and repeats none.
 EXPERIMENT_OPTIONS = ["--scale", SCALE] + [

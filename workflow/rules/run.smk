@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from rspo.report.published import remove_other_scales
+from rspo.report.published import remove_outdated_copies
 from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.job_ends import record_start
 from rspo.slurm.messages import print_given_up
@@ -67,7 +67,7 @@ if find_spec("snakemake_executor_plugin_slurm"):
 onstart:
     follow_progress(workflow.dag)
     if any(job.rule.name.startswith("publish") for job in workflow.dag.needrun_jobs()):
-        remove_other_scales(Path(REPORTS), Path(RESULTS))
+        remove_outdated_copies(Path(REPORTS), Path(RESULTS), available(experiment))
 
 
 onerror:

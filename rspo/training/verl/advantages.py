@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rspo.config.extensions import errors_of
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
 from rspo.objectives import OBJECTIVES, KRule, response_weights
@@ -32,10 +33,8 @@ def response_advantages(rewards: Tensor, objective: str, k: int) -> Tensor:
 
     Raises: InputError for rewards or a k that the objective does not allow.
     """
-    try:
+    with errors_of(f"algorithm.adv_estimator={estimator_name(objective)}"):
         return rewards.shape[-1] * response_weights(rewards, objective, k)
-    except ValueError as error:
-        raise InputError(f"algorithm.adv_estimator={estimator_name(objective)}: {error}") from None
 
 
 def token_advantages(
