@@ -38,7 +38,7 @@ CAPTION = (
 )
 COLUMNS = {
     "panel": "p: first two rows of panels; k, n: the other two",
-    "objective": "name in `rspo.objectives`",
+    "objective": "name in rspo.objectives",
     "line": "that shows it, as in the legend",
     "k": "of the objective, ignored by objectives without k",
     "n": "responses to a prompt",

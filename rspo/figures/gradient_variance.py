@@ -36,7 +36,7 @@ CAPTION = (
 )
 COLUMNS = {
     "policy": "column of panels",
-    "objective": "name in `rspo.objectives`",
+    "objective": "name in rspo.objectives",
     "line": "that shows it, as in the legend",
     "k": "x: of the objective; 1 where it has none",
     "n": "responses of a group",

@@ -191,7 +191,7 @@ ENTROPY = Figure(
         **_LINE,
         "step": "x: training step, from 1",
         "entropy": "thin line: token mean in nats, mean over seeds",
-        "smoothed": "thick line: mean of `entropy` over the window around this step",
+        "smoothed": "thick line: mean entropy over the window around this step",
         **_BAND,
         "window": "steps in that window, fewer at both ends",
         **_SEEDS,

@@ -38,7 +38,7 @@ CAPTION = (
     "baseline also gives weight to wrong responses."
 )
 COLUMNS = {
-    "objective": "name in `rspo.objectives`",
+    "objective": "name in rspo.objectives",
     "line": "that shows it, as in the legend",
     "k": "column of panels: of the objective, ignored by objectives without k",
     "n": "responses to the prompt",
