@@ -4,7 +4,8 @@
 #                    python3, python3.12, python3.11)
 #   TORCH_INDEX=...  install PyTorch from this package index, such as PyTorch's own for CPU
 #   FLASH_ATTN=...   make setup-gpu: a wheel of flash-attn, or none (default: compile flash-attn)
-#   ARGS=...         further arguments for snakemake (demo), pytest (test) or uv lock (lock)
+#   ARGS=...         further arguments for snakemake (demo), pytest (test), rspo gpu-check or uv lock
+#                    (lock)
 
 PYTHON ?=
 TORCH_INDEX ?=
@@ -16,7 +17,7 @@ BIN := .venv/bin
 WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-verl setup-gpu demo test check lock clean-env
+.PHONY: help setup setup-verl setup-gpu demo test gpu-check check lock clean-env
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +36,9 @@ demo: setup ## reproduce the paper at tiny scale: every cell, table and figure
 
 test: setup-verl ## run the tests in as many processes as CPUs; ARGS="-n 0" for one
 	@$(WITH_VENV) $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+
+gpu-check: ## check this GPU node with a small training, after setup-gpu; ARGS="--device cpu" for a CPU
+	@$(WITH_VENV) $(BIN)/rspo gpu-check $(ARGS)
 
 check: setup-verl ## check format, lint, types, imports between modules and dependencies
 	@$(BIN)/ruff check .

@@ -14,7 +14,7 @@ from functools import partial
 from inspect import Signature, signature
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 # Hundreds of short commands run per paper. Pydantic would search every installed package for
 # plugins of its own in each of them.
@@ -577,6 +577,29 @@ def doctor(
     from rspo.slurm.doctor import report
 
     return 0 if report(experiment, rule, deployment) else 2
+
+
+@command(CLUSTER, "rspo gpu-check", "rspo gpu-check --device cpu --mirror mirror")
+def gpu_check(
+    device: Annotated[
+        Literal["cuda", "cpu"], typer.Option(help="Where to train and to sample.")
+    ] = "cuda",
+    mirror: Mirror = None,
+    out: Annotated[Path, typer.Option(help="Markdown file for the table.")] = Path(
+        "reports/gpu-check.md"
+    ),
+) -> int:
+    """Check all that a training on this node needs: software, a small training, its evaluation.
+
+    Each step runs in processes of its own, so that the others run even if one crashes or hangs.
+    """
+    from rspo.gpu_check import run
+    from rspo.gpu_check.settings import Settings
+    from rspo.gpu_check.steps import STEPS
+
+    folder = str(mirror.absolute()) if mirror else ""
+    settings = Settings(device, folder, str(run.FOLDER.absolute()))
+    return 0 if run.run(STEPS, settings, out) else 1
 
 
 def parse_overrides(items: Sequence[str]) -> dict[str, Any]:

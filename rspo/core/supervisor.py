@@ -101,7 +101,7 @@ def clean_up(key: str, folder: Path) -> None:
     Processes that do not die within a minute after SIGKILL are reported and left.
     """
     deadline, terminated = time.monotonic() + _SECONDS_TO_END, set()
-    while processes := _processes_with(key):
+    while processes := processes_with(key):
         if time.monotonic() > deadline + _SECONDS_TO_DIE:
             numbers = ", ".join(str(process.pid) for process in processes)
             print(f"rspo: could not kill process {numbers}", file=sys.stderr)
@@ -117,7 +117,7 @@ def clean_up(key: str, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _processes_with(key: str) -> list[psutil.Process]:
+def processes_with(key: str) -> list[psutil.Process]:
     """This user's processes that have an environment variable.
 
     Looks twice: while a process starts a program, it has no environment for a moment.

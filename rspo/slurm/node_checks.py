@@ -182,7 +182,7 @@ def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Findi
         yield Finding(Kind.STOPS, f"unexpected output of rspo.slurm.probe: {words}")
         return
     answer = Answer(**json.loads(answers[-1]))
-    findings = [*_shared(file.parent, answer), *_software(answer), *_judge(judge, answer)]
+    findings = [*_shared(file.parent, answer), *software(answer), *_judge(judge, answer)]
     if placement.beside_judge and judge:
         findings += _memory_of_judge(judge, answer)
     for finding in findings or [Finding(Kind.NOTE, _summary(answer))]:
@@ -255,7 +255,7 @@ def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
         )
 
 
-def _software(answer: Answer) -> Iterator[Finding]:
+def software(answer: Answer) -> Iterator[Finding]:
     """Whether the packages can be imported there and use the GPU."""
     for name, reason in answer.packages.items():
         yield Finding(
@@ -317,12 +317,16 @@ def _memory_of_judge(settings: XVerifySettings, answer: Answer) -> Iterator[Find
 
 
 def _summary(answer: Answer) -> str:
+    line, software = "sees this folder, its locks, this software and SLURM", details(answer)
+    return f"{line} ({software})" if software else line
+
+
+def details(answer: Answer) -> str:
+    """The GPU, and the versions of CUDA, the driver and the packages."""
     versions = [f"{name} {version}" for name, version in answer.versions.items()]
     driver = f"driver {answer.driver}" if answer.driver else ""
     cuda = f"CUDA {answer.cuda}" if answer.cuda else ""
-    details = ", ".join(filter(None, [answer.gpu, cuda, driver, *versions]))
-    line = "sees this folder, its locks, this software and SLURM"
-    return f"{line} ({details})" if details else line
+    return ", ".join(filter(None, [answer.gpu, cuda, driver, *versions]))
 
 
 @contextmanager

@@ -117,6 +117,13 @@ def failing() -> dict[str, str]:
     return failures
 
 
+def look_for_software(answer: Answer, packages: tuple[str, ...], gpu: bool) -> None:
+    """Import packages, and see whether they use the GPU if there is one."""
+    _import(answer, packages)
+    if gpu:
+        _look_for_gpu(answer)
+
+
 def _import(answer: Answer, packages: tuple[str, ...]) -> None:
     for name in packages:
         try:
@@ -172,9 +179,7 @@ def answer(task: Task) -> Answer:
     """Do the checks on this host."""
     host = os.environ.get("SLURMD_NODENAME") or platform.node()
     result = Answer(seen(Path(task.file), task.text), host, failing())
-    _import(result, task.packages)
-    if task.gpu:
-        _look_for_gpu(result)
+    look_for_software(result, task.packages, task.gpu)
     if task.judge:
         _ask_judge(result, task.judge)
     return result

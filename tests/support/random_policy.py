@@ -13,11 +13,14 @@ VOCABULARY, PROMPT, CONTEXT = 35, 10, 28
 
 
 def random_model(
-    num_key_value_heads: int = 2, tie_word_embeddings: bool = True, deviation: float = 0.2
+    num_key_value_heads: int = 2,
+    tie_word_embeddings: bool = True,
+    deviation: float = 0.2,
+    context: int = CONTEXT,
 ) -> Qwen2:
     """Two layers; the initial weights have the given standard deviation."""
     config = ModelConfig(
-        *(VOCABULARY, 64, 2, 2, num_key_value_heads, 192, CONTEXT),
+        *(VOCABULARY, 64, 2, 2, num_key_value_heads, 192, context),
         tie_word_embeddings=tie_word_embeddings,
     )
     model = Qwen2(config)

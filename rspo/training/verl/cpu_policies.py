@@ -37,6 +37,9 @@ class ServerPolicy(Protocol):
     def load_weights(self, weights: dict[str, Tensor]) -> None:
         """Replace the weights, which have the names of transformers."""
 
+    def weights(self) -> dict[str, Tensor]:
+        """The weights, under the names of transformers. A tied weight has one name."""
+
 
 def load_policy(folder: Path) -> ServerPolicy:
     """The policy of a folder.
@@ -93,3 +96,6 @@ class TinyPolicy:
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
         qwen2.load_hub_weights(self.model, weights)
+
+    def weights(self) -> dict[str, Tensor]:
+        return qwen2.to_hub(self.model)

@@ -50,12 +50,16 @@ class Replica(RolloutReplica):
             name=server_name(self.replica_rank), num_cpus=1, max_concurrency=self.max_concurrency
         )
         self._server_address = server_name(self.replica_rank)
-        self._server_handle = server.remote(
+        self._server_handle: Any = server.remote(
             Path(self.model_config.path),
             self.config.response_length,
             self.config.seed,
         )
         self.servers = [self._server_handle]
+
+    def save_weights(self, file: Path) -> ray.ObjectRef:
+        """Let the server write its weights as safetensors. Wait for the result."""
+        return self._server_handle.save_weights.remote(file)
 
 
 def server_name(replica: int) -> str:

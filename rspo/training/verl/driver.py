@@ -29,7 +29,14 @@ DETECTION_SECONDS = 30.0  # in which Ray detects a lost node
 MAX_FAILED_CHECKS = 3  # in a row; without Ray's head, each may take a minute
 
 
-def main(config_file: Path, folder: Path) -> None:
+def new_task() -> Any:
+    """The task of a training. Imports verl, for which the environment must be set."""
+    from rspo.training.verl.task import Task
+
+    return Task()
+
+
+def main(config_file: Path, folder: Path, make_task: Callable[[], Any] = new_task) -> None:
     """Train until the last checkpoint, a stop request, or the first failure."""
     from omegaconf import OmegaConf
 
@@ -43,10 +50,9 @@ def main(config_file: Path, folder: Path) -> None:
             _Watchdog(cluster.lost_process, outcome),
             cluster.head(config, folder, job_step),
         ):
-            from rspo.training.verl.task import Task
-
+            task = make_task()
             with _Watchdog(cluster.lost_member, outcome):
-                _run(Task(), config)
+                _run(task, config)
         outcome.record(TRAINED, "")
     except Exception as error:
         reason = _reason(error)

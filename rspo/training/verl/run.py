@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _SECONDS_BETWEEN_POLLS = 0.5
+DRIVER = "rspo.training.verl.driver"
 CONFIG_FILE = "verl.yaml"  # in the cell's folder: verl's complete config
 _CPU = {
     "VERL_PLATFORM": "cpu",
@@ -86,6 +87,8 @@ def engine_of_node(experiment: Experiment, name: str) -> Iterator["VerlEngine | 
 class VerlEngine(Engine):
     """Trains with verl. Besides a cell's other files it writes verl.yaml."""
 
+    driver = DRIVER  # or another module with the same arguments
+
     def __init__(self, experiment: Experiment, name: str) -> None:
         self.experiment, self.name = experiment, name
         self.folder, self.checkpoint = experiment.folder(name), experiment.checkpoint(name)
@@ -110,7 +113,7 @@ class VerlEngine(Engine):
         # The other nodes wait for a cluster to join, even if no step remains.
         if last_step(self.checkpoint) < trainer.total_training_steps or trainer.nnodes > 1:
             require_ranks(self.checkpoint, ranks)
-            _run(self.folder, self.checkpoint)
+            _run(self.folder, self.checkpoint, self.driver)
         last = self.checkpoint / f"global_step_{trainer.total_training_steps}"
         gpu_seconds = (time.monotonic() - started) * (ranks if trainer.device == "cuda" else 0)
         return Trained(
@@ -161,13 +164,13 @@ def _as_yaml(config: "DictConfig") -> str:
     return text
 
 
-def _run(cell: Path, checkpoint: Path) -> None:
+def _run(cell: Path, checkpoint: Path, module: str = DRIVER) -> None:
     """Train until the last checkpoint is written; raises the driver's error, if any."""
     key, folder = cluster.key_of(cell, rank=0), cluster.folder_of(cell, rank=0)
     clean_up(key, folder)  # after a run whose supervisor was killed
     outcome = checkpoint / OUTCOME_FILE
     outcome.unlink(missing_ok=True)
-    driver = (sys.executable, "-m", "rspo.training.verl.driver")
+    driver = (sys.executable, "-m", module)
     try:
         with supervised([*driver, str(cell / CONFIG_FILE), str(folder)], key, folder) as process:
             forwarded = False

@@ -8,6 +8,7 @@ temporary files, which `ray_cluster.py` creates for each cell on each node, and 
 Depends on verl/workers/rollout/vllm_rollout: vllm_rollout.py, vllm_async_server.py, utils.py.
 """
 
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -46,3 +47,7 @@ class Replica(vLLMReplica):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.server_class = ray.remote(Server)
+
+    def save_weights(self, file: Path) -> ray.ObjectRef:
+        """Let the server write its weights as safetensors. Wait for the result."""
+        return self.servers[0].collective_rpc.remote("save_weights", args=(str(file),))

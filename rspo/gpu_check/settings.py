@@ -1,0 +1,98 @@
+"""What a check knows, and the cells that it trains: config/smollm.yaml with fewer steps."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from rspo.config.experiment import Experiment
+from rspo.config.load import merge
+
+SCALE, SUITE = "smollm", "standard"
+STEPS, PROMPTS, N, K = 3, 8, 8, 4
+# Every training is a cell of its own, so that none resumes another.
+TRAINED, JUDGED, SENT, KILLED = range(4)  # their seeds
+_CELL = {"objective": "rspo_pass_at_k", "k": K, "n": N}
+_OVERRIDES: dict[str, Any] = {
+    "data": {"validation": {"generated": {"problems": 4}}},  # of each family
+    "training": {
+        **{"steps": STEPS, "prompts_per_step": PROMPTS, "mini_batch_prompts": PROMPTS},
+        **{"checkpoint_every": 1, "validation": {"every": STEPS, "problems": 4, "samples": K}},
+    },
+    "evaluation": {"samples": 8, "block": 8, "k": [1, 2, 4], "problems": 5, "resamples": 100},
+}
+# Of a GPU with 16 GB, this leaves 4 GB to a judge and 6 GB to the actor.
+_POLICY_SERVERS = {"actor_rollout_ref": {"rollout": {"gpu_memory_utilization": 0.35}}}
+
+
+class CheckFailed(Exception):
+    """A check has found something wrong; the message says what."""
+
+
+class NotHere(Exception):
+    """This device has nothing to check; the message says why."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """
+    mirror: folder to use instead of the hub; empty: none.
+    folder: for results and logs.
+    log: output of this check.
+    """
+
+    device: Literal["cuda", "cpu"]
+    mirror: str
+    folder: str
+    log: str = ""
+
+    @cached_property
+    def model(self) -> str:
+        """Name of the model in the config."""
+        return next(iter(Experiment.load(SCALE).config.models))
+
+    def overrides(self, changes: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The config's overrides for all commands, with those of one check."""
+        verl: dict[str, Any] = {"device": self.device, "nodes": 1, "ranks_per_node": 1}
+        if self.device == "cuda":
+            verl["overrides"] = _POLICY_SERVERS
+        grid = {"main": {"suite": SUITE, "cells": [{"model": self.model, **_CELL}]}}
+        return merge({**_OVERRIDES, "verl": verl, "grid": grid}, changes or {})
+
+    def experiment(self, changes: dict[str, Any] | None = None) -> Experiment:
+        results = Path(self.folder) / "results"
+        return Experiment.load(SCALE, self.overrides(changes), results=results)
+
+    def cell(self, seed: int) -> str:
+        """Name of the cell with a seed; `changes` must have enough `seeds`."""
+        return f"{self.model}--rspo-pass--k{K}--n{N}--s{seed}"
+
+    def command(self, *words: str, changes: dict[str, Any] | None = None) -> list[str]:
+        """A command of rspo."""
+        options = [f"--set={key}={json.dumps(to)}" for key, to in self.overrides(changes).items()]
+        results = f"--results={Path(self.folder) / 'results'}"
+        return [sys.executable, "-m", "rspo.cli", *words, f"--scale={SCALE}", results, *options]
+
+    def rspo(self, *words: str, changes: dict[str, Any] | None = None) -> None:
+        """Run a command of rspo. Raises: CheckFailed with its last message."""
+        self.finish(subprocess.Popen(self.command(*words, changes=changes)), *words)
+
+    def finish(self, process: "subprocess.Popen[bytes]", *words: str) -> None:
+        """Wait for a command of rspo. Raises: CheckFailed with its last message."""
+        if status := process.wait():
+            reason = last_message(Path(self.log))
+            raise CheckFailed(f"`rspo {' '.join(words)}` exited with {status}: {reason}")
+
+
+Check = Callable[[Settings], str]  # returns what was measured
+
+
+def last_message(log: Path) -> str:
+    """The last line of `rspo` in a log, or else the last line."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    own = [line.removeprefix("rspo: ") for line in lines if line.startswith("rspo: ")]
+    return (own or lines or ["no output"])[-1]

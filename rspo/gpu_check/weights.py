@@ -1,0 +1,138 @@
+"""After a training step, the sampler's weights must equal those of the actor's checkpoint.
+
+    python -m rspo.gpu_check.weights CONFIG FOLDER
+
+is verl's driver (`rspo.training.verl.driver`) with a trainer that also lets the sampler write its
+weights to a file.
+"""
+
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from rspo.config.experiment import base_name
+from rspo.gpu_check.settings import SENT, CheckFailed, Settings
+from rspo.training.cell import train_cell
+from rspo.training.verl import driver
+from rspo.training.verl.run import VerlEngine, engine_of_node
+
+SAMPLER_FILE = "sampler.safetensors"  # in the cell's folder
+# Weights that vLLM joins, of Llama and Qwen2.
+_JOINED = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+}
+_HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
+
+
+def check(settings: Settings) -> str:
+    changes = changes_for(settings)
+    experiment, cell = settings.experiment(changes), settings.cell(SENT)
+    with engine_of_node(experiment, cell):  # sets the environment for verl
+        train_cell(experiment, cell, _Engine(experiment, cell))
+    sampler = load_file(experiment.folder(cell) / SAMPLER_FILE)
+    base, actor = (load(experiment.policy(name)) for name in (base_name(settings.model), cell))
+    if wrong := different(sampler, actor):
+        raise CheckFailed(
+            f"{len(wrong)} of {len(sampler)} weights of the sampler are not those of the "
+            f"checkpoint: {wrong[0]}"
+        )
+    changed = different(sampler, base)
+    if not changed:
+        raise CheckFailed("the training step has not changed the weights")
+    shutil.rmtree(experiment.folder(cell))
+    dtypes = sorted({str(weight.dtype).removeprefix("torch.") for weight in sampler.values()})
+    return (
+        f"all {len(sampler)} weights of the sampler equal the checkpoint's in "
+        f"{' and '.join(dtypes)}; the step "
+        f"changed {len(changed)} of them"
+    )
+
+
+def changes_for(settings: Settings) -> dict[str, Any]:
+    """Overrides of the config: one large step, which changes weights even without a reward."""
+    return {
+        "seeds": SENT + 1,
+        "models": {settings.model: {"learning_rate": 1.0e-3}},
+        "training": {
+            **{"steps": 1, "validation": {"every": None}},
+            "optimizer": {"warmup_ratio": 0.0, "weight_decay": 1.0},
+        },
+    }
+
+
+class _Engine(VerlEngine):
+    driver = "rspo.gpu_check.weights"
+
+
+def load(folder: Path) -> dict[str, Tensor]:
+    """All weights of a model folder."""
+    weights: dict[str, Tensor] = {}
+    for file in folder.glob("*.safetensors"):
+        weights |= load_file(file)
+    return weights
+
+
+def different(sampler: Mapping[str, Tensor], checkpoint: Mapping[str, Tensor]) -> list[str]:
+    """The weights that differ after rounding to the sampler's precision, with the reason.
+
+    Args:
+        sampler: under the names of transformers or vLLM. vLLM may append rows to the vocabulary.
+        checkpoint: under the names of transformers.
+    """
+    remaining, wrong = dict(checkpoint), []
+    for name, weight in sampler.items():
+        parts = [remaining.pop(part, None) for part in _parts(name)]
+        present = [part for part in parts if part is not None]
+        if len(present) < len(parts):
+            wrong.append(f"{name}: not in the checkpoint")
+            continue
+        expected = torch.cat(present).to(weight.dtype) if len(parts) > 1 else present[0]
+        expected = expected.to(weight.dtype)
+        own = weight[: len(expected)]
+        if own.shape != expected.shape:
+            wrong.append(f"{name}: shape {tuple(own.shape)} for {tuple(expected.shape)}")
+        elif not torch.equal(own, expected):
+            most = (own.float() - expected.float()).abs().max().item()
+            wrong.append(f"{name}: differs by up to {most:.2g}")
+    if _HEAD in remaining and torch.equal(checkpoint[_HEAD], checkpoint[_EMBEDDING]):
+        del remaining[_HEAD]  # tied: the sampler has one of the two
+    return wrong + [f"{name}: not in the sampler" for name in remaining]
+
+
+def _parts(name: str) -> list[str]:
+    """The names in transformers of the weights that one of the sampler joins."""
+    for joined, parts in _JOINED.items():
+        if f".{joined}." in name:
+            return [name.replace(joined, part) for part in parts]
+    return [name]
+
+
+def _task() -> Any:
+    """The task of a training whose sampler writes its weights after the last step."""
+    import ray
+
+    from rspo.training.verl.task import Task
+    from rspo.training.verl.trainer import Trainer
+
+    class SavingTrainer(Trainer):
+        def on_step_end(self) -> None:
+            super().on_step_end()
+            if self.global_steps == self.training.steps:
+                file = self.experiment.folder(self.cell.name) / SAMPLER_FILE
+                (replica,) = self.checkpoint_manager.replicas
+                ray.get(replica.save_weights(file.absolute()))
+
+    task = Task()
+    task.trainer_class = SavingTrainer
+    return task
+
+
+if __name__ == "__main__":
+    driver.main(Path(sys.argv[1]), Path(sys.argv[2]), _task)

@@ -1,0 +1,216 @@
+"""What the checks of `rspo gpu-check` accept, and what they find."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import torch
+from omegaconf import OmegaConf
+from tokenizers import Tokenizer, models, pre_tokenizers
+from torch import Tensor
+
+from rspo.core.errors import InputError
+from rspo.gpu_check import attention, collectives, judge, random_judge, training, weights
+from rspo.gpu_check.settings import (
+    JUDGED,
+    KILLED,
+    SENT,
+    TRAINED,
+    CheckFailed,
+    NotHere,
+    Settings,
+)
+from rspo.policies import qwen2
+from rspo.policies.qwen2 import KVCache
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.training.verl.run import config_text
+from tests.support import ROOT, llama_model
+
+CPU = Settings("cpu", "", "", "")
+
+
+def softmax_attention(
+    query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int], causal: bool = True
+) -> Tensor:
+    """Attention by its definition, computed in float32 and rounded once."""
+    parts, groups = [], query.shape[1] // key.shape[1]
+    for q, k, v in zip(*(x.float().split(list(lengths)) for x in (query, key, value)), strict=True):
+        k, v = (x.repeat_interleave(groups, 1) for x in (k, v))
+        scores = torch.einsum("qhd,khd->hqk", q, k) / q.shape[-1] ** 0.5
+        if causal:
+            scores = scores + torch.full(scores.shape[1:], -torch.inf).triu(1)
+        shares = scores.softmax(-1)
+        parts.append(torch.einsum("hqk,khd->qhd", shares, v))
+    return torch.cat(parts).to(query.dtype)
+
+
+def test_attention_that_only_rounds_is_accepted() -> None:
+    assert attention.rounding_ratio(softmax_attention, "cpu") < 1.5
+
+
+def test_other_attention_is_found() -> None:
+    def sees_the_future(*arguments: Any) -> Tensor:
+        return softmax_attention(*arguments, causal=False)
+
+    def mixes_sequences(query: Tensor, key: Tensor, value: Tensor, _: Sequence[int]) -> Tensor:
+        return softmax_attention(query, key, value, [len(query)])
+
+    def is_not_a_number(*arguments: Any) -> Tensor:
+        return softmax_attention(*arguments) * torch.nan
+
+    for wrong in (sees_the_future, mixes_sequences, is_not_a_number):
+        assert not attention.rounding_ratio(wrong, "cpu") <= attention.ALLOWED
+
+
+def test_flash_attention_is_never_passed_on_a_cpu() -> None:
+    with pytest.raises(NotHere, match=r"^not on a CPU$"):
+        attention.check(CPU)
+
+
+def test_a_wrong_sum_over_ranks_is_found() -> None:
+    values = torch.tensor([5, 7, 9])
+    collectives.require_sum(torch.tensor([18.0, 24.0, 30.0]), values, ranks=3)
+    with pytest.raises(CheckFailed, match="1 of 3 sums over 3 ranks are wrong"):
+        collectives.require_sum(torch.tensor([18.0, 7.0, 30.0]), values, ranks=3)
+
+
+def record(step: int, **changes: float) -> dict[str, Any]:
+    return {"step": step, "correct": 0.1, "zero_weight": 0.8, "gradient_norm": 0.5} | changes
+
+
+def test_each_step_must_be_there_once_with_a_finite_gradient() -> None:
+    training.require_steps([record(1), record(2)], 2)
+    for records in ([record(1), record(1), record(2)], [record(1)], [record(2), record(1)]):
+        with pytest.raises(CheckFailed, match="expected 1 to 2, once"):
+            training.require_steps(records, 2)
+    with pytest.raises(CheckFailed, match="step 2: the gradient is not finite"):
+        training.require_steps([record(1), record(2, gradient_norm=float("nan"))], 2)
+
+
+def test_a_step_must_drop_some_responses_and_train_on_the_others() -> None:
+    nothing_left = record(1, zero_weight=1.0, gradient_norm=0.0)
+    training.require_dropping([nothing_left, record(2)])
+    for records in ([nothing_left], [record(1, zero_weight=0.0)], [record(1, gradient_norm=0.0)]):
+        with pytest.raises(CheckFailed, match="no step dropped some responses"):
+            training.require_dropping(records)
+    with pytest.raises(CheckFailed, match="no response of any step was correct"):
+        training.require_dropping([record(1, correct=0.0)])
+
+
+def checkpoint_and_sampler() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Weights of a layer in float32, and the same in bfloat16 as vLLM has them."""
+    layer, draw = "model.layers.0", torch.Generator().manual_seed(0)
+    shapes = {
+        **{"model.embed_tokens": (100, 8), f"{layer}.mlp.down_proj": (8, 6)},
+        **{
+            f"{layer}.self_attn.{name}_proj": (rows, 8)
+            for name, rows in zip("qkv", (8, 4, 4), strict=True)
+        },
+        **{f"{layer}.mlp.{name}_proj": (6, 8) for name in ("gate", "up")},
+    }
+    checkpoint = {
+        f"{name}.weight": torch.randn(shape, generator=draw) for name, shape in shapes.items()
+    }
+    halves = {name.removesuffix(".weight"): value.bfloat16() for name, value in checkpoint.items()}
+    qkv = [halves.pop(f"{layer}.self_attn.{name}_proj") for name in "qkv"]
+    gate_up = [halves.pop(f"{layer}.mlp.{name}_proj") for name in ("gate", "up")]
+    padding = torch.zeros(28, 8, dtype=torch.bfloat16)  # vLLM pads the vocabulary
+    embedding = torch.cat((halves.pop("model.embed_tokens"), padding))
+    joined = {
+        "model.embed_tokens": embedding,
+        f"{layer}.self_attn.qkv_proj": torch.cat(qkv),
+        f"{layer}.mlp.gate_up_proj": torch.cat(gate_up),
+    }
+    return checkpoint, {f"{name}.weight": value for name, value in (halves | joined).items()}
+
+
+def test_equal_weights_are_found_equal_under_the_names_of_vllm() -> None:
+    checkpoint, sampler = checkpoint_and_sampler()
+    assert weights.different(sampler, checkpoint) == []
+    assert weights.different(checkpoint, checkpoint) == []
+    tied = checkpoint | {"lm_head.weight": checkpoint["model.embed_tokens.weight"]}
+    assert weights.different(sampler, tied) == []
+
+
+def test_one_other_value_and_missing_weights_are_found() -> None:
+    checkpoint, sampler = checkpoint_and_sampler()
+    key = "model.layers.0.self_attn.k_proj.weight"
+    checkpoint[key][2, 3] += 0.25
+    (line,) = weights.different(sampler, checkpoint)
+    assert line.startswith("model.layers.0.self_attn.qkv_proj.weight: differs by up to 0.2")
+    value = checkpoint.pop(key)
+    (line,) = weights.different(sampler, checkpoint | {"extra": value})[:1]
+    assert line == "model.layers.0.self_attn.qkv_proj.weight: not in the checkpoint"
+    del sampler["model.layers.0.self_attn.qkv_proj.weight"]
+    assert "extra: not in the sampler" in weights.different(sampler, checkpoint | {"extra": value})
+    head = {"lm_head.weight": torch.ones(100, 8)}
+    assert "lm_head.weight: not in the sampler" in weights.different(sampler, checkpoint | head)
+
+
+def write_tokenizer(folder: Path, words: Sequence[str]) -> Path:
+    """A tokenizer of whole words, without weights."""
+    symbols = [*llama_model.SPECIAL, "<unk>", "assistant", *words]
+    tokenizer = Tokenizer(models.WordLevel({text: i for i, text in enumerate(symbols)}, "<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.add_special_tokens(llama_model.SPECIAL)
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": llama_model.END}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_the_random_judge_answers_one_of_two_words_and_ends(tmp_path: Path) -> None:
+    folder = tmp_path / "judge"
+    words = ["is", "Correct", "incorrect", "right"]
+    random_judge.write_random_judge(folder, write_tokenizer(tmp_path / "policy", words))
+    tokenizer, model = ChatTokenizer(folder), qwen2.load(folder)
+    verdicts = [tokenizer.size - 3, tokenizer.size - 2]
+    assert [text.strip() for text in tokenizer.decode([[token] for token in verdicts])] == [
+        "Correct",
+        "incorrect",
+    ]
+    for prompt in range(tokenizer.size):
+        tokens = torch.tensor([[4, prompt]])
+        shares = model.logits(model(tokens, KVCache()))[0, -1].softmax(-1)
+        if prompt in verdicts:
+            assert shares[tokenizer.end] > 0.999
+        else:
+            assert shares[verdicts].tolist() == pytest.approx([0.5, 0.5], abs=1e-3)
+
+
+def test_a_tokenizer_without_the_words_is_refused(tmp_path: Path) -> None:
+    policy = write_tokenizer(tmp_path / "policy", ["correct"])
+    with pytest.raises(InputError, match="the tokenizer has no token for 'incorrect'"):
+        random_judge.write_random_judge(tmp_path / "judge", policy)
+
+
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_verl_accepts_the_config_of_each_training(
+    device: Literal["cuda", "cpu"], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    monkeypatch.setattr(judge, "gpu_bytes", lambda which: 16 * 2**30)
+    settings = Settings(device, "", str(tmp_path))
+    for seed, changes in {
+        TRAINED: {},
+        JUDGED: judge.changes_with(settings, tmp_path),
+        SENT: weights.changes_for(settings),
+        KILLED: training.TO_BE_KILLED,
+    }.items():
+        experiment = settings.experiment(changes)
+        text = config_text(experiment, settings.cell(seed))
+        assert OmegaConf.create(text).trainer.device == device
+        assert experiment.trains_on_gpus == (device == "cuda")
+
+
+def test_a_small_gpu_gives_the_judge_a_larger_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Settings("cuda", "", "", "")
+    for total, fraction in ((80e9, 0.06), (16e9, 0.25), (0, 0.06)):
+        monkeypatch.setattr(judge, "gpu_bytes", lambda which, total=total: total)
+        section = judge._xverify(cuda, Path("judge"))
+        assert section["training_gpu_memory"] == pytest.approx(fraction)
+        assert "--dtype" not in section["server_arguments"]
