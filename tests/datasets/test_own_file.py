@@ -49,11 +49,21 @@ def row(question: str, gold: str = "1") -> dict[str, str]:
 
 def load(root: Path, file: str = "my.jsonl", **keys: Any) -> Experiment:
     """The small experiment with one more benchmark, `mine`."""
+    return tiny_world.load(root, data=with_benchmark(file, **keys))
+
+
+def load_published(root: Path, file: str, **keys: Any) -> Experiment:
+    """The same with published models, whose tokenizers read every character."""
+    model = {"scratch": None, "hub": {"id": "owner/name", "revision": "main"}}
+    models = {"small": model, "medium": model}
+    return tiny_world.load(root, data=with_benchmark(file, **keys), models=models, sampler="vllm")
+
+
+def with_benchmark(file: str, **keys: Any) -> dict[str, Any]:
     mine = {"label": "Mine", "file": file, "problem": "question", "answer": "gold", **keys}
     suites = tiny_world.OVERRIDES["data"]["suites"]
     standard = suites["standard"] | {"mine": mine}
-    data = tiny_world.OVERRIDES["data"] | {"suites": suites | {"standard": standard}}
-    return tiny_world.load(root, data=data)
+    return tiny_world.OVERRIDES["data"] | {"suites": suites | {"standard": standard}}
 
 
 def prepared(experiment: Experiment) -> list[dict[str, Any]]:
@@ -82,7 +92,7 @@ def test_a_file_of_any_format_becomes_the_same_problems(tmp_path: Path, suffix: 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_answers_can_be_numbers_or_lists_of_accepted_forms(tmp_path: Path, suffix: str) -> None:
-    rows = [{"question": "1+1=?", "gold": 2}, {"question": "what?", "gold": 3}]
+    rows = [{"question": "1+1=?", "gold": 2}, {"question": "1+2=?", "gold": 3}]
     write(tmp_path / f"numbers.{suffix}", rows)
     found = prepared(load(tmp_path, f"numbers.{suffix}"))
     assert [row["answers"] for row in found] == [["2"], ["3"]]
@@ -111,7 +121,7 @@ def test_the_options_of_the_hub_work_for_a_file(tmp_path: Path) -> None:
     write(tmp_path / "my.csv", rows)
     options = {"answer_in": "box", "unit": "unit", "context": "about"}
     options |= {"prompt": "{problem} Box it.", "filter": {"column": "set", "contains": "x"}}
-    (found,) = prepared(load(tmp_path, "my.csv", **options))
+    (found,) = prepared(load_published(tmp_path, "my.csv", **options))
     assert found["prompt"][0]["content"] == "A.\n\nhow long? Box it."
     assert found["answers"] == ["4", "4 cm"]
 
@@ -120,7 +130,7 @@ def test_a_csv_file_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
     """With a byte order mark, line breaks in quotes, and empty lines at the end."""
     text = '\ufeffquestion,gold\r\n"one,\ntwo?",3\r\n\r\n'
     (tmp_path / "my.csv").write_bytes(text.encode())
-    (found,) = prepared(load(tmp_path, "my.csv"))
+    (found,) = prepared(load_published(tmp_path, "my.csv"))
     assert found["prompt"][0]["content"] == "one,\ntwo?"
 
 
@@ -155,6 +165,13 @@ def test_a_bad_row_is_named_with_what_is_allowed(
             assert part in message
         assert "\n" not in message
     assert not experiment.problems("mine").exists()
+
+
+def test_a_character_that_a_model_from_scratch_cannot_read_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "my.jsonl", [*TWO, row("3+4!")])
+    with pytest.raises(InputError, match=r"my.jsonl, line 3: '3\+4!' has '!', which model medium"):
+        prepared(load(tmp_path))
+    assert len(prepared(load_published(tmp_path / "second", "../my.jsonl"))) == 3
 
 
 def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
@@ -251,7 +268,7 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
 
 
 def test_a_benchmark_in_a_file_is_compared_with_the_other_sets(tmp_path: Path) -> None:
-    experiment = load(tmp_path, prompt="{problem} Answer:")
+    experiment = load(tmp_path, prompt="({problem})")
     write(tmp_path / "my.jsonl", TWO)
     for name in experiment.data_sets:
         prepare(experiment, name)
