@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import Row, median_cpu_seconds, readable
-from rspo.objectives import OBJECTIVES, response_weights
+from rspo.objectives import OBJECTIVES, compared, response_weights
 
 SIZES = ((128, 16), (1024, 64))
 K = 4
@@ -186,7 +186,7 @@ def scaling() -> list[Row]:
     rng = np.random.default_rng(0)
     rewards = rng.normal(size=SCALING_ELEMENTS)
     rows = []
-    for objective in OBJECTIVES:
+    for objective in compared():
         values = (rewards > 0).astype(np.float64) if OBJECTIVES[objective].binary else rewards
         calls = {
             n: partial(response_weights, values.reshape(-1, n), objective, K) for n in SCALING_N

@@ -29,7 +29,7 @@ from rspo.config.names import (
 )
 from rspo.config.own import reward_names, verifier_names
 from rspo.core.errors import did_you_mean
-from rspo.objectives import OBJECTIVES, unknown_objective
+from rspo.objectives import OBJECTIVES, compared, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
@@ -463,12 +463,12 @@ class Gradients(Section):
 
     @property
     def measured(self) -> list[tuple[str, int]]:
-        """Every objective with every k that it allows; k = 1 for objectives without a k."""
+        """Every compared objective with each k that it allows; k = 1 for those without a k."""
         return [
             (name, k)
-            for name, objective in OBJECTIVES.items()
-            for k in (self.k if objective.has_k else (1,))
-            if objective.allows(k, self.n)
+            for name in compared()
+            for k in (self.k if OBJECTIVES[name].has_k else (1,))
+            if OBJECTIVES[name].allows(k, self.n)
         ]
 
 

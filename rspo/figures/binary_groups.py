@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rspo.core.errors import InputError
 from rspo.figures.methods import Method, label_of
-from rspo.objectives import OBJECTIVES, response_weights
+from rspo.objectives import OBJECTIVES, compared, response_weights
 
 Floats = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def binomial(n: int, p: float) -> Floats:
 
 def exact_objectives(ks: Sequence[int], n: int) -> list[str]:
     """The objectives that `blocks_of` accepts for groups of n with each k that they allow."""
-    return [objective for objective in OBJECTIVES if _is_exact(objective, ks, n)]
+    return [objective for objective in compared() if _is_exact(objective, ks, n)]
 
 
 def _is_exact(objective: str, ks: Sequence[int], n: int) -> bool:
@@ -83,17 +83,16 @@ def _is_exact(objective: str, ks: Sequence[int], n: int) -> bool:
 
 def not_shown(shown: Iterable[str]) -> list[str]:
     """A line of small print about the objectives that a figure of exact expectations lacks."""
-    if missing := [label_of(objective) for objective in OBJECTIVES if objective not in {*shown}]:
+    if missing := [label_of(objective) for objective in compared() if objective not in {*shown}]:
         why = "equal rewards get different weights, or k and n do not fit"
         return [f"not shown: {', '.join(missing)} ({why})"]
     return []
 
 
-def lines(objectives: Iterable[str] = OBJECTIVES) -> list[Method]:
+def lines(objectives: Iterable[str] | None = None) -> list[Method]:
     """A line for each objective that differs on 0/1 rewards, as in the figures of results."""
-    return [
-        Method(label_of(objective), objective) for objective in objectives if objective not in SAME
-    ]
+    names = compared() if objectives is None else objectives
+    return [Method(label_of(objective), objective) for objective in names if objective not in SAME]
 
 
 def shown_as(objective: str) -> str:

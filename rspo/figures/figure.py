@@ -17,7 +17,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import write_provenance
 from rspo.figures import style
-from rspo.objectives import OBJECTIVES
+from rspo.objectives import OBJECTIVES, compared
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +130,7 @@ class Figure:
         chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption, "code": code}
         chosen["columns"] = dict(self.columns)
         if self.every_objective:
-            chosen |= {"objectives": list(OBJECTIVES), "objectives_code": _objectives_code()}
+            chosen |= {"objectives": compared(), "objectives_code": _objectives_code()}
         if not self.of_results:
             return chosen
         policies = self.policies(experiment)

@@ -20,6 +20,21 @@ _LABELS = {
     "hitchhiking": "Baseline",
     "rspo_pass_at_k_plug_in": "RSPO plug-in",
     "rspo_max_at_k_plug_in": "RSPO Max@k plug-in",
+    "pkpo_s": "PKPO $s$",
+    "pkpo_s_loo": "PKPO $s^{(loo)}$",
+    "maxpo": "MaxPO",
+    "ordergrad_top_half": "OrderGrad top half",
+    "ordergrad_median": "OrderGrad median",
+    "ordergrad_bottom_half": "OrderGrad bottom half",
+    "passk_training": "Pass@k Training",
+    "grpo_passk": "GRPO Pass@k (verl)",
+    "tailrl": "TailRL",
+    "tailrl_centred": "TailRL, centred",
+    "maxrl": "MaxRL",
+    "maxrl_uncentred": "MaxRL, not centred",
+    "rs_grpo": "RS-GRPO",
+    "ttt_entropic": "TTT-Discover",
+    "w_reinforce": "W-REINFORCE",
 }
 # Used where a figure shows both.
 _FULL_LABELS = {"rspo_pass_at_k": "RSPO Pass@k", "rspo_max_at_k": "RSPO Max@k"}

@@ -9,13 +9,13 @@ import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from rspo.config.experiment import BASE
 from rspo.figures.methods import Method
-from rspo.objectives import OBJECTIVES
+from rspo.objectives import OBJECTIVES, compared
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -213,8 +213,13 @@ def _from_the_bottom(methods: Sequence[Method]) -> list[Method]:
 def _family(objective: str) -> Family:
     if objective in _FAMILIES:
         return _FAMILIES[objective]
-    others = [name for name in OBJECTIVES if name not in _FAMILIES]
-    return _OTHERS[others.index(objective) % len(_OTHERS)]
+    # Other papers' objectives come last, so that they do not change the style of a user's own.
+    names = [*compared(), *(name for name in OBJECTIVES if OBJECTIVES[name].peer)]
+    others = [name for name in names if name not in _FAMILIES]
+    rounds, index = divmod(others.index(objective), len(_OTHERS))
+    # The second objective of a colour has the line and the markers of its neighbour, and so on.
+    neighbour = _OTHERS[(index + rounds) % len(_OTHERS)]
+    return replace(neighbour, colours=_OTHERS[index].colours)
 
 
 def shade(colours: str, position: int, family: int) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.objectives.subsets import fraction_of_subsets_below
+from rspo.objectives.subsets import fraction_of_subsets_below, from_gaps
 
 
 def rspo_max_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
@@ -28,14 +28,7 @@ def rspo_max_at_k(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     n = rewards.shape[-1]
     if k == 1:
         return rewards / n
-    order = np.argsort(rewards, axis=-1)
-    gaps = np.diff(np.take_along_axis(rewards, order, axis=-1), axis=-1)
-    gaps *= (k / n) * fraction_of_subsets_below(n, k)[1:]
-    ascending = np.zeros_like(rewards)
-    np.cumsum(gaps, axis=-1, out=ascending[..., 1:])
-    weights = np.empty_like(rewards)
-    np.put_along_axis(weights, order, ascending, axis=-1)
-    return weights
+    return from_gaps(rewards, (k / n) * fraction_of_subsets_below(n, k)[1:])
 
 
 def rspo_max_at_k_ranked(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:

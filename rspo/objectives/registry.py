@@ -9,15 +9,26 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rspo.objectives.entropic import rs_grpo, ttt_entropic
+from rspo.objectives.group_advantages import grpo_passk, passk_training, w_reinforce
 from rspo.objectives.hitchhiking import hitchhiking
 from rspo.objectives.max_at_k import rspo_max_at_k, rspo_max_at_k_plug_in, rspo_max_at_k_ranked
+from rspo.objectives.order_statistics import (
+    maxpo,
+    ordergrad_bottom_half,
+    ordergrad_median,
+    ordergrad_top_half,
+)
 from rspo.objectives.pass_at_k import rspo_pass_at_k, rspo_pass_at_k_plug_in
+from rspo.objectives.pkpo import pkpo_s, pkpo_s_loo
 from rspo.objectives.risk_neutral import grpo, policy_gradient
+from rspo.objectives.tail import maxrl, maxrl_uncentred, tailrl, tailrl_centred
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +42,7 @@ class KRule(Enum):
     NONE = "has no k"
     ANY = "k >= 1"
     AT_MOST_N = "1 <= k <= n"
+    LESS_THAN_N = "1 <= k < n"
     DIVIDES_N = "k divides n"
 
     def allows(self, k: int, n: int) -> bool:
@@ -39,6 +51,8 @@ class KRule(Enum):
             return True
         if self is KRule.DIVIDES_N:
             return 1 <= k <= n and n % k == 0
+        if self is KRule.LESS_THAN_N:
+            return 1 <= k < n
         return k >= 1 and (self is KRule.ANY or k <= n)
 
 
@@ -52,6 +66,8 @@ class Objective:
     binary: whether rewards must be 0 or 1.
     least_n: the smallest n that it is defined for.
     version: raise it when a weight changes, so that Snakemake trains its cells again.
+    peer: whether it is another paper's. Peers work everywhere, but `rspo gradients` and the figures
+        of every objective leave them out.
     """
 
     name: str
@@ -60,6 +76,7 @@ class Objective:
     binary: bool = False
     least_n: int = 1
     version: int = 1
+    peer: bool = False
 
     @property
     def has_k(self) -> bool:
@@ -69,6 +86,8 @@ class Objective:
         """Whether it is defined for k and groups of n; objectives without k allow any k."""
         return n >= self.least_n and self.k_rule.allows(k, n)
 
+
+_peer = partial(Objective, peer=True)
 
 OBJECTIVES = {
     objective.name: objective
@@ -81,8 +100,29 @@ OBJECTIVES = {
         Objective("rspo_max_at_k_ranked", rspo_max_at_k_ranked, KRule.AT_MOST_N),
         Objective("rspo_max_at_k_plug_in", rspo_max_at_k_plug_in, KRule.ANY),
         Objective("grpo", grpo, KRule.NONE, least_n=2),
+        # Of other papers (docs/objectives.md).
+        _peer("pkpo_s", pkpo_s, KRule.AT_MOST_N),
+        _peer("pkpo_s_loo", pkpo_s_loo, KRule.LESS_THAN_N),
+        _peer("maxpo", maxpo, KRule.LESS_THAN_N),
+        _peer("ordergrad_top_half", ordergrad_top_half, KRule.LESS_THAN_N),
+        _peer("ordergrad_median", ordergrad_median, KRule.LESS_THAN_N),
+        _peer("ordergrad_bottom_half", ordergrad_bottom_half, KRule.LESS_THAN_N),
+        _peer("passk_training", passk_training, KRule.LESS_THAN_N, binary=True),
+        _peer("grpo_passk", grpo_passk, KRule.NONE, least_n=2),
+        _peer("tailrl", tailrl, KRule.NONE),
+        _peer("tailrl_centred", tailrl_centred, KRule.NONE),
+        _peer("maxrl", maxrl, KRule.NONE, binary=True),
+        _peer("maxrl_uncentred", maxrl_uncentred, KRule.NONE, binary=True),
+        _peer("rs_grpo", rs_grpo, KRule.NONE),
+        _peer("ttt_entropic", ttt_entropic, KRule.NONE, least_n=3),
+        _peer("w_reinforce", w_reinforce, KRule.NONE, binary=True),
     )
 }
+
+
+def compared() -> list[str]:
+    """What the figures of every objective show: the paper's objectives and those of extensions."""
+    return [name for name, objective in OBJECTIVES.items() if not objective.peer]
 
 
 _NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
@@ -143,8 +183,8 @@ def response_weights(
             [..., n]; the last axis is the group of n responses to one prompt, in the order in which
             they were sampled.
         objective: a name in `OBJECTIVES`.
-        k: of Pass@k or Max@k. Required, except by `policy_gradient` and `grpo`, which have no k
-            and ignore it.
+        k: of Pass@k or Max@k. Required, except by objectives that have no k (`KRule.NONE`),
+            such as `policy_gradient`, which ignore it.
 
     Returns: weights of the same type, shape, dtype and device; they include the factor 1/n. They
         carry no gradient, as rewards do not depend on the policy's parameters. Lists give a numpy

@@ -21,7 +21,7 @@ from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.evaluation.gradients import moments, write_gradients
 from rspo.figures import bandit, estimator_variance, weight_by_difficulty
 from rspo.figures.gradient_variance import ratio_of_means
-from rspo.objectives import OBJECTIVES, response_weights
+from rspo.objectives import OBJECTIVES, compared, response_weights
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.response_gradients import response_gradients
 from tests.support import ROOT, tiny_world
@@ -51,7 +51,7 @@ def test_mean_and_variance_of_a_logits_gradient_by_all_outcomes(
     assert estimator_variance.moments(objective, k, n, p) == pytest.approx((mean, variance))
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", compared())
 def test_the_drawn_weights_are_the_means_over_all_outcomes(objective: str) -> None:
     n = weight_by_difficulty.N
     rewards = outcomes(n)
@@ -82,7 +82,7 @@ def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
             assert row["factor"] == pytest.approx(float(k * (1 - p) ** (k - 1)), abs=1e-12)
         assert row["update"] == pytest.approx(float(p * (1 - p)) * float(row["factor"]))
         seen.add(row["objective"])
-    assert seen == set(OBJECTIVES)
+    assert seen == {*compared()}
 
 
 @pytest.mark.parametrize("k", [2, 4, 8])
@@ -262,7 +262,7 @@ def test_gradients_are_measured_for_every_objective_and_are_the_same_again(
     assert world.config.gradients is not None
     pairs = world.config.gradients.measured
     assert [(row["objective"], row["k"]) for row in rows] == pairs * 5
-    assert {objective for objective, _ in pairs} == set(OBJECTIVES)
+    assert {objective for objective, _ in pairs} == {*compared()}
     assert {(row["n"], row["responses"]) for row in rows} == {(8, 32)}
     assert all(np.isfinite([row["variance"], row["signal"]]).all() for row in rows)
     write_gradients(world, "small--base")

@@ -15,7 +15,7 @@ from rspo.core.files import fingerprint
 from rspo.core.tables import GRADIENTS, read_table, write_table
 from rspo.figures import FIGURES, available, figures_of, style
 from rspo.figures.binary_groups import blocks_of
-from rspo.objectives import OBJECTIVES, KRule, Objective, response_weights
+from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
 from tests.figures.test_explanations import chances, outcomes
 from tests.support.figure_inputs import experiment_in, gradient_rows
 
@@ -154,5 +154,11 @@ def test_exact_expectations_of_an_objective_that_weighs_equal_rewards_differentl
 def test_lines_of_two_new_objectives_can_be_told_apart(register: Callable[..., None]) -> None:
     register(top_two_mean)
     register(first_best)
-    others = [name for name in OBJECTIVES if name not in style._FAMILIES]
+    others = [name for name in compared() if name not in style._FAMILIES]
     assert len({style._family(name) for name in others}) == len(others) == 5
+
+
+def test_lines_of_all_objectives_can_be_told_apart() -> None:
+    families = [style._family(name) for name in OBJECTIVES]
+    assert len({(family.colours, family.line) for family in families}) == len(families) - 1
+    assert style._family("rspo_max_at_k").markers != style._family("rspo_pass_at_k").markers

@@ -15,7 +15,7 @@ from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_csv,
 from rspo.figures import FIGURES, binary_groups, style
 from rspo.figures.methods import methods_of
 from rspo.figures.training_curves import first_pass
-from rspo.objectives import OBJECTIVES
+from rspo.objectives import compared
 from tests.support.figure_inputs import experiment_in, problem_rows
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -150,7 +150,7 @@ def test_gradient_variance_is_the_mean_over_prompts(experiments: dict[str, Exper
 @pytest.mark.parametrize("name", ["fig_weight_by_difficulty", "fig_estimator_variance"])
 def test_objectives_without_a_line_have_the_numbers_of_the_line_that_shows_them(name: str) -> None:
     table = FIGURES[name].table().assign(line=lambda rows: rows["objective"])
-    assert {*table["objective"]} == {*OBJECTIVES}
+    assert {*table["objective"]} == {*compared()}
     by_objective = {
         objective: rows.drop(columns=["objective", "line"]).reset_index(drop=True)
         for objective, rows in table.groupby("objective")

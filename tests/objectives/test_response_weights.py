@@ -321,7 +321,7 @@ def test_pass_at_k_refuses_rewards_other_than_0_and_1(
 def test_rewards_that_are_not_finite_are_refused(
     kind: Callable[..., Any], objective: str, value: float
 ) -> None:
-    rewards = kind(np.array([[0.0, 1.0], [1.0, 1.0], [1.0, value]]))
+    rewards = kind(np.array([[0.0, 1, 0, 0], [1.0, 1, 0, 0], [1.0, value, 0, 0]]))
     for part in (str(value), "finite", "(2, 1)"):
         refused(ValueError, re.escape(part), rewards, objective)
 
@@ -331,6 +331,7 @@ def test_rewards_that_are_not_finite_are_refused(
     [
         (RSPO_UNBIASED, (5, 4096), "1 <= k <= n"),
         (("hitchhiking",), (3, 5, 8), "k divides n"),
+        (("pkpo_s_loo", "maxpo", "ordergrad_median", "passk_training"), (4, 5), "1 <= k < n"),
     ],
 )
 def test_k_that_does_not_fit_n_is_refused(
@@ -341,7 +342,7 @@ def test_k_that_does_not_fit_n_is_refused(
         refused(ValueError, message, np.zeros((3, 4)), objective, k)
 
 
-@pytest.mark.parametrize("objective", sorted({*OBJECTIVES} - {"grpo", "policy_gradient"}))
+@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if OBJECTIVES[o].has_k])
 @pytest.mark.parametrize("k", [0, -1])
 def test_k_below_1_is_refused(objective: str, k: int) -> None:
     for part in (f"k = {k}", OBJECTIVES[objective].k_rule.value):
@@ -355,7 +356,7 @@ def test_k_that_is_not_an_integer_is_refused(objective: str, k: Any) -> None:
         refused(ValueError, re.escape(part), np.zeros((3, 4)), objective, k)
 
 
-@pytest.mark.parametrize("objective", sorted({*OBJECTIVES} - {"grpo", "policy_gradient"}))
+@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if OBJECTIVES[o].has_k])
 def test_a_forgotten_k_is_refused(objective: str) -> None:
     with pytest.raises(ValueError, match=f"{objective} needs a k"):
         response_weights(np.array([0.0, 1.0]), objective)

@@ -24,12 +24,13 @@ from tests.support.groups import (
     property_test,
     rewards_for,
 )
+from tests.support.peers import PEERS
 
 # --- Each objective is its formula -----------------------------------------------------------
 
 
 def test_every_objective_has_a_reference_formula() -> None:
-    assert set(OBJECTIVES) == {*FORMULAS, "grpo"}
+    assert set(OBJECTIVES) == {*FORMULAS, *PEERS, "grpo"}
 
 
 @pytest.mark.parametrize("objective", FORMULAS)
@@ -248,7 +249,7 @@ def test_on_binary_rewards_max_at_k_is_pass_at_k(n: int) -> None:
                 assert_equal_up_to_rounding(response_weights(rewards, objective, k), expected)
 
 
-@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o != "grpo"])
+@pytest.mark.parametrize("objective", FORMULAS)
 @property_test
 @given(data=st.data())
 def test_k_1_is_policy_gradient(objective: str, data: st.DataObject) -> None:

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rspo.objectives import OBJECTIVES
+from rspo.objectives import OBJECTIVES, KRule
 from tests.support import exact
 
 Formula = Callable[[exact.Rewards, int], exact.Weights]
@@ -37,7 +37,7 @@ property_test = settings(max_examples=40, deadline=None, derandomize=True)
 
 def allowed_ks(objective: str, n: int) -> list[int]:
     """Every k up to n + 2 that the objective accepts for groups of n."""
-    return [k for k in range(1, n + 3) if OBJECTIVES[objective].k_rule.allows(k, n)]
+    return [k for k in range(1, n + 3) if OBJECTIVES[objective].allows(k, n)]
 
 
 def groups_for(objective: str, shape: tuple[int, ...], seed: int = 0) -> NDArray[np.float64]:
@@ -60,7 +60,8 @@ def assert_equal_up_to_rounding(
 def rewards_for(draw: st.DrawFn, objective: str, max_n: int) -> list[Fraction]:
     """Multiples of 1/4, exact in every dtype, few enough values for ties to be common."""
     values = st.integers(0, 1) if OBJECTIVES[objective].binary else st.integers(-8, 8)
-    smallest = 2 if objective == "grpo" else 1
+    smallest = 2 if OBJECTIVES[objective].k_rule is KRule.LESS_THAN_N else 1
+    smallest = max(smallest, OBJECTIVES[objective].least_n)
     quarters = draw(st.lists(values, min_size=smallest, max_size=max_n))
     unit = 1 if OBJECTIVES[objective].binary else 4
     return [Fraction(q, unit) for q in quarters]

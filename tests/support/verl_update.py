@@ -22,7 +22,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.utils.losses import ppo_loss
 
 from rspo.config.experiment import Experiment, base_name
-from rspo.objectives import OBJECTIVES, response_weights
+from rspo.objectives import compared, response_weights
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import Qwen2
 from rspo.policies.tokenizer import ChatTokenizer
@@ -63,7 +63,7 @@ class Case:
 
 def cases() -> list[Case]:
     return [
-        *(Case(objective, drop) for objective in OBJECTIVES for drop in (True, False)),
+        *(Case(objective, drop) for objective in compared() for drop in (True, False)),
         Case("rspo_pass_at_k", hopeless=tuple(range(MINI_BATCH, PROMPTS))),
         Case("rspo_pass_at_k", hopeless=tuple(range(PROMPTS))),
         Case("rspo_pass_at_k", aggregation="token-mean"),

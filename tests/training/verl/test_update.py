@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rspo.core.errors import InputError
-from rspo.objectives import OBJECTIVES
+from rspo.objectives import compared
 from rspo.training.verl.disk import checkpoint_bytes
 from rspo.training.verl.dropping import kept_rows
 from tests.support.cpu_ranks import cpu_ranks
@@ -48,7 +48,7 @@ def test_verl_and_the_local_engine_make_the_same_updates(
     prompts.
     """
     distances, _ = updated
-    assert len(distances) == 2 * len(OBJECTIVES) + 4
+    assert len(distances) == 2 * len(compared()) + 4
     assert {name: value for name, value in distances.items() if value > TOLERANCE} == {}
 
 

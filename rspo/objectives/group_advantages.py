@@ -1,0 +1,59 @@
+"""Advantages that other papers compute from a group's rewards, divided by n as all weights here."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rspo.objectives.risk_neutral import GRPO_EPSILON
+from rspo.objectives.subsets import fraction_of_subsets_below
+
+W_REINFORCE_LAMBDA = 0.1
+
+
+def passk_training(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """Pass@k Training's analytical advantage (arXiv 2508.10751), over n.
+
+        correct: (1 - rho) / sigma / n
+        wrong:   (1 - rho - C(n-c-1, k-1) / C(n-1, k-1)) / sigma / n
+
+    with c of n responses correct, rho = 1 - C(n-c, k) / C(n, k), and sigma^2 = rho (1 - rho).
+    Biased: it divides by a statistic of the same rewards. As n grows, it maximises
+    (2/k) arcsin sqrt(Pass@k). Needs binary rewards and k < n: with k = n, sigma is 0 in every
+    group. All weights are 0 where none is correct or fewer than k are wrong.
+
+    By 1 - rho = (n-c)/n C(n-c-1, k-1)/C(n-1, k-1) no difference is taken.
+    """
+    n = rewards.shape[-1]
+    correct = rewards.sum(axis=-1, keepdims=True).astype(np.int64)
+    wrong = n - correct
+    fraction = fraction_of_subsets_below(n, k)[np.maximum(wrong - 1, 0)]
+    all_wrong = wrong / n * fraction  # 1 - rho
+    deviation = np.sqrt(all_wrong * (1 - all_wrong))
+    scale = fraction / np.where(deviation > 0, deviation, 1.0) * (deviation > 0)
+    return scale * (rewards - correct / n) / n
+
+
+def grpo_passk(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """w_i = (R_(n) - R_(n-1)) / (std + 1e-6) / n for the best response, 0 for all others.
+
+    verl's `grpo_passk` (arXiv 2503.19595) with its default, `norm_adv_by_std_in_grpo=True`, and the
+    sample's standard deviation. It has no k: the group is the k. Without the division it is
+    `rspo_max_at_k` with k = n, over n. On 0/1 rewards the deviation is 1/sqrt(n) wherever a weight
+    is not 0, so it is unbiased for Pass@n up to a constant; for other rewards it is biased. All
+    weights are 0 where two responses share the best reward, which is most groups of a policy that
+    is often right. Needs n >= 2.
+    """
+    n = rewards.shape[-1]
+    ascending = np.sort(rewards, axis=-1)
+    best, second = ascending[..., -1:], ascending[..., -2:-1]
+    advantage = (best - second) / (rewards.std(axis=-1, ddof=1, keepdims=True) + GRPO_EPSILON)
+    return np.where(rewards == best, advantage, 0.0) / n
+
+
+def w_reinforce(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """w_i = 0.1/n if correct, -1/n if wrong: W-REINFORCE with lambda = 0.1 (arXiv 2506.01347).
+
+    Unbiased for 1.1 times the probability of a correct response, so it is risk-neutral; it differs
+    from policy gradient by a constant baseline, and in its variance. Needs binary rewards. It has
+    no failure case, but no weight is ever 0: a group without a correct response gets -1/n each.
+    """
+    return np.where(rewards == 1, W_REINFORCE_LAMBDA, -1.0) / rewards.shape[-1]

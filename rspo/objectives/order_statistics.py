@@ -1,0 +1,109 @@
+"""Centred estimators for the order statistics of k rewards: MaxPO and OrderGrad.
+
+Order statistics: R_(1:k) <= ... <= R_(k:k), the rewards of k responses in ascending order. A
+statistic is L = sum_j a_j R_(j:k), with coefficients a_1 .. a_k. With q_i its mean over the
+k-subsets that contain response i, and v_-i over those that do not,
+
+    w_i = (k/n) (q_i - v_-i) = (s_i - mean s) / (1 - k/n),     s_i = (k/n) q_i,     k < n.
+
+Weights sum to 0, equal rewards get equal weights, and shifting all rewards changes nothing. Adding
+another statistic is one line: `order_statistic` with its coefficients.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import lgamma
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rspo.objectives.subsets import fraction_of_subsets_below, from_gaps
+
+Floats = NDArray[np.float64]
+Weights = Callable[[Floats, int], Floats]
+
+
+def maxpo(rewards: Floats, k: int) -> Floats:
+    """w_i = (k/n) (mean best reward of the k-subsets with i - of those without i).
+
+    Unbiased for Max@k, and for Pass@k on 0/1 rewards (MaxPO, arXiv 2606.06080; ReMax of OrderGrad,
+    arXiv 2606.06096). Needs k < n. Where more than n-k responses share the best reward, or all
+    rewards are equal, all weights of the prompt are 0.
+    """
+    n = rewards.shape[-1]
+    return _centred(from_gaps(rewards, (k / n) * fraction_of_subsets_below(n, k)[:-1]), k)
+
+
+def order_statistic(
+    coefficients: Callable[[int], Sequence[float]],
+) -> Weights:
+    """The weights, unbiased for E[sum_j a_j R_(j:k)], as a function of rewards and k < n.
+
+    Args:
+        coefficients: k -> a_1 .. a_k, of the lowest reward of k to the highest.
+    """
+
+    def weights(rewards: Floats, k: int) -> Floats:
+        n = rewards.shape[-1]
+        return _centred(from_gaps(rewards, _gap_factors(tuple(coefficients(k)), n)), k)
+
+    return weights
+
+
+def top_half(k: int) -> list[float]:
+    """Coefficients of the mean of the best ceil(k/2) rewards."""
+    return bottom_half(k)[::-1]
+
+
+def bottom_half(k: int) -> list[float]:
+    """Coefficients of the mean of the lowest ceil(k/2) rewards, the CVaR at level 1/2."""
+    taken = (k + 1) // 2
+    return [1 / taken] * taken + [0.0] * (k - taken)
+
+
+def median(k: int) -> list[float]:
+    """Coefficients of the middle reward, or of the mean of the two middle ones."""
+    middle = {(k - 1) // 2, k // 2}
+    return [1 / len(middle) if j in middle else 0.0 for j in range(k)]
+
+
+# OrderGrad (arXiv 2606.06096). Needs k < n. k = 1 is policy gradient with a leave-one-out baseline.
+# Equal rewards get the weight 0. The bottom half is risk-averse: on 0/1 rewards F' is 0 at p = 0
+# for k >= 2, so hard prompts teach it nothing.
+ordergrad_top_half = order_statistic(top_half)
+ordergrad_median = order_statistic(median)
+ordergrad_bottom_half = order_statistic(bottom_half)
+
+
+def _centred(above_lowest: Floats, k: int) -> Floats:
+    """(s_i - mean s) / (1 - k/n), from s less its value for the lowest reward."""
+    n = above_lowest.shape[-1]
+    centred: Floats = above_lowest - above_lowest.mean(axis=-1, keepdims=True)
+    return centred / (1 - k / n)
+
+
+@lru_cache(maxsize=64)
+def _gap_factors(coefficients: tuple[float, ...], n: int) -> Floats:
+    """(s_(m+1) - s_(m)) / (R_(m+1) - R_(m)) for m = 1 .. n-1.
+
+    R_(m+1) in place of R_(m) only changes the subsets that hold one of the two. If t of the other
+    k-1 members are among the m-1 below both, its rank is t+1:
+
+        (k/n) sum_t a_{t+1} C(m-1, t) C(n-m-1, k-1-t) / C(n-1, k-1)
+    """
+    k = len(coefficients)
+    log_factorial = np.array([lgamma(i + 1) for i in range(n)])
+    below = np.arange(n - 1)
+    above = below[::-1]
+    total = log_factorial[n - 1] - log_factorial[k - 1] - log_factorial[n - k]
+    factors = np.zeros(n - 1)
+    for t, coefficient in enumerate(coefficients):
+        if coefficient != 0:
+            m = np.flatnonzero((below >= t) & (above >= k - 1 - t))
+            log_count = log_factorial[below[m]] - log_factorial[t] - log_factorial[below[m] - t]
+            log_count += log_factorial[above[m]] - log_factorial[k - 1 - t]
+            log_count -= log_factorial[above[m] - (k - 1 - t)]
+            factors[m] += coefficient * np.exp(log_count - total)
+    factors *= k / n
+    factors.setflags(write=False)
+    return factors

@@ -1,0 +1,45 @@
+"""PKPO's estimators for Max@k (Walder and Karkhanis, arXiv 2505.15201).
+
+Its s^(loo-1) is `rspo_max_at_k` for k >= 2, so it has no name of its own here.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rspo.objectives.subsets import fraction_of_subsets_below, from_gaps
+
+
+def pkpo_s(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """w_i = s_i = (k/n) times the mean of the best reward over the k-subsets that contain i.
+
+        w_(i) = [C(i-1, k-1) R_(i) + sum_{j > i} C(j-2, k-2) R_(j)] / C(n, k)
+
+    Unbiased for Max@k, and for Pass@k on 0/1 rewards. Needs k <= n. It has no baseline: wrong
+    responses share the reward of right ones, so its variance is higher than RSPO's, and it grows
+    when a constant is added to all rewards. With k = n, or with equal rewards, all weights of a
+    prompt are equal.
+    """
+    n = rewards.shape[-1]
+    if k == 1:
+        return rewards / n
+    # Exchanging neighbours in the order, R_(m) for R_(m+1), only changes the subsets that hold one
+    # of them and k-1 of the m-1 below both.
+    above_lowest = from_gaps(rewards, (k / n) * fraction_of_subsets_below(n, k)[:-1])
+    others = np.sort(rewards, axis=-1)[..., 1:]
+    share = (k / n) * (k - 1) / (n - 1) * fraction_of_subsets_below(n - 1, k - 1)
+    lowest = (others * share).sum(axis=-1, keepdims=True)
+    return lowest + above_lowest
+
+
+def pkpo_s_loo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """w_i = s_i - k/(n-1) * (PKPO's estimate of Max@k from the other n-1 responses).
+
+    Unbiased for Max@k, and for Pass@k on 0/1 rewards. Needs k < n. The baseline does not cancel s_i
+    where all rewards are equal: each weight is then -k R / (n (n-1)). Its variance is higher than
+    that of RSPO, which is PKPO's s^(loo-1).
+    """
+    n = rewards.shape[-1]
+    s = pkpo_s(rewards, k)
+    max_at_k = s.sum(axis=-1, keepdims=True) / k
+    of_the_others = (max_at_k - s) * n / (n - k)  # max_at_k = s_i + (1 - k/n) of_the_others_i
+    return s - k / (n - 1) * of_the_others

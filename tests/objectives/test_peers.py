@@ -1,0 +1,294 @@
+"""The objectives of other papers: their formulas, what they maximise, and where they fail."""
+
+from fractions import Fraction
+from math import asin, comb, sqrt
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rspo.objectives import OBJECTIVES, response_weights
+from rspo.objectives.order_statistics import bottom_half, median, order_statistic, top_half
+from tests.objectives.test_weights import BINARY_POLICIES, REAL_POLICIES
+from tests.support import exact
+from tests.support.exact import Policy
+from tests.support.groups import allowed_ks, as_float, property_test, rewards_for
+from tests.support.peers import EXACT, PEERS, tailrl
+
+ZERO_SUM = (
+    "maxpo",
+    "ordergrad_top_half",
+    "ordergrad_median",
+    "ordergrad_bottom_half",
+    "passk_training",
+    "tailrl_centred",
+    "maxrl",
+    "rs_grpo",
+)
+SHIFT_INVARIANT = (*ZERO_SUM[:4], "grpo_passk", "tailrl_centred", "rs_grpo", "ttt_entropic")
+
+
+@pytest.mark.parametrize("objective", PEERS)
+@property_test
+@given(data=st.data())
+def test_weights_are_the_formula(objective: str, data: st.DataObject) -> None:
+    rewards = data.draw(rewards_for(objective, max_n=7))
+    scale = 1 + max(abs(float(reward)) for reward in rewards)
+    for k in allowed_ks(objective, len(rewards)):
+        found = response_weights(as_float(rewards), objective, k)
+        expected = np.array([float(weight) for weight in PEERS[objective](rewards, k)])
+        tolerance = 1e-9 if objective == "ttt_entropic" else 1e-13 * k
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("objective", PEERS)
+@pytest.mark.parametrize("n", [3, 8, 64, 512])
+def test_equal_rewards_get_equal_weights_and_none_is_nan(objective: str, n: int) -> None:
+    rng = np.random.default_rng(n)
+    rewards = np.stack(
+        [
+            *(np.arange(n) < c for c in (0, 1, n // 2, n - 1, n)),
+            rng.integers(0, 2, n),
+            *([] if OBJECTIVES[objective].binary else [rng.integers(-3, 4, n) * 1e3]),
+        ]
+    ).astype(np.float64)
+    for k in sorted({1, 2, n // 2, n - 1}):
+        with np.errstate(divide="raise", invalid="raise", over="raise"):
+            weights = response_weights(rewards, objective, k)
+        assert np.isfinite(weights).all()
+        for group, of_group in zip(rewards, weights, strict=True):
+            for value in np.unique(group):
+                assert len(set(of_group[group == value].tolist())) == 1
+
+
+@pytest.mark.parametrize("objective", [o for o in PEERS if OBJECTIVES[o].allows(1, 1)])
+def test_groups_of_one_have_finite_weights(objective: str) -> None:
+    assert np.isfinite(response_weights(np.array([[0.0], [1.0]]), objective, k=1)).all()
+
+
+@pytest.mark.parametrize("objective", ZERO_SUM)
+@property_test
+@given(data=st.data())
+def test_centred_weights_sum_to_0_and_are_0_where_all_rewards_are_equal(
+    objective: str, data: st.DataObject
+) -> None:
+    rewards = as_float(data.draw(rewards_for(objective, max_n=12)))
+    for k in allowed_ks(objective, len(rewards)):
+        weights = response_weights(rewards, objective, k)
+        assert abs(weights.sum()) <= 1e-12 * (1 + abs(weights).sum())
+        assert not response_weights(np.full(7, rewards[0]), objective, k=min(k, 6)).any()
+
+
+@pytest.mark.parametrize("objective", SHIFT_INVARIANT)
+@pytest.mark.parametrize("offset", [-(2.0**20), 2.0**30])
+def test_shifting_all_rewards_changes_nothing(objective: str, offset: float) -> None:
+    if OBJECTIVES[objective].binary:
+        pytest.skip("rewards of 0 and 1 only")
+    rewards = np.array([3, -5, 8, 8, 0, 1, -2, 11]) / 16
+    for k in allowed_ks(objective, 8):
+        before = response_weights(rewards, objective, k)
+        after = response_weights(rewards + offset, objective, k)
+        np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-12)
+
+
+# --- What they are unbiased for, by enumeration of every draw ---------------------------------
+
+
+def gradient_by_enumeration(policy: Policy, k: int, statistic) -> list[Fraction]:  # type: ignore[no-untyped-def]
+    """Score-function gradient of E[statistic of k rewards]."""
+    return policy.expected_estimate(
+        k, lambda drawn: [Fraction(statistic(sorted(policy.rewards_of(drawn))))] * k
+    )
+
+
+def dot(coefficients: list[float]):  # type: ignore[no-untyped-def]
+    return lambda rewards: sum(
+        Fraction(a).limit_denominator(100) * r for a, r in zip(coefficients, rewards, strict=True)
+    )
+
+
+POLICIES = {**BINARY_POLICIES, **REAL_POLICIES}
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize(
+    ("objective", "statistic"),
+    [
+        ("pkpo_s", max),
+        ("pkpo_s_loo", max),
+        ("maxpo", max),
+        ("ordergrad_top_half", lambda rewards: dot(top_half(len(rewards)))(rewards)),
+        ("ordergrad_median", lambda rewards: dot(median(len(rewards)))(rewards)),
+        ("ordergrad_bottom_half", lambda rewards: dot(bottom_half(len(rewards)))(rewards)),
+    ],
+)
+def test_estimators_of_order_statistics_are_exactly_unbiased(  # type: ignore[no-untyped-def]
+    objective: str, statistic, policy: Policy
+) -> None:
+    n = 4
+    for k in range(1, n):
+        found = policy.expected_estimate_of(EXACT[objective], n, k)
+        assert found == gradient_by_enumeration(policy, k, statistic), k
+
+
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize(("objective", "terms"), [("tailrl", 4), ("tailrl_centred", 3)])
+def test_tailrl_is_unbiased_for_the_sum_of_max_at_j_over_j(
+    objective: str, terms: int, policy: Policy
+) -> None:
+    found = policy.expected_estimate_of(EXACT[objective], 4, 1)
+    gradients = [policy.gradient_of_max_at_k(j) for j in range(1, terms + 1)]
+    expected = [
+        sum((g / j for j, g in enumerate(column, 1)), start=Fraction(0))
+        for column in zip(*gradients, strict=True)
+    ]
+    assert found == expected
+
+
+def test_tailrl_is_its_printed_formula() -> None:
+    """w_(i) = sum_{j <= i} (R_(j) - R_(j-1)) / (n-j+1), R_(0) = 0."""
+    rewards = [Fraction(r) for r in (-3, -1, 0, 2, 2, 7)]
+    steps = zip([Fraction(0), *rewards], rewards, strict=False)
+    parts = [(above - below) / (6 - j) for j, (below, above) in enumerate(steps)]
+    assert tailrl(rewards, 1) == [sum(parts[: i + 1], start=Fraction(0)) for i in range(6)]
+
+
+# --- What they maximise on 0/1 rewards ---------------------------------------------------------
+
+
+def slope(objective: str, k: int, n: int, p: Fraction) -> Fraction:
+    """F'(p) = n sum_m Bin(m; n-1, p) [w+(m+1) - w-(m)], from the weights that the code returns."""
+    groups = np.tril(np.ones((n + 1, n)), -1)
+    weights = response_weights(groups, objective, k)
+    total = Fraction(0)
+    for m in range(n):
+        chance = comb(n - 1, m) * p**m * (1 - p) ** (n - 1 - m)
+        total += chance * (Fraction(weights[m + 1, 0]) - Fraction(weights[m, -1]))
+    return n * total
+
+
+P = [Fraction(i, 40) for i in range(41)]
+
+
+@pytest.mark.parametrize("n", [4, 9, 16])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_slope_of_the_function_that_each_maximises(k: int, n: int) -> None:
+    def pass_at(j: int, p: Fraction) -> Fraction:  # its derivative
+        return j * (1 - p) ** (j - 1)
+
+    expected = {
+        "pkpo_s": lambda p: pass_at(k, p),
+        "pkpo_s_loo": lambda p: pass_at(k, p),
+        "maxpo": lambda p: pass_at(k, p),
+        "tailrl": lambda p: sum(pass_at(j, p) / j for j in range(1, n + 1)),
+        "tailrl_centred": lambda p: sum(pass_at(j, p) / j for j in range(1, n)),
+        "maxrl": lambda p: sum(pass_at(j, p) / j for j in range(1, n)),
+        "maxrl_uncentred": lambda p: sum(pass_at(j, p) / j for j in range(1, n + 1)),
+        "w_reinforce": lambda p: Fraction(11, 10),
+        # 1/sqrt(n) is the standard deviation of one correct response among n.
+        "grpo_passk": lambda p: pass_at(n, p) / Fraction(1 / sqrt(n) + 1e-6) / n,
+    }
+    for objective, function in expected.items():
+        for p in P:
+            found = slope(objective, k, n, p)
+            assert float(found) == pytest.approx(float(function(p)), rel=1e-12, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("objective", "coefficients"),
+    [
+        ("ordergrad_top_half", top_half),
+        ("ordergrad_median", median),
+        ("ordergrad_bottom_half", bottom_half),
+    ],
+)
+@pytest.mark.parametrize("k", [1, 2, 3, 6])
+def test_slope_of_order_statistics_is_that_of_bernsteins_polynomial(  # type: ignore[no-untyped-def]
+    objective: str, coefficients, k: int
+) -> None:
+    # E[sum_j a_j R_(j:k)] = sum_c Bin(c; k, p) (sum of the c last coefficients).
+    best = np.cumsum([0.0, *coefficients(k)[::-1]])
+    for p in P:
+        steps = [
+            k * comb(k - 1, c) * p**c * (1 - p) ** (k - 1 - c) * (best[c + 1] - best[c])
+            for c in range(k)
+        ]
+        found = slope(objective, k, 12, p)
+        assert float(found) == pytest.approx(float(sum(steps)), rel=1e-11, abs=1e-12)
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_passk_training_approaches_the_arcsine_of_the_root_of_pass_at_k(k: int) -> None:
+    def arcsine(p: float) -> float:
+        return 2 / k * asin(sqrt(1 - (1 - p) ** k))
+
+    def error(n: int, p: float) -> float:
+        expected = (arcsine(p + 1e-6) - arcsine(p - 1e-6)) / 2e-6
+        return abs(float(slope("passk_training", k, n, Fraction(str(p)))) / expected - 1)
+
+    for p in (0.1, 0.3, 0.5):
+        assert error(400, p) < error(100, p) / 3
+        assert error(400, p) < 0.02
+
+
+def test_rs_grpo_approaches_its_utility() -> None:
+    # d/dp (1/b) log(1 - p + p e^b), b = 2
+    for p in (0.1, 0.5, 0.9):
+        expected = (np.e**2 - 1) / 2 / (1 - p + p * np.e**2)
+        assert float(slope("rs_grpo", 1, 400, Fraction(str(p)))) == pytest.approx(
+            expected, rel=0.01
+        )
+
+
+# --- Identities and failure cases --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+def test_maxpo_is_centred_pkpo_s_over_1_minus_k_over_n(k: int) -> None:
+    rewards = np.random.default_rng(k).normal(size=(20, 9))
+    s = response_weights(rewards, "pkpo_s", k)
+    expected = (s - s.mean(axis=-1, keepdims=True)) / (1 - k / 9)
+    np.testing.assert_allclose(response_weights(rewards, "maxpo", k), expected, atol=1e-13)
+    best = order_statistic(lambda size: [0.0] * (size - 1) + [1.0])
+    np.testing.assert_allclose(best(rewards, k), expected, atol=1e-13)
+
+
+@pytest.mark.parametrize(("n", "k"), [(512, 1), (512, 256), (512, 511), (4096, 64)])
+def test_order_statistics_of_large_groups_are_accurate(n: int, k: int) -> None:
+    rewards = np.random.default_rng(k).normal(size=n)
+    best = order_statistic(lambda size: [0.0] * (size - 1) + [1.0])
+    expected = response_weights(rewards, "maxpo", k)
+    np.testing.assert_allclose(best(rewards, k), expected, rtol=1e-8, atol=1e-9 / n)
+
+
+def test_bon_rlb_is_the_plug_in() -> None:
+    """(k/n) R (1 - c/n)^(k-1), BoN-RLB(P) of arXiv 2412.15287."""
+    rewards = [Fraction(r) for r in (1, 0, 0, 1, 0)]
+    expected = [Fraction(3, 5) * r * Fraction(3, 5) ** 2 for r in rewards]
+    assert exact.pass_at_k_plug_in(rewards, 3) == expected
+    found = response_weights(as_float(rewards), "rspo_pass_at_k_plug_in", 3)
+    np.testing.assert_allclose(found, as_float(expected), rtol=1e-14)
+
+
+def test_grpo_passk_without_its_deviation_is_rspo_with_k_n() -> None:
+    rewards = np.random.default_rng(0).normal(size=(20, 6))
+    deviation = rewards.std(axis=-1, ddof=1, keepdims=True) + 1e-6
+    expected = response_weights(rewards, "rspo_max_at_k", k=6) / 6
+    found = response_weights(rewards, "grpo_passk") * deviation
+    np.testing.assert_allclose(found, expected, atol=1e-15)
+
+
+def test_equal_rewards_fail_as_documented() -> None:
+    ones = np.ones(5)
+    assert response_weights(ones, "pkpo_s", k=2).tolist() == pytest.approx([0.4] * 5)
+    assert response_weights(ones, "pkpo_s_loo", k=2).tolist() == pytest.approx([-0.1] * 5)
+    assert response_weights(ones, "tailrl").tolist() == pytest.approx([0.2] * 5)
+    assert response_weights(np.zeros(5), "w_reinforce").tolist() == pytest.approx([-0.2] * 5)
+
+
+@pytest.mark.parametrize("correct", [2, 3, 4])
+def test_ttt_entropic_where_half_or_more_are_best_is_the_limit(correct: int) -> None:
+    found = response_weights(np.repeat([1.0, 0.0], [correct, 4 - correct]), "ttt_entropic")
+    best = (3 / (correct - 1) - 1) / 4
+    assert found.tolist() == pytest.approx([best] * correct + [-0.25] * (4 - correct))
