@@ -1,3 +1,27 @@
-"""RSPO: risk-seeking policy optimization for Pass@k and Max@k."""
+"""RSPO: risk-seeking policy optimization for Pass@k and Max@k.
+
+rspo.diagnose("maxpo", k=4, n=16)        # what an objective maximises, and how noisy it is
+rspo.check_weights(my_function, k=4, n=16)
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rspo.objectives.contract import check_weights
+    from rspo.objectives.diagnose import diagnose
 
 __version__ = "0.1.0"
+__all__ = ["__version__", "check_weights", "diagnose"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import numpy only when a function is used: the command line imports this package first."""
+    if name == "check_weights":
+        from rspo.objectives.contract import check_weights
+
+        return check_weights
+    if name == "diagnose":
+        from rspo.objectives.diagnose import diagnose
+
+        return diagnose
+    raise AttributeError(f"module 'rspo' has no attribute {name!r}")

@@ -8,6 +8,7 @@ Pure functions on numpy arrays and torch tensors, for the engines of this projec
 trainer. The loss needs torch; the weights need it only for tensors.
 """
 
+from rspo.objectives.contract import check_weights
 from rspo.objectives.loss import policy_loss
 from rspo.objectives.registry import (
     OBJECTIVES,
@@ -24,6 +25,7 @@ __all__ = [
     "OBJECTIVES",
     "KRule",
     "Objective",
+    "check_weights",
     "compared",
     "policy_loss",
     "register",

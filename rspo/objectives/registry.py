@@ -6,7 +6,7 @@ grid.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from rspo.objectives.contract import WeightFunction, require_weights
 from rspo.objectives.entropic import rs_grpo, ttt_entropic
 from rspo.objectives.group_advantages import grpo_passk, passk_training, w_reinforce
 from rspo.objectives.hitchhiking import hitchhiking
@@ -71,7 +72,7 @@ class Objective:
     """
 
     name: str
-    function: Callable[[NDArray[np.float64], int], NDArray[np.float64]]
+    function: WeightFunction
     k_rule: KRule
     binary: bool = False
     least_n: int = 1
@@ -247,19 +248,8 @@ def _weights(
     if objective.binary:
         _require((rewards == 0) | (rewards == 1), rewards, f"of {objective.name} must be 0 or 1")
     weights = objective.function(rewards, int(k))
-    _require_weights(weights, rewards.shape, objective.name)
+    require_weights(weights, rewards, objective.name)
     return weights
-
-
-def _require_weights(weights: object, shape: tuple[int, ...], name: str) -> None:
-    """Check what an objective, possibly a user's own, has returned."""
-    if not isinstance(weights, np.ndarray) or weights.shape != shape:
-        found = weights.shape if isinstance(weights, np.ndarray) else type(weights).__name__
-        raise ValueError(f"{name} must return a numpy array of shape {shape}, got {found}")
-    if not np.isfinite(weights).all():
-        index = tuple(int(i) for i in np.argwhere(~np.isfinite(weights))[0])
-        wrong = f"{weights[index]} at index {index}"
-        raise ValueError(f"{name} must return finite weights, got {wrong}")
 
 
 def _require(holds: NDArray[np.bool_], rewards: NDArray[np.float64], rule: str) -> None:

@@ -1,0 +1,187 @@
+"""What a weight function maximises, how noisy it is, and what centring does to it, exactly.
+
+For 0/1 rewards, let w+(c) and w-(c) be the weights of a correct and of a wrong response where c of
+n are correct. If each response is correct with probability p, the expected update follows the
+gradient of F(p), with F(0) = 0 and
+
+    F'(p) = n sum_m Bin(m; n-1, p) [w+(m+1) - w-(m)]                   (RL2ML, arXiv 2605.30154)
+    F(p)  =   sum_m P(Bin(n, p) > m) [w+(m+1) - w-(m)]
+
+so F is what a weight function maximises on one prompt, whatever it was derived from.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rspo.objectives.contract import WeightFunction, binary_groups, check_weights
+from rspo.objectives.registry import OBJECTIVES, KRule, response_weights
+from rspo.objectives.risk_neutral import grpo
+from rspo.objectives.subsets import fraction_of_subsets_below
+
+Floats = NDArray[np.float64]
+
+MOST_ORDERED = 16  # responses, for weights that depend on their order: 2^16 groups
+P = np.linspace(0.0, 1.0, 101)
+
+
+@dataclass(frozen=True)
+class Form:
+    """One form of the weights; arrays have one number for each p of the `Diagnosis`.
+
+    slope, value: F'(p) and F(p).
+    variance: of g = sum_i w_i (R_i - p), the gradient of a policy whose only parameter is the
+        logit of p.
+    signal_to_noise: E[g]^2 / Var[g], NaN where g does not vary. A constant factor does not change
+        it, and for the mean over P prompts it is P times as large.
+    zeros: expected fraction of weights that are 0.
+    unbiased_for: the j for which F is `factor` > 0 times Pass@j; None if there is none.
+    """
+
+    slope: Floats
+    value: Floats
+    variance: Floats
+    signal_to_noise: Floats
+    zeros: Floats
+    unbiased_for: int | None
+    factor: float
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The exact properties of a weight function for groups of n responses.
+
+    k: as given; 1 for an objective without k.
+    p: probabilities of a correct response.
+    weights: of the weights as they are.
+    centred: of the weights less their mean over the group, which some trainers subtract.
+    standardised: of the weights less their mean, over their standard deviation plus 1e-6, over n:
+        `grpo` with n times the weights as rewards.
+    """
+
+    name: str
+    k: int
+    n: int
+    p: Floats
+    weights: Form
+    centred: Form
+    standardised: Form
+
+
+def diagnose(
+    objective: str | WeightFunction, k: int | None = None, n: int = 16, p: ArrayLike | None = None
+) -> Diagnosis:
+    """Diagnose an objective by name, or a function of your own.
+
+    Args:
+        objective: a name in `OBJECTIVES`, or a function of float64 rewards [..., n] and k that
+            returns weights [..., n]; it only gets rewards of 0 and 1.
+        k: of the objective; may be omitted for one that has no k.
+        n: responses of a group.
+        p: probabilities of a correct response, of shape [points]; default: 0, 0.01, ..., 1.
+
+    Raises: ValueError for a name or k that `response_weights` does not accept, for p outside
+        [0, 1], and for a function that fails `check_weights`. Only hitchhiking's weights may depend
+        on the order of the responses, for n <= 16.
+    """
+    points = P if p is None else np.asarray(p, dtype=np.float64)
+    if points.ndim != 1 or not ((points >= 0) & (points <= 1)).all():
+        raise ValueError("p must be a list of probabilities between 0 and 1")
+    if n < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    ordered = False
+    if isinstance(objective, str):
+        name, function = objective, _by_name(objective, k)
+        function(np.zeros(n), 1)  # refuses unknown names, and k that do not fit n
+        ordered = OBJECTIVES[name].k_rule is KRule.DIVIDES_N
+    else:
+        name, function = getattr(objective, "__name__", "weights"), objective
+    if ordered and n > MOST_ORDERED:
+        raise ValueError(f"{name} depends on the order of the responses; allowed: n <= 16, got {n}")
+    used = 1 if k is None else k
+    if not ordered:
+        check_weights(function, used, n)
+    rewards = _all_groups(n) if ordered else binary_groups(n)
+    weights = function(rewards.copy(), used)
+    centred = weights - weights.mean(axis=-1, keepdims=True)
+    standardised = grpo(n * weights, 1) if n > 1 else centred
+    forms = (_form(rewards, each, points) for each in (weights, centred, standardised))
+    return Diagnosis(name, used, n, points, *forms)
+
+
+def _by_name(objective: str, k: int | None) -> WeightFunction:
+    def function(rewards: Floats, _: int) -> Floats:
+        return response_weights(rewards, objective, k)
+
+    function.__name__ = objective
+    return function
+
+
+def _all_groups(n: int) -> Floats:
+    """(2^n, n): every order of 0s and 1s."""
+    return (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(np.float64)
+
+
+def _form(rewards: Floats, weights: Floats, p: Floats) -> Form:
+    """The numbers of the weights of some groups, (groups, n) like their rewards.
+
+    Groups with the same number of correct responses are equally likely.
+    """
+    n = rewards.shape[-1]
+    correct = rewards.sum(axis=-1).astype(np.int64)
+    groups_with = np.bincount(correct, minlength=n + 1)
+
+    def mean_by_correct(values: Floats) -> Floats:
+        return np.bincount(correct, values, minlength=n + 1) / groups_with
+
+    of_correct, total = (weights * rewards).sum(axis=-1), weights.sum(axis=-1)
+    mean_correct, mean_wrong = mean_by_correct(of_correct), mean_by_correct(total - of_correct)
+    m = np.arange(n)
+    steps = mean_correct[1:] / (m + 1) - mean_wrong[:-1] / (n - m)  # w+(m+1) - w-(m)
+    slope = n * _binomial(n - 1, p) @ steps
+    chances = _binomial(n, p)
+    at_least = np.cumsum(chances[:, ::-1], axis=-1)[:, ::-1]
+    mean = p * (1 - p) * slope
+    chance = (chances / groups_with)[:, correct]
+    deviations = of_correct - p[:, None] * total - mean[:, None]
+    variance = (chance * deviations**2).sum(axis=-1)
+    unbiased_for, factor = _unbiased_for(n * steps)
+    scale = abs(weights).max()
+    varies = variance > (1e-12 * scale) ** 2
+    zero = (abs(weights) <= 1e-12 * scale).mean(axis=-1)
+    return Form(
+        slope=slope,
+        value=at_least[:, 1:] @ steps,
+        variance=variance,
+        signal_to_noise=np.where(varies, mean**2 / np.where(varies, variance, 1.0), np.nan),
+        zeros=chances @ mean_by_correct(zero),
+        unbiased_for=unbiased_for,
+        factor=factor,
+    )
+
+
+def _unbiased_for(coefficients: Floats) -> tuple[int | None, float]:
+    """(j, factor) of `Form`, by comparing F' with (1-p)^(j-1) in Bernstein's basis of degree n-1.
+
+    The coefficients of (1-p)^(j-1) are C(n-1-m, j-1) / C(n-1, j-1), m = 0 .. n-1.
+    """
+    n, first = len(coefficients), float(coefficients[0])
+    for j in range(1, n + 1) if first > 0 else ():
+        expected = fraction_of_subsets_below(n, j)[::-1]
+        if np.allclose(coefficients / first, expected, rtol=0, atol=1e-9):
+            return j, first / j
+    return None, math.nan
+
+
+def _binomial(n: int, p: Floats) -> Floats:
+    """(points, n+1) probabilities of c = 0 .. n correct responses."""
+    c = np.arange(n + 1)
+    log_factorial = np.array([math.lgamma(i + 1) for i in c])
+    log_count = log_factorial[n] - log_factorial - log_factorial[::-1]
+    inner = np.where((p > 0) & (p < 1), p, 0.5)[:, None]
+    chances = np.exp(log_count + c * np.log(inner) + (n - c) * np.log1p(-inner))
+    chances[p == 0] = c == 0
+    chances[p == 1] = c == n
+    return chances

@@ -1,0 +1,233 @@
+"""`rspo.diagnose` against enumeration of all groups in exact fractions, and `check_weights`."""
+
+import re
+import subprocess
+import sys
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import rspo
+from rspo.objectives import OBJECTIVES, response_weights
+from rspo.objectives.diagnose import Form, diagnose
+from tests.support import ROOT
+
+Floats = NDArray[np.float64]
+
+P = [Fraction(i, 8) for i in range(9)]
+
+
+def cases(ns: tuple[int, ...]) -> list[Any]:
+    return [
+        pytest.param(objective, k, n, id=f"{objective}-k{k}-n{n}")
+        for objective, n in product(OBJECTIVES, ns)
+        for k in (1, 2, 3)
+        if OBJECTIVES[objective].allows(k, n) and (OBJECTIVES[objective].has_k or k == 1)
+    ]
+
+
+def enumerated(weights: Floats, rewards: Floats, p: Fraction) -> tuple[Fraction, ...]:
+    """E[g], Var[g] and the expected fraction of zeros, over all groups."""
+    mean = square = zeros = Fraction(0)
+    for group, of_group in zip(rewards.tolist(), weights.tolist(), strict=True):
+        chance = Fraction(1)
+        for reward in group:
+            chance *= p if reward else 1 - p
+        gradient = sum(
+            (Fraction(w) * (int(r) - p) for w, r in zip(of_group, group, strict=True)),
+            start=Fraction(0),
+        )
+        mean, square = mean + chance * gradient, square + chance * gradient**2
+        zeros += chance * Fraction(sum(abs(w) < 1e-12 for w in of_group), len(group))
+    return mean, square - mean**2, zeros
+
+
+@pytest.mark.parametrize(("objective", "k", "n"), cases((3, 6)))
+def test_the_numbers_are_those_of_all_groups_in_exact_fractions(
+    objective: str, k: int, n: int
+) -> None:
+    rewards = np.array(list(product((0.0, 1.0), repeat=n)))
+    weights = response_weights(rewards, objective, k)
+    centred = weights - weights.mean(axis=1, keepdims=True)
+    centred[abs(centred) < 1e-15] = 0.0  # rounding errors of the mean
+    deviations = weights.std(axis=1, ddof=1, keepdims=True)
+    standardised = centred / (n * deviations + 1e-6)
+    found = diagnose(objective, k, n, [float(p) for p in P])
+    forms = (found.weights, found.centred, found.standardised)
+    for form, of_form in zip(forms, (weights, centred, standardised), strict=True):
+        for i, p in enumerate(P):
+            mean, variance, zeros = enumerated(of_form, rewards, p)
+            if 0 < p < 1:
+                slope = float(mean / (p * (1 - p)))
+                assert form.slope[i] == pytest.approx(slope, rel=1e-9, abs=1e-10)
+            assert form.variance[i] == pytest.approx(float(variance), rel=1e-9, abs=1e-12)
+            assert form.zeros[i] == pytest.approx(float(zeros), rel=1e-9, abs=1e-12)
+            if variance > 1e-20:
+                ratio = float(mean**2 / variance)
+                assert form.signal_to_noise[i] == pytest.approx(ratio, rel=1e-8, abs=1e-12)
+            else:
+                assert np.isnan(form.signal_to_noise[i])
+
+
+@pytest.mark.parametrize(("objective", "k", "n"), cases((6,)))
+def test_value_is_the_integral_of_the_slope(objective: str, k: int, n: int) -> None:
+    nodes, shares = np.polynomial.legendre.leggauss(12)  # exact for polynomials up to degree 23
+    for end in (0.1, 0.5, 1.0):
+        for name in ("weights", "centred", "standardised"):
+            inside: Form = getattr(diagnose(objective, k, n, end * (nodes + 1) / 2), name)
+            integral = float(inside.slope @ shares) * end / 2
+            value = getattr(diagnose(objective, k, n, [0.0, end]), name).value
+            assert value == pytest.approx([0.0, integral], rel=1e-11, abs=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("objective", "k", "expected"),
+    [
+        ("policy_gradient", None, (1, 1.0)),
+        ("rspo_pass_at_k", 4, (4, 1.0)),
+        ("rspo_max_at_k", 4, (4, 1.0)),
+        ("hitchhiking", 4, (4, 1.0)),
+        ("pkpo_s", 3, (3, 1.0)),
+        ("pkpo_s_loo", 3, (3, 1.0)),
+        ("maxpo", 7, (7, 1.0)),
+        ("ordergrad_top_half", 2, (2, 1.0)),  # the best of two
+        ("ordergrad_median", 1, (1, 1.0)),
+        ("w_reinforce", None, (1, 1.1)),
+        ("grpo_passk", None, (8, 1 / (8**-0.5 + 1e-6) / 8)),
+        ("rspo_max_at_k_plug_in", 4, (1, 4.0)),
+        ("rspo_pass_at_k_plug_in", 4, None),
+        ("ordergrad_bottom_half", 4, None),
+        ("passk_training", 4, None),
+        ("grpo", None, None),
+        ("maxrl", None, None),
+        ("rs_grpo", None, None),
+        ("ttt_entropic", None, None),
+    ],
+)
+def test_which_pass_at_k_each_objective_is_unbiased_for(
+    objective: str, k: int | None, expected: tuple[int, float] | None
+) -> None:
+    form = diagnose(objective, k, 8).weights
+    if expected is None:
+        assert form.unbiased_for is None
+    else:
+        assert (form.unbiased_for, form.factor) == (expected[0], pytest.approx(expected[1]))
+
+
+def test_centring_rspo_mixes_pass_at_k_with_pass_at_k_minus_1() -> None:
+    p = np.linspace(0, 1, 11)
+    k, n = 4, 16
+    found = diagnose("rspo_pass_at_k", k, n, p).centred
+    expected = (1 - k / n) * (1 - (1 - p) ** k) + k / n * (1 - (1 - p) ** (k - 1))
+    assert found.value == pytest.approx(expected, abs=1e-12)
+    assert found.unbiased_for is None
+
+
+@pytest.mark.parametrize("k", [1, 2, 100, 511, 512])
+def test_large_groups_are_accurate(k: int) -> None:
+    found = diagnose("rspo_pass_at_k", k, 512)
+    assert found.weights.value == pytest.approx(1 - (1 - found.p) ** k, abs=1e-10)
+    assert found.weights.unbiased_for == k
+
+
+def marginal(rewards: Floats, k: int) -> Floats:
+    return response_weights(rewards, "rspo_pass_at_k", k)
+
+
+def test_a_function_of_ones_own_is_diagnosed_like_an_objective() -> None:
+    own, ours = rspo.diagnose(marginal, k=3, n=8), rspo.diagnose("rspo_pass_at_k", k=3, n=8)
+    assert own.name == "marginal"
+    assert own.weights.unbiased_for == 3
+    assert (own.centred.value == ours.centred.value).all()
+
+
+def test_a_group_of_one_has_no_nan() -> None:
+    form = diagnose("rspo_pass_at_k", 1, 1).standardised
+    assert not form.slope.any()
+    assert form.unbiased_for is None
+
+
+# --- Errors, all of one line -------------------------------------------------------------------
+
+
+def not_finite(rewards: Floats, k: int) -> Floats:
+    with np.errstate(all="ignore"):
+        return rewards / rewards.sum(axis=-1, keepdims=True)
+
+
+def wrong_shape(rewards: Floats, k: int) -> Floats:
+    return rewards.mean(axis=-1)
+
+
+def not_an_array(rewards: Floats, k: int) -> Any:
+    return rewards.tolist()
+
+
+def by_position(rewards: Floats, k: int) -> Floats:
+    return rewards * np.arange(rewards.shape[-1])
+
+
+def first_best(rewards: Floats, k: int) -> Floats:
+    return rewards * (np.arange(rewards.shape[-1]) == rewards.argmax(axis=-1)[..., None])
+
+
+def by_batch(rewards: Floats, k: int) -> Floats:
+    return rewards - rewards.mean()
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            not_finite,
+            "must return finite weights, got nan at index (0, 0) for the rewards [0, 0, 0]",
+        ),
+        (wrong_shape, "must return a numpy array of shape (4, 3), got (4,)"),
+        (not_an_array, "must return a numpy array of shape (4, 3), got list"),
+        (by_position, "must not depend on the order of the responses, got [0, 0, 2] for [0, 0, 1]"),
+        (first_best, "must not depend on the order of the responses, got [0, 1, 0] for [0, 1, 1]"),
+        (by_batch, "must return the same weights for a group alone and among others"),
+    ],
+)
+def test_what_breaks_the_contract_is_an_error_that_names_the_group(
+    function: Any, message: str
+) -> None:
+    expected = re.escape(f"{function.__name__} {message}")
+    for call in (lambda: rspo.check_weights(function, 2, 3), lambda: rspo.diagnose(function, 2, 3)):
+        with pytest.raises(ValueError, match=expected) as error:
+            call()
+        assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o != "hitchhiking"])
+@pytest.mark.parametrize("n", [3, 16])
+def test_every_objective_but_hitchhiking_keeps_the_contract(objective: str, n: int) -> None:
+    rspo.check_weights(OBJECTIVES[objective].function, 2, n)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nothing", 2, 4), "unknown objective 'nothing'"),
+        (("maxpo", 4, 4), "maxpo cannot use k = 4 with n = 4"),
+        (("maxpo", None, 4), "maxpo needs a k"),
+        (("rspo_pass_at_k", 2, 0), "n must be at least 1, got 0"),
+        (("hitchhiking", 2, 18), "hitchhiking depends on the order of the responses"),
+        (("rspo_pass_at_k", 2, 4, [0.5, 1.5]), "p must be a list of probabilities"),
+    ],
+)
+def test_wrong_arguments_are_one_line(arguments: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        diagnose(*arguments)
+
+
+def test_importing_the_package_imports_no_numpy() -> None:
+    script = (
+        "import sys, rspo; assert 'numpy' not in sys.modules; rspo.diagnose; rspo.check_weights"
+    )
+    script += "; assert not {'torch', 'pandas', 'matplotlib'} & {*sys.modules}"
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
