@@ -1,6 +1,6 @@
 """RSPO: risk-seeking policy optimization for Pass@k and Max@k.
 
-rspo.diagnose("maxpo", k=4, n=16)        # what an objective maximises, and how noisy it is
+rspo.diagnose("maxpo", k=4, n=16)        # what an objective maximizes, and how noisy it is
 rspo.check_weights(my_function, k=4, n=16)
 """
 

@@ -447,6 +447,43 @@ def pass_at_k(
     pass_at_k_of_file(verdicts, output, k, replace=force)
 
 
+@command(
+    EVALUATION,
+    "rspo diagnose rspo_pass_at_k --k 4 --n 16",
+    "rspo diagnose maxpo --k 4 --out maxpo.pdf",
+)
+def diagnose(
+    name: Annotated[
+        str, typer.Argument(help="An objective, such as maxpo, or one of an extension.")
+    ],
+    k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
+    n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
+    out: Annotated[Path | None, typer.Option(help="Draw it: .pdf, .png or .svg.")] = None,
+    scale: Scale = "tiny",
+) -> None:
+    """Show what an objective maximizes on 0/1 rewards, and how noisy its gradient is.
+
+    Exact, for a prompt that is solved with probability p: the function F that the expected update
+    follows, its slope F', the signal-to-noise ratio of the gradient, and the expected share of zero
+    weights; the same after subtracting the group's mean, and after dividing by its deviation too.
+    """
+    from rspo.config.extensions import errors_of
+    from rspo.objectives import OBJECTIVES
+    from rspo.objectives.diagnose import diagnose, lines
+
+    if name not in OBJECTIVES and Path("config", f"{scale}.yaml").is_file():
+        _load(scale)  # its extensions may have the objective
+    with errors_of("rspo diagnose"):
+        diagnosis = diagnose(name, k, n)
+    if out is not None:
+        from rspo.figures.diagnosis import write_diagnosis
+
+        write_diagnosis(diagnosis, out)
+    print(f"{name}, {f'k = {diagnosis.k}, ' if OBJECTIVES[name].has_k else ''}n = {n}, 0/1 rewards")
+    for line in lines(diagnosis, (1, 5, 10, 25, 50, 75, 90)):
+        print(line)
+
+
 @command(EVALUATION, "rspo gradients small--base")
 def gradients(experiment: "Experiment", policy: Policy) -> None:
     """Measure the signal and the variance of the gradient of each objective."""

@@ -148,6 +148,7 @@ def test_every_command_that_writes_results_has_a_test_here(
             forced.add(command)
     assert forced == {*COMMANDS} | OTHERS
     others = {"status", "trace", "plan", "doctor", "gpu-check", "compare", "restore-times"}
+    others |= {"diagnose"}
     assert {*commands} - forced == others
 
 

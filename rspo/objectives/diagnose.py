@@ -1,4 +1,4 @@
-"""What a weight function maximises, how noisy it is, and what centring does to it, exactly.
+"""What a weight function maximizes, how noisy it is, and what centring does to it, exactly.
 
 For 0/1 rewards, let w+(c) and w-(c) be the weights of a correct and of a wrong response where c of
 n are correct. If each response is correct with probability p, the expected update follows the
@@ -7,10 +7,11 @@ gradient of F(p), with F(0) = 0 and
     F'(p) = n sum_m Bin(m; n-1, p) [w+(m+1) - w-(m)]                   (RL2ML, arXiv 2605.30154)
     F(p)  =   sum_m P(Bin(n, p) > m) [w+(m+1) - w-(m)]
 
-so F is what a weight function maximises on one prompt, whatever it was derived from.
+so F is what a weight function maximizes on one prompt, whatever it was derived from.
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +26,7 @@ Floats = NDArray[np.float64]
 
 MOST_ORDERED = 16  # responses, for weights that depend on their order: 2^16 groups
 P = np.linspace(0.0, 1.0, 101)
+SLOPE = "F'"
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Diagnosis:
     p: probabilities of a correct response.
     weights: of the weights as they are.
     centred: of the weights less their mean over the group, which some trainers subtract.
-    standardised: of the weights less their mean, over their standard deviation plus 1e-6, over n:
+    standardized: of the weights less their mean, over their standard deviation plus 1e-6, over n:
         `grpo` with n times the weights as rewards.
     """
 
@@ -67,7 +69,7 @@ class Diagnosis:
     p: Floats
     weights: Form
     centred: Form
-    standardised: Form
+    standardized: Form
 
 
 def diagnose(
@@ -106,9 +108,37 @@ def diagnose(
     rewards = _all_groups(n) if ordered else binary_groups(n)
     weights = function(rewards.copy(), used)
     centred = weights - weights.mean(axis=-1, keepdims=True)
-    standardised = grpo(n * weights, 1) if n > 1 else centred
-    forms = (_form(rewards, each, points) for each in (weights, centred, standardised))
+    standardized = grpo(n * weights, 1) if n > 1 else centred
+    forms = (_form(rewards, each, points) for each in (weights, centred, standardized))
     return Diagnosis(name, used, n, points, *forms)
+
+
+def lines(diagnosis: Diagnosis, points: Sequence[int]) -> Iterator[str]:
+    """A table for a terminal, with a row for each of some indices of `diagnosis.p`."""
+    forms = {
+        "weights": diagnosis.weights,
+        "centred": diagnosis.centred,
+        "standardized": diagnosis.standardized,
+    }
+    for name, form in forms.items():
+        yield f"{name + ':':14}{_target(form)}"
+    yield ""
+    yield f"{'':6}{'weights':^36}{'centred':^28}{'standardized':^28}".rstrip()
+    columns = f"{'F':>9}{SLOPE:>10}{'S/N':>9}"
+    yield f"{'p':>6}{columns}{'zeros':>8}{columns}{columns}"
+    for i in points:
+        row = f"{diagnosis.p[i]:6.2f}"
+        for name, form in forms.items():
+            row += f"{form.value[i]:9.4f}{form.slope[i]:10.4f}{form.signal_to_noise[i]:9.3g}"
+            row += f"{form.zeros[i]:8.0%}" if name == "weights" else ""
+        yield row
+
+
+def _target(form: Form) -> str:
+    if form.unbiased_for is None:
+        return "not unbiased for any Pass@k"
+    factor = "" if math.isclose(form.factor, 1, rel_tol=1e-6) else f"{form.factor:.4g} times "
+    return f"unbiased for {factor}Pass@{form.unbiased_for}"
 
 
 def _by_name(objective: str, k: int | None) -> WeightFunction:

@@ -28,7 +28,7 @@ def ttt_entropic(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
     b solves KL(softmax(b R) || uniform) = ln 2, as `entropic_adaptive_beta` of TTT-Discover
     (github.com/test-time-training/discover). Scale and offset of the rewards change nothing. It
-    maximises the entropic utility at a b that differs between groups, so it is biased. Equal
+    maximizes the entropic utility at a b that differs between groups, so it is biased. Equal
     rewards get 0.
 
     The KL is below the logarithm of n / m with m best responses. Where m >= n/2, no b solves the

@@ -16,7 +16,7 @@ def passk_training(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
         wrong:   (1 - rho - C(n-c-1, k-1) / C(n-1, k-1)) / sigma / n
 
     with c of n responses correct, rho = 1 - C(n-c, k) / C(n, k), and sigma^2 = rho (1 - rho).
-    Biased: it divides by a statistic of the same rewards. As n grows, it maximises
+    Biased: it divides by a statistic of the same rewards. As n grows, it maximizes
     (2/k) arcsin sqrt(Pass@k). Needs binary rewards and k < n: with k = n, sigma is 0 in every
     group. All weights are 0 where none is correct or fewer than k are wrong.
 

@@ -55,10 +55,10 @@ def test_the_numbers_are_those_of_all_groups_in_exact_fractions(
     centred = weights - weights.mean(axis=1, keepdims=True)
     centred[abs(centred) < 1e-15] = 0.0  # rounding errors of the mean
     deviations = weights.std(axis=1, ddof=1, keepdims=True)
-    standardised = centred / (n * deviations + 1e-6)
+    standardized = centred / (n * deviations + 1e-6)
     found = diagnose(objective, k, n, [float(p) for p in P])
-    forms = (found.weights, found.centred, found.standardised)
-    for form, of_form in zip(forms, (weights, centred, standardised), strict=True):
+    forms = (found.weights, found.centred, found.standardized)
+    for form, of_form in zip(forms, (weights, centred, standardized), strict=True):
         for i, p in enumerate(P):
             mean, variance, zeros = enumerated(of_form, rewards, p)
             if 0 < p < 1:
@@ -77,7 +77,7 @@ def test_the_numbers_are_those_of_all_groups_in_exact_fractions(
 def test_value_is_the_integral_of_the_slope(objective: str, k: int, n: int) -> None:
     nodes, shares = np.polynomial.legendre.leggauss(12)  # exact for polynomials up to degree 23
     for end in (0.1, 0.5, 1.0):
-        for name in ("weights", "centred", "standardised"):
+        for name in ("weights", "centred", "standardized"):
             inside: Form = getattr(diagnose(objective, k, n, end * (nodes + 1) / 2), name)
             integral = float(inside.slope @ shares) * end / 2
             value = getattr(diagnose(objective, k, n, [0.0, end]), name).value
@@ -146,7 +146,7 @@ def test_a_function_of_ones_own_is_diagnosed_like_an_objective() -> None:
 
 
 def test_a_group_of_one_has_no_nan() -> None:
-    form = diagnose("rspo_pass_at_k", 1, 1).standardised
+    form = diagnose("rspo_pass_at_k", 1, 1).standardized
     assert not form.slope.any()
     assert form.unbiased_for is None
 

@@ -1,4 +1,4 @@
-"""The objectives of other papers: their formulas, what they maximise, and where they fail."""
+"""The objectives of other papers: their formulas, what they maximize, and where they fail."""
 
 from fractions import Fraction
 from math import asin, comb, sqrt
@@ -154,7 +154,7 @@ def test_tailrl_is_its_printed_formula() -> None:
     assert tailrl(rewards, 1) == [sum(parts[: i + 1], start=Fraction(0)) for i in range(6)]
 
 
-# --- What they maximise on 0/1 rewards ---------------------------------------------------------
+# --- What they maximize on 0/1 rewards ---------------------------------------------------------
 
 
 def slope(objective: str, k: int, n: int, p: Fraction) -> Fraction:
@@ -173,7 +173,7 @@ P = [Fraction(i, 40) for i in range(41)]
 
 @pytest.mark.parametrize("n", [4, 9, 16])
 @pytest.mark.parametrize("k", [1, 2, 3])
-def test_slope_of_the_function_that_each_maximises(k: int, n: int) -> None:
+def test_slope_of_the_function_that_each_maximizes(k: int, n: int) -> None:
     def pass_at(j: int, p: Fraction) -> Fraction:  # its derivative
         return j * (1 - p) ** (j - 1)
 

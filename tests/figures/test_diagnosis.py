@@ -1,0 +1,97 @@
+"""`rspo diagnose`: its table, its picture, objectives of extensions, and wrong arguments."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rspo.cli import main
+from rspo.figures import style
+from rspo.figures.diagnosis import draw
+from rspo.objectives.diagnose import diagnose
+from tests.support import ROOT
+from tests.support.registries import restored
+
+Capture = pytest.CaptureFixture[str]
+
+OWN = """
+from rspo.objectives import KRule, Objective, register
+register(Objective("twice", lambda rewards, k: 2 * rewards / rewards.shape[-1], KRule.NONE))
+"""
+
+
+def test_the_table_has_the_exact_numbers(capsys: Capture) -> None:
+    assert main(["diagnose", "rspo_pass_at_k", "--k", "2", "--n", "8"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "rspo_pass_at_k, k = 2, n = 8, 0/1 rewards"
+    assert lines[1].split() == ["weights:", "unbiased", "for", "Pass@2"]
+    assert lines[2].split() == ["centred:", *["not", "unbiased", "for", "any", "Pass@k"]]
+    half = next(line.split() for line in lines if line.startswith("  0.50"))
+    # F = 1 - (1-p)^2; F' = 2 (1-p); centred: 3/4 of it plus 1/4 of p.
+    assert half[1:3] == ["0.7500", "1.0000"]
+    assert half[5:7] == ["0.6875", "1.0000"]
+    assert all(len(line) <= 100 for line in lines)
+
+
+@pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
+def test_the_picture_is_the_same_again(suffix: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / f"picture.{suffix}"
+    words = ["diagnose", "grpo", "--n", "4", "--out", str(path)]
+    assert main(words) == 0
+    before = path.read_bytes()
+    assert len(before) > 5000
+    assert main(words) == 0
+    assert path.read_bytes() == before
+
+
+def test_the_picture_draws_the_numbers_of_the_diagnosis() -> None:
+    diagnosis = diagnose("maxrl", n=8)
+    with style.applied():
+        value, slope, ratio = draw(diagnosis).axes
+    for axes, quantity in ((value, "value"), (slope, "slope"), (ratio, "signal_to_noise")):
+        forms = (diagnosis.weights, diagnosis.centred, diagnosis.standardized)
+        for line, form in zip(axes.get_lines(), forms, strict=True):
+            expected = getattr(form, quantity)
+            assert line.get_ydata() == pytest.approx(expected, nan_ok=True)
+
+
+def test_an_objective_that_teaches_nothing_is_drawn() -> None:
+    with style.applied():
+        draw(diagnose("rspo_pass_at_k", 1, 1)).draw_without_rendering()
+
+
+def test_an_objective_of_an_extension(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    shutil.copytree(ROOT / "config", tmp_path / "config")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(OWN)
+    config = tmp_path / "config/tiny.yaml"
+    config.write_text(f"{config.read_text()}\nextensions: [own.py]\n")
+    with restored():
+        assert main(["diagnose", "twice"]) == 0
+    assert "weights:      unbiased for 2 times Pass@1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing"], "unknown objective 'nothing'"),
+        (["maxpo"], "maxpo needs a k"),
+        (["maxpo", "--k", "8", "--n", "8"], "maxpo cannot use k = 8 with n = 8"),
+        (["grpo", "--out", "picture.gif"], "picture.gif: allowed: .pdf, .png, .svg"),
+    ],
+)
+def test_wrong_arguments_are_one_line(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["diagnose", *words]) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
