@@ -12,6 +12,7 @@ from rspo.cli import main, parse_overrides
 from rspo.config import fingerprints
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.names import LARGER_FAMILIES, VERIFIER_VERSIONS, Family, TemplateName
+from rspo.config.schema import CellSpec
 from rspo.core.errors import InputError
 from rspo.datasets.generated import FAMILIES
 from rspo.objectives import OBJECTIVES
@@ -423,3 +424,16 @@ def verl_hash(overrides: list[str]) -> str:
     parsed = parse_overrides(["engine=verl", *overrides])
     experiment = Experiment.load("tiny", parsed, root=ROOT)
     return fingerprints.settings_hash(experiment, "train", "small--rspo-pass--k4--n16--s0")
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_can_be_in_the_grid(objective: str) -> None:
+    has_k = OBJECTIVES[objective].has_k
+    spec = {"model": "m", "objective": objective, "n": 4} | ({"k": 2} if has_k else {})
+    assert CellSpec.model_validate(spec).pairs == [(2 if has_k else 1, 4)]
+
+
+def test_k_must_be_below_n_where_the_objective_leaves_responses_out() -> None:
+    spec = {"model": "m", "objective": "maxpo", "k": 4, "n": 4}
+    with pytest.raises(ValueError, match=r"maxpo cannot use k = 4 with n = 4; allowed: 1 <= k < n"):
+        CellSpec.model_validate(spec)
