@@ -15,6 +15,8 @@ from tests.support import ROOT, hub_model, pages, tiny_world
 from tests.support.made_once import made_once
 from tests.support.snakemake_project import jobs, make_project, snakemake
 
+pytestmark = pytest.mark.ci
+
 PAGES = ROOT / "docs" / "add"
 CELLS = [
     {"model": "small", "objective": "policy_gradient", "n": 16},
