@@ -50,10 +50,6 @@ def make_results(root: Path) -> None:
             sample_suite(experiment, policy, "standard")
             score(experiment, policy, "standard")
             curves(experiment, policy, "standard")
-    # Snakemake knows the settings of the files that it made, or touched.
-    finished = [str(experiment.curves(policy, "standard")) for policy in experiment.policies]
-    done = snakemake(root, "--touch", "--forceall", *finished)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture

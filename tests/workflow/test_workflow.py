@@ -155,6 +155,8 @@ def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
     done = snakemake(planning, "-n", "reports/fig_main.pdf", "--config", "results=trial")
     assert done.returncode != 0
     assert "with results=trial, this file is trial/reports/fig_main.pdf" in done.stdout
+    inside = ["reports/trial/figures/fig_main.pdf", "--config", "results=reports/trial"]
+    assert jobs(snakemake(planning, "-n", *inside))["figure"] == 1
 
 
 def test_several_nodes_with_apptainer_are_refused(planning: Path) -> None:
