@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rspo.figures import style
+from rspo.figures.methods import formula_lines
 from rspo.objectives import OBJECTIVES, response_weights
 from tests.support import ROOT, browser
 
@@ -48,6 +50,9 @@ POINTS = """
   x: Number(point.getAttribute("cx")),
 }))
 """
+
+CONTROLS = "button:not([hidden]), #responses input"
+SIDE = "control => (({width, height}) => Math.min(width, height))(control.getBoundingClientRect())"
 
 Group = tuple[int, Sequence[float]]  # k, rewards
 
@@ -272,11 +277,23 @@ def test_the_page_fits_the_window_and_is_legible(
         assert page.evaluate("window.innerWidth") == width
         assert page.evaluate(browser.OVERFLOWING) == []
         assert page.evaluate(browser.FAINT_TEXT) == []
+        # The smallest target of WCAG 2.2 for fingers and mice.
+        assert min(page.evaluate(f"[...document.querySelectorAll({CONTROLS!r})].map({SIDE})")) >= 24
     size = "parseFloat(getComputedStyle(element).fontSize)"
     sizes = page.evaluate(f"[...document.querySelectorAll('body *')].map(element => {size})")
     assert min(sizes) >= 12
     assert page.complaints == []
     page.ask("Emulation.setEmulatedMedia", features=[])
+
+
+def test_the_colours_are_those_of_the_figures(page: browser.Page) -> None:
+    """In the light scheme, each has the colour of k = 4 in figures with k = 2, 4 and 8."""
+    colours = page.evaluate(
+        "OBJECTIVES.map(({names, colour}) => "
+        "[names[0], getComputedStyle(document.documentElement).getPropertyValue(colour).trim()])"
+    )
+    for name, colour in colours:
+        assert colour == style.line(formula_lines(name, (2, 4, 8))[1])["color"].lower()
 
 
 def test_docs_link_the_page() -> None:
