@@ -45,8 +45,9 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     if not isinstance(page.file, SourcePage):
         return None
     path = page.file.src_uri
+    language = _LANGUAGES.get(Path(path).suffix, "text")
     text = page.file.content_string.rstrip("\n")
-    return f"# `{path}`\n\n~~~~{_LANGUAGES.get(Path(path).suffix, 'text')}\n{text}\n~~~~\n"
+    return f"---\nhide: [toc]\n---\n# `{path}`\n\n~~~~{language}\n{text}\n~~~~\n"
 
 
 def _is_hook(path: str) -> bool:

@@ -19,4 +19,4 @@ if ! cmp -s envs/docs.txt $stamp || ! $python --version >/dev/null 2>&1; then
 fi
 
 export NO_MKDOCS_2_WARNING=1 # an announcement of mkdocs-material about another program
-$python -m mkdocs -q build --strict "$@"
+$python -m mkdocs build --strict "$@" # with -q, it would not count warnings
