@@ -4,8 +4,8 @@
 #                    python3, python3.12, python3.11)
 #   TORCH_INDEX=...  install PyTorch from this package index, such as PyTorch's own for CPU
 #   FLASH_ATTN=...   make setup-gpu: a wheel of flash-attn, or none (default: compile flash-attn)
-#   ARGS=...         further arguments for snakemake (demo), pytest (test), rspo gpu-check or uv lock
-#                    (lock)
+#   ARGS=...         further arguments for snakemake (demo), pytest (test), rspo gpu-check, mkdocs
+#                    build (docs) or uv lock (lock)
 
 PYTHON ?=
 TORCH_INDEX ?=
@@ -17,7 +17,7 @@ BIN := .venv/bin
 WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-verl setup-gpu demo test gpu-check check lock clean-env
+.PHONY: help setup setup-verl setup-gpu demo test gpu-check check docs lock clean-env
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -45,11 +45,15 @@ check: setup-verl ## check format, lint, types, imports between modules and depe
 	@$(BIN)/ruff format --check .
 	@$(BIN)/snakefmt --check Snakefile workflow
 	@$(BIN)/mypy rspo
+	@$(BIN)/mypy --python-version 3.10 rspo/objectives rspo/estimators.py # work without the extras
 	@$(BIN)/lint-imports
 	@$(BIN)/deptry .
+
+docs: ## build the documentation site into site/, in an environment of its own
+	@sh envs/docs.sh $(ARGS)
 
 lock: setup ## update envs/lock/ to pyproject.toml; ARGS=--upgrade for the newest versions
 	@sh envs/lock.sh $(ARGS)
 
-clean-env: ## delete .venv
-	rm -rf .venv
+clean-env: ## delete .venv and .venv-docs
+	rm -rf .venv .venv-docs

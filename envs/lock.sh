@@ -6,7 +6,14 @@ cd "$(dirname "$0")/.."
 
 uv=.venv/bin/uv
 folder=$(mktemp -d)
-trap 'rm -rf "$folder" uv.lock' EXIT
+trap 'rm -rf "$folder"' EXIT
+
+# The extras need other versions of Python than the package without them, but uv resolves both for the
+# same ones. So resolve a copy of pyproject.toml for those of the extras.
+mkdir -p "$folder/project/rspo"
+cp rspo/__init__.py "$folder/project/rspo" # has the version
+sed 's/^requires-python = .*/requires-python = ">=3.11,<3.13"/' pyproject.toml \
+    >"$folder/project/pyproject.toml"
 
 # uv keeps the versions of an existing uv.lock where it can. uv.lock contains addresses of a package
 # index and is not committed, so rebuild the part that uv needs from the files of envs/lock/.
@@ -17,12 +24,13 @@ trap 'rm -rf "$folder" uv.lock' EXIT
             printf '[[package]]\nname = "%s"\nversion = "%s"\n' "$name" "$version"
             printf 'source = { registry = "any" }\n'
         done
-} >uv.lock
-"$uv" lock --python .venv/bin/python "$@"
+} >"$folder/project/uv.lock"
+"$uv" lock --project "$folder/project" --python .venv/bin/python "$@"
 
-base() { "$uv" -q export --frozen --no-header --no-annotate "$@"; }
-verl() { base --extra verl --extra cpu --extra test "$@"; }
-gpu() { base --extra verl --extra gpu "$@"; }
+locked() { "$uv" -q export --project "$folder/project" --frozen --no-header --no-annotate "$@"; }
+base() { locked --extra paper "$@"; }
+verl() { locked --extra verl --extra cpu --extra test "$@"; }
+gpu() { locked --extra verl --extra gpu "$@"; }
 
 gpu --no-emit-package flash-attn >"$folder/gpu.txt"
 gpu --no-hashes >"$folder/all"

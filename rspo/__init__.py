@@ -1,7 +1,7 @@
 """RSPO: risk-seeking policy optimization for Pass@k and Max@k.
 
-rspo.diagnose("maxpo", k=4, n=16)        # what an objective maximizes, and how noisy it is
-rspo.check_weights(my_function, k=4, n=16)
+`rspo.diagnose("maxpo", k=4, n=16)` shows what an objective maximizes and how noisy it is, and
+`rspo.check_weights(my_function, k=4, n=16)` checks a weight function of your own.
 """
 
 from typing import TYPE_CHECKING, Any

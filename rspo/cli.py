@@ -302,7 +302,7 @@ def status(
     """Show which policies are finished, which are running, and the time left."""
     from rspo.status import display
 
-    if experiment.has_own_results and not experiment.results.is_dir():
+    if experiment.has_own_results and not experiment.results.is_dir() and not follow:
         raise InputError(f"--results {experiment.results}: no such folder")
     if follow:
         display.follow(experiment)
@@ -694,6 +694,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         if isinstance(error, BrokenPipeError) and _nobody_reads_output():
             return 128 + signal.SIGPIPE  # as any program before `| head`, which is no error
+        if place := _place_in_extension(error):
+            return _fail(2, f"error: {place}")
         return _fail(1, f"error: {error.filename or ''}: {os.strerror(error.errno)}")
     except Stopped as stopped:
         _fail(STOPPED_STATUS, str(stopped))

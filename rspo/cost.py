@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.provenance import write_provenance
 from rspo.core.tables import write_csv
@@ -16,7 +17,7 @@ COLUMNS = ["policy", "step", *SECONDS, "host", "jobs"]
 def write_cost_table(experiment: Experiment) -> None:
     """Write a row for each policy and finished step to tables/cost.csv; no file without results."""
     path = experiment.results / "tables" / "cost.csv"
-    settings = {"policies": len(experiment.policies)}
+    settings = fingerprints.settings(experiment, "cost")
     experiment.require_replaceable(path, settings)
     table = costs(experiment)
     if table.empty:

@@ -21,7 +21,7 @@ from rspo.claims.comparisons import (
 )
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.evaluation.estimators import max_at_k, pass_at_k, pass_at_k_covariance
+from rspo.estimators import max_at_k, pass_at_k, pass_at_k_covariance
 from rspo.evaluation.score_arrays import ScoreArrays, policy_scores
 from rspo.evaluation.statistics import (
     Estimate,

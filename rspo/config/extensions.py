@@ -15,6 +15,7 @@ from pathlib import Path
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
 
+_PACKAGE = Path(__file__).parents[1]
 _run: dict[Path, str] = {}  # by this process, with their names in the config
 
 
@@ -39,21 +40,33 @@ def run_extensions(files: Iterable[str], root: Path, key: str) -> None:
 
 
 def place_of(error: BaseException) -> str | None:
-    """Where and why a function of an extension failed, as "FILE, line N: ERROR"; else None."""
+    """Where and why a function of an extension failed, as "FILE, line N: ERROR"; else None.
+
+    None also for an error of this package in a call from an extension, unless it is a ValueError:
+    it may be a bug here, for which a user needs the traceback.
+    """
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if name := _run.get(Path(frame.filename)):
+        file = Path(frame.filename)
+        if file.is_relative_to(_PACKAGE) and not isinstance(error, ValueError):
+            return None
+        if name := _run.get(file):
             return f"{name}, line {frame.lineno}: {type(error).__name__}: {error}"
     return None
 
 
 @contextmanager
 def errors_of(what: str) -> Iterator[None]:
-    """Calls a function that may be a user's own. Raises: InputError "WHAT: REASON" if it fails."""
+    """Calls a function that may be a user's own.
+
+    Raises: InputError "WHAT: REASON" for a ValueError, and for any error of an extension.
+    """
     try:
         yield
     except Exception as error:
-        reason = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise InputError(f"{what}: {place_of(error) or reason}") from error
+        place = place_of(error)
+        if place is None and not isinstance(error, ValueError):
+            raise
+        raise InputError(f"{what}: {place or error}") from error
 
 
 def _run_file(path: Path) -> None:

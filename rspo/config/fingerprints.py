@@ -187,6 +187,16 @@ def _curves(experiment: Experiment, _: str) -> Settings:
     return experiment.config.evaluation.model_dump(mode="json", include={"k", "resamples", "seed"})
 
 
+def _tables(experiment: Experiment, _: str) -> Settings:
+    return _curves(experiment, "") | {
+        "evaluations": [list(pair) for pair in experiment.evaluations]
+    }
+
+
+def _cost(experiment: Experiment, _: str) -> Settings:
+    return {"policies": list(experiment.policies)}
+
+
 def _claims(experiment: Experiment, _: str) -> Settings:
     """The grid and its seeds determine the compared cells; `k` the values of k."""
     config = experiment.config
@@ -212,6 +222,8 @@ _OF_STEP: dict[str, Callable[[Experiment, str], Settings]] = {
     "score": _score,
     "agreement": _agreement,
     "curves": _curves,
+    "tables": _tables,
+    "cost": _cost,
     "claims": _claims,
     "report": _report,
     "gradients": _gradients,

@@ -137,8 +137,12 @@ def _uncompressed(stream: BinaryIO) -> BinaryIO:
 
 
 def fingerprint(settings: Any) -> str:
-    """Twelve hex digits, a hash of plain data. The order of keys does not matter."""
-    text = json.dumps(settings, sort_keys=True, default=str)
+    """Twelve hex digits, a hash of plain data. The order of keys does not matter.
+
+    Equal for data and its JSON, in which all keys are text: 10 sorts after 2, "10" before "2".
+    """
+    as_json = json.loads(json.dumps(settings, default=str))
+    text = json.dumps(as_json, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

@@ -62,6 +62,7 @@ def _require_columns(row: SourceRow, columns: Columns, key: str) -> None:
             )
 
 
+_LONGEST_FIELD = 2**31 - 1  # characters; the default, 131,072, is too short for long responses
 Rows = Iterator[tuple[str, dict[str, Any]]]  # place of a row, and its values
 
 
@@ -82,6 +83,7 @@ def _json_lines(path: Path) -> Rows:
 def _csv(path: Path) -> Rows:
     """Every value is text, so that answers such as 007 keep their zeros."""
     with path.open(encoding="utf-8-sig", newline="") as stream:  # Excel writes a byte order mark
+        csv.field_size_limit(_LONGEST_FIELD)
         reader = csv.reader(stream, strict=True)
         try:
             header = next(reader, [])

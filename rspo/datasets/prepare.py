@@ -155,23 +155,32 @@ def problems_of_file(
             )
         first[item.text] = item.row.place
     problems = [_problem(name, data_set, item) for item in kept]
-    for item, problem in zip(kept, problems, strict=True):
-        _require_alphabet(experiment, item.row.location, problem["prompt"])
+    if scratch := sorted(_models_from_scratch(experiment, name)):
+        for item, problem in zip(kept, problems, strict=True):
+            _require_alphabet(scratch[0], item.row.location, problem["prompt"])
     return problems
 
 
-def _require_alphabet(
-    experiment: Experiment, location: str, prompt: Sequence[Mapping[str, str]]
-) -> None:
-    """Raises: InputError for a character that a model of the grid does not have."""
-    used = {cell.model for cell in experiment.cells.values()}
-    scratch = sorted(name for name in used if experiment.config.models[name].scratch)
+def _models_from_scratch(experiment: Experiment, name: str) -> set[str]:
+    """The models that read a data set and have the tokenizer of the tiny scale."""
+    of_benchmark = {
+        experiment.model_of(policy)
+        for policy, suite in experiment.evaluations
+        if name in experiment.benchmarks_of(suite)
+    }
+    used = of_benchmark or {cell.model for cell in experiment.cells.values()}
+    return {model for model in used if experiment.config.models[model].scratch}
+
+
+def _require_alphabet(model: str, location: str, prompt: Sequence[Mapping[str, str]]) -> None:
+    """Raises: InputError for a character that the tokenizer of the tiny scale does not have."""
     text = "".join(message["content"] for message in prompt)
-    if scratch and (unknown := [character for character in text if character not in ALPHABET]):
-        raise InputError(
-            f"{location}: {text!r:.60} has {unknown[0]!r}, which model {scratch[0]} cannot read; "
-            f"its characters are {ALPHABET!r}"
-        )
+    for character in text.replace("\\boxed{", ""):
+        if character not in ALPHABET:
+            raise InputError(
+                f"{location}: {text!r:.60} has {character!r}, which model {model} cannot read; "
+                f"its characters are {ALPHABET!r}"
+            )
 
 
 def _rows(experiment: Experiment, name: str, mirror: Path | None) -> list[SourceRow]:

@@ -56,7 +56,7 @@ def write_curves_table(experiment: Experiment) -> None:
 
     Raises: InputError for a policy whose curves are missing.
     """
-    path, settings = curves_table(experiment), fingerprints.settings(experiment, "curves")
+    path, settings = curves_table(experiment), fingerprints.settings(experiment, "tables")
     experiment.require_replaceable(path, settings)
     frames = [
         read_frame(experiment.curves(policy, suite), CURVES).assign(

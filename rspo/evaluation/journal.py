@@ -53,11 +53,11 @@ def in_chunks(
                 done.append(json.loads(line))
             yield [row for rows in done for row in rows]
         except BaseException:
+            owner.unlink(missing_ok=True)  # first: without the journal, another process may start
             if not done:
                 path.unlink()
             raise
-        finally:
-            owner.unlink(missing_ok=True)
+        owner.unlink(missing_ok=True)
         path.unlink()
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
-from rspo.evaluation.estimators import max_at_k, max_at_k_variance, pass_at_k, pass_at_k_variance
+from rspo.estimators import max_at_k, max_at_k_variance, pass_at_k, pass_at_k_variance
 from rspo.evaluation.score_arrays import ScoreArrays
 from rspo.evaluation.statistics import Floats
 

@@ -6,7 +6,7 @@ within    sampling again, with the same problems and policies
 problems  other problems of the same benchmarks; includes the error within
 seeds     training again with other seeds
 
-Pure functions. `rspo.evaluation.estimators` estimates each problem. Benchmarks are strata: arrays
+Pure functions. `rspo.estimators` estimates each problem. Benchmarks are strata: arrays
 hold the problems of one benchmark after another, and `sizes` is the number of problems of each.
 """
 

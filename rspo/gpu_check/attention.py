@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from rspo.config.load import merge
 from rspo.gpu_check.settings import CheckFailed, NotHere, Settings
 
 # Of SmolLM2-135M, with grouped queries. Lengths on both sides of the kernels' blocks.
@@ -13,6 +14,7 @@ HEADS, KEY_VALUE_HEADS, SIZE = 9, 3, 64
 LENGTHS = (1, 63, 64, 130, 517)
 # flash-attn's own tests allow three times PyTorch's rounding error for gradients.
 ALLOWED = 3.0
+FLASH = "flash_attention_2"  # the default on GPUs
 
 # query, key, value (tokens, heads, head size) and the sequences' lengths -> (tokens, heads, size)
 Attention = Callable[[Tensor, Tensor, Tensor, Sequence[int]], Tensor]
@@ -21,6 +23,8 @@ Attention = Callable[[Tensor, Tensor, Tensor, Sequence[int]], Tensor]
 def check(settings: Settings) -> str:
     if settings.device == "cpu":
         raise NotHere("not on a CPU")
+    if (kind := _configured(settings)) != FLASH:
+        raise NotHere(f"the config has attn_implementation: {kind}")
     ratio = rounding_ratio(flash_attention, "cuda")
     if not ratio <= ALLOWED:  # also if it is not a number
         raise CheckFailed(
@@ -28,6 +32,17 @@ def check(settings: Settings) -> str:
             f"allowed: {ALLOWED:g}"
         )
     return f"its error is {ratio:.1f} times that of PyTorch's attention in bfloat16"
+
+
+def _configured(settings: Settings) -> str:
+    """The attention with which the cells of this check are trained."""
+    config = settings.experiment().config
+    section = merge(
+        config.verl.overrides if config.verl else {}, config.models[settings.model].verl
+    )
+    for name in ("actor_rollout_ref", "model", "override_config"):
+        section = section.get(name, {})
+    return str(section.get("attn_implementation", FLASH))
 
 
 def flash_attention(query: Tensor, key: Tensor, value: Tensor, lengths: Sequence[int]) -> Tensor:

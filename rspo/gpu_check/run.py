@@ -140,7 +140,7 @@ def _outcome(status: int | None, result: Path, seconds: float, log: Path) -> tup
     if result.exists():
         outcome, note = json.loads(result.read_text())
         return Outcome(outcome), f"{note}; see {log}" if outcome == Outcome.FAILED else note
-    if status > 128:
+    if status - 128 in set(signal.Signals):
         end = f"ended by {signal.Signals(status - 128).name}"
     else:
         end = f"exited with status {status}"

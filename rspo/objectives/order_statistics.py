@@ -67,12 +67,31 @@ def median(k: int) -> list[float]:
     return [1 / len(middle) if j in middle else 0.0 for j in range(k)]
 
 
-# OrderGrad (arXiv 2606.06096). Needs k < n. k = 1 is policy gradient with a leave-one-out baseline.
-# Equal rewards get the weight 0. The bottom half is risk-averse: on 0/1 rewards F' is 0 at p = 0
-# for k >= 2, so hard prompts teach it nothing.
-ordergrad_top_half = order_statistic(top_half)
-ordergrad_median = order_statistic(median)
-ordergrad_bottom_half = order_statistic(bottom_half)
+def ordergrad_top_half(rewards: Floats, k: int) -> Floats:
+    """`order_statistic(top_half)` of OrderGrad (arXiv 2606.06096); needs k < n.
+
+    k = 1 is the mean reward, k = 2 is Max@2. Less risk-seeking than Max@k for k >= 3. Equal rewards
+    get the weight 0.
+    """
+    return order_statistic(top_half)(rewards, k)
+
+
+def ordergrad_median(rewards: Floats, k: int) -> Floats:
+    """`order_statistic(median)` of OrderGrad (arXiv 2606.06096); needs k < n.
+
+    For k >= 3 its slope on 0/1 rewards is 0 at p = 0 and at p = 1, so hard prompts are hardly
+    learned. Equal rewards get the weight 0.
+    """
+    return order_statistic(median)(rewards, k)
+
+
+def ordergrad_bottom_half(rewards: Floats, k: int) -> Floats:
+    """`order_statistic(bottom_half)`, CVaR at level 1/2, of OrderGrad (arXiv 2606.06096); k < n.
+
+    It is risk-averse: for k >= 2 its slope on 0/1 rewards is 0 at p = 0, so hard prompts are hardly
+    learned. Equal rewards get the weight 0.
+    """
+    return order_statistic(bottom_half)(rewards, k)
 
 
 def _centred(above_lowest: Floats, k: int) -> Floats:

@@ -136,7 +136,7 @@ class _Worker:
 
 def _start(verifier: str) -> "subprocess.Popen[str]":
     if importlib.util.find_spec("math_verify") is None:
-        raise InputError(f"verifier {verifier!r} needs the package math-verify; pip install it")
+        raise InputError(f"verifier {verifier!r} needs math-verify: pip install 'rspo[math]'")
     # The package may be imported from a checkout that is not installed.
     paths = [str(Path(rspo.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     main = f"main({verifier!r}, {MEMORY_LIMIT}, parent={os.getpid()})"

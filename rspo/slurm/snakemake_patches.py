@@ -246,7 +246,8 @@ def compare_settings_with_provenance() -> None:
 
     Snakemake's own records know nothing of results that a command of `rspo` made, that were copied,
     or that a SLURM job finished after its Snakemake was killed: a later change of a setting would
-    go unnoticed, or a current result be made again.
+    go unnoticed, or a current result be made again. So `--touch` and `--cleanup-metadata` have no
+    effect on settings.
 
     Private: `DAG.update_needrun` asks `has_metadata` whether there are records of a job's outputs,
     and `params_changed` which outputs have other parameters.

@@ -28,7 +28,7 @@ class Status:
     """The state of one policy.
 
     state: "waiting", "running", "stopped", "trained", "evaluated", or "stale": trained with other
-        settings or problems than those of the config, so that it will be trained again.
+        settings, problems or base policy than the config's, so that it will be trained again.
     snapshot: the progress of its job, if the job is running or stopped.
     seconds_left: compute time on one core; None if nothing similar has finished yet.
     """
@@ -74,7 +74,8 @@ def _status(
             return Status(policy, "evaluated", None, 0.0)
         return Status(policy, "trained", None, evaluation)
     total = None if training is None else training + (evaluation or 0.0)
-    state = "stale" if _is_stale(experiment, policy) else "waiting"
+    exists = experiment.policy(policy).is_dir()
+    state = "stale" if exists and _is_stale(experiment, policy) else "waiting"
     return Status(policy, state, None, total)
 
 
@@ -83,11 +84,13 @@ def seconds_of_training_left(snapshot: Snapshot) -> float:
 
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
-    """Whether all curves exist, are newer than the policy, and are about the current problems."""
+    """Whether all curves exist, newer than the policy, with current settings and problems."""
     try:
         trained = experiment.policy(policy).stat().st_mtime
         curves = [experiment.curves(policy, suite) for suite in suites]
         if any(file.stat().st_mtime < trained for file in curves):
+            return False
+        if not all(_has_current_settings(experiment, file, "curves", "") for file in curves):
             return False
     except FileNotFoundError:
         return False
@@ -135,8 +138,9 @@ def _is_from_current(
         step, name: command of `rspo` that makes the input.
     """
     digest = read_provenance(source).get("digest")
-    used = read_provenance(made).get("inputs", {}).get(str(source), digest)
-    return used == digest and _has_current_settings(experiment, source, step, name)
+    used = read_provenance(made).get("inputs", {}).get(str(source))
+    is_same = None in (digest, used) or digest == used
+    return is_same and _has_current_settings(experiment, source, step, name)
 
 
 def _has_current_settings(experiment: Experiment, made: Path, step: str, name: str) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rspo.config.experiment import Cell
 from rspo.config.schema import Config, Optimizer
-from rspo.evaluation.estimators import pass_at_k
+from rspo.estimators import pass_at_k
 from rspo.policies.sampler import Responses
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify, rewards_of

@@ -17,7 +17,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import sha256
 from rspo.core.seeds import generator_of
 from rspo.datasets.prepared import existing_problems
-from rspo.evaluation.estimators import max_at_k, pass_at_k
+from rspo.estimators import max_at_k, pass_at_k
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.local import Trainer

@@ -16,7 +16,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 from rspo.core.tables import read_csv
-from rspo.evaluation.estimators import max_at_k, pass_at_k, pass_at_k_covariance, pass_at_k_variance
+from rspo.estimators import max_at_k, pass_at_k, pass_at_k_covariance, pass_at_k_variance
 from rspo.evaluation.score_arrays import policy_scores
 from rspo.evaluation.statistics import Estimate
 from tests.support import planted

@@ -218,7 +218,12 @@ from rspo.rewards import Reward, Verifier, register
 def fail(*_):
     raise KeyError("a")
 
+def reads_no_file(*_):
+    from rspo.core.files import sha256
+    sha256(None)
+
 register_objective(Objective("failing", fail, KRule.NONE))
+register(Reward("calls_rspo", reads_no_file))
 register(Reward("failing", fail))
 register(Verifier("failing", fail))
 """
@@ -237,3 +242,13 @@ def test_a_function_of_an_extension_that_fails_is_named_with_its_line(tmp_path: 
         rewards_of(experiment.config, "failing", np.ones(1, bool), [1], lambda: ["7"])
     with pytest.raises(InputError, match=f"verifier 'failing' failed on '7': {place}"):
         verify(["7"], ["7"], verifier="failing")
+
+
+def test_an_error_of_this_package_in_a_call_of_an_extension_keeps_its_traceback(
+    tmp_path: Path,
+) -> None:
+    """Except a ValueError, by which a function refuses its arguments."""
+    failing = {"model": "small", "objective": "failing", "n": 4}
+    experiment = load(tmp_path, FAILING, grid=grid(failing))
+    with pytest.raises(AttributeError):
+        rewards_of(experiment.config, "calls_rspo", np.ones(1, bool), [1], lambda: ["7"])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rspo.estimators import pass_at_k, pass_at_k_covariance
 from rspo.evaluation.curves import curve
-from rspo.evaluation.estimators import pass_at_k, pass_at_k_covariance
 from rspo.evaluation.score_arrays import ScoreArrays
 from rspo.evaluation.statistics import (
     Estimate,

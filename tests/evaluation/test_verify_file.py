@@ -223,6 +223,13 @@ def test_tables_are_read_by_their_suffix(suffix: str) -> None:
     assert [row["correct"] for row in rows_of("r.verdicts.jsonl")] == [True, False]
 
 
+def test_a_long_response_in_a_csv_file_is_read() -> None:
+    """Python's own limit is 131,072 characters."""
+    table = pd.DataFrame([line("a", "5", "think " * 40_000 + box(5))])
+    table.to_csv("r.csv", index=False)
+    assert verify("r.csv") == 0
+
+
 def assert_refused(folder: Path, words: list[str], message: str, capsys: Any) -> None:
     before = {path: path.read_bytes() for path in folder.rglob("*")}
     assert main(["verify", "--verifier=exact", *words]) == 2

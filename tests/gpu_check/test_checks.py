@@ -7,10 +7,12 @@ from typing import Any, Literal
 
 import pytest
 import torch
+import yaml
 from omegaconf import OmegaConf
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 
+from rspo.config.load import merge
 from rspo.core.errors import InputError
 from rspo.gpu_check import attention, collectives, judge, random_judge, training, weights
 from rspo.gpu_check.settings import (
@@ -48,6 +50,19 @@ def softmax_attention(
 
 def test_attention_that_only_rounds_is_accepted() -> None:
     assert attention.rounding_ratio(softmax_attention, "cpu") < 1.5
+
+
+def test_flash_attn_is_not_checked_where_the_config_selects_another_attention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = yaml.safe_load((ROOT / "config" / "smollm.yaml").read_text())
+    model = {"override_config": {"attn_implementation": "sdpa"}}
+    merged = merge(config, {"verl": {"overrides": {"actor_rollout_ref": {"model": model}}}})
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "smollm.yaml").write_text(yaml.safe_dump(merged))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotHere, match="attn_implementation: sdpa"):
+        attention.check(Settings("cuda", "", str(tmp_path)))
 
 
 def test_other_attention_is_found() -> None:

@@ -18,7 +18,7 @@ import torch
 from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
-from rspo.evaluation.estimators import pass_at_k, pass_at_k_variance
+from rspo.estimators import pass_at_k, pass_at_k_variance
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import response_logits
 from rspo.policies.responses import Block, Question, Response

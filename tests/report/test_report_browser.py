@@ -4,7 +4,6 @@ Without Chromium these tests are skipped, and fail in CI (.ci/run installs it).
 """
 
 import contextlib
-import os
 import shutil
 from collections.abc import Iterator
 from itertools import pairwise
@@ -18,43 +17,6 @@ from tests.support import browser, small_paper
 
 WIDTHS = {"desk": 1280, "phone": 390}
 HEIGHTS = {"desk": 800, "phone": 844}  # of common windows
-
-# Text whose contrast to its background is below 4.5 : 1 (WCAG 2, level AA), or 3 : 1 if large.
-FAINT_TEXT = """
-(() => {
-  const channel = value => value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-  const parts = text => text.match(/[\\d.]+/g).map(Number);
-  const light = text => {
-    const [red, green, blue] = parts(text).map(value => channel(value / 255));
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
-  };
-  const behind = element => {
-    for (let e = element; e; e = e.parentElement) {
-      const colour = getComputedStyle(e).backgroundColor;
-      if (parts(colour)[3] !== 0) return colour;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  const written = element => [...element.childNodes].some(
-    node => node.nodeType === Node.TEXT_NODE && node.textContent.trim());
-  return [...document.body.querySelectorAll("*")].filter(written).map(element => {
-    const look = getComputedStyle(element), size = parseFloat(look.fontSize);
-    const [low, high] = [light(look.color), light(behind(element))].sort((a, b) => a - b);
-    const enough = size >= 24 || (size >= 18.66 && look.fontWeight >= 700) ? 3 : 4.5;
-    return (high + 0.05) / (low + 0.05) < enough ? element.outerHTML.slice(0, 80) : "";
-  }).filter(Boolean);
-})()
-"""
-
-# Elements wider than the window without a scrolling box around them.
-OVERFLOWING = """
-[...document.body.querySelectorAll("*")].filter(element => {
-  if (element.getBoundingClientRect().right <= window.innerWidth + 1) return false;
-  for (let e = element.parentElement; e !== document.body; e = e.parentElement)
-    if (getComputedStyle(e).overflowX !== "visible") return false;
-  return true;
-}).map(element => element.outerHTML.slice(0, 80))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +33,6 @@ def report(small_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def browser_page() -> Iterator[browser.Page]:
-    if not browser.CHROMIUM:
-        message = "chromium is not installed: the report was not opened"
-        if os.environ.get("CI"):
-            pytest.fail(message)
-        pytest.skip(message)
     with browser.open_page() as page:
         yield page
 
@@ -103,7 +60,7 @@ def test_the_page_is_no_wider_than_the_window(page: browser.Page) -> None:
         value = str(opened).lower()
         page.evaluate(f"document.querySelectorAll('details').forEach(d => d.open = {value})")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        assert page.evaluate(OVERFLOWING) == []
+        assert page.evaluate(browser.OVERFLOWING) == []
 
 
 def test_the_window_is_as_wide_as_the_device(browser_page: browser.Page, report: Path) -> None:
@@ -113,7 +70,7 @@ def test_the_window_is_as_wide_as_the_device(browser_page: browser.Page, report:
 
 
 def test_text_is_dark_on_light_and_not_small(page: browser.Page) -> None:
-    assert page.evaluate(FAINT_TEXT) == []
+    assert page.evaluate(browser.FAINT_TEXT) == []
     size = "parseFloat(getComputedStyle(element).fontSize)"
     sizes = page.evaluate(f"[...document.querySelectorAll('body *')].map(element => {size})")
     assert min(sizes) >= 12

@@ -81,6 +81,8 @@ import sys, time
 from pathlib import Path
 from rspo.config.schema import XVerifySettings
 from rspo.rewards.xverify.server import serving
+
+pytestmark = pytest.mark.ci
 with serving(XVerifySettings.model_validate_json(sys.argv[1]), Path(sys.argv[2])):
     time.sleep(600)
 """

@@ -224,6 +224,7 @@ def test_a_job_that_becomes_ready_while_the_controller_is_away_waits_for_it(
         cluster.stop_controller()
         try:
             run.wait_for((project / BASE).exists)
+            run.wait_for(lambda: "does not answer" in run.log.read_text())
             time.sleep(15)  # sbatch would have given up
             assert run.process.poll() is None, run.log.read_text()
         finally:

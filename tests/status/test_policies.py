@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -120,6 +121,47 @@ def test_a_base_policy_made_with_other_settings_is_stale_and_so_are_its_cells(
     assert [s.state for s in statuses(changed, of_base_and_cell)] == ["stale", "stale"]
     with pytest.raises(InputError, match=r"scratch.steps: 40 -> 7\): `rspo pretrain small"):
         train(changed, "small--rspo-pass--k4--n8--s0")
+
+
+def test_a_policy_stays_finished_without_its_inputs_but_not_with_others(
+    experiment: Experiment,
+) -> None:
+    """As where only policies and curves were copied, or a base policy was deleted."""
+    base, suites = experiment.policy("small--base"), {DONE: ["standard"]}
+    settings = fingerprints.settings(experiment, "pretrain", "small")
+    base.mkdir(parents=True)
+    (base / "model.safetensors").write_text("first")
+    write_provenance(base, settings)
+    finish(experiment, DONE, 80)
+    note = json.loads(provenance_path(experiment.policy(DONE)).read_text())
+    note["inputs"] = {str(base): json.loads(provenance_path(base).read_text())["digest"]}
+    provenance_path(experiment.policy(DONE)).write_text(json.dumps(note))
+    assert [s.state for s in statuses(experiment, suites)] == ["evaluated"]
+    (base / "model.safetensors").write_text("second")
+    write_provenance(base, settings)
+    assert [s.state for s in statuses(experiment, suites)] == ["stale"]
+    shutil.rmtree(base)
+    provenance_path(base).unlink()
+    assert [s.state for s in statuses(experiment, suites)] == ["evaluated"]
+
+
+def test_a_cell_that_was_never_trained_is_waiting_even_if_its_base_policy_is_stale(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    base = experiment.policy("small--base")
+    base.mkdir(parents=True)
+    write_provenance(base, fingerprints.settings(experiment, "pretrain", "small"))
+    changed = tiny_world.load(tmp_path, models={"small": {"scratch": {"steps": 7}}})
+    assert [s.state for s in statuses(changed, {DONE: ["standard"]})] == ["waiting"]
+
+
+def test_curves_of_other_settings_do_not_count(experiment: Experiment, tmp_path: Path) -> None:
+    finish(experiment, DONE, 80)
+    settings = fingerprints.settings(experiment, "curves")
+    write_provenance(experiment.curves(DONE, "standard"), settings)
+    assert {s.state for s in statuses(experiment, {DONE: ["standard"]})} == {"evaluated"}
+    changed = tiny_world.load(tmp_path, evaluation={"k": [1, 2]})
+    assert {s.state for s in statuses(changed, {DONE: ["standard"]})} == {"trained"}
 
 
 def test_curves_that_are_older_than_the_policy_do_not_count(experiment: Experiment) -> None:

@@ -40,6 +40,11 @@ def exits(settings: Settings) -> str:
     os._exit(3)
 
 
+def exits_with_255(settings: Settings) -> str:
+    """128 more than no signal."""
+    os._exit(-1)
+
+
 def hangs(settings: Settings) -> str:
     """With a child in a session of its own, as Ray's processes are."""
     child = subprocess.Popen(["sleep", "600"], start_new_session=True)

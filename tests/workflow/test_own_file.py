@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.snakemake_project import PROGRAMS, SMALL_WORLD, jobs, make_project, snakemake
 
+pytestmark = pytest.mark.ci
+
 FILE = {"problem": "question", "answer": "gold"}
 CELL = {"model": "small", "objective": "policy_gradient", "n": 8}
 NO_GRID = ("main", "scalability", "model_size", "contamination_free", "max_at_k", "grpo")

@@ -3,9 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from rspo.core.tables import GRADIENTS, read_table
 from tests.support import ROOT, pages
 from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, snakemake
+
+pytestmark = pytest.mark.ci
 
 GRADIENTS_OF = "results/tiny/cells/small--base/gradients.parquet"
 SETTINGS = {"prompts": 2, "responses": 16, "n": 8, "k": [2], "groupings": 1}

@@ -11,6 +11,8 @@ from tests.support import judge_server, tiny_world
 from tests.support.judge_prompt import commit
 from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, snakemake
 
+pytestmark = pytest.mark.ci
+
 SCORE = "results/tiny/cells/small--base/scores/linear/0.parquet"
 
 

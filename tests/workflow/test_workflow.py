@@ -155,6 +155,8 @@ def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
     done = snakemake(planning, "-n", "reports/fig_main.pdf", "--config", "results=trial")
     assert done.returncode != 0
     assert "with results=trial, this file is trial/reports/fig_main.pdf" in done.stdout
+    inside = ["reports/trial/figures/fig_main.pdf", "--config", "results=reports/trial"]
+    assert jobs(snakemake(planning, "-n", *inside))["figure"] == 1
 
 
 def test_several_nodes_with_apptainer_are_refused(planning: Path) -> None:
@@ -254,6 +256,7 @@ def test_a_changed_setting_replaces_a_finished_policy(built: Path, tmp_path: Pat
         assert (folder / cell / name).stat().st_mtime > (built / cell / name).stat().st_mtime
 
 
+@pytest.mark.ci
 def test_a_trial_run_has_its_own_results_and_reports(tmp_path: Path) -> None:
     folder = make_project(tmp_path)
     config = ["--config", *SMALL_WORLD, "results=trial"]
@@ -343,6 +346,7 @@ def test_a_result_of_a_command_follows_its_settings(built: Path, tmp_path: Path)
     assert "Nothing to be done" in done.stdout + done.stderr
 
 
+@pytest.mark.ci
 def test_reports_have_one_scale(tmp_path: Path) -> None:
     """What has no provenance stays, such as notes of the user."""
     folder = make_project(tmp_path / "project")

@@ -58,8 +58,9 @@ except InputError as error:
 RESULTS = str(experiment.results)
 REPORTS = str(experiment.reports)
 if workflow.is_main_process and experiment.has_own_results:
-    for word in sys.argv[1:]:
-        if word.startswith("reports/"):
+    for option, word in zip(sys.argv, sys.argv[1:]):
+        is_target = option != "--report" and not word.startswith(f"{RESULTS}/")
+        if is_target and word.startswith("reports/"):
             own = word.replace("reports", REPORTS, 1)
             raise WorkflowError(f"{word}: with results={RESULTS}, this file is {own}")
 # The options of every `rspo` command. They are no params: a changed setting re-runs only the jobs

@@ -23,6 +23,8 @@ rule tables:
     log:
         f"{RESULTS}/logs/tables.log",
     localrule: True
+    params:
+        settings=settings("tables"),
     shell:
         "rspo tables {OPTIONS} 2>&1 | tee -ip {log}"
 
@@ -36,6 +38,8 @@ rule cost:
     log:
         f"{RESULTS}/logs/cost.log",
     localrule: True
+    params:
+        settings=settings("cost"),
     shell:
         "rspo cost {OPTIONS} 2>&1 | tee -ip {log}"
 

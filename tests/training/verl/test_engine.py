@@ -26,7 +26,7 @@ from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
 from tests.support import ROOT, tiny_world
 from tests.support.servers_numbers import servers_numbers
 
-pytestmark = [pytest.mark.long, pytest.mark.ci, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.ci
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS, CHECKPOINT_EVERY, VALIDATED = 4, 2, {2, 4}
 CLIP = 1e-3  # less than any gradient's norm

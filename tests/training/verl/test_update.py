@@ -29,7 +29,10 @@ def run_ranks(folder: Path, ranks: int) -> dict[str, float]:
     return distances
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["1 rank", "2 ranks"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(1, id="1 rank"), pytest.param(2, id="2 ranks", marks=pytest.mark.ci)],
+)
 def updated(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, float], Path]:

@@ -16,7 +16,6 @@ from tests.support.verl_package import path_with_vllm
 CELL = "small--rspo-pass--k4--n16--s0"
 
 
-@pytest.mark.long
 @pytest.mark.ci
 def test_two_cells_on_one_host_do_not_share_a_socket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,8 @@ from tests.support.cpu_ranks import cpu_ranks
 from tests.support.random_policy import save_policy
 from tests.support.rollouts import make_model
 
+pytestmark = pytest.mark.ci
+
 TIMEOUT = 20  # seconds; enough for a rank that starts later
 
 

@@ -1,4 +1,4 @@
-"""Pass@k, Max@k and their variances against enumeration and exact rational arithmetic."""
+"""Pass@k, pass^k, Max@k and their variances against enumeration and exact rational arithmetic."""
 
 from fractions import Fraction
 from itertools import combinations, product
@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 
 from rspo.core.errors import InputError
-from rspo.evaluation.estimators import (
+from rspo.estimators import (
     max_at_k,
     max_at_k_variance,
     pass_at_k,
     pass_at_k_covariance,
     pass_at_k_variance,
+    pass_hat_k,
+    pass_hat_k_variance,
 )
 from tests.support.exact import max_at_k_estimate
 
@@ -52,6 +54,36 @@ def test_pass_at_k_variance_is_exact(n: int) -> None:
         exact = [failure(n, c, k) ** 2 - failure(n, c, 2 * k) for c in range(n + 1)]
         assert found.tolist() == pytest.approx([float(v) for v in exact], rel=1e-9, abs=1e-300)
         assert (found >= 0).all()
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_pass_hat_k_and_its_variance_are_exact(n: int) -> None:
+    counts = np.arange(n + 1)
+    for k in ks_of(n):
+        exact = [Fraction(comb(c, k), comb(n, k)) for c in range(n + 1)]
+        found = pass_hat_k(n, counts, k)
+        assert found.tolist() == pytest.approx(
+            [float(value) for value in exact], rel=ROUNDING, abs=1e-300
+        )
+        assert (found[:k] == 0.0).all()
+        assert found[n] == 1.0
+        variance = pass_hat_k_variance(n, counts, k)
+        if 2 * k > n:
+            assert np.isnan(variance).all()
+            continue
+        exact = [
+            value**2 - Fraction(comb(c, 2 * k), comb(n, 2 * k)) for c, value in enumerate(exact)
+        ]
+        assert variance.tolist() == pytest.approx([float(v) for v in exact], rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (4, 2), (6, 1), (6, 3), (7, 3)])
+def test_pass_at_k_and_pass_hat_k_are_fractions_of_subsets(n: int, k: int) -> None:
+    """By enumeration of all k-subsets of the samples: any correct, and all correct."""
+    for right in product([False, True], repeat=n):
+        subsets = list(combinations(right, k))
+        assert pass_at_k(n, sum(right), k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+        assert pass_hat_k(n, sum(right), k) == pytest.approx(sum(map(all, subsets)) / len(subsets))
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -177,10 +209,17 @@ def test_estimates_and_variances_are_unbiased(n: int, k: int) -> None:
     variance = chances @ (estimates - passed) ** 2
     assert chances @ pass_at_k_variance(n, right, k) == pytest.approx(variance, abs=1e-12)
 
+    all_right = float(CHANCES[2]) ** k
+    estimates = pass_hat_k(n, right, k)
+    assert chances @ estimates == pytest.approx(all_right, abs=1e-12)
+    variance = chances @ (estimates - all_right) ** 2
+    assert chances @ pass_hat_k_variance(n, right, k) == pytest.approx(variance, abs=1e-12)
+
 
 def test_shapes_are_kept() -> None:
     counts = np.arange(6).reshape(2, 3)
-    assert pass_at_k(8, counts, 2).shape == pass_at_k_variance(8, counts, 2).shape == (2, 3)
+    for estimate in (pass_at_k, pass_at_k_variance, pass_hat_k, pass_hat_k_variance):
+        assert estimate(8, counts, 2).shape == (2, 3)
     rewards = np.zeros((2, 3, 8))
     assert max_at_k(rewards, 2).shape == max_at_k_variance(rewards, 2).shape == (2, 3)
     assert max_at_k_variance(rewards, 5).shape == (2, 3)
@@ -190,7 +229,7 @@ def test_shapes_are_kept() -> None:
 
 @pytest.mark.parametrize("k", [0, -1, 9])
 def test_an_impossible_k_is_refused(k: int) -> None:
-    for estimate in (pass_at_k, pass_at_k_variance):
+    for estimate in (pass_at_k, pass_at_k_variance, pass_hat_k, pass_hat_k_variance):
         with pytest.raises(InputError, match=f"k = {k} with n = 8"):
             estimate(8, [1], k)
     for estimate_of in (max_at_k, max_at_k_variance):
@@ -200,8 +239,9 @@ def test_an_impossible_k_is_refused(k: int) -> None:
 
 @pytest.mark.parametrize("counts", [[-1], [9], [0.5], [float("nan")]])
 def test_impossible_counts_are_refused(counts: list[float]) -> None:
-    with pytest.raises(InputError, match="integers from 0 to n = 8"):
-        pass_at_k(8, counts, 1)
+    for estimate in (pass_at_k, pass_hat_k, pass_hat_k_variance):
+        with pytest.raises(InputError, match="integers from 0 to n = 8"):
+            estimate(8, counts, 1)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])

@@ -1,12 +1,22 @@
-"""Unbiased estimates of Pass@k and Max@k from n samples of a problem, and of their variances.
+"""Unbiased estimates of Pass@k, pass^k and Max@k from n samples of a problem, with variances.
 
-Pass@k is from Chen et al. (arXiv 2107.03374). No function computes a binomial, so results for
-n = 1024 and any k are finite and accurate to n rounding errors.
+    from rspo.estimators import pass_at_k, pass_at_k_variance
+    correct = np.array([0, 3, 16])                  # of n = 16 samples of each of 3 problems
+    estimate = pass_at_k(16, correct, 4).mean()
+    error = np.sqrt(pass_at_k_variance(16, correct, 4).sum()) / len(correct)
+
+The error is the standard error over new samples of the same problems. Samples of different problems
+are independent, so the variance of a sum is the sum of their variances.
+
+Pass@k is from Chen et al. (arXiv 2107.03374), pass^k from Yao et al. (arXiv 2406.12045). No
+function computes a binomial, so results for n = 1024 and any k are finite and accurate to n
+rounding errors. This module needs numpy only.
 """
+
+from math import lgamma
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln
 
 from rspo.core.errors import InputError
 from rspo.objectives.subsets import fraction_of_subsets_below
@@ -58,6 +68,37 @@ def pass_at_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
     return failed**2 * -np.expm1(logarithm)
 
 
+def pass_hat_k(n: int, c: ArrayLike, k: int) -> Floats:
+    """Probability that all of a random k-subset of n samples are correct.
+
+        pass^k = C(c, k) / C(n, k)
+
+    Args:
+        c: number of correct samples, integers of any shape.
+
+    Returns: float64 of the same shape.
+
+    Raises: InputError unless 1 <= k <= n and 0 <= c <= n.
+    """
+    correct = _counts(n, c)
+    _check(n, k)
+    return fraction_of_subsets_below(n + 1, k + 1)[correct]
+
+
+def pass_hat_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
+    """Unbiased estimate of the variance of `pass_hat_k`, over new samples of the same problem.
+
+        (C(c, k) / C(n, k))^2 - C(c, 2k) / C(n, 2k),    2k <= n
+
+    This is `pass_at_k_variance` with right and wrong exchanged.
+
+    Returns: float64 of the shape of c; NaN where 2k > n, when no unbiased estimate exists.
+
+    Raises: InputError unless 1 <= k <= n and 0 <= c <= n.
+    """
+    return pass_at_k_variance(n, n - _counts(n, c), k)
+
+
 def pass_at_k_covariance(first: ArrayLike, second: ArrayLike, k: int) -> Floats:
     """Unbiased estimate of the covariance of two policies' `pass_at_k` on the same problem.
 
@@ -102,7 +143,8 @@ def _log_choose(n: ArrayLike, k: ArrayLike) -> Floats:
     top, size = np.broadcast_arrays(np.asarray(n), np.asarray(k))
     none = (size > top) | (size < 0)
     top, size = np.where(none, 0, top), np.where(none, 0, size)
-    logarithm = gammaln(top + 1) - gammaln(size + 1) - gammaln(top - size + 1)
+    factorial = np.array([lgamma(i + 1) for i in range(int(top.max(initial=0)) + 1)])  # logarithms
+    logarithm = factorial[top] - factorial[size] - factorial[top - size]
     return np.asarray(np.where(none, -np.inf, logarithm))
 
 

@@ -1,0 +1,68 @@
+"""Hook of MkDocs: the files of the site, under their paths in the repository.
+
+These are README.md, every file in docs/, and every file that one of these pages links to. A linked
+source or config file becomes a page that shows it.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+_LINK = re.compile(r"\]\(([^()#:\s]+)(?:#[^()\s]*)?\)")
+_LANGUAGES = {".py": "python", ".yaml": "yaml"}
+
+
+class SourcePage(File):
+    """A page that shows a source file."""
+
+    def is_documentation_page(self) -> bool:
+        return True
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    root = Path(config.config_file_path).parent
+    docs = Path(config.docs_dir).relative_to(root).as_posix()
+    ours = {file.src_uri for file in files if file.src_dir == config.docs_dir}
+    found = {f"{docs}/{path}" for path in ours if not _is_hook(path)}
+    pages = ["README.md", *(path for path in found if path.endswith(".md"))]
+    found.add("README.md")
+    while pages:
+        for path in _linked(root, pages.pop()):
+            if path not in found:
+                found.add(path)
+                if path.endswith(".md"):
+                    pages.append(path)
+    theirs = [file for file in files if file.src_uri not in ours]  # the theme's
+    return Files(theirs + [_file(path, docs, root, config) for path in sorted(found)])
+
+
+def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
+    """Markdown of a page that shows a source file; None for other pages."""
+    if not isinstance(page.file, SourcePage):
+        return None
+    path = page.file.src_uri
+    language = _LANGUAGES.get(Path(path).suffix, "text")
+    text = page.file.content_string.rstrip("\n")
+    return f"---\nhide: [toc]\n---\n# `{path}`\n\n~~~~{language}\n{text}\n~~~~\n"
+
+
+def _is_hook(path: str) -> bool:
+    return path.endswith(".py") or "__pycache__" in path
+
+
+def _linked(root: Path, page: str) -> Iterator[str]:
+    """Paths in the repository of the files that a page links to."""
+    for link in _LINK.findall((root / page).read_text(encoding="utf-8")):
+        target = (root / page).parent.joinpath(link).resolve()
+        if target.is_file() and target.is_relative_to(root):
+            yield target.relative_to(root).as_posix()
+
+
+def _file(path: str, docs: str, root: Path, config: MkDocsConfig) -> File:
+    shown = not path.startswith(f"{docs}/") and not path.endswith(".md")
+    kind = SourcePage if shown and Path(path).suffix in _LANGUAGES else File
+    return kind(path, str(root), config.site_dir, config.use_directory_urls)

@@ -1,0 +1,25 @@
+"""The `rspo` command, which needs the extra `paper`; without it, one line that says so."""
+
+import sys
+from importlib.util import find_spec
+
+
+def main() -> int:
+    """Run the command line of `rspo.cli` and return its exit status."""
+    try:
+        from rspo.cli import main as run
+
+        return run()
+    except ModuleNotFoundError as error:
+        if find_spec("snakemake"):  # the extra is installed: this is another error
+            raise
+        print(
+            f"rspo: no module {error.name!r}. With Python 3.11 or 3.12, run "
+            "`pip install 'rspo[paper]'`",
+            file=sys.stderr,
+        )
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

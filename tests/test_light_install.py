@@ -1,0 +1,202 @@
+"""The package without extras: with numpy only, on Python 3.10 to 3.13."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from tests.support import ROOT
+
+# The oldest numpy that is allowed and has a wheel, for each Python of requires-python.
+OLDEST_NUMPY = {"3.10": "1.23.2", "3.11": "1.23.2", "3.12": "1.26.0", "3.13": "2.1.0"}
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+
+
+def start(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command without this checkout on its path."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    return subprocess.run(words, cwd=cwd, env=environment, capture_output=True, text=True)
+
+
+def run(*words: str | Path, cwd: Path) -> str:
+    """Standard output of a command that must succeed."""
+    done = start(*words, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def build(kind: str, project: Path) -> Path:
+    code = f"from setuptools import build_meta; build_meta.build_{kind}('dist')"
+    run(sys.executable, "-c", code, cwd=project)
+    (file,) = (project / "dist").iterdir()
+    return file
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution of a copy of the checkout."""
+    project = tmp_path_factory.mktemp("project")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, project)
+    for name in ("rspo", "snakemake_logger_plugin_rspo"):
+        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return build("sdist", project)
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that pip builds from the source distribution."""
+    folder = tmp_path_factory.mktemp("unpacked")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    return build("wheel", folder / sdist.name.removesuffix(".tar.gz"))
+
+
+def make_environment(folder: Path, python: str | Path = sys.executable) -> Path:
+    """An empty virtual environment; returns its Python."""
+    run(python, "-m", "venv", "--without-pip", folder, cwd=folder.parent)
+    return folder / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with this package and the numpy of the tests."""
+    python = make_environment(tmp_path_factory.mktemp("light") / "venv")
+    run(*PIP, "--python", python, "install", "--no-deps", "--no-index", wheel, cwd=wheel.parent)
+    packages = Path(
+        run(python, "-c", "import site; print(*site.getsitepackages())", cwd=wheel.parent).strip()
+    )
+    for path in {Path(str(file)).parts[0] for file in distribution("numpy").files or []} - {".."}:
+        (packages / path).symlink_to(Path(np.__file__).parents[1] / path)
+    return python
+
+
+def readme_example() -> tuple[str, list[str]]:
+    """The code of README.md's section "Install", and what its lines print."""
+    section = (ROOT / "README.md").read_text().split("\n## Install\n")[1].split("\n## ")[0]
+    code = dedent("\n".join(re.findall(r"^    .*|^$", section, flags=re.MULTILINE))).strip()
+    return code, re.findall(r"^print.*\S +# (.*?)(?:: .*)?$", code, flags=re.MULTILINE)
+
+
+def check_readme_example(python: Path) -> list[str]:
+    """Run README.md's example and check what it prints and imports; return the files it loads."""
+    code, expected = readme_example()
+    assert len(expected) == 4
+    lines = [
+        "import json, sys, numpy",
+        "before = set(sys.modules)",
+        code,
+        "new = set(sys.modules) - before",
+        "tops = {name.split('.')[0] for name in new} - set(sys.stdlib_module_names)",
+        "assert tops == {'numpy', 'rspo'}, tops",
+        "from rspo.objectives import policy_loss",
+        "try: policy_loss(None, None, None, max_tokens=1)",
+        "except ModuleNotFoundError as error: assert error.name == 'torch'",
+        "else: raise AssertionError('torch is installed')",
+        "files = [sys.modules[name].__file__ for name in new if name.startswith('rspo')]",
+        "print(json.dumps(files))",
+    ]
+    *printed, files = run(python, "-c", "\n".join(lines), cwd=python.parent).splitlines()
+    assert printed == expected
+    return list(json.loads(files))
+
+
+def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for name in ("rspo", "snakemake_logger_plugin_rspo")
+        for path in (ROOT / name).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        assert {name for name in archive.namelist() if ".dist-info/" not in name} == files
+
+
+def test_the_package_requires_only_numpy(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = archive.read(name).decode()
+    required = re.findall(r"^Requires-Dist: (.*)", metadata, flags=re.MULTILINE)
+    assert [line for line in required if "extra ==" not in line] == [
+        f"numpy>={OLDEST_NUMPY['3.10']}"
+    ]
+    assert "\nRequires-Python: <3.14,>=3.10\n" in metadata
+
+
+def test_the_example_of_the_readme_needs_only_numpy_and_the_syntax_of_python_3_10(
+    light: Path,
+) -> None:
+    files = check_readme_example(light)
+    names = {Path(file).stem for file in files}
+    assert {"estimators", "errors", "registry", "loss"} < names
+    assert len(files) < 20
+    for file in files:
+        ast.parse(Path(file).read_text(), feature_version=(3, 10))
+
+
+def test_the_import_takes_at_most_200_ms_more_than_numpy(light: Path) -> None:
+    code = (
+        "import numpy, time; start = time.perf_counter();"
+        "import rspo.objectives, rspo.estimators; print(time.perf_counter() - start)"
+    )
+    # The fastest, because other processes use this machine; the first one compiles the bytecode.
+    assert min(float(run(light, "-c", code, cwd=light.parent)) for _ in range(5)) <= 0.2
+
+
+@pytest.mark.parametrize("words", [["bin/rspo"], ["bin/python", "-m", "rspo"]])
+def test_the_command_says_in_one_line_what_to_install(light: Path, words: list[str]) -> None:
+    folder = light.parents[1]
+    for arguments in ([], ["--help"], ["train", "small--grpo--k1--n16--s0"]):
+        done = start(folder / words[0], *words[1:], *arguments, cwd=folder)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert re.fullmatch(r"rspo: .*`pip install 'rspo\[paper\]'`\n", done.stderr)
+
+
+def test_a_verifier_without_its_libraries_says_what_to_install(light: Path) -> None:
+    code = "from rspo.rewards import is_correct; print(is_correct([r'\\boxed{}'], ['4'], '{}'))"
+    assert run(light, "-c", code.format("{4}", "exact"), cwd=light.parent) == "[True]\n"
+    error = start(light, "-c", code.format("{8/2}", "rules"), cwd=light.parent).stderr
+    assert error.endswith("verifier 'rules' needs math-verify: pip install 'rspo[math]'\n")
+
+
+def interpreter(version: str) -> Path:
+    """Python of this version on PATH or among those of pyenv, where it need not be selected."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    for folder in [*os.environ["PATH"].split(os.pathsep), *pyenv.glob("versions/*/bin")]:
+        path = Path(folder, f"python{version}")
+        if path.is_file() and not subprocess.run([path, "-c", ""], capture_output=True).returncode:
+            return path
+    pytest.skip(f"Python {version} is not installed: not tested with it")
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("version", OLDEST_NUMPY)
+def test_the_package_works_on_every_python_with_the_oldest_numpy(
+    version: str, wheel: Path, tmp_path: Path
+) -> None:
+    """Needs a package index."""
+    python = make_environment(tmp_path / "venv", interpreter(version))
+    numpy = f"numpy=={OLDEST_NUMPY[version]}"
+    pip = [*PIP, "--python", python]
+    run(*pip, "install", wheel, numpy, cwd=tmp_path)
+    installed = run(*pip, "list", "--format=freeze", cwd=tmp_path).split()
+    assert [line for line in installed if not line.startswith("rspo==")] == [numpy]
+    check_readme_example(python)
+    run(*pip, "install", f"{wheel}[math]", numpy, cwd=tmp_path)
+    code = (
+        "from rspo.rewards import is_correct;"
+        r"print(is_correct([r'\boxed{0.5}', r'\boxed{\int_0^1 2xdx}'], [r'\frac{1}{2}', 2]))"
+    )
+    assert run(python, "-c", code, cwd=tmp_path) == "[True, False]\n"

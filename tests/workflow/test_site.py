@@ -1,0 +1,152 @@
+"""The documentation site (`make docs`) and CITATION.cff."""
+
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from tests.support import ROOT
+from tests.support.browser import open_page
+
+
+class Html(HTMLParser):
+    """A page: its links, what it loads, the ids to link to, and the lines of its paragraphs."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.ids: set[str] = set()
+        self.lines: list[str] = []
+        self._in_paragraph = False
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        values = {name: value or "" for name, value in attributes}
+        self.ids.update(values[name] for name in ("id", "name") if name in values)
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        elif "href" in values:  # <link>
+            self.loaded.append(values["href"])
+        self.loaded += [values["src"]] if "src" in values else []
+        if tag == "p":
+            self._in_paragraph = True
+            self.lines.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self._in_paragraph:
+            first, *others = data.split("\n")
+            self.lines[-1] += first
+            self.lines += others
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_paragraph &= tag != "p"
+
+
+def make_docs(checkout: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    command = ["make", "docs", f"ARGS=--site-dir {site}"]
+    return subprocess.run(command, cwd=checkout, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = make_docs(ROOT, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, Html]:
+    return {path: Html(path) for path in site.rglob("*.html")}
+
+
+@pytest.mark.ci
+def test_every_internal_link_and_file_of_the_site_exists(
+    site: Path, pages: dict[Path, Html]
+) -> None:
+    broken = defaultdict(list)
+    followed = 0
+    for path, page in pages.items():
+        for link in page.links + page.loaded:
+            url = urlsplit(link)
+            if url.scheme or url.netloc:
+                continue
+            followed += 1
+            base = site if url.path.startswith("/") else path.parent  # 404.html has absolute links
+            target = (base / unquote(url.path).lstrip("/")).resolve() if url.path else path
+            target = target / "index.html" if target.is_dir() else target
+            ids = pages[target].ids if target in pages else {""}
+            if not target.is_file() or unquote(url.fragment) not in ids | {"", "__skip"}:
+                broken[str(path.relative_to(site))].append(link)
+    assert followed > 1000
+    assert not broken
+
+
+@pytest.mark.ci
+def test_no_page_loads_anything_from_another_server(site: Path, pages: dict[Path, Html]) -> None:
+    loaded = [link for page in pages.values() for link in page.loaded]
+    assert loaded
+    assert [link for link in loaded if urlsplit(link).netloc] == []
+    sheets = "".join(path.read_text() for path in site.rglob("*.css"))
+    assert re.findall(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//[^)]*", sheets) == []
+    with open_page() as browser:
+        for name in ("index.html", "docs/api.html", "docs/results.html"):
+            browser.open(site / name, width=390)
+            assert browser.evaluate("document.documentElement.scrollWidth") == 390
+        assert browser.complaints == []
+
+
+@pytest.mark.ci
+def test_the_site_shows_as_lists_and_tables_what_the_code_host_does(
+    pages: dict[Path, Html],
+) -> None:
+    """Python's Markdown wants an empty line and four spaces where code hosts want less."""
+    lines = [line.strip() for page in pages.values() for line in page.lines]
+    assert len(lines) > 1000
+    assert [line for line in lines if re.match(r"([-*]|\d+\.) |\||```", line)] == []
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("link", ["docs/tiny.md#no-such-heading", "docs/no_such_page.md"])
+def test_make_docs_fails_at_a_broken_link(site: Path, tmp_path: Path, link: str) -> None:
+    files = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).splitlines()
+    checkout = tmp_path / "checkout"
+    for file in files:
+        if not file.startswith("tests/") or file.endswith(".md"):
+            (checkout / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / file, checkout / file)
+    (checkout / ".venv-docs").symlink_to(ROOT / ".venv-docs")
+    readme = checkout / "README.md"
+    readme.write_text(f"{readme.read_text()}\n[More]({link})\n")
+    done = make_docs(checkout, tmp_path / "site")
+    assert done.returncode != 0
+    assert link in done.stderr
+
+
+def test_the_locked_packages_of_the_site_satisfy_those_that_are_declared() -> None:
+    lines = (ROOT / "envs/docs.in").read_text().splitlines()
+    declared = [Requirement(text) for line in lines if (text := line.partition("#")[0].strip())]
+    locked = dict(re.findall(r"^([\w.-]+)==([\w.]+)", (ROOT / "envs/docs.txt").read_text(), re.M))
+    assert declared
+    assert [pin for pin in declared if not pin.specifier.contains(locked[pin.name])] == []
+
+
+def test_citation_cff_names_the_paper_as_the_readme_does() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    paper = citation["preferred-citation"]
+    (entry,) = re.findall(r"@article\{.*?\n    \}", (ROOT / "README.md").read_text(), re.DOTALL)
+    bibtex = dict(re.findall(r"(\w+) +=\s+\{(.*?)\},\n", entry, re.DOTALL))
+    plain = {key: " ".join(re.sub("[{}]", "", text).split()) for key, text in bibtex.items()}
+    names = [f"{author['family-names']}, {author['given-names']}" for author in paper["authors"]]
+    assert " and ".join(names) == plain["author"]
+    assert paper["title"] == plain["title"]
+    assert paper["journal"] == plain["journal"]
+    assert paper["year"] == int(plain["year"])
