@@ -1,4 +1,4 @@
-"""Train a small language model with TRL and RSPO: the answers of a bandit, minutes on a CPU.
+"""Train a small language model with TRL and RSPO: the answers of a bandit, in a minute on a CPU.
 
 Each prompt is the same question, and one of six words is right. The prompt does not tell which. For
 one answer it is best to always give the word that is right most often. For k answers it is best to
@@ -22,7 +22,7 @@ from trl import GRPOConfig
 from rspo.adapters.trl import RSPOTrainer
 
 SHARES = {"red": 0.36, "green": 0.24, "blue": 0.16, "black": 0.11, "white": 0.08, "pink": 0.05}
-PROMPTS, N, STEPS = 32, 16, 150
+PROMPTS, N, STEPS = 16, 16, 150
 
 
 def tokenizer_of_words() -> PreTrainedTokenizerFast:
@@ -111,6 +111,7 @@ def pass_at_k(model: Qwen2ForCausalLM, k: int) -> float:
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)  # with more, small tensors are slower
     for name, objective, k in (
         ("policy gradient", "policy_gradient", None),
         ("RSPO for Pass@4", "rspo_pass_at_k", 4),

@@ -53,6 +53,11 @@ def test_the_contract_with_trl(python: Path) -> None:
     )
 
 
+def test_groups_may_lie_on_two_ranks(python: Path, tmp_path: Path) -> None:
+    ranks = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    run(python, *ranks, "tests/adapters/trl_ranks.py", str(tmp_path))
+
+
 def numbers(text: str) -> list[float]:
     """Pass@1 and Pass@4 of both trainings."""
     return [float(number) for number in re.findall(r"Pass@[14] = ([0-9.]+)", text)]
