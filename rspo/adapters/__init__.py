@@ -1,0 +1,1 @@
+"""The objectives in other trainers. Each module needs its trainer, which rspo does not install."""

@@ -1,0 +1,134 @@
+"""The objectives in TRL: a GRPOTrainer whose advantages are n times the weights of responses.
+
+The weight w_i contains the factor 1/n, and TRL's loss `dr_grpo` takes the mean over all responses,
+which is another 1/n, and divides by the constant T = max_completion_length:
+
+    -1/(P n T) sum_x sum_i (n w_i) sum_t (clipped ratio)  =  -1/(P T) sum_x sum_i w_i sum_t (...)
+"""
+
+from typing import Any
+
+import torch
+import trl
+from torch import Tensor
+
+from rspo.core.errors import InputError
+from rspo.objectives import OBJECTIVES, response_weights
+from rspo.objectives.registry import unknown_objective
+
+SUPPORTED_VERSION = "1.16.0"
+
+# Settings of trl.GRPOConfig that change the loss or the advantages, with the one allowed value.
+ALLOWED = {
+    "loss_type": "dr_grpo",
+    "scale_rewards": "none",
+    "multi_objective_aggregation": "sum_then_normalize",
+    "importance_sampling_level": "token",
+    "beta": 0.0,
+    "delta": None,
+    "entropy_coef": 0.0,
+    "use_adaptive_entropy": False,
+    "top_entropy_quantile": 1.0,
+    "off_policy_mask_threshold": None,
+    "mask_truncated_completions": False,
+    "use_liger_kernel": False,
+}
+
+
+class RSPOTrainer(trl.GRPOTrainer):
+    """TRL's GRPOTrainer with the weights of an objective.
+
+    In validation, where groups may be smaller, it keeps GRPO's advantages.
+
+    Args:
+        objective: a name in `OBJECTIVES`.
+        k: of Pass@k or Max@k; objectives without k ignore it.
+        args: trl.GRPOConfig with the values of `ALLOWED`; `num_generations` is n.
+        further arguments: as of GRPOTrainer.
+
+    Raises: InputError for another version of TRL, an unknown objective, a k that it does not allow
+        for n responses, and settings that change its loss. While training: for rewards that the
+        objective does not allow, such as None.
+    """
+
+    def __init__(
+        self,
+        *further: Any,
+        objective: str,
+        args: trl.GRPOConfig,
+        k: int | None = None,
+        **named: Any,
+    ) -> None:
+        require_version()
+        require_settings(args, objective, k)
+        self._objective, self._k = objective, k
+        super().__init__(*further, args=args, **named)
+
+    def _calculate_rewards(self, *args: Any, **kwargs: Any) -> Tensor:
+        """(responses, reward functions) of all processes; the groups are in the sampler's order."""
+        self._rewards_per_function = super()._calculate_rewards(*args, **kwargs)
+        return self._rewards_per_function
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)
+        if self.model.training:
+            rewards = total_rewards(self._rewards_per_function, self.reward_weights)
+            groups = rewards.view(-1, self.num_generations)
+            advantages = response_advantages(groups, self._objective, self._k).flatten()
+            self._replace_logged(advantages)
+            first = self.accelerator.process_index * len(inputs)
+            batch["advantages"] = advantages[first : first + len(inputs)]
+        return batch
+
+    def _replace_logged(self, advantages: Tensor) -> None:
+        """GRPO's advantages of this batch are the last of TRL's table of completions."""
+        logged = self._logs["advantages"]
+        for _ in range(min(len(advantages), len(logged))):
+            logged.pop()
+        logged.extend(advantages.tolist())
+
+
+def total_rewards(rewards_per_function: Tensor, reward_weights: Tensor) -> Tensor:
+    """The weighted sum over reward functions, as in TRL.
+
+    Args:
+        rewards_per_function: (responses, functions), NaN where a function returned None.
+        reward_weights: (functions,).
+
+    Returns: (responses,), NaN where all functions returned None.
+    """
+    total = (rewards_per_function * reward_weights.to(rewards_per_function.device)).nansum(dim=1)
+    return total.masked_fill(rewards_per_function.isnan().all(dim=1), torch.nan)
+
+
+def response_advantages(rewards: Tensor, objective: str, k: int | None) -> Tensor:
+    """n times the weights; rewards and advantages are (prompts, n).
+
+    Raises: InputError for rewards that the objective does not allow.
+    """
+    try:
+        return rewards.shape[-1] * response_weights(rewards, objective, k)
+    except ValueError as error:
+        raise InputError(f"reward_funcs: {error}") from None
+
+
+def require_version() -> None:
+    """Raises: InputError unless the supported version of TRL is installed."""
+    if trl.__version__ != SUPPORTED_VERSION:
+        raise InputError(
+            f"found trl {trl.__version__}; rspo supports trl {SUPPORTED_VERSION}, because it "
+            "overrides methods of GRPOTrainer that differ in other versions"
+        )
+
+
+def require_settings(args: trl.GRPOConfig, objective: str, k: int | None) -> None:
+    """Raises: InputError naming the first setting that another value is required of."""
+    for name, allowed in ALLOWED.items():
+        if getattr(args, name) != allowed:
+            raise InputError(f"{name}={getattr(args, name)!r} of GRPOConfig; allowed: {allowed!r}")
+    if objective not in OBJECTIVES:
+        raise InputError(unknown_objective(objective))
+    try:
+        response_weights([0.0] * args.num_generations, objective, k)
+    except ValueError as error:
+        raise InputError(f"k={k}, num_generations={args.num_generations}: {error}") from None
