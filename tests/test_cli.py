@@ -113,6 +113,7 @@ def test_a_malformed_override_is_an_error(item: str) -> None:
     ("command", "message"),
     [
         (["train", "small--rspo-pass--k5--n16--s0"], "did you mean small--rspo-pass--k"),
+        (["train", CELL.replace("s0", "s7")], "has seeds = 1; --set seeds=8 adds it"),
         (["train", CELL, "--set", "trainin.steps=5"], "did you mean training?"),
         (["train", CELL, "--scale", "hugh"], "config/hugh.yaml: no such config file"),
         (["train", CELL, "--set", "engine=verl"], "small--base/policy: no such policy"),

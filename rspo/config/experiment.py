@@ -144,6 +144,12 @@ class Experiment:
 
     def cell(self, name: str) -> Cell:
         if name not in self.cells:
+            cell, _, seed = name.rpartition("--s")
+            if f"{cell}--s0" in self.cells and seed.isdecimal():
+                raise InputError(
+                    f"no cell {name!r}: config/{self.scale}.yaml has seeds = {self.config.seeds}; "
+                    f"--set seeds={int(seed) + 1} adds it"
+                )
             meant = did_you_mean(name, self.cells, at_most=3, cutoff=0.3)
             hint = meant or "see `rspo status` for the names"
             raise InputError(f"no cell {name!r} in config/{self.scale}.yaml; {hint}")

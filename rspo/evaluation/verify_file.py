@@ -87,7 +87,12 @@ def verify_file(
 
 
 def default_output(path: Path) -> Path:
-    """`responses.verdicts.jsonl` for `responses.jsonl` or `responses.jsonl.gz`."""
+    """`responses.verdicts.jsonl` for `responses.jsonl` or `responses.jsonl.gz`.
+
+    Raises: InputError for a pipe or a device, which have no folder for results.
+    """
+    if path != STANDARD_INPUT and (path.is_fifo() or path.is_char_device()):
+        raise InputError(f"{path}: not a file; use - for the standard input, or set --output")
     name = "stdin" if path == STANDARD_INPUT else path.name
     for suffix in (".gz", ".jsonl", ".json", ".csv", ".parquet"):
         name = name.removesuffix(suffix)
@@ -160,7 +165,8 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     of_problem = Counter(row["problem"] for row in rows).values()
     lines = [
-        f"{number} responses to {counted(len(of_problem))}, {span(of_problem)} each",
+        f"{number} response{'s' * (number != 1)} to {counted(len(of_problem))}, "
+        f"{span(of_problem)} each",
         f"verdicts: {listed}",
         f"accuracy: {correct / number:.1%} of the responses are correct",
     ]

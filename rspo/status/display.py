@@ -67,7 +67,8 @@ class Run:
         """When training and evaluation will be finished, in words."""
         left = [status.seconds_left for status in self.policies]
         if any(seconds is None for seconds in left):
-            return "time left is known after the first cell"
+            is_trained = self.trained == len(self.policies)
+            return f"time left is known after the first {'evaluation' if is_trained else 'cell'}"
         if self.is_finished:
             return "all policies finished"
         running = [status.seconds_left or 0.0 for status in self.running]

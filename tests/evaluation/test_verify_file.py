@@ -352,3 +352,8 @@ def test_verify_and_compare_import_neither_torch_nor_pandas(folder: Path) -> Non
 def test_responses_of_a_problem_are_numbered_in_the_order_of_the_file() -> None:
     file = read_response_file(Path("responses.jsonl"), Columns())
     assert file.responses.samples == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("c", 0)]
+
+
+def test_a_device_gets_no_file_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert verify("/dev/null") == 2
+    assert "/dev/null: not a file; use - for the standard input" in capsys.readouterr().err

@@ -323,3 +323,11 @@ def test_a_job_reports_its_last_step_and_its_speed(tmp_path: Path) -> None:
     assert (snapshot.step, snapshot.steps, snapshot.process) == (12, 12, os.getpid())
     assert snapshot.metrics == {"reward": 0.2}
     assert 0.02 < snapshot.seconds_per_step < 1
+
+
+def test_the_time_left_waits_for_an_evaluation_when_all_policies_are_trained(
+    experiment: Experiment,
+) -> None:
+    experiment.policy(DONE).mkdir(parents=True)
+    text = line_of(experiment, {DONE: ["standard"]})
+    assert text.endswith("time left is known after the first evaluation")

@@ -9,7 +9,7 @@ from pathlib import Path
 from rspo.report.published import remove_outdated_copies
 from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.job_ends import record_start
-from rspo.slurm.messages import print_given_up
+from rspo.slurm.messages import print_given_up, say
 from rspo.slurm.snakemake_patches import (
     compare_settings_with_provenance,
     look_for_jobs_once_a_second,
@@ -67,7 +67,9 @@ if find_spec("snakemake_executor_plugin_slurm"):
 onstart:
     follow_progress(workflow.dag)
     if any(job.rule.name.startswith("publish") for job in workflow.dag.needrun_jobs()):
-        remove_outdated_copies(Path(REPORTS), Path(RESULTS), available(experiment))
+        removed = remove_outdated_copies(Path(REPORTS), Path(RESULTS), available(experiment))
+        if removed:
+            say(f"removed {len(removed)} copies from {REPORTS}/: of another scale, or outdated")
 
 
 onerror:
