@@ -16,6 +16,8 @@ from rspo.rewards.xverify.server import _command, serving
 from tests.support import ROOT, paper_scale
 from tests.support.processes import LONGEST_WAIT, processes_with, wait_until
 
+pytestmark = pytest.mark.ci
+
 ON_A_CPU = ("--dtype", "float32", "--enforce-eager", "--max-model-len", "4096")
 
 
@@ -81,8 +83,6 @@ import sys, time
 from pathlib import Path
 from rspo.config.schema import XVerifySettings
 from rspo.rewards.xverify.server import serving
-
-pytestmark = pytest.mark.ci
 with serving(XVerifySettings.model_validate_json(sys.argv[1]), Path(sys.argv[2])):
     time.sleep(600)
 """
