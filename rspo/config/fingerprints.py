@@ -3,7 +3,7 @@
 Snakemake reruns a step when this part changes, and only then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -188,13 +188,16 @@ def _curves(experiment: Experiment, _: str) -> Settings:
 
 
 def _tables(experiment: Experiment, _: str) -> Settings:
-    return _curves(experiment, "") | {
-        "evaluations": [list(pair) for pair in experiment.evaluations]
-    }
+    return _curves(experiment, "") | _counted("evaluations", experiment.evaluations)
 
 
 def _cost(experiment: Experiment, _: str) -> Settings:
-    return {"policies": list(experiment.policies)}
+    return _counted("policies", experiment.policies)
+
+
+def _counted(what: str, names: Sequence[Any]) -> Settings:
+    """A long list as its number and fingerprint, for the message about other settings."""
+    return {what: len(names), "names": fingerprint(list(names))}
 
 
 def _claims(experiment: Experiment, _: str) -> Settings:
