@@ -21,6 +21,7 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/claims.smk"
+include: "workflow/rules/studies.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -32,7 +33,7 @@ rule all:
         expand(
             "{place}/{figure}{suffix}",
             place=[f"{RESULTS}/figures", REPORTS],
-            figure=available(experiment),
+            figure=in_all(experiment),
             suffix=SUFFIXES,
         ),
         expand(

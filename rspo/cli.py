@@ -537,6 +537,17 @@ def claims(experiment: "Experiment") -> None:
     write_claims(experiment)
 
 
+@command(REPORTING, "rspo study peers")
+def study(
+    experiment: "Experiment",
+    name: Annotated[str, typer.Argument(help="A study, such as peers.", metavar="STUDY")],
+) -> None:
+    """Write the table and the page of a study, a comparison beyond the paper's."""
+    from rspo.studies import named
+
+    named(name).write(experiment)
+
+
 @command(REPORTING, "rspo figure fig_scalability")
 def figure(
     experiment: "Experiment",
@@ -644,7 +655,7 @@ def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
 
     Raises: InputError for an item that is not KEY=VALUE.
     """
-    from rspo.config.load import merge
+    from rspo.config.merge import merge
 
     overrides: dict[str, Any] = {}
     for item in items:

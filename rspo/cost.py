@@ -54,7 +54,7 @@ def costs(experiment: Experiment) -> pd.DataFrame:
 
 def _provenance_files(experiment: Experiment, policy: str) -> dict[str, list[Path]]:
     folder = experiment.folder(policy)
-    first = "train" if policy in experiment.cells else "pretrain"
+    first = "pretrain" if experiment.is_base(policy) else "train"
     # The processes of training.jsonl are those of the policy.
     return {first: [folder / "policy.provenance.json"]} | {
         step: sorted((folder / name).rglob("*.provenance.json"))

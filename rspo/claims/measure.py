@@ -242,7 +242,8 @@ class Measurer:
         return np.array(column(self.experiment.training_log(cell), self.log(cell), key))
 
     def _log(self, cell: str) -> list[dict[str, Any]]:
-        path, steps = self.experiment.training_log(cell), self.experiment.config.training.steps
+        path = self.experiment.training_log(cell)
+        steps = self.experiment.of_cell(cell).config.training.steps
         return read_log(path, steps, f"`{self.experiment.command('train', cell)}` finishes it")
 
 

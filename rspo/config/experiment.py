@@ -2,13 +2,13 @@
 
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rspo.config.load import load_config
-from rspo.config.schema import Config, DataSet, GridEntry
+from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, GridEntry
 from rspo.core.errors import InputError, did_you_mean
 from rspo.core.replacement import Replace, require_same_settings
 from rspo.objectives import short_name
@@ -19,10 +19,10 @@ WAYS_OUT = "--results DIR writes to another folder, --force replaces it"
 
 @dataclass(frozen=True)
 class Cell:
-    """One training run, named `model--objective--kK--nN[--reward]--sSEED`.
+    """One training run, named `model--objective--kK--nN[--reward][--variant]--sSEED`.
 
-    The objective's name loses "_at_k" and takes hyphens; a binary reward is left out:
-    `small--rspo-pass--k4--n16--s0`, `small--rspo-max--k4--n16--length--s0`.
+    The objective's name loses "_at_k" and takes hyphens; a binary reward and the default variant
+    are left out: `small--rspo-pass--k4--n16--s0`, `small--rspo-max--k4--n16--length--s0`.
     """
 
     model: str
@@ -31,13 +31,14 @@ class Cell:
     n: int
     reward: str
     seed: int
+    variant: str = DEFAULT_VARIANT
 
     @property
     def name(self) -> str:
         reward = [] if self.reward == "binary" else [self.reward]
-        objective = short_name(self.objective)
-        parts = [self.model, objective, f"k{self.k}", f"n{self.n}", *reward, f"s{self.seed}"]
-        return "--".join(parts)
+        variant = [] if self.variant == DEFAULT_VARIANT else [self.variant]
+        parts = [self.model, short_name(self.objective), f"k{self.k}", f"n{self.n}"]
+        return "--".join([*parts, *reward, *variant, f"s{self.seed}"])
 
 
 def base_name(model: str) -> str:
@@ -95,21 +96,39 @@ class Experiment:
         cells = (cell for grid in self.config.grid for cell in self.cells_of(grid))
         return {cell.name: cell for cell in cells}
 
+    @cached_property
+    def study_cells(self) -> dict[str, Cell]:
+        """Every training cell of the studies by name, in their order, each once."""
+        cells = (cell for study in self.config.studies for cell in self.cells_of(study))
+        return {cell.name: cell for cell in cells}
+
     def cells_of(self, grid: str) -> list[Cell]:
-        """The cells of one entry of the grid."""
+        """The cells of one entry of the grid, or of one study."""
         return [
-            Cell(spec.model, spec.objective, k, n, spec.reward, seed)
+            Cell(spec.model, spec.objective, k, n, spec.reward, seed, variant)
             for spec in self.grid_entry(grid).cells
             for k, n in spec.pairs
+            for variant in spec.variants
             for seed in range(self.config.seeds)
         ]
 
     def grid_entry(self, grid: str) -> GridEntry:
-        if grid not in self.config.grid:
+        entries = self.config.grid | self.config.studies
+        if grid not in entries:
             raise InputError(
-                f"config/{self.scale}.yaml: grid has no {grid!r}; has {', '.join(self.config.grid)}"
+                f"config/{self.scale}.yaml: grid has no {grid!r}; has {', '.join(entries)}"
             )
-        return self.config.grid[grid]
+        return entries[grid]
+
+    def of_cell(self, name: str) -> "Experiment":
+        """The experiment with the settings that a cell is trained with: those of its variant."""
+        variant = self.cell(name).variant
+        return self if variant == DEFAULT_VARIANT else self._of_variant[variant]
+
+    @cached_property
+    def _of_variant(self) -> "dict[str, Experiment]":
+        config = self.config
+        return {name: replace(self, config=config.of_variant(name)) for name in config.variants}
 
     def bases_of(self, grid: str) -> list[str]:
         """Names of the base policies of a grid entry's models."""
@@ -142,7 +161,13 @@ class Experiment:
         settings = self.config.gradients
         return list(settings.policies) if settings else []
 
+    def is_base(self, policy: str) -> bool:
+        """Whether a policy is a base policy, rather than a cell's."""
+        return policy.endswith(f"--{BASE}")
+
     def cell(self, name: str) -> Cell:
+        if name in self.study_cells:
+            return self.study_cells[name]
         if name not in self.cells:
             cell, _, seed = name.rpartition("--s")
             if f"{cell}--s0" in self.cells and seed.isdecimal():
@@ -150,16 +175,20 @@ class Experiment:
                     f"no cell {name!r}: config/{self.scale}.yaml has seeds = {self.config.seeds}; "
                     f"--set seeds={int(seed) + 1} adds it"
                 )
-            meant = did_you_mean(name, self.cells, at_most=3, cutoff=0.3)
+            meant = did_you_mean(name, [*self.cells, *self.study_cells], at_most=3, cutoff=0.3)
             hint = meant or "see `rspo status` for the names"
             raise InputError(f"no cell {name!r} in config/{self.scale}.yaml; {hint}")
         return self.cells[name]
 
     def model_of(self, policy: str) -> str:
         """The model of a policy (cell or base)."""
-        if policy in self.policies and policy.endswith(f"--{BASE}"):
+        if self.is_base(policy) and policy.removesuffix(f"--{BASE}") in self._trained_models:
             return policy.removesuffix(f"--{BASE}")
         return self.cell(policy).model
+
+    @cached_property
+    def _trained_models(self) -> set[str]:
+        return {cell.model for cell in (self.cells | self.study_cells).values()}
 
     @property
     def nodes(self) -> int:

@@ -107,8 +107,9 @@ def _pretrain(experiment: Experiment, name: str) -> Settings:
 
 
 def _train(experiment: Experiment, name: str) -> Settings:
-    cell, config = experiment.cell(name), experiment.config
+    cell, config = experiment.cell(name), experiment.of_cell(name).config
     result = asdict(cell) | verifier_settings(experiment, config.verifier)
+    del result["variant"]  # its settings follow
     result.pop("rules", None)  # a new version of the rules must not rerun weeks of training
     if config.verifier == "rules":  # under the former name, so that the new name reruns nothing
         result["verifier"] = "math_verify"
@@ -120,6 +121,7 @@ def _train(experiment: Experiment, name: str) -> Settings:
         result["verl"] = policy_settings(config.verl, config.models[cell.model].verl)
     if cell.reward != "binary":
         result["rewards"] = _reward(experiment, cell.reward)
+    result |= config.rewards.wrong_verdicts
     if (version := OBJECTIVES[cell.objective].version) != 1:
         result["objective_version"] = version
     return result
@@ -200,6 +202,12 @@ def _counted(what: str, names: Sequence[Any]) -> Settings:
     return {what: len(names), "names": fingerprint(list(names))}
 
 
+def _study(experiment: Experiment, name: str) -> Settings:
+    policies = experiment.policies_of(name)
+    suite = experiment.grid_entry(name).suite
+    return {"scale": experiment.scale, "suite": suite} | _counted("policies", policies)
+
+
 def _claims(experiment: Experiment, _: str) -> Settings:
     """The grid and its seeds determine the compared cells; `k` the values of k."""
     config = experiment.config
@@ -227,6 +235,7 @@ _OF_STEP: dict[str, Callable[[Experiment, str], Settings]] = {
     "curves": _curves,
     "tables": _tables,
     "cost": _cost,
+    "study": _study,
     "claims": _claims,
     "report": _report,
     "gradients": _gradients,

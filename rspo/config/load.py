@@ -8,6 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from rspo.config.extensions import run_extensions
+from rspo.config.merge import merge
 from rspo.config.names import warn_of_renamed_verifier
 from rspo.config.schema import Config, Section
 from rspo.core.errors import InputError, did_you_mean
@@ -33,8 +34,12 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
     try:
         config = config_of(merge(values, overrides), path.parent.parent, str(path))
     except ValidationError as error:
-        lines = [_explain(problem, overrides) for problem in _deepest(error.errors())]
-        raise InputError("\n".join(f"{path}: {line}" for line in lines)) from None
+        raise _input_error(path, error, overrides) from None
+    for name in config.variants:
+        try:
+            config.of_variant(name)
+        except ValidationError as error:
+            raise _input_error(f"{path}: variants.{name}", error, {}) from None
     if "math_verify" in (config.verifier, config.agreement.against, *config.cascade):
         warn_of_renamed_verifier()
     return config
@@ -69,15 +74,11 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def merge(values: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge nested mappings; other values of `overrides` replace those of `values`."""
-    merged = dict(values)
-    for key, value in overrides.items():
-        old = merged.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
-            value = merge(old, value)
-        merged[key] = value
-    return merged
+def _input_error(
+    place: Path | str, error: ValidationError, overrides: Mapping[str, Any]
+) -> InputError:
+    lines = [_explain(problem, overrides) for problem in _deepest(error.errors())]
+    return InputError("\n".join(f"{place}: {line}" for line in lines))
 
 
 def _deepest(problems: list[Any]) -> list[Any]:

@@ -4,7 +4,7 @@ config/tiny.yaml and config/paper.yaml explain the values and their sources.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from rspo.config.merge import merge
 from rspo.config.names import (
     CASCADE,
     LARGER,
@@ -32,6 +33,7 @@ from rspo.core.errors import did_you_mean
 from rspo.objectives import OBJECTIVES, compared, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
+DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
 FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")  # of a file with problems
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
@@ -323,13 +325,22 @@ class Training(Section):
     mini_batch_prompts: Positive
     loss_aggregation: Literal["seq-mean-token-sum-norm", "token-mean"]
     optimizer: Optimizer
-    ppo_clip: float = Field(gt=0, lt=1)
+    ppo_clip: float | None = Field(gt=0, lt=1)  # null: no clipping
     checkpoint_every: Positive
     validation: Validation
+    epochs: Positive = 1  # passes over the responses of a step; only `engine: local` allows more
 
     @property
     def prompts_per_update(self) -> int:
         return min(self.mini_batch_prompts, self.prompts_per_step)
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        """The settings stay those of results made before `epochs` existed."""
+        values = serialize(self)
+        if self.epochs == 1:
+            values.pop("epochs", None)
+        return values
 
     @model_validator(mode="after")
     def _whole_mini_batches(self) -> "Training":
@@ -358,13 +369,26 @@ class VerlSettings(Section):
 class Rewards(Section):
     length_discount: float = Field(ge=0, le=1)
     evaluated: RewardName = "length"  # of Max@k, for all policies
+    # Rates of wrong verdicts to simulate in training: of incorrect responses that are accepted, and
+    # of correct ones that are rejected. Only `engine: local` allows them. Evaluation has none.
+    false_accepts: Fraction = 0.0
+    false_rejects: Fraction = 0.0
+
+    @property
+    def wrong_verdicts(self) -> dict[str, float]:
+        """The rates of wrong verdicts; empty if both are 0."""
+        rates = {"false_accepts": self.false_accepts, "false_rejects": self.false_rejects}
+        return rates if any(rates.values()) else {}
 
     @model_serializer(mode="wrap")
     def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
-        """The settings stay those of results made before `evaluated` existed."""
+        """The settings stay those of results made before these keys existed."""
         values = serialize(self)
         if self.evaluated == "length":
             values.pop("evaluated", None)
+        if not self.wrong_verdicts:
+            for key in ("false_accepts", "false_rejects"):
+                values.pop(key, None)
         return values
 
 
@@ -473,13 +497,23 @@ class Gradients(Section):
 
 
 class CellSpec(Section):
-    """Training cells, one per combination of the values of k and n."""
+    """Training cells, one per combination of the values of k, n and variant."""
 
     model: Name
     objective: str
     k: int | tuple[int, ...]  # 1 for an objective without k, which is in the names of its cells
     n: int | tuple[int, ...]
     reward: RewardName = "binary"
+    # Names in `variants`; "default" for none. Only the entries of `studies` may have them.
+    variant: Name | tuple[Name, ...] = DEFAULT_VARIANT
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        """The settings stay those of results made before `variant` existed."""
+        values = serialize(self)
+        if self.variant == DEFAULT_VARIANT:
+            values.pop("variant", None)
+        return values
 
     @model_validator(mode="before")
     @classmethod
@@ -522,12 +556,20 @@ class CellSpec(Section):
         ns = (self.n,) if isinstance(self.n, int) else self.n
         return [(k, n) for k in ks for n in ns]
 
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return (self.variant,) if isinstance(self.variant, str) else self.variant
+
 
 class GridEntry(Section):
     """Cells that one figure compares, and the suite that they are evaluated on."""
 
     suite: Name
     cells: tuple[CellSpec, ...] = Field(min_length=1)
+
+
+# Keys of the config below the sections that decide a training.
+Changes = dict[Literal["models", "sampling", "training", "rewards"], dict[str, Any]]
 
 
 class Config(Section):
@@ -549,15 +591,29 @@ class Config(Section):
     evaluation: Evaluation
     gradients: Gradients | None = None
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
+    # Further entries, which only `snakemake reports/fig_<name>.pdf` makes; `all` leaves them out.
+    studies: dict[Name, GridEntry] = {}
+    # Settings of training that a cell's `variant` replaces, by the variant's name.
+    variants: dict[Name, Changes] = {}
     extensions: tuple[Extension, ...] = ()
 
     @model_serializer(mode="wrap")
     def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
-        """The settings stay those of results made before `extensions` existed."""
+        """The settings stay those of results made before these keys existed."""
         values = serialize(self)
-        if not self.extensions:
-            values.pop("extensions", None)
+        for key in ("studies", "variants", "extensions"):
+            if not getattr(self, key):
+                values.pop(key, None)
         return values
+
+    def of_variant(self, name: str) -> "Config":
+        """The config that a variant's cells are trained with.
+
+        Raises: ValidationError for changes that the schema rejects.
+        """
+        if name == DEFAULT_VARIANT:
+            return self
+        return Config.model_validate(merge(self.model_dump(), self.variants[name]))
 
     @field_validator("cascade")
     @classmethod
@@ -584,16 +640,16 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _references_exist(self) -> "Config":
-        for name, entry in self.grid.items():
+        for section, name, entry in self._entries():
             if entry.suite not in self.data.suites:
                 raise ValueError(
-                    f"grid.{name}.suite = {entry.suite!r} is not one of data.suites: "
+                    f"{section}.{name}.suite = {entry.suite!r} is not one of data.suites: "
                     f"{', '.join(self.data.suites)}"
                 )
             for spec in entry.cells:
                 if spec.model not in self.models:
                     raise ValueError(
-                        f"grid.{name}: model {spec.model!r} is not one of models: "
+                        f"{section}.{name}: model {spec.model!r} is not one of models: "
                         f"{', '.join(self.models)}"
                     )
         verifiers = {"verifier": self.verifier, "agreement.against": self.agreement.against}
@@ -607,6 +663,40 @@ class Config(Section):
                 f"sampling.top_p = {self.sampling.top_p}: the local engine samples from the full "
                 "distribution; allowed: 1.0"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _variants_exist(self) -> "Config":
+        taken = {DEFAULT_VARIANT, *reward_names()} & self.variants.keys()
+        if taken:
+            raise ValueError(f"variants.{min(taken)}: this name has another meaning in cells")
+        for section, name, entry in self._entries():
+            for variant in (variant for spec in entry.cells for variant in spec.variants):
+                if variant not in (DEFAULT_VARIANT, *self.variants):
+                    raise ValueError(
+                        f"{section}.{name}: variant {variant!r} is not one of variants: "
+                        f"{', '.join([DEFAULT_VARIANT, *self.variants])}"
+                    )
+                if section == "grid" and variant != DEFAULT_VARIANT:
+                    raise ValueError(f"grid.{name}: only the entries of studies have variants")
+        if both := self.grid.keys() & self.studies.keys():
+            raise ValueError(f"{min(both)} is in grid and in studies; allowed: one of them")
+        return self
+
+    def _entries(self) -> Iterator[tuple[str, str, GridEntry]]:
+        """Section, name and value of every entry of grid and studies."""
+        for section, entries in (("grid", self.grid), ("studies", self.studies)):
+            for name, entry in entries.items():
+                yield section, name, entry
+
+    @model_validator(mode="after")
+    def _only_the_local_engine(self) -> "Config":
+        if self.engine == "local":
+            return self
+        settings = {"training.epochs": self.training.epochs, "rewards": self.rewards.wrong_verdicts}
+        for key, value in settings.items():
+            if value not in (1, {}):
+                raise ValueError(f"{key} = {value}: only engine: local has this")
         return self
 
     @model_validator(mode="after")

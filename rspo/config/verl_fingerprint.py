@@ -8,7 +8,7 @@ and, with vLLM, which requests are sampled in one batch, like two runs with the 
 from collections.abc import Mapping
 from typing import Any
 
-from rspo.config.load import merge
+from rspo.config.merge import merge
 from rspo.config.schema import VerlSettings
 
 # Names of keys and sections, anywhere in verl's config.

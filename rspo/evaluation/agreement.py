@@ -24,7 +24,7 @@ def compared(experiment: Experiment) -> list[tuple[str, str]]:
     return [
         (policy, benchmark)
         for policy, suite in experiment.evaluations
-        if policy not in experiment.cells
+        if experiment.is_base(policy)
         for benchmark in experiment.benchmarks_of(suite)
     ]
 

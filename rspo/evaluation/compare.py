@@ -89,8 +89,9 @@ def _side(
         experiment = load()
     except InputError as error:
         raise InputError(f"{name}: no such file, and no policy ({error})") from None
-    if name not in experiment.policies:
-        meant = did_you_mean(name, experiment.policies, at_most=3, cutoff=0.3)
+    policies = [*experiment.policies, *experiment.study_cells]
+    if name not in policies:
+        meant = did_you_mean(name, policies, at_most=3, cutoff=0.3)
         config = f"config/{experiment.scale}.yaml"
         raise InputError(f"{name}: no such file, and no policy of {config}; {meant}".rstrip("; "))
     suite = suite or next(iter(experiment.config.data.suites))

@@ -71,7 +71,7 @@ def write_curves_table(experiment: Experiment) -> None:
 
 def _policy_columns(experiment: Experiment, policy: str) -> dict[str, Any]:
     """The settings of a policy; empty where a base policy has none."""
-    cell = experiment.cells.get(policy)
+    cell = None if experiment.is_base(policy) else experiment.cell(policy)
     return {
         "model": experiment.model_of(policy),
         "objective": cell.objective if cell else "base",

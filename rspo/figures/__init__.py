@@ -34,7 +34,17 @@ from rspo.figures.figure import SUFFIXES, Figure
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
 
-__all__ = ["FIGURES", "SUFFIXES", "Figure", "available", "draw", "figures_of", "named", "register"]
+__all__ = [
+    "FIGURES",
+    "SUFFIXES",
+    "Figure",
+    "available",
+    "draw",
+    "figures_of",
+    "in_all",
+    "named",
+    "register",
+]
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
@@ -70,13 +80,13 @@ def register(figure: Figure) -> None:
 
 
 def figures_of(experiment: "Experiment") -> dict[str, Figure]:
-    """Every figure by name: `FIGURES`, then fig_<grid> for each remaining entry of the grid.
+    """Every figure by name: `FIGURES`, then fig_<grid> for each remaining entry and study.
 
     Raises: InputError for a grid entry whose figure would take the name of another one.
     """
     drawn = {grid for figure in FIGURES.values() for grid in figure.grids}
     result = dict(FIGURES)
-    for grid, entry in experiment.config.grid.items():
+    for grid, entry in (experiment.config.grid | experiment.config.studies).items():
         if grid in drawn:
             continue
         figure = curves.of_grid_entry(grid, entry)
@@ -92,6 +102,12 @@ def figures_of(experiment: "Experiment") -> dict[str, Figure]:
 def available(experiment: "Experiment") -> list[str]:
     """Names of the figures that can be drawn with this config."""
     return [name for name, figure in figures_of(experiment).items() if not figure.lacks(experiment)]
+
+
+def in_all(experiment: "Experiment") -> list[str]:
+    """Names of the figures that `snakemake all` draws: those without the cells of a study."""
+    figures, studies = figures_of(experiment), experiment.config.studies.keys()
+    return [name for name in available(experiment) if not studies & {*figures[name].grids}]
 
 
 def named(figures: Mapping[str, Figure], name: str) -> Figure:

@@ -24,7 +24,7 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
         f"{figure.caption} {scale} scale, {models}. "
         f"{listed or cells_sentence(experiment, policies)}"
     )
-    if not (figure.curves or figure.comparisons):
+    if not (figure.curves or figure.comparisons or figure.study):
         return caption
     evaluation = experiment.config.evaluation
     suite = experiment.config.data.suites[figure.suite(experiment)]
@@ -40,8 +40,8 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
 
 def cells_sentence(experiment: "Experiment", policies: list[str]) -> str:
     """The names of the cells without their seeds, and the number of seeds."""
-    bases = [policy for policy in policies if policy not in experiment.cells]
-    cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p in experiment.cells)
+    bases = [policy for policy in policies if experiment.is_base(policy)]
+    cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p not in bases)
     seeds = experiment.config.seeds
     each = "1 seed (s0)" if seeds == 1 else f"{seeds} seeds (s0 to s{seeds - 1})"
     trained = [f"Cells: {', '.join(cells)}; {each} each."] if cells else []

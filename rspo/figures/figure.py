@@ -44,7 +44,7 @@ class Figure:
     columns: the columns of its table, and what each holds.
     table: returns every number that is drawn; this table is the figure's CSV file.
     draw: returns the picture of a table.
-    grids: names in config.grid; empty for a figure of formulas.
+    grids: names in config.grid or config.studies; empty for a figure of formulas.
     objectives: draws only the cells with these objectives; empty means all.
     curves: reads the curves of its policies, base policies included.
     metric: the metric of those curves.
@@ -52,6 +52,7 @@ class Figure:
     training_set: reads the training problems.
     gradients: reads the gradients of the policies in the config's section gradients.
     comparisons: reads the comparisons of the claims.
+    study: reads the table of this study.
     every_objective: computes the weights of every objective of the registry.
     """
 
@@ -68,6 +69,7 @@ class Figure:
     training_set: bool = False
     gradients: bool = False
     comparisons: bool = False
+    study: str = ""
     every_objective: bool = False
 
     @property
@@ -117,6 +119,7 @@ class Figure:
             *([experiment.problems("train")] if self.training_set else []),
             *(experiment.gradients(policy) for policy in policies if self.gradients),
             *([experiment.results / "tables" / COMPARISONS] if self.comparisons else []),
+            *([experiment.results / "tables" / f"{self.study}.csv"] if self.study else []),
         ]
 
     def outputs(self, experiment: "Experiment") -> list[Path]:
@@ -151,7 +154,7 @@ class Figure:
 
     def lacks(self, experiment: "Experiment") -> str:
         """What the figure needs and the config lacks; empty if it lacks nothing."""
-        grids = experiment.config.grid
+        grids = experiment.config.grid | experiment.config.studies
         if missing := ", ".join(grid for grid in self.grids if grid not in grids):
             return f"needs grid {missing}, which this scale lacks; it has {', '.join(grids)}"
         if self.gradients and experiment.config.gradients is None:

@@ -137,7 +137,7 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
 
 
 def _title(experiment: "Experiment", policy: str) -> str:
-    if policy not in experiment.cells:
+    if experiment.is_base(policy):
         return "before training"
     cell = experiment.cell(policy)
     return f"after training: {label_of(cell.objective, cell.k)}, n={cell.n}, seed {cell.seed}"

@@ -63,9 +63,9 @@ def methods_of(experiment: "Experiment", policies: Sequence[str]) -> list[Method
     """The lines of some policies in their order, the base policies last."""
     models = list(dict.fromkeys(experiment.model_of(policy) for policy in policies))
     names = {model: experiment.config.models[model].label for model in models}
-    cells = [experiment.cell(policy) for policy in policies if policy in experiment.cells]
+    cells = [experiment.cell(policy) for policy in policies if not experiment.is_base(policy)]
     methods = trained_methods(cells, names)
-    bases = [policy for policy in policies if policy not in experiment.cells]
+    bases = [policy for policy in policies if experiment.is_base(policy)]
     for position, base in enumerate(bases):
         label = "Base" if len(names) == 1 else f"Base, {names[experiment.model_of(base)]}"
         methods.append(Method(label, BASE, None, None, (base,), position, len(bases)))

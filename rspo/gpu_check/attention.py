@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from rspo.config.load import merge
+from rspo.config.merge import merge
 from rspo.gpu_check.settings import CheckFailed, NotHere, Settings
 
 # Of SmolLM2-135M, with grouped queries. Lengths on both sides of the kernels' blocks.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rspo.config.experiment import Experiment
-from rspo.config.load import merge
+from rspo.config.merge import merge
 
 SCALE, SUITE = "smollm", "standard"
 STEPS, PROMPTS, N, K = 3, 8, 8, 4

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.figures import Figure, available, figures_of
+from rspo.figures import Figure, figures_of, in_all
 from rspo.figures.figure import command
 
 TABLES = ("curves", "claims", "claim_comparisons", "cost")
@@ -75,7 +75,7 @@ def figures(experiment: Experiment) -> list[Figure]:
     """The figures of the scale, results before formulas."""
     every = figures_of(experiment)
     return sorted(
-        (every[name] for name in available(experiment)), key=lambda figure: not figure.of_results
+        (every[name] for name in in_all(experiment)), key=lambda figure: not figure.of_results
     )
 
 

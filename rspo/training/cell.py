@@ -76,6 +76,7 @@ class Engine(ABC):
 def train_cell(experiment: Experiment, name: str, engine: Engine) -> None:
     base = _existing_base(experiment, experiment.cell(name).model)
     problems = existing_problems(experiment, "train")
+    experiment = experiment.of_cell(name)  # after the base policy, which all variants share
     checkpoint, steps = experiment.checkpoint(name), experiment.config.training.steps
     settings = fingerprints.settings(experiment, "train", name)
 

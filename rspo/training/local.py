@@ -9,9 +9,10 @@
 
     grad J(theta) = 1/|D_b| sum_x sum_i w_i grad log pi_theta(y^i | x)
 
-A step makes one update per mini-batch M of prompts. After the first one, pi_theta is no longer the
-policy pi_old that sampled, so each update maximizes PPO's clipped objective (Schulman et al. 2017,
-equation 7), whose gradient at pi_theta = pi_old is grad J / T:
+A step makes one update per mini-batch M of prompts, in each of `epochs` passes over them. After the
+first one, pi_theta is no longer the policy pi_old that sampled, so each update maximizes PPO's
+clipped objective (Schulman et al. 2017, equation 7), whose gradient at pi_theta = pi_old is
+grad J / T:
 
     1/(|M| T) sum_x sum_i sum_t min(w_i r_it, w_i clip(r_it, 1 - epsilon, 1 + epsilon))
     r_it = pi_theta(y^i_t | x, y^i_<t) / pi_old(y^i_t | x, y^i_<t)
@@ -49,6 +50,7 @@ from rspo.training.records import (
     named_rewards,
     record_of,
     tokens_of,
+    with_wrong_verdicts,
 )
 
 CHUNK = 128  # responses per forward and backward pass; larger chunks overflow a core's cache
@@ -82,13 +84,17 @@ class Trainer:
             batch = prompts.of(prompts_of_step(prompts.families, training, seed, step))  # D_b
             responses = self.sample(batch.tokens, n, "sampling", step)  # y^i
             clock.lap("sample")
-            correct, rewards = self.reward(batch, responses)  # R(x, y^i), (P, n)
+            correct, rewards = self.reward(batch, responses, step)  # R(x, y^i), (P, n)
             weights = self.weights(rewards)  # w_i, (P, n)
             clock.lap("reward")
             scored = Scored.of(responses, correct, rewards, weights)  # as tensors, (P, n)
             rollout = Rollout(torch.tensor(batch.tokens), responses, scored.weights)
             mini_batches = torch.arange(len(batch.tokens)).split(training.mini_batch_prompts)
-            updates = [self.update(step, rollout, part) for part in mini_batches]  # theta
+            updates = [  # theta
+                self.update(step, rollout, part, epoch)
+                for epoch in range(training.epochs)
+                for part in mini_batches
+            ]
             clock.lap("update")
             entropy = (responses.entropy.sum() / responses.lengths.sum()).item()
             yield record_of(step, scored, entropy, updates, clock.seconds, training.optimizer)
@@ -114,23 +120,28 @@ class Trainer:
             temperature=self.config.sampling.temperature,
         )
 
-    def reward(self, batch: Prompts, responses: Responses) -> tuple[NDArray[Any], NDArray[Any]]:
+    def reward(
+        self, batch: Prompts, responses: Responses, step: int
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Compute which responses are correct, and their rewards R(x, y^i); (P, n) each."""
         rows = [row for row in range(len(batch.tokens)) for _ in range(self.cell.n)]
         tokens, name = tokens_of(responses), self.cell.reward
         correct = judge(tokens, rows, batch, self.tokenizer, self.verify)  # (P * n,)
-        rewards = named_rewards(name, correct, tokens, self.tokenizer, self.config)
+        accepted = with_wrong_verdicts(correct, self.config.rewards, self.cell.seed, step)
+        rewards = named_rewards(name, accepted, tokens, self.tokenizer, self.config)
         return correct.reshape(-1, self.cell.n), rewards.reshape(-1, self.cell.n)
 
-    def update(self, step: int, rollout: Rollout, part: Tensor) -> dict[str, float]:
+    def update(self, step: int, rollout: Rollout, part: Tensor, epoch: int = 0) -> dict[str, float]:
         """Maximize J on one mini-batch of prompts, rows `part` of the batch, by a step of Adam."""
         training, temperature = self.config.training, self.config.sampling.temperature
         length: float = self.config.sampling.max_response_tokens
         if training.loss_aggregation == "token-mean":
             length = float(rollout.responses.lengths.view_as(rollout.weights)[part].double().mean())
         self.optimizer.zero_grad(set_to_none=False)  # without weights, Adam still applies momentum
-        clipped = backward(self.model, rollout, part, length, training.ppo_clip, temperature)
-        done = (step + int(part[0]) / training.prompts_per_step) / training.steps
+        epsilon = training.ppo_clip or float("inf")
+        clipped = backward(self.model, rollout, part, length, epsilon, temperature)
+        of_step = (epoch + int(part[0]) / training.prompts_per_step) / training.epochs
+        done = (step + of_step) / training.steps
         norm, rate = adam_step(self.optimizer, self.rate, training.optimizer, done)
         return {"gradient_norm": norm, "clipped": clipped, "learning_rate": rate}
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rspo.config.experiment import Cell
-from rspo.config.schema import Config, Optimizer
+from rspo.config.schema import Config, Optimizer, Rewards
+from rspo.core.seeds import generator_of
 from rspo.estimators import pass_at_k
 from rspo.policies.sampler import Responses
 from rspo.policies.tokenizer import ChatTokenizer
@@ -96,6 +97,21 @@ def judge(
     verdicts = verify([text for _, text in distinct], answers, questions=questions)
     correct = {pair: verdict.correct for pair, verdict in zip(distinct, verdicts, strict=True)}
     return np.array([correct[pair] for pair in pairs])
+
+
+def with_wrong_verdicts(
+    correct: NDArray[np.bool_], settings: Rewards, *seed: str | int
+) -> NDArray[np.bool_]:
+    """Verdicts of a verifier that errs at the config's rates, independently for each response.
+
+    Args:
+        correct: the verdicts without these errors.
+    """
+    if not settings.wrong_verdicts:
+        return correct
+    draws = torch.rand(len(correct), generator=generator_of("wrong verdicts", *seed))
+    rates = np.where(correct, settings.false_rejects, settings.false_accepts)
+    return correct ^ (draws.numpy() < rates)
 
 
 def texts_of(responses: Sequence[Sequence[int]], tokenizer: ChatTokenizer) -> list[str]:

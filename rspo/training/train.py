@@ -17,7 +17,7 @@ def train(experiment: Experiment, name: str) -> None:
         LostProcess when a process or node of the verl engine died.
     """
     experiment.cell(name)
-    with _engine_of_node(experiment, name) as engine:
+    with _engine_of_node(experiment.of_cell(name), name) as engine:
         if engine is not None:
             train_cell(experiment, name, engine)
 

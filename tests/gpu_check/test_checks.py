@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 
-from rspo.config.load import merge
+from rspo.config.merge import merge
 from rspo.core.errors import InputError
 from rspo.gpu_check import attention, collectives, judge, random_judge, training, weights
 from rspo.gpu_check.settings import (

@@ -39,7 +39,7 @@ from rspo.core.tables import (
 )
 from rspo.core.trace import history
 from rspo.datasets.prepare import prepare
-from rspo.figures import FIGURES, Figure, available, draw, style
+from rspo.figures import FIGURES, Figure, draw, in_all, style
 from rspo.figures.captions import full_caption
 from rspo.report import figures, inputs, report_path, table_path
 from rspo.report.markdown import write_results
@@ -145,7 +145,7 @@ def test_every_figure_is_there_with_its_caption_and_every_number(
     made: Experiment, tree: Tree
 ) -> None:
     story = {"fig_main": "figure", "fig_difference": "differences", "fig_entropy": "entropy"}
-    for name in available(made):
+    for name in in_all(made):
         assert full_caption(made, FIGURES[name]) in tree.sections[story.get(name, "figures")]
         png, numbers = (
             path for path in FIGURES[name].outputs(made) if path.suffix in (".png", ".csv")
@@ -160,7 +160,7 @@ def test_every_figure_is_there_with_its_caption_and_every_number(
                 assert cell == value or near(cell, value), (name, value, cell)
     pictures = [attributes["src"] or "" for tag, attributes in tree.elements if tag == "img"]
     # And the training of one comparison, and the pooled panel for phones.
-    assert len(pictures) == len(available(made)) + 2
+    assert len(pictures) == len(in_all(made)) + 2
     assert all(source.startswith("data:image/png;base64,") for source in pictures)
 
 

@@ -8,7 +8,7 @@ import pytest
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import read_csv, write_csv
-from rspo.figures import FIGURES, available
+from rspo.figures import FIGURES, in_all
 from rspo.report import results_files, table_path
 from rspo.report.markdown import cell, write_results
 from tests.support import small_paper
@@ -32,7 +32,7 @@ def test_the_page_has_every_figure_and_links_to_files_beside_it(
     page = tmp_path / "docs" / "results.md"
     write_results(experiment, page)
     links = set(re.findall(r"\]\(([^)]+)\)", page.read_text()))
-    assert {f"results/{name}.png" for name in available(experiment)} <= links
+    assert {f"results/{name}.png" for name in in_all(experiment)} <= links
     for link in links:
         assert (page.parent / link).is_file()
     for original in results_files(experiment):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from rspo.config.load import merge
+from rspo.config.merge import merge
 from tests.support import ROOT
 from tests.support.snakemake_project import PROGRAMS, snakemake
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from rspo.config.load import merge
+from rspo.config.merge import merge
 from tests.support import ROOT, tiny_world
 from tests.support.slurm_cluster import Cluster
 from tests.support.snakemake_project import PROGRAMS

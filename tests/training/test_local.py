@@ -1,13 +1,15 @@
 """The algorithm of the local engine: its update against a plain statement of the loss."""
 
+import math
 from dataclasses import fields, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from rspo.config.schema import Optimizer, Training
+from rspo.config.schema import Optimizer, Rewards, Training
 from rspo.core.errors import InputError
 from rspo.policies.qwen2 import KVCache, Qwen2
 from rspo.policies.sampler import Responses
@@ -16,7 +18,7 @@ from rspo.rewards import verify
 from rspo.training.adam import learning_rate_factor
 from rspo.training.local import Rollout, Trainer, backward, clipped_objective, merge_equal
 from rspo.training.prompts import Prompts, prompts_of_step
-from rspo.training.records import Scored, record_of
+from rspo.training.records import Scored, record_of, with_wrong_verdicts
 from tests.support import tiny_world
 from tests.support.rollouts import PROMPTS, N, make_model, make_rollout
 
@@ -181,19 +183,34 @@ def test_a_mini_batch_without_weights_still_moves_by_momentum(tmp_path: Path) ->
     torch.testing.assert_close(moved[0], moved[1])
 
 
-@pytest.mark.parametrize(("mini_batch", "updates"), [(2, [2, 2, 2]), (6, [6]), (256, [6])])
-def test_a_step_makes_one_update_per_mini_batch_of_prompts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mini_batch: int, updates: list[int]
+@pytest.mark.parametrize(
+    ("mini_batch", "epochs", "updates"),
+    [(2, 1, [2, 2, 2]), (6, 1, [6]), (256, 1, [6]), (3, 2, [3, 3, 3, 3])],
+)
+def test_a_step_makes_one_update_per_epoch_and_mini_batch_of_prompts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mini_batch: int,
+    epochs: int,
+    updates: list[int],
 ) -> None:
-    sizes = {"steps": 1, "prompts_per_step": PROMPTS, "mini_batch_prompts": mini_batch}
+    sizes = {
+        "steps": 1,
+        "prompts_per_step": PROMPTS,
+        "mini_batch_prompts": mini_batch,
+        "epochs": epochs,
+    }
     world = tiny_world.load(tmp_path, training=tiny_world.OVERRIDES["training"] | sizes)
     tokenizer = make_tokenizer(tmp_path)
     trainer = Trainer(world.config, world.cell(CELL), make_model(), tokenizer, verify)
-    made = []
+    made: list[int] = []
+    rates: list[float] = []
 
-    def update(step: int, rollout: Rollout, part: Tensor) -> dict[str, float]:
+    def update(step: int, rollout: Rollout, part: Tensor, epoch: int) -> dict[str, float]:
         made.append(len(part))
-        return Trainer.update(trainer, step, rollout, part)
+        result = Trainer.update(trainer, step, rollout, part, epoch)
+        rates.append(result["learning_rate"])
+        return result
 
     monkeypatch.setattr(trainer, "update", update)
     tokens = make_rollout(trainer.model, "rspo_pass_at_k", 4).prompts.tolist()
@@ -201,6 +218,9 @@ def test_a_step_makes_one_update_per_mini_batch_of_prompts(
         Prompts(tokens, [""] * PROMPTS, [["1"]] * PROMPTS, ["linear"] * PROMPTS)
     )
     assert made == updates
+    # The only step decays the learning rate from its peak to 0, by the same amount per update.
+    expected = [trainer.rate * (1 - i / len(made)) for i in range(len(made))]
+    assert rates == pytest.approx(expected)
     if len(made) == 1:
         assert record["clipped"] == 0  # the policy that is updated is the one that sampled
 
@@ -253,3 +273,29 @@ def test_an_epoch_uses_every_prompt_at_most_once_with_families_in_turn() -> None
 def test_a_training_set_smaller_than_a_batch_is_an_error() -> None:
     with pytest.raises(InputError, match=r"has 9 problems; training.prompts_per_step = 10"):
         prompts_of_step(["a"] * 9, training(), seed=0, step=0)
+
+
+@pytest.mark.parametrize(("name", "flipped"), [("false_accepts", False), ("false_rejects", True)])
+def test_wrong_verdicts_flip_their_rate_of_one_kind_of_verdict(name: str, flipped: bool) -> None:
+    correct = np.arange(40_000) % 4 == 0
+    settings = Rewards(length_discount=0, **{name: 0.1})
+    accepted = with_wrong_verdicts(correct, settings, 0, 1)
+    changed = accepted != correct
+    assert not changed[correct != flipped].any()
+    assert changed[correct == flipped].mean() == pytest.approx(0.1, abs=0.012)  # 4 errors or more
+    assert (with_wrong_verdicts(correct, settings, 0, 1) == accepted).all()
+    assert (with_wrong_verdicts(correct, settings, 0, 2) != accepted).any()
+
+
+def test_without_a_clip_range_the_gradient_is_that_of_the_ratio_times_the_weight() -> None:
+    model, epsilon = make_model(), float("inf")
+    rollout = make_rollout(model, "rspo_pass_at_k", 4)
+    sampled = rollout.responses.log_probs
+    gradients = []
+    for log_probs in (sampled, sampled - 1.0):  # ratios of about 1 and e
+        model.zero_grad()
+        responses = replace(rollout.responses, log_probs=log_probs)
+        part = torch.arange(PROMPTS)
+        assert backward(model, replace(rollout, responses=responses), part, T, epsilon, 1.0) == 0
+        gradients.append(gradient(model))
+    torch.testing.assert_close(gradients[1], math.e * gradients[0], rtol=1e-4, atol=1e-7)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rspo.config.load import merge
+from rspo.config.merge import merge
 from rspo.core.tables import CURVES, PROBLEMS, SAMPLES, SCORES, read_frame, read_table
 from tests.support import ROOT, hub_model, pages, tiny_world
 from tests.support.made_once import made_once

@@ -12,12 +12,13 @@ from rspo.core.errors import InputError
 from rspo.config.experiment import Experiment
 from rspo.core.files import fingerprint
 from rspo.evaluation.agreement import compared, compared_files
-from rspo.figures import SUFFIXES, available, figures_of, named
+from rspo.figures import SUFFIXES, available, figures_of, in_all, named
 from rspo.figures.captions import full_caption
 from rspo.report import inputs as report_inputs
 from rspo.report import results_inputs
 from rspo.slurm.snakemake_patches import share_resources
 from rspo.status.policies import suites_of_run
+from rspo.studies import STUDIES
 from snakemake.exceptions import WorkflowError
 from snakemake.logging import logger
 

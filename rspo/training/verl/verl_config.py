@@ -25,9 +25,9 @@ from rspo.training.verl.interface import require_version
 
 # Has the data set and the agent loop.
 PROMPTS_MODULE = "rspo.training.verl.prompt_dataset"
-# The paper's PPO clips on one side only. This value disables verl's second clip, for negative
-# advantages.
-NO_DUAL_CLIP = 1.0e6
+# Disables a clip of verl: the second one, for negative advantages, because the paper's PPO clips on
+# one side only, and the first one with `ppo_clip: null`.
+NO_CLIP = 1.0e6
 # Fraction of a GPU's memory for the servers of the policy and the judge. With less than the other
 # 4 %, 3.2 of 80 GB, a job fails before it samples or after its first update: the CUDA contexts of
 # both servers and the actor take 0.3 GB each, and the weights and Adam's moments of 1.5B parameters
@@ -188,10 +188,10 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "model": {"path": str(experiment.policy(base_name(cell.model)).absolute())},
             "actor": {
                 "ppo_mini_batch_size": training.prompts_per_update,
-                "clip_ratio": training.ppo_clip,
-                "clip_ratio_low": training.ppo_clip,
-                "clip_ratio_high": training.ppo_clip,
-                "clip_ratio_c": NO_DUAL_CLIP,
+                "clip_ratio": training.ppo_clip or NO_CLIP,
+                "clip_ratio_low": training.ppo_clip or NO_CLIP,
+                "clip_ratio_high": training.ppo_clip or NO_CLIP,
+                "clip_ratio_c": NO_CLIP,
                 "loss_agg_mode": training.loss_aggregation,
                 "loss_scale_factor": sampling.max_response_tokens,
                 "use_kl_loss": False,

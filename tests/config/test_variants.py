@@ -1,0 +1,106 @@
+"""The config's `variants` and `studies`: cells that are trained with other settings."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rspo.config import fingerprints
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from tests.support import tiny_world
+
+STUDIES = {
+    "steps": {
+        "suite": "standard",
+        "cells": [
+            {
+                "model": "small",
+                "objective": "policy_gradient",
+                "n": 4,
+                "variant": ["default", "short"],
+            }
+        ],
+    }
+}
+VARIANTS = {"short": {"training": {"steps": 3}, "models": {"small": {"learning_rate": 1e-3}}}}
+DEFAULT, SHORT = "small--policy-gradient--k1--n4--s0", "small--policy-gradient--k1--n4--short--s0"
+
+
+def load(root: Path, **more: Any) -> Experiment:
+    return tiny_world.load(root, **({"studies": STUDIES, "variants": VARIANTS} | more))
+
+
+def test_a_study_has_a_cell_for_each_variant_and_the_grid_has_none_of_them(tmp_path: Path) -> None:
+    experiment = load(tmp_path)
+    assert {DEFAULT, SHORT} <= experiment.study_cells.keys()
+    assert not {DEFAULT, SHORT} & experiment.cells.keys()
+    assert not {DEFAULT, SHORT} & {*experiment.policies}
+    assert not any(SHORT in str(file) for file in experiment.files)
+    assert experiment.model_of(SHORT) == "small"
+
+
+def test_a_variant_changes_the_settings_of_its_training_and_of_nothing_else(tmp_path: Path) -> None:
+    experiment = load(tmp_path)
+    changed = experiment.of_cell(SHORT)
+    assert (changed.config.training.steps, experiment.config.training.steps) == (3, 6)
+    assert changed.config.models["small"].learning_rate == 1e-3
+    assert changed.policy(SHORT) == experiment.policy(SHORT)
+    assert experiment.of_cell(DEFAULT) is experiment
+    same = experiment.config.model_dump(exclude={"training", "models"})
+    assert changed.config.model_dump(exclude={"training", "models"}) == same
+
+
+def test_the_settings_of_a_training_have_those_of_its_variant_but_not_its_name(
+    tmp_path: Path,
+) -> None:
+    experiment = load(tmp_path)
+    default, short = (fingerprints.settings(experiment, "train", name) for name in (DEFAULT, SHORT))
+    assert short["training"].pop("steps") == 3
+    assert default["training"].pop("steps") == 6
+    assert short.pop("learning_rate") == 1e-3
+    del default["learning_rate"]
+    assert short == default
+
+
+def test_the_settings_of_existing_trainings_do_not_have_the_new_keys(tmp_path: Path) -> None:
+    settings = fingerprints.settings(load(tmp_path), "train", DEFAULT)
+    assert not {"variant", "false_accepts", "false_rejects"} & settings.keys()
+    assert "epochs" not in settings["training"]
+
+
+def test_wrong_verdicts_and_epochs_are_settings_of_a_training(tmp_path: Path) -> None:
+    changes = {"rewards": {"false_accepts": 0.1}, "training": {"epochs": 2}}
+    settings = fingerprints.settings(load(tmp_path, variants={"short": changes}), "train", SHORT)
+    assert settings["training"]["epochs"] == 2
+    assert (settings["false_accepts"], settings["false_rejects"]) == (0.1, 0)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"variants": {"short": {"training": {"stepz": 3}}}},
+            "variants.short: unknown key training.stepz = 3; did you mean steps?",
+        ),
+        ({"variants": {"short": {"data": {}}}}, "variants.short.data"),
+        ({"variants": {}}, "steps: variant 'short' is not one of variants: default"),
+        ({"variants": VARIANTS | {"length": {}}}, "variants.length: this name has another meaning"),
+        ({"grid": STUDIES}, "grid.steps: only the entries of studies have variants"),
+        (
+            {"engine": "verl", "training": tiny_world.OVERRIDES["training"] | {"epochs": 2}},
+            "training.epochs = 2: only engine: local has this",
+        ),
+        (
+            {"engine": "verl", "rewards": {"false_rejects": 0.1}},
+            "rewards = {'false_accepts': 0.0, 'false_rejects': 0.1}: only engine: local has this",
+        ),
+    ],
+)
+def test_a_variant_that_cannot_be_is_one_line(
+    tmp_path: Path, more: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        load(tmp_path, **more)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
