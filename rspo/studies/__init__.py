@@ -10,7 +10,7 @@ from rspo.studies.study import Study
 
 __all__ = ["STUDIES", "Study", "named"]
 
-STUDIES: dict[str, Study] = {study.name: study for study in ()}
+STUDIES: dict[str, Study] = {}
 
 
 def named(name: str) -> Study:
