@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rspo.core.errors import InputError, did_you_mean
 from rspo.figures import (
     bandit,
+    budget,
     curves,
     difference,
     disjoint,
@@ -62,6 +63,7 @@ FIGURES: dict[str, Figure] = {
         estimator_variance.FIGURE,
         bandit.FIGURE,
         training_curves.SAMPLE_EFFICIENCY,
+        budget.FIGURE,
         gradient_variance.FIGURE,
     )
 }

@@ -11,18 +11,15 @@ before, so Pass@k jumps when a pass starts, and against the number of responses 
 like an effect of the responses.
 """
 
-from collections.abc import Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 from rspo.figures import style
-from rspo.figures.figure import Figure, command
-from rspo.figures.methods import Method, face, methods_of
-from rspo.training.logs import column, read_log
+from rspo.figures.figure import Figure
+from rspo.figures.log_lines import add_bands, averaged, explain, first_pass, half_window
+from rspo.figures.methods import methods_of
 
 if TYPE_CHECKING:
     import pandas as pd
-    import seaborn.objects as so
     from matplotlib.figure import Figure as Picture
 
     from rspo.config.experiment import Experiment
@@ -39,28 +36,6 @@ _BAND = {
 _SEEDS = {"seeds": "training seeds averaged"}
 
 
-def half_window(steps: int) -> int:
-    """Steps on either side in the moving average: a fortieth of the training, so 5 of 200."""
-    return max(1, steps // 40)
-
-
-def smoothed(values: Sequence[float], half: int) -> list[float]:
-    """Centred moving average over up to `half` steps on either side, fewer at both ends."""
-    return [fmean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
-
-
-def first_pass(experiment: "Experiment") -> int:
-    """The number of training steps before prompts repeat, at most all steps.
-
-    Raises: InputError for a training set that is missing or invalid.
-    """
-    from rspo.core.tables import PROBLEMS, read_table  # here, because it imports pyarrow
-
-    training = experiment.config.training
-    problems = read_table(experiment.problems("train"), PROBLEMS)
-    return min(training.steps, len(problems) // training.prompts_per_step)
-
-
 def entropy_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     """One row for each step of each line.
 
@@ -70,7 +45,7 @@ def entropy_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 
     steps = experiment.config.training.steps
     lines = [
-        _averaged(experiment, method, "entropy", half_window(steps), steps)
+        averaged(experiment, method, "entropy", half_window(steps), steps)
         for method in methods_of(experiment, figure.policies(experiment))
     ]
     return pd.concat(lines, ignore_index=True).rename(columns={"value": "entropy"})
@@ -88,42 +63,11 @@ def efficiency_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame"
     k = 1 << (min(method.n or 1 for method in methods).bit_length() - 1)
     steps = first_pass(experiment)
     half = steps // 10
-    lines = [_averaged(experiment, m, f"pass_at_{k}", half, steps, unit=100) for m in methods]
+    lines = [averaged(experiment, m, f"pass_at_{k}", half, steps, unit=100) for m in methods]
     complete = pd.concat([line.iloc[half : steps - half] for line in lines], ignore_index=True)
     prompts = complete["step"] * experiment.config.training.prompts_per_step
     result = complete.rename(columns={"value": "estimate"})
     return result.assign(responses=prompts * complete["n"], metric_k=k)[list(figure.columns)]
-
-
-def _averaged(
-    experiment: "Experiment", method: Method, key: str, half: int, steps: int, unit: float = 1
-) -> "pd.DataFrame":
-    """The first `steps` steps of `unit` times `key`: mean over seeds, smoothed, and its range."""
-    import pandas as pd
-
-    logs = {cell: _logged(experiment, cell, key)[:steps] for cell in method.policies}
-    values = unit * pd.DataFrame(logs)
-    smooth = values.apply(smoothed, half=half)
-    return pd.DataFrame(
-        {
-            "method": method.label,
-            "trained_k": pd.array([method.k] * len(values), "Int64"),
-            "n": method.n or 1,
-            "step": range(1, len(values) + 1),
-            "value": values.agg(fmean, axis="columns"),
-            "smoothed": smooth.agg(fmean, axis="columns"),
-            "lowest": smooth.min(axis="columns"),
-            "highest": smooth.max(axis="columns"),
-            "window": 2 * half + 1,
-            "seeds": len(logs),
-        }
-    )
-
-
-def _logged(experiment: "Experiment", cell: str, key: str) -> list[float]:
-    path = experiment.training_log(cell)
-    remedy = f"finish or remake it with `{command(experiment, path)}`"
-    return column(path, read_log(path, experiment.config.training.steps, remedy), key)
 
 
 def draw_entropy(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
@@ -132,13 +76,13 @@ def draw_entropy(table: "pd.DataFrame", experiment: "Experiment", figure: Figure
     methods = methods_of(experiment, figure.policies(experiment))
     steps = int(table["step"].max())
     picture = style.new_picture(style.COLUMN_WIDTH, 2.5)
-    plot = _add_bands(style.plot(table, picture, x="step", y="smoothed"), table, methods)
+    plot = add_bands(style.plot(table, picture, x="step", y="smoothed"), table, methods)
     for method in methods:
         thin = so.Line(color=style.line(method)["color"], linewidth=0.5, alpha=0.45)
         plot = plot.add(thin, data=style.rows_of(table, method, "method"), y="entropy")
     plot = style.add_lines(plot, table, methods, every=max(1, steps // 6), clip_on=False)
     plot.label(x="training step", y="entropy (nats per token)").limit(x=(0, steps + 1)).plot()
-    _explain(picture, table, experiment, methods, "thin: each step; thick: centred")
+    explain(picture, table, experiment, methods, "thin: each step; thick: centred")
     return picture
 
 
@@ -146,7 +90,7 @@ def draw_efficiency(table: "pd.DataFrame", experiment: "Experiment", figure: Fig
     methods = methods_of(experiment, figure.policies(experiment))
     picture = style.new_picture(style.TEXT_WIDTH, 2.6)
     plot = style.plot(table, picture, y="smoothed").pair(x=["step", "responses"])
-    plot = _add_bands(plot, table, methods)
+    plot = add_bands(plot, table, methods)
     plot = style.add_lines(plot, table, methods, every=max(1, table["step"].nunique() // 6))
     plot.scale(x1=style.log10(table["responses"])).label(
         x0="training step",
@@ -155,31 +99,8 @@ def draw_efficiency(table: "pd.DataFrame", experiment: "Experiment", figure: Fig
     ).plot()
     for axes, title in zip(picture.axes, ("same prompts", "same responses"), strict=True):
         axes.set_title(title)
-    _explain(picture, table, experiment, methods, "first pass over the prompts, centred")
+    explain(picture, table, experiment, methods, "first pass over the prompts, centred")
     return picture
-
-
-def _add_bands(plot: "so.Plot", table: "pd.DataFrame", methods: Sequence[Method]) -> "so.Plot":
-    if table["seeds"].max() == 1:
-        return plot
-    return style.add_intervals(plot, table, methods, "lowest", "highest")
-
-
-def _explain(
-    picture: "Picture",
-    table: "pd.DataFrame",
-    experiment: "Experiment",
-    methods: Sequence[Method],
-    lines: str,
-) -> None:
-    style.legend(picture, methods)
-    prompts = experiment.config.training.prompts_per_step
-    style.note(
-        picture,
-        f"{face(experiment, methods)}, {prompts} prompts per step",
-        f"{lines} mean of {table['window'].iloc[0]} steps",
-        *(["shaded: lowest to highest seed"] if table["seeds"].max() > 1 else []),
-    )
 
 
 ENTROPY = Figure(

@@ -29,6 +29,7 @@ def inputs(experiment: Experiment) -> list[Path]:
     """Every file that the report reads; all are required."""
     return [
         *results_inputs(experiment),
+        table_path(experiment, "contamination"),
         *(experiment.training_log(cell) for cell in experiment.cells),
         experiment.problems("train"),
         *(

@@ -12,6 +12,7 @@ from rspo.core.files import write_text
 from rspo.core.provenance import write_provenance
 from rspo.figures import difference, training_curves
 from rspo.report import figures, inputs, report_path, require
+from rspo.report.sections.checklist import checklist
 from rspo.report.sections.claims import claims
 from rspo.report.sections.errata import errata
 from rspo.report.sections.figures import figure_picture, pooled_panel
@@ -49,6 +50,7 @@ def _contents(experiment: Experiment) -> dict[str, Any]:
         "scale": experiment.scale,
         **_story(experiment),
         "summary": summary(experiment),
+        "checklist": checklist(experiment),
         "seeds": experiment.config.seeds,
         "samples": experiment.config.evaluation.samples,
         "training": list(training_pictures(experiment)),

@@ -12,9 +12,9 @@ import pytest
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_csv, write_table
-from rspo.figures import FIGURES, binary_groups, style
+from rspo.figures import FIGURES, binary_groups, budget, style
+from rspo.figures.log_lines import first_pass
 from rspo.figures.methods import methods_of
-from rspo.figures.training_curves import first_pass
 from rspo.objectives import compared
 from tests.support.figure_inputs import experiment_in, problem_rows
 
@@ -117,6 +117,33 @@ def test_sample_efficiency_has_the_first_pass_and_complete_windows(
         assert rows["estimate"].to_numpy() == pytest.approx(raw[4:36])
         means = np.convolve(raw, np.ones(9) / 9, "valid")
         assert rows["smoothed"].to_numpy() == pytest.approx(means)
+
+
+def test_the_budget_counts_all_responses_tokens_and_seconds_up_to_a_step(
+    experiments: dict[str, Experiment],
+) -> None:
+    experiment, figure = experiments["tiny"], FIGURES["fig_budget"]
+    table = figure.table(experiment, figure)
+    assert {*table["metric_k"]} == {4}  # of the trained 2, 4, 8
+    for method in methods_of(experiment, figure.policies(experiment)):
+        rows = table[table["method"] == method.label]
+        logs = [read_json_lines(experiment.training_log(policy)) for policy in method.policies]
+        tokens = [
+            np.cumsum([step["response_tokens"] * 40 * 16 for step in log])[4:36] for log in logs
+        ]
+        seconds = [np.cumsum([sum(step["seconds"].values()) for step in log])[4:36] for log in logs]
+        assert [*rows["responses"]] == [step * 640 for step in range(5, 37)]
+        assert rows["tokens"].to_numpy() == pytest.approx(np.mean(tokens, axis=0), abs=0.51)
+        assert rows["seconds"].to_numpy() == pytest.approx(np.mean(seconds, axis=0))
+        raw = np.mean([[100 * step["pass_at_4"] for step in log[:40]] for log in logs], axis=0)
+        assert rows["estimate"].to_numpy() == pytest.approx(raw[4:36])
+
+
+def test_the_error_of_a_smoothed_line_ignores_its_trend() -> None:
+    """Independent noise around a line: the standard deviation of a mean of 20 values."""
+    noise = np.random.default_rng(0).normal(0, 3, 5000)
+    error = budget.error_of_mean([*(noise + 0.01 * np.arange(5000))], 20)
+    assert error == pytest.approx(3 / 20**0.5, rel=0.03)
 
 
 @pytest.mark.parametrize(("prompts", "steps"), [(400, 100), (7, 1), (601, 150), (9999, 150)])

@@ -135,7 +135,7 @@ def test_the_story_comes_first_and_everything_else_behind_it(tree: Tree) -> None
     sections = tree.sections
     assert list(sections) == [
         *("method", "result", "figure", "differences", "entropy", "open", "claims"),
-        *("setup", "figures", "training", "tables", "samples"),
+        *("setup", "figures", "checklist", "training", "tables", "samples"),
         *("errata", "config", "cost", "provenance"),
     ]
     assert all(len(text.split()) > 10 for text in sections.values())

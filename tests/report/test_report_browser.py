@@ -133,6 +133,6 @@ def test_the_first_screen_has_the_method_the_result_and_the_figure(
 def test_links_to_folded_sections_lead_to_them(page: browser.Page) -> None:
     """Everything after the claims is folded; its headings stay visible."""
     folded = page.evaluate("[...document.querySelectorAll('.behind > details')].map(d => d.open)")
-    assert folded == [False] * 9
+    assert folded == [False] * 10
     heads = "[...document.querySelectorAll('.behind h2')].filter(h => !h.offsetHeight).length"
     assert page.evaluate(heads) == 0

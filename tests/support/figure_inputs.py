@@ -93,7 +93,8 @@ def log_rows(experiment: Experiment, cell: str, number: int) -> list[dict[str, o
         noise = 0.015 * math.sin(12.9898 * step + 78.233 * number) * math.sin(step / 3 + number)
         entropy = level + (0.35 - level) * math.exp(-6 * step / steps) + noise
         solved = {f"pass_at_{2**i}": 0.3 + 0.1 * i + noise for i in range(6)}
-        rows.append({"step": step, "reward": 0.3, "entropy": entropy, **solved})
+        cost = {"response_tokens": 9.0 - 20 * noise, "seconds": {"sample": 0.1, "update": 0.03 * k}}
+        rows.append({"step": step, "reward": 0.3, "entropy": entropy, **cost, **solved})
     return rows
 
 

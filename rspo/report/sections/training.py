@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from rspo.config.experiment import Cell, Experiment
 from rspo.figures import style
 from rspo.figures.captions import cells_sentence
+from rspo.figures.log_lines import first_pass, half_window, smoothed
 from rspo.figures.methods import Method, trained_methods
-from rspo.figures.training_curves import first_pass, half_window, smoothed
 from rspo.report.page_table import page_table
 from rspo.report.sections.figures import MEASURED, Picture, data_url, inches, png_of
 from rspo.training.clipping import clipping_warning

@@ -1,0 +1,157 @@
+"""The section Checklist: what an evaluation should report, after arXiv:2509.21882."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from rspo.config.experiment import Experiment
+from rspo.core.tables import read_csv
+from rspo.figures import Figure, budget
+from rspo.report import figure_files, figures, table_path
+from rspo.report.page_table import PageTable
+from rspo.report.rounding import rounded
+
+NORMAL = 1.96  # half of a 95 % interval, in standard errors
+
+
+@dataclass(frozen=True)
+class Point:
+    """A question of the checklist, and its answer, computed from the tables and the config."""
+
+    question: str
+    answer: str
+
+
+@dataclass(frozen=True)
+class Checklist:
+    """table: Pass@k at equal budgets; None for a scale without fig_budget."""
+
+    points: list[Point]
+    table: PageTable | None
+
+
+def checklist(experiment: Experiment) -> Checklist:
+    """Raises: InputError for tables that are missing or lack a column."""
+    figure = next((f for f in figures(experiment) if f.name == budget.FIGURE.name), None)
+    matched = None if figure is None else at_equal_budgets(_numbers(experiment, figure))
+    points = [
+        Point("Are budgets matched?", _budget_answer(matched)),
+        Point("Is the variance reported?", _variance_answer(experiment)),
+        Point("Was the verifier tested?", _verifier_answer(experiment)),
+        Point("Were the data screened for contamination?", _contamination_answer(experiment)),
+    ]
+    return Checklist(points, None if matched is None else _table(matched))
+
+
+def _numbers(experiment: Experiment, figure: Figure) -> pd.DataFrame:
+    numbers = [*budget.BUDGETS, "metric_k", "smoothed", "error"]
+    rows = read_csv(figure_files(experiment, figure)[1], "method", *numbers)
+    rows[numbers] = rows[numbers].apply(pd.to_numeric)
+    return rows
+
+
+def at_equal_budgets(rows: pd.DataFrame) -> pd.DataFrame:
+    """Pass@k of each method at the largest amount of each budget that all methods used.
+
+    Args:
+        rows: of fig_budget.
+
+    Returns: columns budget, amount, method, metric_k, smoothed (in %) and error.
+    """
+    found = []
+    for name in budget.BUDGETS:
+        amount = rows.groupby("method")[name].max().min()
+        within = rows[rows[name] <= amount]
+        last = within.loc[within.groupby("method", sort=False)[name].idxmax()]
+        found.append(last.assign(budget=name, amount=amount))
+    columns = ["budget", "amount", "method", "metric_k", "smoothed", "error"]
+    return pd.concat(found, ignore_index=True)[columns]
+
+
+def _budget_answer(matched: pd.DataFrame | None) -> str:
+    if matched is None:
+        return "This scale has no fig_budget."
+    parts = []
+    for name, rows in matched.groupby("budget", sort=False):
+        first, *others = rows.sort_values("smoothed", ascending=False).itertuples()
+        amount = f"{rows['amount'].iloc[0]:,.0f} {name}"
+        part = f"at {amount}, {first.method} is highest"
+        if others:
+            error = (first.error**2 + others[0].error ** 2) ** 0.5
+            lead = first.smoothed - others[0].smoothed
+            resolved = "more" if lead > NORMAL * error else "less"
+            part += (
+                f", {rounded(lead, NORMAL * error)} points above {others[0].method}, {resolved} "
+                "than the error of the difference"
+            )
+        parts.append(part)
+    k = matched["metric_k"].iloc[0]
+    return (
+        f"Pass@{k} of training prompts that the policy has not seen before (fig_budget): "
+        f"{_listed(parts)}."
+    )
+
+
+def _variance_answer(experiment: Experiment) -> str:
+    seeds = experiment.config.seeds
+    if seeds == 1:
+        return (
+            "Over problems and samples, yes: each Pass@k has an interval. Over training, no: there "
+            "is one training seed, and verdicts are about the trained policies."
+        )
+    return (
+        f"Yes: each Pass@k has an interval over problems and a standard error over {seeds} "
+        "training seeds, and the claims' tests contain both."
+    )
+
+
+def _verifier_answer(experiment: Experiment) -> str:
+    name = experiment.config.verifier
+    command = experiment.command("agreement")
+    return (
+        f"The verifier is {name}; docs/verification.md has its errors on labelled answers. "
+        f"`{command}` compares it with {experiment.config.agreement.against} on samples of the "
+        "base policies."
+    )
+
+
+def _contamination_answer(experiment: Experiment) -> str:
+    path = table_path(experiment, "contamination")
+    rows = read_csv(path, "set_a", "set_b", "kind", "count")
+    rows = rows[rows["kind"] == "normalized"]
+    rows = rows.assign(count=rows["count"].astype(int))
+    training = rows[(rows["set_a"] == "train") | (rows["set_b"] == "train")]
+    others = rows.drop(training.index)
+    return (
+        f"Problems that the training set and another set have in common: {_counts(training)}. "
+        f"That two other sets have in common: {_counts(others)}. Problems that were reworded are "
+        "not detected."
+    )
+
+
+def _counts(rows: pd.DataFrame) -> str:
+    common = rows[rows["count"] > 0]
+    pairs = common[["count", "set_a", "set_b"]].itertuples(index=False)
+    return _listed(f"{count} of {a} and {b}" for count, a, b in pairs) or "none"
+
+
+def _listed(parts: Iterable[str]) -> str:
+    return "; ".join(parts)
+
+
+def _table(matched: pd.DataFrame) -> PageTable:
+    cells = [
+        f"{rounded(value, NORMAL * error)} ± {rounded(NORMAL * error, NORMAL * error)}"
+        for value, error in zip(matched["smoothed"], matched["error"], strict=True)
+    ]
+    methods = matched["method"].unique()
+    by_budget = matched.assign(cell=cells).pivot(index="method", columns="budget", values="cell")
+    amounts = matched.drop_duplicates("budget").set_index("budget")["amount"]
+    return PageTable(
+        f"Pass@{matched['metric_k'].iloc[0]} of training prompts in %, at the largest amount of "
+        "each budget that all methods used; ± half of a 95 % interval over the prompts, without "
+        "the variance over training seeds",
+        ["method", *(f"{amounts[name]:,.0f} {name}" for name in budget.BUDGETS)],
+        by_budget.loc[methods, list(budget.BUDGETS)].reset_index().to_numpy().tolist(),
+    )
