@@ -47,7 +47,7 @@ class Method:
     objective: of the cells; "base" for a base policy.
     k, n: of the cells; None for objectives without k, and for base policies.
     position, family: the index of this line, from 0, among the `family` lines of its objective,
-        sorted by k, n, reward and model. They decide shade, width and marker.
+        sorted by k, n, reward, model and variant. They decide shade, width and marker.
     """
 
     label: str
@@ -72,7 +72,7 @@ def methods_of(experiment: "Experiment", policies: Sequence[str]) -> list[Method
     return methods
 
 
-_Key = tuple[int, int, str, str]  # k, n, reward, model
+_Key = tuple[int, int, str, str, str]  # k, n, reward, model, variant
 
 
 def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
@@ -83,20 +83,23 @@ def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
     """
     seeds: dict[tuple[str, _Key], list[str]] = defaultdict(list)
     for cell in cells:
-        seeds[cell.objective, (cell.k, cell.n, cell.reward, cell.model)].append(cell.name)
+        key = cell.k, cell.n, cell.reward, cell.model, cell.variant
+        seeds[cell.objective, key].append(cell.name)
     families: dict[str, list[_Key]] = defaultdict(list)
     for objective, key in seeds:
         families[objective].append(key)
     # `face` tells what all lines have in common, so labels only tell what differs.
-    n_differs = len({n for _, (_, n, _, _) in seeds}) > 1
-    reward_differs = len({reward for _, (_, _, reward, _) in seeds}) > 1
+    n_differs = len({n for _, (_, n, _, _, _) in seeds}) > 1
+    reward_differs = len({reward for _, (_, _, reward, _, _) in seeds}) > 1
+    variant_differs = len({variant for _, (_, _, _, _, variant) in seeds}) > 1
     methods = []
     for (objective, key), policies in seeds.items():
-        k, n, reward, model = key
+        k, n, reward, model, variant = key
         label = label_of(objective, k, full=families.keys() >= _FULL_LABELS.keys())
         label += f", n={n}" if n_differs else ""
         label += f", {reward} reward" if reward_differs else ""
         label += f", {names[model]}" if len(names) > 1 else ""
+        label += f", {variant}" if variant_differs else ""
         family = sorted(families[objective])
         own_k = k if OBJECTIVES[objective].has_k else None
         place = family.index(key), len(family)

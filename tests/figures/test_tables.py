@@ -12,7 +12,15 @@ import pytest
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_csv, write_table
-from rspo.figures import FIGURES, binary_groups, budget, style
+from rspo.figures import (
+    FIGURES,
+    available,
+    binary_groups,
+    budget,
+    figures_of,
+    in_all,
+    style,
+)
 from rspo.figures.log_lines import first_pass
 from rspo.figures.methods import methods_of
 from rspo.objectives import compared
@@ -73,6 +81,25 @@ def test_labels_tell_what_differs(experiments: dict[str, Experiment]) -> None:
     assert labels["fig_grpo"] == ["PG", *rspo, *baseline, "GRPO", "Base"]
     assert labels["fig_scalability"] == [*(f"RSPO k=4, n={n}" for n in (4, 8, 16, 32)), "Base"]
     assert labels["fig_entropy"] == ["PG", *rspo]
+
+
+def test_a_study_without_a_figure_of_its_own_has_a_line_for_each_variant(tmp_path: Any) -> None:
+    cell = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16}
+    studies = {
+        "warmth": {"suite": "standard", "cells": [cell | {"variant": ["default", "warm"]}]},
+    }
+    variants = {"warm": {"sampling": {"temperature": 1.2}}}
+    experiment = experiment_in(tmp_path, studies=studies, variants=variants, seeds=2)
+    figure = figures_of(experiment)["fig_warmth"]
+    lines = {m.label: m.policies for m in methods_of(experiment, figure.policies(experiment))}
+    cells = "small--rspo-pass--k4--n16"
+    assert lines == {
+        "RSPO k=4, default": (f"{cells}--s0", f"{cells}--s1"),
+        "RSPO k=4, warm": (f"{cells}--warm--s0", f"{cells}--warm--s1"),
+        "Base": ("small--base",),
+    }
+    assert "fig_warmth" in available(experiment)
+    assert "fig_warmth" not in in_all(experiment)
 
 
 def logs_of(experiment: Experiment, method: Any, key: str) -> np.ndarray:
