@@ -20,6 +20,7 @@ from rspo.figures import (
     budget,
     curves,
     difference,
+    difficulty,
     disjoint,
     estimator_variance,
     gradient_variance,
@@ -64,6 +65,7 @@ FIGURES: dict[str, Figure] = {
         bandit.FIGURE,
         training_curves.SAMPLE_EFFICIENCY,
         budget.FIGURE,
+        difficulty.FIGURE,
         gradient_variance.FIGURE,
     )
 }

@@ -24,7 +24,7 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
         f"{figure.caption} {scale} scale, {models}. "
         f"{listed or cells_sentence(experiment, policies)}"
     )
-    if not (figure.curves or figure.comparisons or figure.study):
+    if not (figure.curves or figure.scores or figure.comparisons or figure.study):
         return caption
     evaluation = experiment.config.evaluation
     suite = experiment.config.data.suites[figure.suite(experiment)]

@@ -48,6 +48,7 @@ class Figure:
     objectives: draws only the cells with these objectives; empty means all.
     curves: reads the curves of its policies, base policies included.
     metric: the metric of those curves.
+    scores: reads the scores of its policies, base policies included.
     training_logs: reads the training logs of its policies.
     training_set: reads the training problems.
     gradients: reads the gradients of the policies in the config's section gradients.
@@ -65,6 +66,7 @@ class Figure:
     objectives: tuple[str, ...] = ()
     curves: bool = False
     metric: str = "pass_at_k"
+    scores: bool = False
     training_logs: bool = False
     training_set: bool = False
     gradients: bool = False
@@ -92,7 +94,7 @@ class Figure:
             for cell in experiment.cells_of(grid)
             if not self.objectives or cell.objective in self.objectives
         ]
-        return list(dict.fromkeys(bases + cells if self.curves else cells))
+        return list(dict.fromkeys(bases + cells if self.curves or self.scores else cells))
 
     def suite(self, experiment: "Experiment") -> str:
         """The suite whose benchmarks are the panels.
@@ -115,12 +117,19 @@ class Figure:
         suite = self.suite(experiment) if self.curves else ""
         return [
             *(experiment.curves(policy, suite) for policy in policies if self.curves),
+            *(path for policy in policies for path in self._score_files(experiment, policy)),
             *(experiment.training_log(policy) for policy in policies if self.training_logs),
             *([experiment.problems("train")] if self.training_set else []),
             *(experiment.gradients(policy) for policy in policies if self.gradients),
             *([experiment.results / "tables" / COMPARISONS] if self.comparisons else []),
             *([experiment.results / "tables" / f"{self.study}.csv"] if self.study else []),
         ]
+
+    def _score_files(self, experiment: "Experiment", policy: str) -> list[Path]:
+        if not self.scores:
+            return []
+        benchmarks = experiment.benchmarks_of(self.suite(experiment))
+        return [path for name in benchmarks for path in experiment.score_files(policy, name)]
 
     def outputs(self, experiment: "Experiment") -> list[Path]:
         """The files that `write` writes: .pdf, .png and .csv."""

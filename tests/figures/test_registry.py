@@ -213,9 +213,9 @@ def test_a_caption_says_which_cells_how_many_samples_and_which_seeds(
     if not figure.gradients:
         names = {policy.rpartition("--s")[0] or policy for policy in names}
     assert {word for word in re.split("[ ,;]+|[.](?: |$)", caption) if "--" in word} == names
-    if figure.curves or figure.comparisons:
+    if figure.curves or figure.scores or figure.comparisons:
         assert f"N = {experiment.config.evaluation.samples} samples per problem" in caption
-    if figure.training_logs or figure.curves or figure.comparisons:
+    if figure.of_results and not figure.gradients:
         assert "3 seeds (s0 to s2) each" in caption
     elif not figure.gradients:
         assert caption.endswith("Computed from formulas, without samples: the values are exact.")

@@ -5,11 +5,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_json_lines
-from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, write_csv, write_table
+from rspo.core.tables import (
+    CURVES,
+    GRADIENTS,
+    PROBLEMS,
+    SCORES,
+    write_csv,
+    write_frame,
+    write_table,
+)
 from rspo.figures import available, figures_of
 from tests.support import ROOT
 
@@ -37,12 +46,35 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
                 suite = figure.suite(experiment)
                 rows = curve_rows(experiment, policy, suite)
                 write_table(experiment.curves(policy, suite), CURVES, rows)
+            if figure.scores:
+                for benchmark in experiment.benchmarks_of(figure.suite(experiment)):
+                    write_scores(experiment, policy, benchmark, number)
             if figure.training_logs:
                 log = log_rows(experiment, policy, number)
                 write_json_lines(experiment.training_log(policy), log)
             if figure.gradients:
                 rows = gradient_rows(experiment, number)
                 write_table(experiment.gradients(policy), GRADIENTS, rows)
+
+
+def write_scores(experiment: Experiment, policy: str, benchmark: str, number: int) -> None:
+    """Scores of 40 problems; later policies solve more of them."""
+    problems, size = 40, experiment.config.evaluation.block
+    able = (np.arange(problems) / problems) ** 2 * (0.5 + 0.02 * number)
+    for block in experiment.blocks:
+        rng = np.random.default_rng([number, block])
+        correct = (rng.random((problems, size)) < able[:, None]).flatten()
+        frame = pd.DataFrame(
+            {
+                "problem_id": [f"{benchmark}/{i:03}" for i in range(problems) for _ in range(size)],
+                "sample_index": [*range(block * size, (block + 1) * size)] * problems,
+                "correct": correct,
+                "verifier": "exact",
+                "verdict": "",
+                "reward": correct * 1.0,
+            }
+        )
+        write_frame(experiment.scores(policy, benchmark, block), SCORES, frame)
 
 
 def problem_rows(count: int) -> list[dict[str, object]]:

@@ -1,0 +1,87 @@
+"""Gains by difficulty: no gain without training, also where the base model was lucky."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+from rspo.evaluation.statistics import Part, combine
+from rspo.figures import FIGURES, difficulty
+from rspo.figures.methods import Method
+from tests.support import planted
+
+PROBLEMS, N = 4000, 32
+Correct = NDArray[np.bool_]
+
+
+def sampled(rates: NDArray[np.float64], seed: int) -> Correct:
+    rng = np.random.default_rng(seed)
+    drawn: Correct = rng.random((len(rates), N)) < rates[:, None]
+    return drawn
+
+
+@pytest.fixture(scope="module")
+def rates() -> NDArray[np.float64]:
+    """Success rates of problems, many of them hard."""
+    return np.random.default_rng(0).beta(0.5, 1.5, PROBLEMS)
+
+
+def gains(base: Correct, trained: Correct, k: int) -> pd.DataFrame:
+    method = Method("trained", "policy_gradient", policies=("trained",))
+    reference = Method("Base", "base", policies=("base",))
+    groups = difficulty.groups_of(difficulty.halves(base)[0])
+    rows = difficulty.gains(method, reference, {"base": base, "trained": trained}, groups, k)
+    return pd.DataFrame(rows, columns=list(difficulty.COLUMNS))
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_a_policy_with_the_same_success_rates_gains_nothing_in_any_group(
+    rates: NDArray[np.float64], k: int
+) -> None:
+    table = gains(sampled(rates, 1), sampled(rates, 2), k)
+    assert len(table) == len(difficulty.ENDS)
+    error = (table["high"] - table["low"]) / (2 * 1.96)
+    assert (table["gain"].abs() < 4 * error).all()
+
+
+def test_with_the_same_samples_for_group_and_gain_it_would_seem_to_gain(
+    rates: NDArray[np.float64],
+) -> None:
+    """What the two halves prevent: problems that were never solved seem to improve."""
+    (base, _), (other, _) = (difficulty.halves(sampled(rates, seed)) for seed in (1, 2))
+    never = difficulty.groups_of(base) == 0
+    after, before = (100 * one[None, never].mean(axis=2) for one in (other, base))
+    seeming = combine([Part(after), Part(-before)], [int(never.sum())])
+    assert seeming.value > 10 * seeming.error
+
+
+def test_the_gain_of_each_group_is_the_gain_that_was_planted(rates: NDArray[np.float64]) -> None:
+    """Only problems with a rate below 0.2 improve, by 30 points."""
+    better = np.where(rates < 0.2, rates + 0.3, rates)
+    base = sampled(rates, 1)
+    table = gains(base, sampled(better, 2), 1)
+    groups = difficulty.groups_of(difficulty.halves(base)[0])
+    for row in table.to_dict("records"):
+        true = 100 * (better - rates)[groups == row["group"]].mean()
+        assert row["low"] - 1 < true < row["high"] + 1
+    assert table["gain"].iloc[0] > 25
+    assert abs(table["gain"].iloc[-1]) < 1.5
+
+
+def test_groups_are_numbers_of_correct_samples() -> None:
+    first = np.arange(16)[None, :] < np.arange(17)[:, None]  # 0 to 16 correct
+    assert difficulty.groups_of(first).tolist() == [0, 1, 1, 2, 2, *[3] * 4, *[4] * 8]
+
+
+def test_the_table_has_every_trained_method_and_both_k(tmp_path: Path) -> None:
+    experiment = planted.plant_all(tmp_path, planted.as_claimed, grid_only="main")
+    figure = FIGURES["fig_difficulty"]
+    table = figure.table(experiment, figure)
+    assert {*table["metric_k"]} == {1, 4}
+    assert table["method"].nunique() == 7
+    assert {*table["seeds"]} == {2}
+    assert {*table["samples"]} == {planted.SAMPLES // 2}
+    assert table.groupby("group")["problems"].nunique().max() == 1  # the same for all methods
+    assert table.drop_duplicates("group")["problems"].sum() <= 2 * planted.PROBLEMS
