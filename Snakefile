@@ -39,7 +39,7 @@ rule all:
         expand(
             "{place}/tables/{table}.csv",
             place=[RESULTS, REPORTS],
-            table=["curves", "cost", "claim_comparisons"],
+            table=["curves", "answers", "cost", "claim_comparisons", "contamination"],
         ),
         expand("{place}/claims.{kind}", place=[f"{RESULTS}/tables", REPORTS], kind=["csv", "md"]),
         expand("{place}/report.html", place=[RESULTS, REPORTS]),

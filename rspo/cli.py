@@ -437,7 +437,7 @@ def pass_at_k(
     k: Ks = None,
     force: Force = False,
 ) -> None:
-    """Write Pass@k and Max@k of verified responses as a table.
+    """Write Pass@k, Max@k and pass^k of verified responses as a table.
 
     The responses are JSON lines with `problem`, `correct` and optionally `reward`, as `rspo verify`
     writes them, or a scores table (.parquet or .csv).
@@ -535,6 +535,14 @@ def claims(experiment: "Experiment") -> None:
     from rspo.claims.write import write_claims
 
     write_claims(experiment)
+
+
+@command(REPORTING, "rspo answers")
+def answers(experiment: "Experiment") -> None:
+    """Collect pass^k, responses without an answer, and the number of different answers."""
+    from rspo.evaluation.answers import write_answers
+
+    write_answers(experiment)
 
 
 @command(REPORTING, "rspo study peers")

@@ -99,6 +99,26 @@ def pass_hat_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
     return pass_at_k_variance(n, n - _counts(n, c), k)
 
 
+def different_values(n: int, counts: ArrayLike, k: int) -> Floats:
+    """Expected number of different values in a random k-subset of n samples.
+
+        sum_a 1 - C(n - n_a, k) / C(n, k)
+
+    n_a is how often value a was sampled. This is the rarefaction of Hurlbert (1971,
+    doi:10.2307/1934145); unlike the number of different values among all n samples, its expectation
+    does not depend on n.
+
+    Args:
+        counts: n_a, of shape [..., values]; 0 for values that were not sampled. Samples without a
+            value, such as responses without an answer, count in n only.
+
+    Returns: float64 of shape [...].
+
+    Raises: InputError unless 1 <= k <= n and 0 <= n_a <= n.
+    """
+    return np.asarray(pass_at_k(n, counts, k).sum(axis=-1))
+
+
 def pass_at_k_covariance(first: ArrayLike, second: ArrayLike, k: int) -> Floats:
     """Unbiased estimate of the covariance of two policies' `pass_at_k` on the same problem.
 

@@ -95,6 +95,12 @@ COMMANDS = {
         'models.small: "Small (0.1M)" -> "Little"',
     ),
     "report": ([], "models.small.label=Little", "results/tiny/report.html", '-> "Little"'),
+    "answers": (
+        [],
+        "evaluation.k=[1, 2]",
+        "results/tiny/tables/answers.csv",
+        "k: [1, 2, 4] -> [1, 2]",
+    ),
     "cost": ([], "seeds=2", "results/tiny/tables/cost.csv", "policies: 5 -> 9"),
 }
 # Without a scale's settings, or with downloads: each has a test of its own below.
@@ -159,7 +165,12 @@ def test_a_result_of_other_settings_is_replaced_with_force_only(
     arguments, setting, file, difference = COMMANDS[command]
     words = [command, *arguments, *tiny_world.options(**SMALL.get(command, {}))]
     path = Path(file)
-    if command in ("claims", "cost"):  # the project's files were not made by the commands
+    if command in (
+        "claims",
+        "cost",
+        "answers",
+        "contamination",
+    ):  # the project's files were not made by the commands
         assert main([*words, "--force"]) == 0
     if command == "contamination":  # its other setting is a further set of problems
         assert main(["prepare", "more", f"--set={setting}"]) == 0

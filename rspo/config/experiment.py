@@ -359,14 +359,22 @@ class Experiment:
         files += [self.training_log(cell) for cell in self.cells]
         # A smaller grid may lack some of these policies.
         files += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
-        for policy, suite in self.evaluations:
-            files.append(self.curves(policy, suite))
-            for benchmark in self.benchmarks_of(suite):
-                files += self.sample_files(policy, benchmark)
-                files += self.score_files(policy, benchmark)
+        files += [self.curves(policy, suite) for policy, suite in self.evaluations]
+        files += self.scored_samples
         benchmarks = {name for _, suite in self.evaluations for name in self.benchmarks_of(suite)}
         files += [self.problems(name) for name in ("train", *sorted(benchmarks))]
         return list(dict.fromkeys(files))
+
+    @property
+    def scored_samples(self) -> list[Path]:
+        """The tables with the samples and scores of all policies on their suites."""
+        return [
+            file
+            for policy, suite in self.evaluations
+            for benchmark in self.benchmarks_of(suite)
+            for files in (self.sample_files, self.score_files)
+            for file in files(policy, benchmark)
+        ]
 
     @property
     def judge_prompt(self) -> Path:

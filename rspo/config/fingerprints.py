@@ -193,6 +193,12 @@ def _tables(experiment: Experiment, _: str) -> Settings:
     return _curves(experiment, "") | _counted("evaluations", experiment.evaluations)
 
 
+def _answers(experiment: Experiment, _: str) -> Settings:
+    result = verifier_settings(experiment, experiment.config.verifier)
+    result["k"] = sorted(experiment.config.evaluation.k)
+    return result | _counted("evaluations", experiment.evaluations)
+
+
 def _cost(experiment: Experiment, _: str) -> Settings:
     return _counted("policies", experiment.policies)
 
@@ -234,6 +240,7 @@ _OF_STEP: dict[str, Callable[[Experiment, str], Settings]] = {
     "agreement": _agreement,
     "curves": _curves,
     "tables": _tables,
+    "answers": _answers,
     "cost": _cost,
     "study": _study,
     "claims": _claims,

@@ -16,7 +16,7 @@ NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a conf
 VERIFIER_VERSIONS = {"exact": 1, "rules": 2, "math_verify": 3}
 
 REWARDS = ("binary", "length")
-Metric = Literal["pass_at_k", "max_at_k"]
+Metric = Literal["pass_at_k", "max_at_k", "pass_hat_k"]  # pass_hat_k: all k are correct
 
 TemplateName = Literal["qwen_math", "r1", "none", "own"]
 

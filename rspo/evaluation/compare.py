@@ -16,7 +16,7 @@ from rspo.evaluation.pass_at_k_table import counted, default_ks, left_out, numbe
 from rspo.evaluation.score_arrays import policy_scores
 from rspo.evaluation.statistics import holm
 
-TITLES: dict[Metric, str] = {"pass_at_k": "Pass@k", "max_at_k": "Max@k"}
+TITLES: dict[Metric, str] = {"pass_at_k": "Pass@k", "max_at_k": "Max@k", "pass_hat_k": "pass^k"}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,14 @@ from numpy.typing import NDArray
 
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
-from rspo.estimators import max_at_k, max_at_k_variance, pass_at_k, pass_at_k_variance
+from rspo.estimators import (
+    max_at_k,
+    max_at_k_variance,
+    pass_at_k,
+    pass_at_k_variance,
+    pass_hat_k,
+    pass_hat_k_variance,
+)
 from rspo.evaluation.score_arrays import ScoreArrays
 from rspo.evaluation.statistics import Floats
 
@@ -25,12 +32,14 @@ class _Group:
     def estimates(self, metric: Metric, k: int) -> Floats:
         if metric == "max_at_k":
             return max_at_k(self.rewards, k)
-        return pass_at_k(self.correct.shape[1], self.correct.sum(axis=1), k)
+        estimate = pass_hat_k if metric == "pass_hat_k" else pass_at_k
+        return estimate(self.correct.shape[1], self.correct.sum(axis=1), k)
 
     def variances(self, metric: Metric, k: int) -> Floats:
         if metric == "max_at_k":
             return max_at_k_variance(self.rewards, k)
-        return pass_at_k_variance(self.correct.shape[1], self.correct.sum(axis=1), k)
+        variance = pass_hat_k_variance if metric == "pass_hat_k" else pass_at_k_variance
+        return variance(self.correct.shape[1], self.correct.sum(axis=1), k)
 
 
 @dataclass(frozen=True)

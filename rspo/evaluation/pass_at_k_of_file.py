@@ -1,10 +1,12 @@
-"""`rspo pass-at-k`: Pass@k and Max@k of any verified responses, as a table."""
+"""`rspo pass-at-k`: Pass@k, Max@k and pass^k of any verified responses, as a table."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import pandas as pd
 
+from rspo.config.names import Metric
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
 from rspo.core.replacement import require_own_output
@@ -37,7 +39,7 @@ def pass_at_k_of_file(
     if not replace:
         require_own_output(output, settings)
     try:
-        points = curve_points(outcomes, ("pass_at_k", "max_at_k"), ks, RESAMPLES, SEED)
+        points = curve_points(outcomes, get_args(Metric), ks, RESAMPLES, SEED)
     except InputError as error:
         raise InputError(f"{verdicts}: {error}") from None
     frame = pd.DataFrame(points).assign(cell=verdicts.stem, benchmark=verdicts.stem)

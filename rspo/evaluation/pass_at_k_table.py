@@ -18,16 +18,23 @@ def default_ks(responses: Iterable[int]) -> list[int]:
 
 
 def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
-    """Lines with Pass@k at each k, its errors and interval, and which problems are left out.
+    """Lines with Pass@k and pass^k at each k, with errors, and which problems are left out.
 
     Raises: InputError for a k below 1, or above every problem's number of responses.
     """
-    yield f"{'k':>5}{'Pass@k':>10}{'error':>9}{'within':>9}  95 % interval"
-    for point in curve_points(outcomes, ["pass_at_k"], ks, RESAMPLES, SEED):
+    last = f"{'95 % interval':<16}{'pass^k':>8}{'error':>9}"
+    yield f"{'k':>5}{'Pass@k':>10}{'error':>9}{'within':>9}  {last}"
+    points, hats = (
+        curve_points(outcomes, [metric], ks, RESAMPLES, SEED)
+        for metric in ("pass_at_k", "pass_hat_k")
+    )
+    for point, hat in zip(points, hats, strict=True):
         errors = number(point["error_total"], 9) + number(point["error_within"], 9)
         known = not np.isnan(point["error_total"])  # one problem says nothing about others
         interval = f"{point['low']:.3f} to {point['high']:.3f}" if known else "-"
-        yield f"{point['k']:>5}{point['estimate']:>10.3f}{errors}  {interval}"
+        all_correct = f"{hat['estimate']:>8.3f}{number(hat['error_total'], 9)}"
+        yield f"{point['k']:>5}{point['estimate']:>10.3f}{errors}  {interval:<16}{all_correct}"
+    yield "pass^k: all k responses are correct"
     yield "error: standard error over problems; within: of sampling, for the same problems"
     yield from left_out(outcomes.responses, [short(name) for name in outcomes.names], ks)
 

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import write_provenance
 from rspo.core.replacement import require_own_output
+from rspo.evaluation.different import different_answers
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k_table import counted, default_ks, pass_at_k_table, span
 from rspo.evaluation.response_file import (
@@ -172,4 +174,15 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     if not any(row["verifier"] in OWN_VERIFIERS for row in rows):  # they do not say what they read
         lines.append(f"no extractable answer: {empty / number:.1%} of the responses")
+        lines.append(_different(rows))
     return lines
+
+
+def _different(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A line with the expected number of different answers to a problem."""
+    answers: dict[str, list[str | None]] = {}
+    for row in rows:
+        answers.setdefault(row["problem"], []).append(row["extracted"])
+    k = min(len(of_problem) for of_problem in answers.values())
+    mean = fmean(float(different_answers(of_problem, k)) for of_problem in answers.values())
+    return f"different answers: {mean:.2f} among {k} response{'s' * (k != 1)} to a problem"

@@ -39,7 +39,7 @@ COLUMNS = {
     "of_samples": "samples of the base model that decide the group",
     "problems": "in the group",
     "base": "Pass@k of the base model on the group, in %",
-    "gain": "y: Pass@k of the method minus `base`, in percentage points, mean over seeds",
+    "estimate": "y: gain, Pass@k of the method minus `base`, in percentage points, mean over seeds",
     "low": "lower end of the band",
     "high": "upper end of the band",
     "seeds": "training seeds averaged",
@@ -149,7 +149,7 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     methods = methods_of(experiment, figure.policies(experiment))
     methods = [method for method in methods if method.objective != "base"]
     picture = style.new_picture(style.TEXT_WIDTH, 2.7)
-    plot = style.plot(table, picture, x="group", y="gain").facet("metric_k").share(y=False)
+    plot = style.plot(table, picture, x="group", y="estimate").facet("metric_k").share(y=False)
     plot = style.add_intervals(plot, table, methods, "low", "high", alpha=0.08)
     plot = style.add_lines(plot, table, methods)
     plot.label(

@@ -30,6 +30,7 @@ def inputs(experiment: Experiment) -> list[Path]:
     return [
         *results_inputs(experiment),
         table_path(experiment, "contamination"),
+        table_path(experiment, "answers"),
         *(experiment.training_log(cell) for cell in experiment.cells),
         experiment.problems("train"),
         *(

@@ -104,7 +104,7 @@ def fraction_of_subsets(outcomes: list[bool], k: int) -> float:
 def printed(output: str) -> dict[int, list[str]]:
     """The columns of each k in the printed table."""
     lines = re.findall(
-        r"^ +(\d+) +(\S+) +(\S+) +(\S+)  (\S+)(?: to (\S+))?$", output, flags=re.MULTILINE
+        r"^ +(\d+) +(\S+) +(\S+) +(\S+)  (\S+)(?: to (\S+))? +\S+ +\S+$", output, flags=re.MULTILINE
     )
     return {int(k): columns for k, *columns in lines}
 

@@ -43,7 +43,7 @@ def test_a_policy_with_the_same_success_rates_gains_nothing_in_any_group(
     table = gains(sampled(rates, 1), sampled(rates, 2), k)
     assert len(table) == len(difficulty.ENDS)
     error = (table["high"] - table["low"]) / (2 * 1.96)
-    assert (table["gain"].abs() < 4 * error).all()
+    assert (table["estimate"].abs() < 4 * error).all()
 
 
 def test_with_the_same_samples_for_group_and_gain_it_would_seem_to_gain(
@@ -66,8 +66,8 @@ def test_the_gain_of_each_group_is_the_gain_that_was_planted(rates: NDArray[np.f
     for row in table.to_dict("records"):
         true = 100 * (better - rates)[groups == row["group"]].mean()
         assert row["low"] - 1 < true < row["high"] + 1
-    assert table["gain"].iloc[0] > 25
-    assert abs(table["gain"].iloc[-1]) < 1.5
+    assert table["estimate"].iloc[0] > 25
+    assert abs(table["estimate"].iloc[-1]) < 1.5
 
 
 def test_groups_are_numbers_of_correct_samples() -> None:

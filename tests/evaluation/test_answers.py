@@ -1,0 +1,114 @@
+"""How many responses have an answer, and how many different ones, against enumeration."""
+
+from fractions import Fraction
+from itertools import combinations
+from math import sqrt
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from rspo.core.errors import InputError
+from rspo.core.tables import SAMPLES, SCORES, read_csv, write_table
+from rspo.estimators import different_values
+from rspo.evaluation.answers import answers_table, write_answers
+from rspo.evaluation.different import different_answers
+from rspo.evaluation.verify_file import verify_file
+from tests.support import tiny_world
+
+ANSWERS = ["a", "b", None, "a", "c", "a", None, "b"]
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_the_number_of_different_answers_is_its_mean_over_all_subsets(k: int) -> None:
+    subsets = list(combinations(ANSWERS, k))
+    mean = Fraction(sum(len({*subset} - {None}) for subset in subsets), len(subsets))
+    assert different_answers(ANSWERS, k) == pytest.approx(float(mean), rel=1e-12)
+
+
+def test_the_expected_number_does_not_depend_on_the_number_of_samples() -> None:
+    """Unlike the number of different answers among all samples, which grows with them."""
+    rng = np.random.default_rng(0)
+    weights = [0.5, 0.25, 0.15, 0.1]
+    exact = sum(1 - (1 - weight) ** 4 for weight in weights)
+    for n in (4, 8, 32):
+        counts = rng.multinomial(n, weights, 20_000)
+        values = different_values(n, counts, 4)
+        assert values.mean() == pytest.approx(exact, abs=4 * values.std() / sqrt(20_000))
+
+
+def test_no_response_with_an_answer_is_no_different_answer() -> None:
+    assert different_answers([None, None], 2) == 0
+    with pytest.raises(InputError, match="k = 3"):
+        different_answers(["a", "a"], 3)
+
+
+TEXTS = {
+    "p0": ["\\boxed{1}", "\\boxed{1}", "\\boxed{2}", "no box"],
+    "p1": ["\\boxed{3}", "\\boxed{3}", "\\boxed{3}", "\\boxed{3}"],
+    "p2": ["none", "none", "none", "none"],
+}
+RIGHT = {"p0": "\\boxed{1}", "p1": "\\boxed{3}", "p2": ""}
+
+
+def is_boxed(text: str) -> bool:
+    return text.startswith("\\boxed")
+
+
+def test_the_table_counts_answers_by_problem_and_pools_benchmarks(tmp_path: Path) -> None:
+    cell = {"model": "small", "objective": "policy_gradient", "n": 4}
+    experiment = tiny_world.load(
+        tmp_path,
+        evaluation={"samples": 4, "block": 2, "k": [1, 2]},
+        grid={
+            **dict.fromkeys(("scalability", "model_size", "contamination_free"), None),
+            **dict.fromkeys(("max_at_k", "grpo"), None),
+            "main": {"suite": "contamination_free", "cells": [cell]},
+        },
+    )
+    for policy, suite in experiment.evaluations:
+        for benchmark in experiment.benchmarks_of(suite):
+            for block in experiment.blocks:
+                samples, scores = [], []
+                for problem in reversed(TEXTS):
+                    for index in (2 * block, 2 * block + 1):
+                        text = TEXTS[problem][index]
+                        key = {"problem_id": problem, "sample_index": index}
+                        rest = {"tokens": 3, "finish_reason": "stop", "seed": 0}
+                        samples.append(key | {"text": text} | rest)
+                        correct = text == RIGHT[problem]
+                        verdict = {"verifier": "exact", "verdict": "", "reward": float(correct)}
+                        scores.append(key | {"correct": correct} | verdict)
+                write_table(experiment.samples(policy, benchmark, block), SAMPLES, samples)
+                write_table(experiment.scores(policy, benchmark, block), SCORES, scores)
+    write_answers(experiment)
+    rows = read_csv(answers_table(experiment), "policy", "benchmark", "k")
+    (one, *_) = rows[(rows["benchmark"] == "linear_larger") & (rows["k"] == "2")].to_dict("records")
+    counts = [int(one[name]) for name in ("problems", "samples", "responses", "without_answer")]
+    assert counts == [3, 4, 12, 5]
+    assert float(one["most_common"]) == pytest.approx((2 / 4 + 4 / 4 + 0) / 3)
+    pairs = {name: list(combinations(of_problem, 2)) for name, of_problem in TEXTS.items()}
+    different = [fmean(len({*filter(is_boxed, pair)}) for pair in of) for of in pairs.values()]
+    assert float(one["different"]) == pytest.approx(fmean(different))
+    assert float(one["different_error"]) == pytest.approx(np.std(different, ddof=1) / sqrt(3))
+    right = [fmean({*pair} == {RIGHT[name]} for pair in of) for name, of in pairs.items()]
+    assert float(one["pass_hat_k"]) == pytest.approx(fmean(right))
+    assert float(one["pass_hat_k_error"]) == pytest.approx(np.std(right, ddof=1) / sqrt(3))
+    pooled = rows[rows["benchmark"] == "pooled"]
+    assert {*pooled["problems"]} == {"6"}
+    assert {*pooled["without_answer"]} == {"10"}
+
+
+def test_verify_prints_how_many_answers_differ(tmp_path: Path) -> None:
+    file = tmp_path / "mine.jsonl"
+    lines = [
+        f'{{"problem": "p", "answer": "1", "response": "\\\\boxed{{{value}}}"}}\n'
+        for value in (1, 1, 2, 3)
+    ]
+    file.write_text("".join(lines))
+    output = verify_file(file)
+    assert "different answers: 3.00 among 4 responses to a problem" in output
+    header, *rows = output[output.index("    k") :].splitlines()
+    assert "pass^k" in header
+    assert [row.split()[-2] for row in rows[:3]] == ["0.500", "0.167", "0.000"]
