@@ -485,12 +485,19 @@ def diagnose(
 
 
 @command(EVALUATION, "rspo gradients small--base")
-def gradients(experiment: "Experiment", policy: Policy) -> None:
+def gradients(
+    experiment: "Experiment",
+    policy: Policy,
+    study: Annotated[
+        str,
+        typer.Option(help="Measure the objectives of this study.", metavar="STUDY"),
+    ] = "",
+) -> None:
     """Measure the signal and the variance of the gradient of each objective."""
     from rspo.evaluation.gradients import write_gradients
 
     _use_one_thread()
-    write_gradients(experiment, policy)
+    write_gradients(experiment, policy, study)
 
 
 @command(EVALUATION, "rspo agreement")

@@ -103,8 +103,9 @@ COMMANDS = {
     ),
     "cost": ([], "seeds=2", "results/tiny/tables/cost.csv", "policies: 5 -> 9"),
 }
-# Without a scale's settings, or with downloads: each has a test of its own below.
-OTHERS = {"verify", "pass-at-k", "results", "fetch-prompt", "fetch-judge"}
+# Without a scale's settings, or with downloads: each has a test of its own below; `study` has one
+# in tests/studies.
+OTHERS = {"verify", "pass-at-k", "results", "fetch-prompt", "fetch-judge", "study"}
 SMALL = {
     "gradients": {"gradients": {"prompts": 2, "responses": 32, "policies": ["small--base"]}},
     "agreement": {"agreement": {"against": "rules", "samples": 2}},

@@ -161,6 +161,19 @@ class Experiment:
         settings = self.config.gradients
         return list(settings.policies) if settings else []
 
+    def measured(self, study: str = "") -> list[tuple[str, int]]:
+        """Objective and k of the gradients that are measured: the compared ones, or a study's.
+
+        A study's are those of its cells whose n is that of the groups, each once.
+        """
+        settings = self.config.gradients
+        if settings is None:
+            return []
+        if not study:
+            return settings.measured
+        cells = self.cells_of(study)
+        return list(dict.fromkeys((c.objective, c.k) for c in cells if c.n == settings.n))
+
     def is_base(self, policy: str) -> bool:
         """Whether a policy is a base policy, rather than a cell's."""
         return policy.endswith(f"--{BASE}")
@@ -314,8 +327,8 @@ class Experiment:
         """
         folder = self.policy(policy)
         if not folder.is_dir():
-            cell = policy in self.cells
-            command = ("train", policy) if cell else ("pretrain", self.model_of(policy))
+            base = self.is_base(policy)
+            command = ("pretrain", self.model_of(policy)) if base else ("train", policy)
             raise InputError(f"{folder}: no such policy; `{self.command(*command)}` makes it")
         return folder
 
@@ -391,5 +404,7 @@ class Experiment:
     def curves(self, policy: str, suite: str) -> Path:
         return self.folder(policy) / "curves" / f"{suite}.parquet"
 
-    def gradients(self, policy: str) -> Path:
-        return self.folder(policy) / "gradients.parquet"
+    def gradients(self, policy: str, study: str = "") -> Path:
+        """The table of a policy's gradients, of the objectives that `measured` lists."""
+        name = f"gradients_{study}" if study else "gradients"
+        return self.folder(policy) / f"{name}.parquet"

@@ -168,15 +168,18 @@ def _agreement(experiment: Experiment, _: str) -> Settings:
     return result | {"against": against, "samples": config.agreement.samples}
 
 
-def _gradients(experiment: Experiment, _: str) -> Settings:
+def _gradients(experiment: Experiment, study: str) -> Settings:
     config = experiment.config
     result = verifier_settings(experiment, config.verifier)
     result |= config.sampling.model_dump(mode="json")
     if config.gradients is not None:
-        result["gradients"] = config.gradients.model_dump(mode="json", exclude={"policies"})
+        unused = {"policies", "k"} if study else {"policies"}
+        result["gradients"] = config.gradients.model_dump(mode="json", exclude=unused)
         # A new objective has no gradients yet.
-        names = dict(config.gradients.measured)
-        result["objectives"] = [_with_version(name) for name in names]
+        pairs = experiment.measured(study)
+        result["objectives"] = [_with_version(name) for name in dict(pairs)]
+        if study:  # whose objectives may have different k
+            result["k"] = [k for _, k in pairs]
     return result
 
 
@@ -211,7 +214,8 @@ def _counted(what: str, names: Sequence[Any]) -> Settings:
 def _study(experiment: Experiment, name: str) -> Settings:
     policies = experiment.policies_of(name)
     suite = experiment.grid_entry(name).suite
-    return {"scale": experiment.scale, "suite": suite} | _counted("policies", policies)
+    result = {"scale": experiment.scale, "suite": suite, "k": list(experiment.config.evaluation.k)}
+    return result | _counted("policies", policies)
 
 
 def _claims(experiment: Experiment, _: str) -> Settings:

@@ -37,8 +37,11 @@ from rspo.rewards.configured import Verify, verifier_of
 Floats = NDArray[np.float64]
 
 
-def write_gradients(experiment: Experiment, policy: str) -> None:
+def write_gradients(experiment: Experiment, policy: str, study: str = "") -> None:
     """Write cells/<policy>/gradients.parquet: a row for each training prompt, objective and k.
+
+    Args:
+        study: measure the objectives of this study, for gradients_<study>.parquet.
 
     Raises: InputError for missing or bad inputs, a model from the hub, or a config without the
         section gradients.
@@ -58,12 +61,13 @@ def write_gradients(experiment: Experiment, policy: str) -> None:
         raise InputError(
             f"gradients.prompts = {settings.prompts}: {data} has only {len(problems)} problems"
         )
-    path, made_with = experiment.gradients(policy), fingerprints.settings(experiment, "gradients")
+    path = experiment.gradients(policy, study)
+    made_with = fingerprints.settings(experiment, "gradients", study)
     experiment.require_replaceable(path, made_with)
     verdicts = experiment.verdicts(policy, "gradients")
     with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
         meter = _Meter(experiment, policy, settings, verify)
-        rows = meter.rows(problems)
+        rows = meter.rows(problems, experiment.measured(study))
     write_table(path, GRADIENTS, rows)
     write_provenance(path, made_with, inputs=[folder, data])
 
@@ -77,9 +81,10 @@ class _Meter:
         self.sampling, self.settings = experiment.config.sampling, settings
         self.verify = verify
 
-    def rows(self, problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Rows of the gradients table."""
-        pairs = self.settings.measured
+    def rows(
+        self, problems: list[dict[str, Any]], pairs: list[tuple[str, int]]
+    ) -> list[dict[str, Any]]:
+        """Rows of the gradients table, of each objective and k in `pairs`."""
         rows: list[dict[str, Any]] = []
         for problem in problems:
             rewards, gradients, row_of = self._responses(problem)

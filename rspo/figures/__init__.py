@@ -28,6 +28,7 @@ from rspo.figures import (
     intro,
     maxk_weight,
     passk_weight,
+    peers,
     training_curves,
     weight_by_difficulty,
 )
@@ -67,6 +68,7 @@ FIGURES: dict[str, Figure] = {
         budget.FIGURE,
         difficulty.FIGURE,
         gradient_variance.FIGURE,
+        peers.FIGURE,
     )
 }
 

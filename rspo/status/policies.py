@@ -116,7 +116,7 @@ def is_finished(experiment: Experiment, policy: str) -> bool:
 def _is_stale(experiment: Experiment, policy: str) -> bool:
     """Whether a policy was made with other settings, or from other inputs, than the config has."""
     made, model = experiment.policy(policy), experiment.model_of(policy)
-    if policy not in experiment.cells:
+    if experiment.is_base(policy):
         return not _has_current_settings(experiment, made, "pretrain", model)
     base = experiment.policy(base_name(model))
     return not (
@@ -165,7 +165,7 @@ class _Durations:
     def __init__(self, experiment: Experiment, suites: Suites) -> None:
         self.experiment = experiment
         self.per_cost: dict[str, list[float]] = {}
-        for policy in experiment.policies:
+        for policy in dict.fromkeys([*experiment.policies, *suites]):
             if seconds := _wall_seconds(experiment.policy(policy)):
                 kind, cost = self._cost(policy)
                 self.per_cost.setdefault(kind, []).append(seconds / cost)

@@ -28,6 +28,7 @@ class Study:
     page: returns the page in Markdown; every statement follows from the table.
     version: raise it when the table or the page changes, so that Snakemake writes them again.
     gradients: reads the gradients of the config's gradients.policies.
+    own_gradients: reads the gradients of its own objectives, measured on its base policies.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Study:
     page: Callable[["pd.DataFrame"], str]
     version: int = 1
     gradients: bool = False
+    own_gradients: bool = False
 
     def inputs(self, experiment: Experiment) -> list[Path]:
         """The scores of its policies, base policies included, and the logs of its cells.
@@ -56,6 +58,11 @@ class Study:
                 experiment.gradients(name)
                 for name in experiment.gradient_policies
                 if self.gradients
+            ),
+            *(
+                experiment.gradients(base, self.name)
+                for base in experiment.bases_of(self.name)
+                if self.own_gradients
             ),
         ]
 

@@ -135,6 +135,30 @@ def test_gradient_variance_shows_the_table(drawn: Drawn) -> None:
         assert ends == {*points(rows[f"{quantity}_low"], rows[f"{quantity}_high"])}
 
 
+def test_the_comparison_of_objectives_shows_the_table(drawn: Drawn) -> None:
+    table, picture = drawn("tiny", "fig_peers")
+    rows = table[table["objective"] != "base"]
+    lines = list(dict.fromkeys(rows["line"]))
+    dots, curves = picture.axes[:6], picture.axes[6:]
+    assert [label.get_text() for label in dots[0].get_yticklabels()] == lines
+    for axes, k in zip(dots, (1, 4, 16), strict=False):
+        of_k = rows[rows["k"] == k]
+        compared = of_k[of_k["difference"].notna()]
+        shown = {(x, y) for line in axes.lines for x, y in points(*line.get_data())}
+        expected = zip(compared["difference"], map(lines.index, compared["line"]), strict=True)
+        assert {(round(x, 9), y) for x, y in expected} <= shown
+        assert whiskers_of(axes) >= {
+            ((round(low, 9), y), (round(high, 9), y))
+            for low, high, y in zip(
+                compared["low"], compared["high"], map(lines.index, compared["line"]), strict=True
+            )
+        }
+    for axes, line in zip(curves, lines, strict=True):
+        own = rows[rows["line"] == line]
+        assert points(own["k"], own["pass_at_k"]) in lines_of(axes)
+        assert axes.get_title(loc="left").replace("\n", " ") == line
+
+
 @pytest.mark.parametrize("name", CURVES)
 def test_legend_tells_methods_apart_without_colour(
     experiments: dict[str, Experiment], drawn: Drawn, name: str

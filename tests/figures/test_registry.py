@@ -18,7 +18,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import CURVES, read_table, write_table
-from rspo.figures import FIGURES, available, draw, figures_of, style
+from rspo.figures import FIGURES, available, draw, figures_of, in_all, style
 from rspo.figures import figure as figure_module
 from rspo.figures.captions import full_caption
 from rspo.figures.methods import methods_of
@@ -107,7 +107,9 @@ def test_incomplete_training_log(tmp_path: Path, change: Any, message: str) -> N
 def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:
     tiny, paper = experiments["tiny"], experiments["paper"]
     assert available(tiny) == list(FIGURES)
-    assert available(paper) == [n for n in FIGURES if n != "fig_gradient_variance"]
+    assert in_all(tiny) == [name for name in FIGURES if not FIGURES[name].study]
+    only_tiny = {"fig_gradient_variance", "fig_peers"}
+    assert available(paper) == [name for name in FIGURES if name not in only_tiny]
     with pytest.raises(InputError, match=r"config/paper.yaml: .* needs the section gradients"):
         draw(paper, "fig_gradient_variance")
     config = tiny.config.model_copy(update={"grid": {"main": tiny.config.grid["main"]}})
@@ -213,7 +215,7 @@ def test_a_caption_says_which_cells_how_many_samples_and_which_seeds(
     if not figure.gradients:
         names = {policy.rpartition("--s")[0] or policy for policy in names}
     assert {word for word in re.split("[ ,;]+|[.](?: |$)", caption) if "--" in word} == names
-    if figure.curves or figure.scores or figure.comparisons:
+    if figure.curves or figure.scores or figure.comparisons or figure.study:
         assert f"N = {experiment.config.evaluation.samples} samples per problem" in caption
     if figure.of_results and not figure.gradients:
         assert "3 seeds (s0 to s2) each" in caption

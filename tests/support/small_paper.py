@@ -17,7 +17,7 @@ from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves, write_curves_table
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
-from rspo.figures import available, draw
+from rspo.figures import draw, in_all
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
 from tests.support import ROOT
@@ -58,7 +58,7 @@ def make() -> Experiment:
         make_curves(experiment, policy)
     write_curves_table(experiment)
     write_claims_and_cost(experiment)
-    for figure in available(experiment):
+    for figure in in_all(experiment):
         draw(experiment, figure)
     return experiment
 

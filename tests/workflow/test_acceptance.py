@@ -15,7 +15,7 @@ import pytest
 from rspo.claims.catalogue import CLAIMS
 from rspo.claims.verdicts import CONTRADICTED, SUPPORTED
 from rspo.config.experiment import Experiment
-from rspo.figures import available
+from rspo.figures import in_all
 from tests.support import ROOT
 
 pytestmark = pytest.mark.acceptance
@@ -46,7 +46,7 @@ def name(objective: str, k: int = 1, n: int = 16) -> str:
 
 
 def test_every_figure_is_there_in_three_forms(experiment: Experiment) -> None:
-    for figure in available(experiment):
+    for figure in in_all(experiment):
         for suffix in ("pdf", "png", "csv"):
             assert (ROOT / "reports" / f"{figure}.{suffix}").stat().st_size > 0
 

@@ -14,6 +14,26 @@ rule study:
         "rspo study {wildcards.study} {OPTIONS} 2>&1 | tee -ip {log}"
 
 
+# Gradients of the study's objectives, on one policy.
+rule study_gradients:
+    input:
+        judge_files(experiment.config.verifier),
+        policy=f"{RESULTS}/cells/{{policy}}/policy",
+        problems=f"{RESULTS}/problems/train.parquet",
+    output:
+        f"{RESULTS}/cells/{{policy}}/gradients_{{study}}.parquet",
+    log:
+        f"{RESULTS}/logs/gradients/{{policy}}_{{study}}.log",
+    wildcard_constraints:
+        study="|".join(STUDIES) or "(?!)",
+    resources:
+        judge_server=judge_servers(experiment.config.verifier),
+    params:
+        settings=settings("gradients", "study"),
+    shell:
+        "rspo gradients {wildcards.policy} --study {wildcards.study} {OPTIONS} 2>&1 | tee -ip {log}"
+
+
 # The study as a page of the documentation. No other target needs it.
 rule study_page:
     input:

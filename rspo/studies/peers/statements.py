@@ -1,0 +1,273 @@
+"""The statements of the page: sentences that follow from the table."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from rspo.config.experiment import BASE
+from rspo.studies.peers.runs import RSPO
+
+LEVEL = 0.05  # of adjusted p-values
+SLOWER = 1.25  # ratio of processor seconds that is worth a sentence: they vary by 10 to 20 %
+
+
+def by_objective(table: pd.DataFrame) -> pd.DataFrame:
+    """One row for each objective, those with the highest Pass@k first, k that of RSPO's training.
+
+    An objective with several k or n has several rows.
+    """
+    rows = table[(table["part"] == "objectives") & (table["against"] == "rspo")]
+    k = rows[rows["objective"] == RSPO]["trained_k"].iloc[0]
+    at_k = rows[rows["k"] == k] if k in set(rows["k"]) else rows.drop_duplicates("cells")
+    return at_k.sort_values("pass_at_k", ascending=False, kind="stable")
+
+
+def reference(table: pd.DataFrame) -> pd.Series:
+    """RSPO's row, at the k that it is trained for."""
+    rows = by_objective(table)
+    return rows[rows["difference"].isna()].iloc[0]
+
+
+def better(table: pd.DataFrame) -> list[str]:
+    """What RSPO does better than other objectives."""
+    lines = [_highest(table)]
+    lines += [_above(table, k, sign=-1) for k in _ks(table)]
+    lines += [_others_below_base(table), _noise(table, less=True), _time(table, faster=True)]
+    return [line for line in lines if line] or ["Nothing is significantly better."]
+
+
+def not_better(table: pd.DataFrame) -> list[str]:
+    """What other objectives do better, and what the data does not tell."""
+    lines = [_rank(table), _below_base(table)]
+    lines += [_above(table, k, sign=1) for k in _ks(table)]
+    lines += [_open(table, k) for k in _ks(table)]
+    lines += [_noise(table, less=False), _time(table, faster=False), _entropy(table)]
+    return [line for line in lines if line]
+
+
+def _ks(table: pd.DataFrame) -> list[float]:
+    """The evaluated k, the one that RSPO is trained for first."""
+    ks, own = sorted(set(table["k"].dropna())), reference(table)["trained_k"]
+    return sorted(ks, key=lambda k: (k != own, k))
+
+
+def _compared(table: pd.DataFrame, k: float) -> pd.DataFrame:
+    rows = table[(table["part"] == "objectives") & (table["against"] == "rspo") & (table["k"] == k)]
+    return rows[rows["difference"].notna()].sort_values("difference")
+
+
+def _significant(rows: pd.DataFrame, sign: int) -> pd.DataFrame:
+    return rows[(rows["p_adjusted"] < LEVEL) & (sign * rows["difference"] > 0)]
+
+
+def _above(table: pd.DataFrame, k: float, sign: int) -> str:
+    """Objectives that are significantly below RSPO (sign -1), or above it (1)."""
+    rows = _compared(table, k)
+    found = _significant(rows, sign)
+    if found.empty:
+        return ""
+    trained = ", the k of training" if k == reference(table)["trained_k"] else ""
+    which = "above" if sign < 0 else "below"
+    others = joined(
+        f"{row['name']} ({points(abs(row['difference']))})"
+        for _, row in found.sort_values("difference", ascending=sign < 0).iterrows()
+    )
+    return (
+        f"Pass@{k:.0f}{trained}: RSPO is significantly {which} {len(found)} of {len(rows)} "
+        f"objectives, by the points in brackets: {others}."
+    )
+
+
+def _open(table: pd.DataFrame, k: float) -> str:
+    rows = _compared(table, k)
+    found = rows[~(rows["p_adjusted"] < LEVEL)]
+    if found.empty:
+        return ""
+    return f"Pass@{k:.0f}: RSPO is not distinguishable from {_all(found, len(rows))}."
+
+
+def _highest(table: pd.DataFrame) -> str:
+    rows, rspo = by_objective(table), reference(table)
+    if rows["pass_at_k"].max() > rspo["pass_at_k"]:
+        return ""
+    value = points(rspo["pass_at_k"])
+    return f"RSPO has the highest Pass@{rspo['k']:.0f}, {value} %, of {len(rows)} objectives."
+
+
+def _rank(table: pd.DataFrame) -> str:
+    """RSPO's place among all objectives, by the estimates, if it is not the first."""
+    rows, rspo = by_objective(table), reference(table)
+    rank, best = 1 + int((rows["pass_at_k"] > rspo["pass_at_k"]).sum()), rows.iloc[0]
+    if rank == 1:
+        return ""
+    return (
+        f"RSPO's Pass@{rspo['k']:.0f}, {points(rspo['pass_at_k'])} %, is number {rank} of "
+        f"{len(rows)}; the highest, {points(best['pass_at_k'])} %, is that of {best['name']}."
+    )
+
+
+def _others_below_base(table: pd.DataFrame) -> str:
+    """The objectives that end below the base model, if RSPO does not."""
+    rows, rspo = _against_base(table), reference(table)["cells"]
+    below = _significant(rows, -1)
+    if below.empty or rspo in set(below["cells"]):
+        return ""
+    others = joined(
+        f"{name} ({joined(f'Pass@{k:.0f}' for k in group['k'])})"
+        for name, group in below.groupby("name", sort=False)
+    )
+    return f"Base model: RSPO is not significantly below it at any k. Below it are {others}."
+
+
+def _below_base(table: pd.DataFrame) -> str:
+    rows = _against_base(table)
+    below = _significant(rows[rows["cells"] == reference(table)["cells"]], -1)
+    if below.empty:
+        return ""
+    where = joined(
+        f"Pass@{row['k']:.0f} ({points(row['difference'], sign=True)})"
+        for _, row in below.iterrows()
+    )
+    return f"Base model: RSPO is significantly below it at {where}."
+
+
+def _against_base(table: pd.DataFrame) -> pd.DataFrame:
+    return table[(table["part"] == "objectives") & (table["against"] == BASE)]
+
+
+def _all(found: pd.DataFrame, count: int) -> str:
+    """The names of some of `count` other objectives."""
+    if len(found) == count > 1:
+        return f"any of the {count} other objectives"
+    return joined(found["name"])
+
+
+def _noise(table: pd.DataFrame, less: bool) -> str:
+    """Objectives whose gradient is noisier than RSPO's, or less noisy, if intervals do not meet."""
+    rows, rspo = by_objective(table), reference(table)
+    others = rows[rows["cells"] != rspo["cells"]].sort_values("noise", ascending=not less)
+    apart = others["noise_low"] > rspo["noise_high"]
+    if not less:
+        apart = others["noise_high"] < rspo["noise_low"]
+    if not apart.any():
+        return ""
+    which = "less" if less else "more"
+    listed = joined(f"{row['name']} ({row['noise']:.1f})" for _, row in others[apart].iterrows())
+    return (
+        f"Gradient noise on the base model: RSPO's ({rspo['noise']:.1f}) is {which} than that of "
+        f"{listed}; their 95 % intervals do not overlap."
+    )
+
+
+def _time(table: pd.DataFrame, faster: bool) -> str:
+    """Objectives that need at least 25 % more processor time than RSPO, or less."""
+    rows, rspo = by_objective(table), reference(table)
+    ratio = rows["seconds"] / rspo["seconds"]
+    found = rows[ratio >= SLOWER] if faster else rows[ratio <= 1 / SLOWER]
+    if found.empty:
+        return ""
+    which = "less" if faster else "more"
+    return (
+        f"Processor time: RSPO needs {rspo['seconds']:.3f} s per training step, {which} than "
+        f"{_all(found, len(rows) - 1)} by a factor of at least {SLOWER:g} (without a test). It "
+        f"drops {100 * rspo['zero_weight']:.0f} % of the responses, whose weight is 0."
+    )
+
+
+def _entropy(table: pd.DataFrame) -> str:
+    rows, rspo = by_objective(table), reference(table)
+    higher = rows[rows["entropy"] > rspo["entropy"]]
+    if higher.empty:
+        return f"Entropy late in training: RSPO's, {rspo['entropy']:.3f}, is the highest."
+    return (
+        f"Entropy late in training: RSPO's is {rspo['entropy']:.3f}; it is higher with "
+        f"{_all(higher, len(rows) - 1)} (without a test)."
+    )
+
+
+def passes(rows: pd.DataFrame) -> list[str]:
+    """Whether RSPO falls below the base model, and what more passes do.
+
+    Args:
+        rows: those of the part "epochs".
+    """
+    rspo = rows[rows["objective"] == RSPO]
+    against_base = rspo[rspo["against"] == BASE]
+    below = _significant(against_base, -1)
+    lines = [_verdict(against_base, below)]
+    for (objective, k), group in rows.groupby(["objective", "trained_k"], sort=False, dropna=False):
+        lines.append(_effect(_name(str(objective), k), group[group["against"] == "one pass"]))
+    return [line for line in lines if line]
+
+
+def _verdict(against_base: pd.DataFrame, below: pd.DataFrame) -> str:
+    above = _significant(against_base, 1)
+    if below.empty:
+        return (
+            "Not reproduced at this scale: RSPO is not significantly below the base model in any "
+            f"of {len(against_base)} comparisons, and significantly above it in {len(above)}. The "
+            "published runs differ in model, task, rewards and the evaluated k, so this does not "
+            "refute them."
+        )
+    where = joined(
+        f"Pass@{row['k']:.0f} with k = {row['trained_k']:.0f} and {_passes(row['epochs'])} "
+        f"({points(row['difference'], sign=True)})"
+        for _, row in below.iterrows()
+    )
+    opening = (
+        f"Reproduced: RSPO is significantly below the base model at {where}, and significantly "
+        f"above it in {len(above)} of {len(against_base)} comparisons."
+    )
+    if (below["epochs"] == 1).any():
+        return (
+            f"{opening} It is below with a single pass too, so passes that are off-policy are not "
+            "the only reason."
+        )
+    return (
+        f"{opening} With a single pass it is not: the further passes, whose updates are "
+        "off-policy, make the difference."
+    )
+
+
+def _effect(name: str, rows: pd.DataFrame) -> str:
+    """What more passes do to one objective, compared with a single one."""
+    if rows.empty:
+        return ""
+    lower, higher = _significant(rows, -1), _significant(rows, 1)
+    if lower.empty and higher.empty:
+        ends = [points(end, sign=True) for end in sorted(rows["difference"])]
+        return (
+            f"{name}: compared with one pass, Pass@k changes by {ends[0]} to {ends[-1]} points, "
+            "nowhere significantly."
+        )
+    changes = [
+        f"significantly {direction} at "
+        + joined(
+            f"Pass@{row['k']:.0f} with {_passes(row['epochs'])} "
+            f"({points(row['difference'], sign=True)})"
+            for _, row in found.iterrows()
+        )
+        for direction, found in (("lower", lower), ("higher", higher))
+        if len(found)
+    ]
+    return f"{name}: compared with one pass, Pass@k is {' and '.join(changes)}."
+
+
+def _name(objective: str, k: float) -> str:
+    return f"`{objective}`" if pd.isna(k) else f"`{objective}`, k = {k:.0f}"
+
+
+def _passes(epochs: float) -> str:
+    return "one pass" if epochs == 1 else f"{epochs:.0f} passes"
+
+
+def points(value: float, sign: bool = False) -> str:
+    """A fraction in %, or a difference in percentage points, with one digit."""
+    text = f"{100 * value:{'+' if sign else ''}.1f}"
+    return text.replace("-", "\u2212")
+
+
+def joined(items: Iterable[str]) -> str:
+    """Items of a sentence, each once: "a", "a and b", "a, b and c"."""
+    *first, last = list(dict.fromkeys(items))
+    return f"{', '.join(first)} and {last}" if first else last
