@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rspo.objectives.contract import WeightFunction, binary_groups, check_weights
-from rspo.objectives.registry import OBJECTIVES, KRule, response_weights
+from rspo.objectives.objective import KRule
+from rspo.objectives.registry import OBJECTIVES, response_weights
 from rspo.objectives.risk_neutral import grpo
 from rspo.objectives.subsets import fraction_of_subsets_below
 
