@@ -88,9 +88,9 @@ def test_the_grid_of_a_config_has_cells_of_it_with_its_version(packages: Path) -
 def test_its_package_is_imported_for_its_own_objectives_only(packages: Path) -> None:
     declare(packages, "above_mean = own_objectives:ABOVE_MEAN", "broken = no_such_module:BROKEN")
     code = "from rspo.objectives import *; compared(); print('importlib.metadata' in sys.modules)"
-    grpo = WEIGHTS.format("grpo")
+    built_in = WEIGHTS.replace("{!r}", "'grpo'")
     assert run(packages, "-S", "-c", f"import sys; sys.path += {sys.path}; {code}") == ["False"]
-    assert run(packages, "-c", grpo)[0].startswith("[")
+    assert run(packages, "-c", built_in)[0].startswith("[")
     code = "from rspo.objectives import *; print([*OBJECTIVES][-2:], 'broken' in OBJECTIVES)"
     assert run(packages, "-c", code) == ["['above_mean', 'broken'] True"]
     assert run(packages, "-c", WEIGHTS.format("above_mean"))[0] == "imported"
