@@ -1,14 +1,16 @@
 """Objectives of installed packages, in processes of their own that have a package on their path."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, pages
 
 MODULE = """
 print("imported")
@@ -68,6 +70,18 @@ def test_response_weights_and_diagnose_know_it(packages: Path) -> None:
     lines = run(packages, "-m", "rspo", "diagnose", "above_mean", "--n", "4")
     assert lines[1] == "above_mean, n = 4, 0/1 rewards"
     assert lines[2].split() == ["weights:", "unbiased", "for", "0.75", "times", "Pass@1"]
+
+
+def test_a_package_as_in_the_documentation_works(packages: Path) -> None:
+    blocks = pages.blocks(ROOT / "docs" / "add" / "objective.md")
+    (declared,) = (block.text for block in blocks if block.language == "toml")
+    entries = tomllib.loads(declared)["project"]["entry-points"]["rspo.objectives"]
+    declare(packages, *(f"{name} = {value}" for name, value in entries.items()))
+    source = re.sub(r"register\((.*)\)$", r"TOP_TWO_MEAN = \1", blocks[0].text.rstrip("\n"))
+    (packages / "my_package").mkdir()
+    (packages / "my_package" / "objectives.py").write_text(source)
+    code = "from rspo.objectives import response_weights as f; print(f([1, 0, 1, 1], {!r}, 2))"
+    assert run(packages, "-c", code.format("top_two_mean")) == ["[0.5 0.  0.5 0.5]"]
 
 
 def test_the_grid_of_a_config_has_cells_of_it_with_its_version(packages: Path) -> None:
