@@ -454,7 +454,7 @@ def pass_at_k(
 )
 def diagnose(
     name: Annotated[
-        str, typer.Argument(help="An objective, such as maxpo, or one of an extension.")
+        str, typer.Argument(help="An objective: maxpo, or one of an extension or a package.")
     ],
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
@@ -471,7 +471,9 @@ def diagnose(
     from rspo.objectives import OBJECTIVES
     from rspo.objectives.diagnose import diagnose, lines
 
-    if name not in OBJECTIVES and Path("config", f"{scale}.yaml").is_file():
+    with errors_of("rspo diagnose"):
+        known = name in OBJECTIVES
+    if not known and Path("config", f"{scale}.yaml").is_file():
         _load(scale)  # its extensions may have the objective
     with errors_of("rspo diagnose"):
         diagnosis = diagnose(name, k, n)

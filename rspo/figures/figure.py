@@ -237,7 +237,7 @@ def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:
 def _objectives_code() -> str:
     """SHA-256 of the sources of the objectives, those of extensions included."""
     folder = Path(rspo.objectives.__file__).parent
-    own = {_source_of(objective.function.__module__) for objective in OBJECTIVES.values()}
+    own = {_source_of(OBJECTIVES[name].function.__module__) for name in compared()}
     outside = sorted(path for path in own if path.parent != folder)
     return _sha256(*sorted(folder.glob("*.py")), *outside)
 

@@ -10,14 +10,12 @@ trainer. The loss needs torch; the weights need it only for tensors.
 
 from rspo.objectives.contract import check_weights
 from rspo.objectives.loss import policy_loss
+from rspo.objectives.objective import KRule, Objective, short_name
 from rspo.objectives.registry import (
     OBJECTIVES,
-    KRule,
-    Objective,
     compared,
     register,
     response_weights,
-    short_name,
     unknown_objective,
 )
 

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rspo.objectives.contract import WeightFunction, binary_groups, check_weights
-from rspo.objectives.registry import OBJECTIVES, KRule, response_weights
+from rspo.objectives.objective import KRule
+from rspo.objectives.registry import OBJECTIVES, response_weights
 from rspo.objectives.risk_neutral import grpo
 from rspo.objectives.subsets import fraction_of_subsets_below
 
@@ -49,6 +50,14 @@ class Form:
     zeros: Floats
     unbiased_for: int | None
     factor: float
+
+    @property
+    def target(self) -> str:
+        """`unbiased_for` and `factor` in words."""
+        if self.unbiased_for is None:
+            return "not unbiased for any Pass@k"
+        factor = "" if math.isclose(self.factor, 1, rel_tol=1e-6) else f"{self.factor:.4g} times "
+        return f"unbiased for {factor}Pass@{self.unbiased_for}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +130,7 @@ def lines(diagnosis: Diagnosis, points: Sequence[int]) -> Iterator[str]:
         "standardized": diagnosis.standardized,
     }
     for name, form in forms.items():
-        yield f"{name + ':':14}{_target(form)}"
+        yield f"{name + ':':14}{form.target}"
     yield ""
     yield f"{'':6}{'weights':^36}{'centred':^28}{'standardized':^28}".rstrip()
     columns = f"{'F':>9}{SLOPE:>10}{'S/N':>9}"
@@ -132,13 +141,6 @@ def lines(diagnosis: Diagnosis, points: Sequence[int]) -> Iterator[str]:
             row += f"{form.value[i]:9.4f}{form.slope[i]:10.4f}{form.signal_to_noise[i]:9.3g}"
             row += f"{form.zeros[i]:8.0%}" if name == "weights" else ""
         yield row
-
-
-def _target(form: Form) -> str:
-    if form.unbiased_for is None:
-        return "not unbiased for any Pass@k"
-    factor = "" if math.isclose(form.factor, 1, rel_tol=1e-6) else f"{form.factor:.4g} times "
-    return f"unbiased for {factor}Pass@{form.unbiased_for}"
 
 
 def _by_name(objective: str, k: int | None) -> WeightFunction:

@@ -15,7 +15,8 @@ def rs_grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
     For the exponential utility (1/b) log E[exp(b R)]; b = 2 is the default of its authors' code.
     Biased: it divides by a mean that contains the response itself; the bias vanishes as n grows.
-    The utility depends on the scale of the rewards. Equal rewards, and groups of one, get 0.
+    The utility depends on the scale of the rewards, and b has the role of RSPO's k. Equal rewards,
+    and groups of one, get 0.
     """
     powers = np.exp(RS_GRPO_BETA * (rewards - rewards.max(axis=-1, keepdims=True)))
     relative = powers / powers.mean(axis=-1, keepdims=True) - 1.0
@@ -28,8 +29,8 @@ def ttt_entropic(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
     b solves KL(softmax(b R) || uniform) = ln 2, as `entropic_adaptive_beta` of TTT-Discover
     (github.com/test-time-training/discover). Scale and offset of the rewards change nothing. It
-    maximizes the entropic utility at a b that differs between groups, so it is biased. Equal
-    rewards get 0.
+    maximizes the entropic utility at a b that differs between groups, so it is biased, where RSPO
+    has one k for all groups. Equal rewards get 0.
 
     The KL is below the logarithm of n / m with m best responses. Where m >= n/2, no b solves the
     equation, and these are the limits as b grows (their code stops at b = 2^20): each of the

@@ -17,8 +17,9 @@ def passk_training(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
     with c of n responses correct, rho = 1 - C(n-c, k) / C(n, k), and sigma^2 = rho (1 - rho).
     Biased: it divides by a statistic of the same rewards. As n grows, it maximizes
-    (2/k) arcsin sqrt(Pass@k). Needs binary rewards and k < n: with k = n, sigma is 0 in every
-    group. All weights are 0 where none is correct or fewer than k are wrong.
+    (2/k) arcsin sqrt(Pass@k), an increasing function of RSPO's target. Needs binary rewards and
+    k < n: with k = n, sigma is 0 in every group. All weights are 0 where none is correct or fewer
+    than k are wrong.
 
     By 1 - rho = (n-c)/n C(n-c-1, k-1)/C(n-1, k-1) no difference is taken.
     """
@@ -53,7 +54,8 @@ def w_reinforce(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """w_i = 0.1/n if correct, -1/n if wrong: W-REINFORCE with lambda = 0.1 (arXiv 2506.01347).
 
     Unbiased for 1.1 times the probability of a correct response, so it is risk-neutral; it differs
-    from policy gradient by a constant baseline, and in its variance. Needs binary rewards. It has
-    no failure case, but no weight is ever 0: a group without a correct response gets -1/n each.
+    from policy gradient by a constant baseline, and in its variance. Unlike RSPO's, its weights do
+    not depend on the other responses. Needs binary rewards. It has no failure case, but no weight
+    is ever 0: a group without a correct response gets -1/n each.
     """
     return np.where(rewards == 1, W_REINFORCE_LAMBDA, -1.0) / rewards.shape[-1]

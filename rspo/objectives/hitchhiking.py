@@ -1,4 +1,15 @@
-"""The paper's baseline: the policy gradient on groups of k responses."""
+"""The paper's baseline: the policy gradient on groups of k responses.
+
+Derivation. The best reward of k independent responses is a sample of Max@k, and the log-probability
+of this draw is the sum over its responses, so
+
+    grad Max@k = E[max(R_1, ..., R_k) sum_i grad log pi(y_i)].
+
+A group of n has n/k such draws; their mean gives each response k/n times the best reward of its
+draw. RSPO has the same expectation in two steps. The mean over all ways to form the draws, which
+never has a larger variance, is `pkpo_s`: (k/n) times the mean best reward of the k-subsets that
+contain i. Then RSPO (k >= 2) subtracts the best reward of the k-1 others from that of each subset.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,22 @@
-"""RSPO for Max@k: any finite rewards, ties and negative ones included."""
+"""RSPO for Max@k: any finite rewards, ties and negative ones included.
+
+Derivation. Max@k is the expected best reward of k independent responses. The gradient of an
+expectation has a term for each response, and the k terms are equal by symmetry:
+
+    grad Max@k = k E[max(R_1, ..., R_k) grad log pi(y_1)].
+
+Let S be the other k-1 responses. max(S) is independent of y_1, and E[grad log pi(y_1)] = 0, so
+max(S) can be subtracted, for k >= 2:
+
+    grad Max@k = k E[(max(R_1, max(S)) - max(S)) grad log pi(y_1)].
+
+Each response i of a group of n with each (k-1)-subset S of the others is such a draw. The mean over
+all of them gives response i the weight k/n times the mean over S of max(S + i) - max(S), its
+marginal contribution. It is R_i - max(S) if all rewards of S are below R_i, and 0 otherwise. In
+ascending order, R_(j) is the best of C(j-1, k-2) subsets S of the c_lt lower rewards, and there are
+C(c_lt, k-1) such subsets in all, which gives the sums of `rspo_max_at_k`. The plug-in replaces
+fractions of subsets by powers of F_i.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -28,7 +28,8 @@ def maxpo(rewards: Floats, k: int) -> Floats:
 
     Unbiased for Max@k, and for Pass@k on 0/1 rewards (MaxPO, arXiv 2606.06080; ReMax of OrderGrad,
     arXiv 2606.06096). Needs k < n. Where more than n-k responses share the best reward, or all
-    rewards are equal, all weights of the prompt are 0.
+    rewards are equal, all weights of the prompt are 0. The baseline of response i is the best of k
+    others; that of RSPO is the best of k-1 others, so RSPO's weights are >= 0 for k >= 2.
     """
     n = rewards.shape[-1]
     return _centred(from_gaps(rewards, (k / n) * fraction_of_subsets_below(n, k)[:-1]), k)
@@ -70,8 +71,8 @@ def median(k: int) -> list[float]:
 def ordergrad_top_half(rewards: Floats, k: int) -> Floats:
     """`order_statistic(top_half)` of OrderGrad (arXiv 2606.06096); needs k < n.
 
-    k = 1 is the mean reward, k = 2 is Max@2. Less risk-seeking than Max@k for k >= 3. Equal rewards
-    get the weight 0.
+    k = 1 is the mean reward, k = 2 is `maxpo`. For k >= 3 it is less risk-seeking than Max@k, which
+    RSPO maximizes. Equal rewards get the weight 0.
     """
     return order_statistic(top_half)(rewards, k)
 
@@ -79,8 +80,8 @@ def ordergrad_top_half(rewards: Floats, k: int) -> Floats:
 def ordergrad_median(rewards: Floats, k: int) -> Floats:
     """`order_statistic(median)` of OrderGrad (arXiv 2606.06096); needs k < n.
 
-    For k >= 3 its slope on 0/1 rewards is 0 at p = 0 and at p = 1, so hard prompts are hardly
-    learned. Equal rewards get the weight 0.
+    For k >= 3 its slope on 0/1 rewards is 0 at p = 0 and at p = 1, so hard prompts, which RSPO
+    favours, are hardly learned. Equal rewards get the weight 0.
     """
     return order_statistic(median)(rewards, k)
 
@@ -88,8 +89,8 @@ def ordergrad_median(rewards: Floats, k: int) -> Floats:
 def ordergrad_bottom_half(rewards: Floats, k: int) -> Floats:
     """`order_statistic(bottom_half)`, CVaR at level 1/2, of OrderGrad (arXiv 2606.06096); k < n.
 
-    It is risk-averse: for k >= 2 its slope on 0/1 rewards is 0 at p = 0, so hard prompts are hardly
-    learned. Equal rewards get the weight 0.
+    It is risk-averse, the opposite of RSPO: for k >= 2 its slope on 0/1 rewards is 0 at p = 0, so
+    hard prompts are hardly learned. Equal rewards get the weight 0.
     """
     return order_statistic(bottom_half)(rewards, k)
 

@@ -1,4 +1,16 @@
-"""RSPO for Pass@k: binary rewards, c of n responses correct."""
+"""RSPO for Pass@k: binary rewards, c of n responses correct.
+
+Derivation. If a response is correct with probability p, Pass@k = 1 - (1-p)^k. The gradient of p is
+E[R grad log pi(y)], so
+
+    grad Pass@k = k (1-p)^(k-1) grad p = k E[(1-p)^(k-1) R grad log pi(y)].
+
+(1-p)^(k-1) is the probability that k-1 other responses are all wrong. Given a correct response i of
+the n, the wrong ones are all among the other n-1, and C(n-c, k-1) / C(n-1, k-1) is the fraction of
+their (k-1)-subsets in which all are wrong: an unbiased estimate of (1-p)^(k-1) that is independent
+of response i. The mean over i of k R_i times this fraction gives the weights of `rspo_pass_at_k`.
+With (1 - c/n)^(k-1) as the estimate, which contains response i, they are those of the plug-in.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

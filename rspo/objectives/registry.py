@@ -1,25 +1,24 @@
 """The registry of objectives, and the function that applies one.
 
 To add an objective, write a function `f(rewards [..., n], k) -> weights [..., n]` in float64 and
-`register` it, from any module (docs/add/objective.md). It then works in both engines and in the
-grid.
+`register` it from any module, or declare it as an entry point of a package (docs/add/objective.md).
+It then works in both engines and in the grid.
 """
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.objectives.contract import WeightFunction, require_weights
+from rspo.objectives.contract import require_weights
 from rspo.objectives.entropic import rs_grpo, ttt_entropic
 from rspo.objectives.group_advantages import grpo_passk, passk_training, w_reinforce
 from rspo.objectives.hitchhiking import hitchhiking
+from rspo.objectives.installed import Objectives
 from rspo.objectives.max_at_k import rspo_max_at_k, rspo_max_at_k_plug_in, rspo_max_at_k_ranked
+from rspo.objectives.objective import KRule, Objective, require_new_name
 from rspo.objectives.order_statistics import (
     maxpo,
     ordergrad_bottom_half,
@@ -37,61 +36,10 @@ if TYPE_CHECKING:
     Nested = Sequence[float] | Sequence["Nested"]
 
 
-class KRule(Enum):
-    """The values of k that an objective accepts for groups of n responses."""
-
-    NONE = "has no k"
-    ANY = "k >= 1"
-    AT_MOST_N = "1 <= k <= n"
-    LESS_THAN_N = "1 <= k < n"
-    DIVIDES_N = "k divides n"
-
-    def allows(self, k: int, n: int) -> bool:
-        """Whether k is allowed with groups of n; KRule.NONE ignores k and allows any."""
-        if self is KRule.NONE:
-            return True
-        if self is KRule.DIVIDES_N:
-            return 1 <= k <= n and n % k == 0
-        if self is KRule.LESS_THAN_N:
-            return 1 <= k < n
-        return k >= 1 and (self is KRule.ANY or k <= n)
-
-
-@dataclass(frozen=True)
-class Objective:
-    """One way to weight responses.
-
-    name: in configs and in `response_weights`.
-    function: float64 rewards [..., n] and k to weights [..., n].
-    k_rule: which k it accepts.
-    binary: whether rewards must be 0 or 1.
-    least_n: the smallest n that it is defined for.
-    version: raise it when a weight changes, so that Snakemake trains its cells again.
-    peer: whether it is another paper's. Peers work everywhere, but `rspo gradients` and the figures
-        of every objective leave them out.
-    """
-
-    name: str
-    function: WeightFunction
-    k_rule: KRule
-    binary: bool = False
-    least_n: int = 1
-    version: int = 1
-    peer: bool = False
-
-    @property
-    def has_k(self) -> bool:
-        return self.k_rule is not KRule.NONE
-
-    def allows(self, k: int, n: int) -> bool:
-        """Whether it is defined for k and groups of n; objectives without k allow any k."""
-        return n >= self.least_n and self.k_rule.allows(k, n)
-
-
 _peer = partial(Objective, peer=True)
 
-OBJECTIVES = {
-    objective.name: objective
+OBJECTIVES = Objectives(
+    (objective.name, objective)
     for objective in (
         Objective("policy_gradient", policy_gradient, KRule.NONE),
         Objective("hitchhiking", hitchhiking, KRule.DIVIDES_N),
@@ -118,15 +66,15 @@ OBJECTIVES = {
         _peer("ttt_entropic", ttt_entropic, KRule.NONE, least_n=3),
         _peer("w_reinforce", w_reinforce, KRule.NONE, binary=True),
     )
-}
+)
 
 
 def compared() -> list[str]:
-    """What the figures of every objective show: the paper's objectives and those of extensions."""
-    return [name for name, objective in OBJECTIVES.items() if not objective.peer]
+    """What the figures of every objective show: the paper's objectives and those of extensions.
 
-
-_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+    Those of installed packages are left out, so that installing one changes no figure.
+    """
+    return [name for name, objective in OBJECTIVES.data.items() if not objective.peer]
 
 
 def register(objective: Objective) -> None:
@@ -135,18 +83,8 @@ def register(objective: Objective) -> None:
     Raises: ValueError for a name that is taken, or has other characters than those of Python names
         in lower case.
     """
-    name = objective.name
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"objective {name!r}: allowed: lower-case letters, digits and single _")
-    for other in OBJECTIVES:
-        if short_name(other) == short_name(name):
-            raise ValueError(f"objective {name!r}: {other!r} exists already; choose another name")
-    OBJECTIVES[name] = objective
-
-
-def short_name(objective: str) -> str:
-    """The name of an objective in the names of cells: "rspo_pass_at_k" -> "rspo-pass"."""
-    return objective.replace("_at_k", "").replace("_", "-")
+    require_new_name(objective.name, OBJECTIVES)
+    OBJECTIVES[objective.name] = objective
 
 
 RENAMED = {

@@ -7,7 +7,13 @@ GRPO_EPSILON = 1e-6
 
 
 def policy_gradient(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """w_i = R_i / n: unbiased for E[R], the k = 1 member of every family (paper, section 3)."""
+    """w_i = R_i / n: unbiased for E[R], the k = 1 member of every family (paper, section 3).
+
+    Derivation. grad pi(y) = pi(y) grad log pi(y), so grad E[R] = sum_y R(y) grad pi(y) =
+    E[R grad log pi(y)], and the mean over n responses estimates it. RSPO with k = 1 is the same.
+    On 0/1 rewards it maximizes Pass@1, so hard and easy prompts count the same. It has no baseline:
+    adding a constant to the rewards adds variance.
+    """
     return rewards / rewards.shape[-1]
 
 
@@ -16,7 +22,8 @@ def grpo(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 
     The standard deviation is the sample's (Bessel-corrected), as in verl and TRL; the paper
     leaves it open. Risk-neutral, and biased: the weights are divided by a statistic of the same
-    rewards. Needs n >= 2.
+    rewards. Needs n >= 2. On 0/1 rewards it approaches 2 arcsin sqrt(p) as n grows: prompts near
+    p = 0 and p = 1 both count more, where RSPO favours hard prompts only.
     """
     n = rewards.shape[-1]
     centred = rewards - rewards.mean(axis=-1, keepdims=True)

@@ -23,7 +23,8 @@ def tailrl_centred(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """`tailrl` less its mean over the group, max(R)/n.
 
     Unbiased for sum_{j < n} Max@j / j: the mean contains the response itself, which costs the last
-    term. Weights sum to 0. Equal rewards get the weight 0; so does a group of one.
+    term. RSPO maximizes one of these terms. Weights sum to 0. Equal rewards get the weight 0; so
+    does a group of one.
     """
     n = rewards.shape[-1]
     above_lowest = from_gaps(rewards, 1.0 / np.arange(n - 1, 0, -1))
@@ -33,8 +34,9 @@ def tailrl_centred(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
 def maxrl_uncentred(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """w_i = R_i / c, with c correct responses; 0 if none is (MaxRL, arXiv 2602.02710).
 
-    Unbiased for sum_{j <= n} Pass@j / j, the first n terms of the series of log p + const. Needs
-    binary rewards. Where all are correct, each gets 1/n.
+    Unbiased for sum_{j <= n} Pass@j / j, the first n terms of the series of log p + const: the sum
+    over j of RSPO's weights for Pass@j, each divided by j. Needs binary rewards. Where all are
+    correct, each gets 1/n.
     """
     correct = rewards.sum(axis=-1, keepdims=True)
     return rewards / np.maximum(correct, 1.0)
@@ -43,8 +45,8 @@ def maxrl_uncentred(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]
 def maxrl(rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """w_i = (R_i - mean) / (n mean) = R_i/c - 1/n; 0 if none is correct (MaxRL, arXiv 2602.02710).
 
-    Unbiased for sum_{j < n} Pass@j / j. Needs binary rewards. All weights are 0 where none or all
-    are correct, and so for n = 1.
+    Unbiased for sum_{j < n} Pass@j / j; RSPO maximizes one of these terms. Needs binary rewards.
+    All weights are 0 where none or all are correct, and so for n = 1.
     """
     baseline = (rewards.max(axis=-1, keepdims=True) > 0) / rewards.shape[-1]
     return maxrl_uncentred(rewards, k) - baseline

@@ -21,6 +21,7 @@ PAPER = (
     *("policy_gradient", "hitchhiking", "grpo", "rspo_pass_at_k", "rspo_pass_at_k_plug_in"),
     *("rspo_max_at_k", "rspo_max_at_k_ranked", "rspo_max_at_k_plug_in"),
 )
+ALL_GROUPS = "&show=paper,subsets,tails,advantages,utilities"
 WIDTHS = (1280, 390)
 TOLERANCE = 1e-12
 
@@ -28,6 +29,7 @@ ROWS = """
 [...document.querySelectorAll("#rows .row")].map(row => ({
   names: row.dataset.objectives.split(" "),
   weights: row.dataset.weights ? JSON.parse(row.dataset.weights) : null,
+  words: row.querySelector("p").textContent,
   numbers: [...row.querySelectorAll(".value")].map(value => value.textContent),
   bars: [...row.querySelectorAll(".cell")].map(cell => {
     const bar = cell.querySelector(".bar")?.getBoundingClientRect();
@@ -51,7 +53,7 @@ POINTS = """
 }))
 """
 
-CONTROLS = "button:not([hidden]), #responses input"
+CONTROLS = "button:not([hidden]), #responses input, #choice label"
 SIDE = "control => (({width, height}) => Math.min(width, height))(control.getBoundingClientRect())"
 
 Group = tuple[int, Sequence[float]]  # k, rewards
@@ -71,6 +73,13 @@ GROUPS: tuple[Group, ...] = (
     (1, (0.05, 0.2, 0.2)),
     (6, (0.15, 0.4, 0.4, 1, 0.75, 0.05, 1)),
     (16, tuple(i % 21 / 20 for i in range(32))),
+    (4, (1, 0, 0, 1)),
+    (3, (1, 1, 1, 1)),
+    (3, (0.5, 0.5, 0.5, 0.5)),
+    (1, (0.2, 0.7)),
+    (2, (0, 1, 1)),
+    (5, (0.35, 1, 0.35, 0, 1, 0.9)),
+    (2, (0.95, 0.95, 0.95, 1, 1)),
 )
 
 
@@ -115,21 +124,66 @@ def by_name(page: browser.Page, expression: str) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("group", GROUPS, ids=fragment)
 def test_the_weights_of_a_group_are_those_of_the_package(page: browser.Page, group: Group) -> None:
     k, rewards = group
-    show(page, fragment(group))
+    show(page, fragment(group) + ALL_GROUPS)
     rows = by_name(page, ROWS)
     binary = all(reward in (0, 1) for reward in rewards)
-    for name in PAPER:
+    for name in OBJECTIVES:
         if OBJECTIVES[name].allows(k, len(rewards)) and (binary or not OBJECTIVES[name].binary):
             weights = response_weights(list(rewards), name, k)
             assert rows[name]["weights"] == pytest.approx(list(weights), rel=0, abs=TOLERANCE)
         else:
-            assert name not in rows or rows[name]["weights"] is None
+            # RSPO for Max@k is in the row of RSPO for Pass@k.
+            assert name == "rspo_pass_at_k" or rows[name]["weights"] is None
+            assert name == "rspo_pass_at_k" or rows[name]["words"].startswith("needs ")
+    assert page.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "words"),
+    [
+        ((3, (0, 1, 0, 1)), "hitchhiking", "needs a k that divides n = 4"),
+        ((5, (0, 1, 0, 1)), "rspo_pass_at_k", "needs k of at most n = 4"),
+        ((5, (0, 1, 0, 1)), "pkpo_s", "needs k of at most n = 4"),
+        ((4, (0, 1, 0, 1)), "pkpo_s_loo", "needs k below n = 4"),
+        ((4, (0, 1, 0, 1)), "passk_training", "needs k below n = 4"),
+        ((2, (0.5, 1, 0)), "maxrl", "needs rewards 0 and 1"),
+        ((2, (0.5, 1, 0)), "rspo_pass_at_k_plug_in", "needs rewards 0 and 1"),
+        ((1, (0, 1)), "ttt_entropic", "needs n of at least 3"),
+    ],
+)
+def test_a_row_without_weights_says_what_its_objective_needs(
+    page: browser.Page, group: Group, name: str, words: str
+) -> None:
+    show(page, fragment(group) + ALL_GROUPS)
+    row = by_name(page, ROWS)[name]
+    assert row["words"] == words
+    assert row["bars"] == []
+
+
+def test_the_objectives_of_other_papers_are_shown_on_request(page: browser.Page) -> None:
+    show(page, "#n=4&k=2&r=0100")
+    assert set(by_name(page, ROWS)) == set(by_name(page, CURVES)) == {*PAPER}
+    click = "document.querySelector('#choice [value={}]').click()"
+    page.evaluate(click.format("tails"))
+    assert page.evaluate("location.hash") == "#n=4&k=2&r=0100&show=paper,tails"
+    tails = {"tailrl", "tailrl_centred", "maxrl", "maxrl_uncentred"}
+    assert set(by_name(page, ROWS)) == set(by_name(page, CURVES)) == {*PAPER, *tails}
+    page.evaluate(click.format("paper"))
+    assert set(by_name(page, ROWS)) == tails
+    page.evaluate(click.format("tails"))
+    assert page.evaluate("location.hash") == "#n=4&k=2&r=0100&show="
+    assert page.evaluate(ROWS) == []
+    page.evaluate("document.getElementById('next').click()")  # a step explains the paper's
+    assert set(by_name(page, ROWS)) == {*PAPER}
+    show(page, f"#n=4&k=2&r=0100{ALL_GROUPS}")
+    assert set(by_name(page, ROWS)) == {*OBJECTIVES}
+    assert page.evaluate("document.querySelectorAll('#choice :checked').length") == 5
     assert page.complaints == []
 
 
 def test_bars_and_numbers_show_the_weights_on_one_scale(page: browser.Page) -> None:
-    for group in (GROUPS[0], GROUPS[9]):
-        show(page, fragment(group))
+    for text in (fragment(GROUPS[0]), fragment(GROUPS[9]), fragment(GROUPS[9]) + ALL_GROUPS):
+        show(page, text)
         rows = [row for row in page.evaluate(ROWS) if row["weights"]]
         weights = np.array([row["weights"] for row in rows])
         tops, bottoms = np.moveaxis(np.array([row["bars"] for row in rows]), -1, 0)
@@ -144,9 +198,9 @@ def test_bars_and_numbers_show_the_weights_on_one_scale(page: browser.Page) -> N
 def test_a_curve_is_the_mean_update_over_all_groups(page: browser.Page, k: int, n: int) -> None:
     """For p to rise, d log pi is 1/p for a right response and -1/(1-p) for a wrong one."""
     rewards = np.array(list(itertools.product((0.0, 1.0), repeat=n)))
-    show(page, f"#n={n}&k={k}&r={'0' * n}")
+    show(page, f"#n={n}&k={k}&r={'0' * n}{ALL_GROUPS}")
     curves = by_name(page, CURVES)
-    assert set(curves) == {name for name in PAPER if OBJECTIVES[name].allows(k, n)}
+    assert set(curves) == {name for name in OBJECTIVES if OBJECTIVES[name].allows(k, n)}
     for name, curve in curves.items():
         weights = response_weights(rewards, name, k)
         for hundredths in (3, 20, 50, 77, 96):
@@ -225,6 +279,9 @@ def test_the_keyboard_sets_rewards_and_keeps_the_focus(page: browser.Page) -> No
         ("#n=99&k=0&r=1", "#n=32&k=1&r=1" + "0" * 31),
         ("#n=x&k=-2&r=1a1", "#n=3&k=4&r=101"),
         ("#n=2&k=2&r=7,-1", "#n=2&k=2&r=1,0"),
+        ("#n=2&k=2&r=10&show=paper", "#n=2&k=2&r=10"),
+        ("#n=2&k=2&r=10&show=tails,none,paper", "#n=2&k=2&r=10&show=paper,tails"),
+        ("#step=1&show=utilities", "#n=8&k=4&r=01010000&step=1&show=utilities"),
     ],
 )
 def test_a_shared_address_opens_its_group(
@@ -271,7 +328,10 @@ def test_the_page_fits_the_window_and_is_legible(
     page.ask("Emulation.setEmulatedMedia", features=features)
     page.open(path, width)
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
-    for address in ("#step=3", "#n=32&k=4&r=1", f"#n=32&k=3&r={'0.05,' * 32}", "#n=2&k=32&r=10"):
+    for address in (
+        *("#step=3", "#n=32&k=4&r=1", f"#n=32&k=3&r={'0.05,' * 32}", "#n=2&k=32&r=10"),
+        *(f"#n=32&k=4&r=1{ALL_GROUPS}", f"#n=8&k=3&r={'0.05,' * 8}{ALL_GROUPS}"),
+    ):
         show(page, address)
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
         assert page.evaluate("window.innerWidth") == width

@@ -5,6 +5,7 @@ A fenced block belongs to the last file that the paragraph before it names in ba
 - `yaml`: keys to add to a file in config/.
 - `python`, `json`, with a file: its content. Python without a file is a program to run.
 - `text`: what the program before it prints.
+- `toml`: part of a file of another project, which only has to be valid here.
 - `console`: commands after `$ `, each followed by what it prints. `...` stands for any text; if
   nothing follows, the output is not compared. A command must succeed.
 """
@@ -14,6 +15,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +57,8 @@ def follow(page: Path, project: Path) -> None:
             _add_keys(project / block.file, block.text)
         elif block.language == "console":
             _run_commands(project, block.text)
+        elif block.language == "toml":
+            tomllib.loads(block.text)
         elif block.language == "text":
             assert printed == block.text
         elif block.file is not None:

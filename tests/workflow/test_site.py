@@ -12,6 +12,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from rspo.objectives import OBJECTIVES
 from tests.support import ROOT
 from tests.support.browser import open_page
 
@@ -91,6 +92,13 @@ def test_every_internal_link_and_file_of_the_site_exists(
 
 
 @pytest.mark.ci
+def test_the_table_of_objectives_links_their_pages(site: Path, pages: dict[Path, Html]) -> None:
+    links = pages[site / "docs" / "objectives.html"].links
+    for name in (name for name in OBJECTIVES if OBJECTIVES[name].peer):
+        assert f"objectives/{name}.html" in links[links.index(f"objectives/{name}.html") + 1 :]
+
+
+@pytest.mark.ci
 def test_no_page_loads_anything_from_another_server(site: Path, pages: dict[Path, Html]) -> None:
     loaded = [link for page in pages.values() for link in page.loaded]
     assert loaded
@@ -98,7 +106,10 @@ def test_no_page_loads_anything_from_another_server(site: Path, pages: dict[Path
     sheets = "".join(path.read_text() for path in site.rglob("*.css"))
     assert re.findall(r"(?:url\(|@import)\s*['\"]?(?:https?:)?//[^)]*", sheets) == []
     with open_page() as browser:
-        for name in ("index.html", "docs/api.html", "docs/results.html"):
+        for name in (
+            *("index.html", "docs/api.html", "docs/results.html"),
+            "docs/objectives/maxpo.html",
+        ):
             browser.open(site / name, width=390)
             assert browser.evaluate("document.documentElement.scrollWidth") == 390
         assert browser.complaints == []

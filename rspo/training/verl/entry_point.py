@@ -18,7 +18,8 @@ def register_estimators() -> None:
 
     Depends on verl/trainer/ppo/core_algos.py, which has the registry.
 
-    Raises: InputError for a verl that this package does not support.
+    Raises: InputError for a verl that this package does not support; ValueError for an objective of
+        an installed package whose name is taken.
     """
     require_version()
     from verl.trainer.ppo import core_algos
@@ -32,7 +33,7 @@ def register_estimators() -> None:
 
 try:
     register_estimators()
-except InputError as error:
+except (InputError, ValueError) as error:
     # verl logs the exceptions of entry points at level DEBUG only.
     logging.getLogger("rspo").error("no objective of rspo is available in verl: %s", error)
     raise

@@ -1,0 +1,79 @@
+"""What the registry knows of an objective."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from rspo.objectives.contract import WeightFunction
+
+_NAME = re.compile(r"[a-z0-9]+(_[a-z0-9]+)*")
+
+
+class KRule(Enum):
+    """The values of k that an objective accepts for groups of n responses."""
+
+    NONE = "has no k"
+    ANY = "k >= 1"
+    AT_MOST_N = "1 <= k <= n"
+    LESS_THAN_N = "1 <= k < n"
+    DIVIDES_N = "k divides n"
+
+    def allows(self, k: int, n: int) -> bool:
+        """Whether k is allowed with groups of n; KRule.NONE ignores k and allows any."""
+        if self is KRule.NONE:
+            return True
+        if self is KRule.DIVIDES_N:
+            return 1 <= k <= n and n % k == 0
+        if self is KRule.LESS_THAN_N:
+            return 1 <= k < n
+        return k >= 1 and (self is KRule.ANY or k <= n)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One way to weight responses.
+
+    name: in configs and in `response_weights`.
+    function: float64 rewards [..., n] and k to weights [..., n].
+    k_rule: which k it accepts.
+    binary: whether rewards must be 0 or 1.
+    least_n: the smallest n that it is defined for.
+    version: raise it when a weight changes, so that Snakemake trains its cells again.
+    peer: whether it is another paper's. Peers work everywhere, but `rspo gradients` and the figures
+        of every objective leave them out.
+    """
+
+    name: str
+    function: WeightFunction
+    k_rule: KRule
+    binary: bool = False
+    least_n: int = 1
+    version: int = 1
+    peer: bool = False
+
+    @property
+    def has_k(self) -> bool:
+        return self.k_rule is not KRule.NONE
+
+    def allows(self, k: int, n: int) -> bool:
+        """Whether it is defined for k and groups of n; objectives without k allow any k."""
+        return n >= self.least_n and self.k_rule.allows(k, n)
+
+
+def require_new_name(name: str, names: Iterable[str]) -> None:
+    """Check the name of an objective against those of others.
+
+    Raises: ValueError for a name that is taken, or has other characters than those of Python names
+        in lower case.
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"objective {name!r}: allowed: lower-case letters, digits and single _")
+    for other in names:
+        if short_name(other) == short_name(name):
+            raise ValueError(f"objective {name!r}: {other!r} exists already; choose another name")
+
+
+def short_name(objective: str) -> str:
+    """The name of an objective in the names of cells: "rspo_pass_at_k" -> "rspo-pass"."""
+    return objective.replace("_at_k", "").replace("_", "-")
