@@ -210,14 +210,15 @@ class Measurer:
     def _of_entropy(self, comparison: EntropyComparison) -> Measurement:
         """Each run gives one value, so one seed gives no error."""
         higher, lower = (
-            [self._late_entropy(cell) for cell in method.policies]
+            [self.late_entropy(cell) for cell in method.policies]
             for method in (comparison.higher, comparison.lower)
         )
         estimate, seeds = difference_of_runs(higher, lower), min(len(higher), len(lower))
         return Measurement(comparison, estimate, math.nan, seeds, problems=0, samples=0)
 
-    def _late_entropy(self, cell: str) -> float:
-        entropy = self._column(cell, "entropy")
+    def late_entropy(self, cell: str) -> float:
+        """Mean entropy of a cell in the last third of its training, nats per token."""
+        entropy = self.column(cell, "entropy")
         return float(entropy[-max(1, len(entropy) // LATE) :].mean())
 
     def _of_dropping(self, comparison: DroppingComparison) -> Measurement:
@@ -232,13 +233,12 @@ class Measurer:
             phase: np.array([float(row["seconds"][phase]) for row in log])
             for phase in log[0]["seconds"]
         }
-        kept = 1 - self._column(cell, "zero_weight")
-        growth = growth_with_fraction(
-            seconds["update"], kept, self._column(cell, "response_tokens")
-        )
+        kept = 1 - self.column(cell, "zero_weight")
+        growth = growth_with_fraction(seconds["update"], kept, self.column(cell, "response_tokens"))
         return growth * float((1 - kept).sum()) / float(np.sum(list(seconds.values())))
 
-    def _column(self, cell: str, key: str) -> Floats:
+    def column(self, cell: str, key: str) -> Floats:
+        """The values of `key` in a cell's training log, [steps]."""
         return np.array(column(self.experiment.training_log(cell), self.log(cell), key))
 
     def _log(self, cell: str) -> list[dict[str, Any]]:
