@@ -25,9 +25,11 @@ from rspo.figures import (
     hitchhiking,
     intro,
     maxk_weight,
+    open_choices,
     passk_weight,
     training_curves,
     weight_by_difficulty,
+    wrong_verdicts,
 )
 from rspo.figures.figure import SUFFIXES, Figure
 
@@ -63,6 +65,8 @@ FIGURES: dict[str, Figure] = {
         bandit.FIGURE,
         training_curves.SAMPLE_EFFICIENCY,
         gradient_variance.FIGURE,
+        open_choices.FIGURE,
+        wrong_verdicts.FIGURE,
     )
 }
 

@@ -4,12 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
+
 from rspo.claims.comparisons import ScoreComparison
 from rspo.claims.measure import Measurement
 from rspo.evaluation.statistics import holm
 
 Row = dict[str, Any]
-SAMPLES = ("seeds", "problems", "samples", "cells")
+WHOLE = ("trained_k", "n", "tests", "seeds", "problems", "samples")  # columns of whole numbers
 
 
 def weighted(label: str, comparisons: Iterable[tuple[float, ScoreComparison]]) -> ScoreComparison:
@@ -49,3 +51,9 @@ def with_adjusted(rows: Sequence[Row]) -> list[Row]:
         for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
             row |= {"tests": len(tested), "p_adjusted": float(p)}
     return result
+
+
+def frame_of(rows: Sequence[Row], columns: Sequence[str]) -> pd.DataFrame:
+    """A study's table, with adjusted p-values; what a row lacks is empty."""
+    table = pd.DataFrame(with_adjusted(rows), columns=list(columns))
+    return table.astype({name: "Int64" for name in WHOLE if name in table})

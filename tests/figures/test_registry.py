@@ -107,7 +107,11 @@ def test_incomplete_training_log(tmp_path: Path, change: Any, message: str) -> N
 def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:
     tiny, paper = experiments["tiny"], experiments["paper"]
     assert available(tiny) == list(FIGURES)
-    assert available(paper) == [n for n in FIGURES if n != "fig_gradient_variance"]
+    assert available(paper) == [
+        name
+        for name, figure in FIGURES.items()
+        if name != "fig_gradient_variance" and not figure.study
+    ]
     with pytest.raises(InputError, match=r"config/paper.yaml: .* needs the section gradients"):
         draw(paper, "fig_gradient_variance")
     config = tiny.config.model_copy(update={"grid": {"main": tiny.config.grid["main"]}})
@@ -213,9 +217,9 @@ def test_a_caption_says_which_cells_how_many_samples_and_which_seeds(
     if not figure.gradients:
         names = {policy.rpartition("--s")[0] or policy for policy in names}
     assert {word for word in re.split("[ ,;]+|[.](?: |$)", caption) if "--" in word} == names
-    if figure.curves or figure.comparisons:
+    if figure.curves or figure.comparisons or figure.study:
         assert f"N = {experiment.config.evaluation.samples} samples per problem" in caption
-    if figure.training_logs or figure.curves or figure.comparisons:
+    if figure.training_logs or figure.curves or figure.comparisons or figure.study:
         assert "3 seeds (s0 to s2) each" in caption
     elif not figure.gradients:
         assert caption.endswith("Computed from formulas, without samples: the values are exact.")

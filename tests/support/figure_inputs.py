@@ -12,6 +12,7 @@ from rspo.core.files import write_json_lines
 from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, write_csv, write_table
 from rspo.figures import available, figures_of
 from tests.support import ROOT
+from tests.support.study_tables import study_table
 
 # Figures that tests also draw at the scale paper, which has longer names.
 PAPER = ["fig_entropy", "fig_contamination_free", "fig_sample_efficiency"]
@@ -32,6 +33,9 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
         if figure.comparisons:
             (path,) = figure.inputs(experiment)
             write_csv(path, pd.DataFrame(comparison_rows(experiment)))
+        if figure.study:
+            (path,) = figure.inputs(experiment)
+            write_csv(path, study_table(experiment, figure.study))
         for number, policy in enumerate(figure.policies(experiment)):
             if figure.curves:
                 suite = figure.suite(experiment)

@@ -20,7 +20,7 @@ from rspo.config.experiment import Cell, Experiment
 from rspo.config.schema import DEFAULT_VARIANT, POOLED, Config
 from rspo.core.errors import InputError
 from rspo.figures.methods import trained_methods
-from rspo.studies.measured import Row, minus, row_of, weighted, with_adjusted
+from rspo.studies.measured import Row, frame_of, minus, row_of, weighted
 
 STUDY = "open_choices"
 CLAIMS: dict[str, Callable[[GridMethods], list[Comparison]]] = {
@@ -61,11 +61,11 @@ def table(experiment: Experiment, columns: Sequence[str]) -> pd.DataFrame:
             *_changes(measurer, of_claims, plans[DEFAULT_VARIANT]),
             *_training(measurer, [cell for cell in cells if cell.variant == variant]),
         ]
-        rows += [_setting(experiment, variant) | row for row in found]
+        rows += [setting(experiment, variant) | row for row in found]
     for row in rows:
         if row["part"] == "comparison":
             row["family"] = f"{row['claim']} of {row['variant']}"
-    return pd.DataFrame(with_adjusted(rows), columns=list(columns))
+    return frame_of(rows, columns)
 
 
 def changed(config: Config, variant: str) -> dict[str, tuple[Any, Any]]:
@@ -84,7 +84,7 @@ def _leaves(
             yield key, (value, default)
 
 
-def _setting(experiment: Experiment, variant: str) -> Row:
+def setting(experiment: Experiment, variant: str) -> Row:
     """What a variant changes, in words."""
     prompts = experiment.config.training.prompts_per_step
 

@@ -13,7 +13,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
 from rspo.core.errors import InputError
 from rspo.figures.methods import trained_methods
-from rspo.studies.measured import Row, minus, row_of, with_adjusted
+from rspo.studies.measured import Row, frame_of, minus, row_of
 from rspo.studies.wrong_verdicts.theory import (
     accepted,
     expected_weight,
@@ -79,7 +79,7 @@ def table(experiment: Experiment, columns: Sequence[str]) -> pd.DataFrame:
         if method.objective in (RISK_NEUTRAL, RSPO):
             rows += _weights(method)
             rows += measured.shares(method)
-    return pd.DataFrame(with_adjusted(rows), columns=list(columns))
+    return frame_of(rows, columns)
 
 
 def _methods(experiment: Experiment) -> list[Trained]:
