@@ -1,7 +1,7 @@
 """A forest plot of the study `open_choices`: the estimates of three claims under each choice."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rspo.config.schema import DEFAULT_VARIANT
 from rspo.figures import style
@@ -127,7 +127,7 @@ def _draw_claim(axes: "Axes", rows: "pd.DataFrame", choices: list[str]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _look(verdict: str, colour: str) -> dict[str, object]:
+def _look(verdict: str, colour: str) -> dict[str, Any]:
     filled = verdict in MARKERS
     return {
         "marker": MARKERS.get(verdict, "o"),
@@ -143,8 +143,7 @@ def _legend(picture: "Picture", verdicts: Iterable[str]) -> None:
     from matplotlib.patches import Patch
 
     handles: list[Line2D | Patch] = [
-        Line2D([], [], label=verdict, **_look(verdict, style.INK))  # type: ignore[arg-type]
-        for verdict in sorted(verdicts)
+        Line2D([], [], label=verdict, **_look(verdict, style.INK)) for verdict in sorted(verdicts)
     ]
     handles += [
         Line2D([], [], color=CHANGED, linewidth=1.6, label="differs from the default"),

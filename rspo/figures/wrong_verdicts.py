@@ -1,7 +1,7 @@
 """Pass@k after training with wrong verdicts, and the expected weight of a false accept."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rspo.figures import style
 from rspo.figures.figure import Figure
@@ -70,11 +70,14 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 
 
 def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+    import numpy as np
+    from matplotlib.lines import Line2D
+
     changes = table[table["part"] == "change"]
     ks, kinds = list(dict.fromkeys(changes["k"])), list(dict.fromkeys(changes["errors"]))
     methods = _methods(table)
     picture = style.new_picture(style.TEXT_WIDTH, 3.6)
-    left, right = picture.subfigures(1, 2, width_ratios=[len(ks) + 0.2, 1.45])
+    left, right = np.ravel(np.array(picture.subfigures(1, 2, width_ratios=[len(ks) + 0.2, 1.45])))
     panels = left.subplots(len(kinds), len(ks), sharex=True, sharey=True, squeeze=False)
     for row, errors in zip(panels, kinds, strict=True):
         for axes, k in zip(row, ks, strict=True):
@@ -87,7 +90,11 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     above, below = right.subplots(2, 1)
     _draw_weights(above, table[table["part"] == "weight"], methods)
     _draw_shares(below, table[table["part"] == "share"], methods)
-    style.legend(picture, methods)
+    picture.legend(
+        handles=[Line2D([], [], label=one.label, **_line(one)) for one in methods],
+        loc="outside upper center",
+        ncols=len(methods),
+    )
     first = changes.iloc[0]
     style.note(
         picture,
@@ -112,14 +119,19 @@ def _methods(table: "pd.DataFrame") -> list[Method]:
     ]
 
 
+def _line(method: Method) -> dict[str, Any]:
+    """The method's line, without its marker: markers show what is significant."""
+    return style.line(method) | {"marker": ""}
+
+
 def _draw_changes(axes: "Axes", rows: "pd.DataFrame", methods: Sequence[Method]) -> None:
     axes.axhline(0, color=style.INK, linewidth=0.8)
     for place, method in enumerate(methods):
         own = rows[rows["method"] == method.label]
-        look, shift = style.line(method), 0.25 * (place - (len(methods) - 1) / 2)
+        look, shift = _line(method), 0.25 * (place - (len(methods) - 1) / 2)
         x = own["rate"] + shift
         axes.vlines(x, own["low"], own["high"], color=look["color"], linewidth=0.9)
-        axes.plot([0, *x], [0, *own["value"]], **look | {"marker": ""})
+        axes.plot([0, *x], [0, *own["value"]], **look)
         for at, (_, row) in zip(x, own.iterrows(), strict=True):
             filled = row["p_adjusted"] < _LEVEL
             face = look["color"] if filled else "white"
@@ -136,10 +148,7 @@ def _draw_weights(axes: "Axes", rows: "pd.DataFrame", methods: Sequence[Method])
         own = rows[rows["method"] == method.label]
         for rate in {rates[0], rates[-1]}:
             of_rate = own[own["rate"] == rate]
-            look = style.line(method) | {
-                "marker": "",
-                "linewidth": 0.8 if rate == rates[0] else 1.8,
-            }
+            look = _line(method) | {"linewidth": 0.8 if rate == rates[0] else 1.8}
             axes.plot(of_rate["success"], of_rate["value"], **look)
     axes.set(
         title=f"weight of a false accept / PG's,\nrate {rates[0]:g} % and {rates[-1]:g} %",
@@ -153,9 +162,9 @@ def _draw_shares(axes: "Axes", rows: "pd.DataFrame", methods: Sequence[Method]) 
         own = rows[rows["method"] == method.label]
         for policy, line in (("base", "-"), ("trained", ":")):
             some = own[own["policy"] == policy]
-            look = style.line(method) | {"marker": "", "linestyle": line, "linewidth": 1.2}
+            look = _line(method) | {"linestyle": line, "linewidth": 1.2}
             axes.plot([0, *some["rate"]], [0, *some["value"]], **look)
-    axes.set(title="share of the weight, false accepts", xlabel="rate (%)", ylabel="%")
+    axes.set(title="false accepts' share\nof the weight (%)", xlabel="rate (%)")
     axes.set_ylim(0, None)
 
 

@@ -94,9 +94,8 @@ def _control(table: pd.DataFrame) -> str:
     verdict = "none of them significant" if found.empty else f"{len(found)} of them significant"
     return (
         f"For comparison, the control ({name_of(rows.iloc[0])}), a change too small to matter, "
-        f"changes {changes} points, {verdict}: two trainings with the same seed drift apart "
-        "through rounding and the samples that follow. Changes of this size say nothing about a "
-        "choice."
+        f"changes {changes} points, {verdict}. Two trainings with the same seed take different "
+        "paths once one sampled token differs. Changes of this size say nothing about a choice."
     )
 
 
