@@ -27,7 +27,7 @@ from rspo.claims.comparisons import (
     Term,
 )
 from rspo.config.experiment import Cell, Experiment, base_name
-from rspo.config.schema import POOLED
+from rspo.config.schema import DEFAULT_VARIANT, POOLED
 
 BASELINE, RISK_NEUTRAL, GRPO = "hitchhiking", "policy_gradient", "grpo"
 Plan = Callable[[Experiment], list[Comparison]]
@@ -55,7 +55,7 @@ class Claim:
 
 
 class GridMethods:
-    """The methods of one entry of the config's grid.
+    """The methods of one entry of the config's grid, or of one variant of a study's cells.
 
     Args:
         k_of: the entry whose methods' k are the planned ones; default: the same entry.
@@ -63,12 +63,18 @@ class GridMethods:
     Raises: NotTested if the grid has no such entry, or the entry has several models.
     """
 
-    def __init__(self, experiment: Experiment, name: str, k_of: str | None = None) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        name: str,
+        k_of: str | None = None,
+        variant: str = DEFAULT_VARIANT,
+    ) -> None:
         for needed in (name, k_of or name):
-            if needed not in experiment.config.grid:
+            if needed not in experiment.config.grid | experiment.config.studies:
                 raise NotTested(f"the grid has no {needed}")
         self.experiment, self.name, self.k_of = experiment, name, k_of or name
-        self.cells = experiment.cells_of(name)
+        self.cells = [cell for cell in experiment.cells_of(name) if cell.variant == variant]
         self.benchmarks = experiment.benchmarks_of(experiment.grid_entry(name).suite)
         models = {cell.model for cell in self.cells}
         if len(models) > 1:
@@ -305,8 +311,7 @@ def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
     ]
 
 
-def above_base(experiment: Experiment) -> list[Comparison]:
-    grid = GridMethods(experiment, "main")
+def above_base(grid: GridMethods) -> list[Comparison]:
     return [
         grid.compare(
             f"{method.label} - base",
@@ -419,7 +424,7 @@ CLAIMS: dict[str, Claim] = {
             "C10",
             "Reinforcement learning beats the base model at Pass@k when it is trained for that k",
             "P_k(RSPO k) - P_k(base) > 0 for each k in K (PG is k = 1)",
-            above_base,
+            lambda experiment: above_base(GridMethods(experiment, "main")),
         ),
         Claim(
             "C11",

@@ -27,10 +27,12 @@ from rspo.figures import (
     hitchhiking,
     intro,
     maxk_weight,
+    open_choices,
     passk_weight,
     peers,
     training_curves,
     weight_by_difficulty,
+    wrong_verdicts,
 )
 from rspo.figures.figure import SUFFIXES, Figure
 
@@ -69,6 +71,8 @@ FIGURES: dict[str, Figure] = {
         difficulty.FIGURE,
         gradient_variance.FIGURE,
         peers.FIGURE,
+        open_choices.FIGURE,
+        wrong_verdicts.FIGURE,
     )
 }
 

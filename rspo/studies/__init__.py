@@ -6,12 +6,14 @@ tables/<study>.md. Its figure, fig_<study> in `rspo.figures`, draws the table.
 """
 
 from rspo.core.errors import InputError, did_you_mean
-from rspo.studies import peers
+from rspo.studies import open_choices, peers, wrong_verdicts
 from rspo.studies.study import Study
 
 __all__ = ["STUDIES", "Study", "named"]
 
-STUDIES: dict[str, Study] = {study.name: study for study in (peers.STUDY,)}
+STUDIES: dict[str, Study] = {
+    study.name: study for study in (peers.STUDY, open_choices.STUDY, wrong_verdicts.STUDY)
+}
 
 
 def named(name: str) -> Study:

@@ -77,7 +77,7 @@ def test_small_print_says_what_the_results_are(
     face = " ".join(picture.get_supxlabel().split())
     (model,) = {experiment.model_of(policy) for policy in figure.policies(experiment)}
     assert f"{scale} scale, {experiment.config.models[model].label}" in face
-    seeds = max(table["seeds"]) if "seeds" in table else 1
+    seeds = table["seeds"].max() if "seeds" in table else 1
     assert f", {seeds} seed" in face
     if figure.training_logs:
         assert f"{experiment.config.training.prompts_per_step} prompts per step" in face

@@ -21,7 +21,7 @@ from rspo.core.tables import (
 )
 from rspo.figures import available, figures_of
 from tests.support import ROOT
-from tests.support.peers_table import peers_table
+from tests.support.study_tables import study_table
 
 # Figures that tests also draw at the scale paper, which has longer names.
 PAPER = ["fig_entropy", "fig_contamination_free", "fig_sample_efficiency"]
@@ -44,7 +44,7 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
             write_csv(path, pd.DataFrame(comparison_rows(experiment)))
         if figure.study:
             (path,) = figure.inputs(experiment)
-            write_csv(path, peers_table(experiment))
+            write_csv(path, study_table(experiment, figure.study))
         for number, policy in enumerate(figure.policies(experiment)):
             if figure.curves:
                 suite = figure.suite(experiment)
