@@ -27,8 +27,7 @@ class Study:
     table: returns every number of the page and of the figure.
     page: returns the page in Markdown; every statement follows from the table.
     version: raise it when the table or the page changes, so that Snakemake writes them again.
-    gradients: reads the gradients of the config's gradients.policies.
-    own_gradients: reads the gradients of its own objectives, measured on its base policies.
+    gradients: reads the gradients of its objectives, measured on its base policies.
     """
 
     name: str
@@ -37,7 +36,6 @@ class Study:
     page: Callable[["pd.DataFrame"], str]
     version: int = 1
     gradients: bool = False
-    own_gradients: bool = False
 
     def inputs(self, experiment: Experiment) -> list[Path]:
         """The scores of its policies, base policies included, and the logs of its cells.
@@ -55,14 +53,9 @@ class Study:
             ),
             *(experiment.training_log(cell.name) for cell in experiment.cells_of(self.name)),
             *(
-                experiment.gradients(name)
-                for name in experiment.gradient_policies
-                if self.gradients
-            ),
-            *(
                 experiment.gradients(base, self.name)
                 for base in experiment.bases_of(self.name)
-                if self.own_gradients
+                if self.gradients
             ),
         ]
 

@@ -69,4 +69,4 @@ def _page(table: "pd.DataFrame") -> str:
     return page(table)
 
 
-STUDY = Study("peers", COLUMNS, _table, _page, own_gradients=True)
+STUDY = Study("peers", COLUMNS, _table, _page, gradients=True)
