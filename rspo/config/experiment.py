@@ -121,9 +121,17 @@ class Experiment:
         return entries[grid]
 
     def of_cell(self, name: str) -> "Experiment":
-        """The experiment with the settings that a cell is trained with: those of its variant."""
+        """The experiment with the settings that a cell is trained with: those of its variant.
+
+        Raises: InputError for an unknown cell, and for settings that the engine does not support.
+        """
         variant = self.cell(name).variant
-        return self if variant == DEFAULT_VARIANT else self._of_variant[variant]
+        if variant == DEFAULT_VARIANT:
+            return self
+        experiment = self._of_variant[variant]
+        if problem := experiment.config.unsupported:
+            raise InputError(f"config/{self.scale}.yaml: variants.{variant}: {problem}")
+        return experiment
 
     @cached_property
     def _of_variant(self) -> "dict[str, Experiment]":

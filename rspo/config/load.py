@@ -35,6 +35,8 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
         config = config_of(merge(values, overrides), path.parent.parent, str(path))
     except ValidationError as error:
         raise _input_error(path, error, overrides) from None
+    if config.unsupported:
+        raise InputError(f"{path}: {config.unsupported}")
     for name in config.variants:
         try:
             config.of_variant(name)

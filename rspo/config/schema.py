@@ -606,6 +606,15 @@ class Config(Section):
                 values.pop(key, None)
         return values
 
+    @property
+    def unsupported(self) -> str:
+        """A setting that the engine does not support, and why; empty if there is none."""
+        settings = {"training.epochs": self.training.epochs, "rewards": self.rewards.wrong_verdicts}
+        changed = [f"{key} = {value}" for key, value in settings.items() if value not in (1, {})]
+        if self.engine == "local" or not changed:
+            return ""
+        return f"{changed[0]}: only engine: local has this"
+
     def of_variant(self, name: str) -> "Config":
         """The config that a variant's cells are trained with.
 
@@ -688,16 +697,6 @@ class Config(Section):
         for section, entries in (("grid", self.grid), ("studies", self.studies)):
             for name, entry in entries.items():
                 yield section, name, entry
-
-    @model_validator(mode="after")
-    def _only_the_local_engine(self) -> "Config":
-        if self.engine == "local":
-            return self
-        settings = {"training.epochs": self.training.epochs, "rewards": self.rewards.wrong_verdicts}
-        for key, value in settings.items():
-            if value not in (1, {}):
-                raise ValueError(f"{key} = {value}: only engine: local has this")
-        return self
 
     @model_validator(mode="after")
     def _enough_problems(self) -> "Config":

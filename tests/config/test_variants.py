@@ -76,6 +76,17 @@ def test_wrong_verdicts_and_epochs_are_settings_of_a_training(tmp_path: Path) ->
     assert (settings["false_accepts"], settings["false_rejects"]) == (0.1, 0)
 
 
+def test_a_variant_that_the_engine_does_not_support_stops_only_its_own_cells(
+    tmp_path: Path,
+) -> None:
+    experiment = load(tmp_path, engine="verl", variants={"short": {"training": {"epochs": 2}}})
+    assert experiment.of_cell(DEFAULT) is experiment
+    with pytest.raises(InputError) as caught:
+        experiment.of_cell(SHORT)
+    message = "config/tiny.yaml: variants.short: training.epochs = 2: only engine: local has this"
+    assert str(caught.value) == message
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
