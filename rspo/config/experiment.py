@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rspo.config.load import load_config
+from rspo.config.load import load_config, variant_config
 from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, GridEntry
 from rspo.core.errors import InputError, did_you_mean
 from rspo.core.replacement import Replace, require_same_settings
@@ -123,20 +123,21 @@ class Experiment:
     def of_cell(self, name: str) -> "Experiment":
         """The experiment with the settings that a cell is trained with: those of its variant.
 
-        Raises: InputError for an unknown cell, and for settings that the engine does not support.
+        Raises: InputError for an unknown cell, and for settings of its variant that do not fit
+            together or that the engine does not support.
         """
         variant = self.cell(name).variant
         if variant == DEFAULT_VARIANT:
             return self
-        experiment = self._of_variant[variant]
-        if problem := experiment.config.unsupported:
-            raise InputError(f"config/{self.scale}.yaml: variants.{variant}: {problem}")
-        return experiment
+        if variant not in self._of_variant:
+            config = variant_config(self.config, variant, f"config/{self.scale}.yaml")
+            self._of_variant[variant] = replace(self, config=config)
+        return self._of_variant[variant]
 
     @cached_property
     def _of_variant(self) -> "dict[str, Experiment]":
-        config = self.config
-        return {name: replace(self, config=config.of_variant(name)) for name in config.variants}
+        """The results of `of_cell` by variant."""
+        return {}
 
     def bases_of(self, grid: str) -> list[str]:
         """Names of the base policies of a grid entry's models."""

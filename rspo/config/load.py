@@ -41,10 +41,31 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
         try:
             config.of_variant(name)
         except ValidationError as error:
-            raise _input_error(f"{path}: variants.{name}", error, {}) from None
+            # Whether settings fit together depends on overrides too: `variant_config` tells the
+            # cells that have the variant.
+            if any(problem["type"] != "value_error" for problem in error.errors()):
+                raise _input_error(f"{path}: variants.{name}", error, {}) from None
     if "math_verify" in (config.verifier, config.agreement.against, *config.cascade):
         warn_of_renamed_verifier()
     return config
+
+
+def variant_config(config: Config, name: str, path: str) -> Config:
+    """The config that the cells of a variant are trained with.
+
+    Args:
+        path: of the config file, for messages.
+
+    Raises: InputError for settings that do not fit together, or that the engine does not support.
+    """
+    place = f"{path}: variants.{name}"
+    try:
+        changed = config.of_variant(name)
+    except ValidationError as error:
+        raise _input_error(place, error, {}) from None
+    if changed.unsupported:
+        raise InputError(f"{place}: {changed.unsupported}")
+    return changed
 
 
 def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:

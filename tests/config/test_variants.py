@@ -87,6 +87,15 @@ def test_a_variant_that_the_engine_does_not_support_stops_only_its_own_cells(
     assert str(caught.value) == message
 
 
+def test_a_variant_that_does_not_fit_overrides_stops_only_its_own_cells(tmp_path: Path) -> None:
+    experiment = load(tmp_path, variants={"short": {"training": {"mini_batch_prompts": 3}}})
+    assert experiment.of_cell(DEFAULT) is experiment
+    with pytest.raises(InputError) as caught:
+        experiment.of_cell(SHORT)
+    message = "config/tiny.yaml: variants.short: training: mini_batch_prompts = 3 must divide"
+    assert str(caught.value).startswith(message)
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
