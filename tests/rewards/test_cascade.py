@@ -41,6 +41,17 @@ def test_a_config_lists_the_verifiers_of_the_cascade(tmp_path: Path) -> None:
     assert [verdict.verifier for verdict in verdicts] == ["exact", "rules"]
 
 
+def test_the_rules_then_the_library_need_no_judge(tmp_path: Path) -> None:
+    """The library accepts an equation that differs by a factor with a variable."""
+    experiment = tiny(verifier="cascade", cascade=["rules", "math_verify"])
+    responses = [boxed("2x - y + 3 = 0"), boxed("xy = 1"), boxed("xy = 2")]
+    answers = ["y = 2x + 3", r"y = \frac{1}{x}", r"y = \frac{1}{x}"]
+    with verifier_of(experiment, "cascade", tmp_path / "verdicts") as configured:
+        verdicts = configured(responses, answers, questions=[""] * 3)
+    assert [verdict.correct for verdict in verdicts] == [True, True, False]
+    assert [verdict.verifier for verdict in verdicts] == ["rules", "math_verify", "math_verify"]
+
+
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

@@ -6,7 +6,9 @@ This module does not compare answers. `equivalence` decides whether two structur
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
+from rspo.rewards.rules import labels
 from rspo.rewards.rules.notation import TEXT, Tokens, trimmed
 
 INEQUALITIES = {"<", ">", r"\leq", r"\geq"}
@@ -14,6 +16,8 @@ _RELATIONS = INEQUALITIES | {"=", r"\neq", r"\approx", r"\in"}
 _OPENING = {"(", "[", "{", r"\{", r"\langle", r"\lfloor", r"\lceil"}
 _CLOSING = {")", "]", "}", r"\}", r"\rangle", r"\rfloor", r"\rceil"}
 _MATRICES = {"matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"}
+_SYSTEMS = {"cases", "array", "aligned", "align", "gathered"}
+_TRANSPOSED = (("^", "T"), ("^", "{", "T", "}"), ("^", r"\top"), ("^", "{", r"\top", "}"))
 _DEEPEST = 20
 PARAMETER = r"\parameter"  # replaces a letter that denotes any integer
 _DOMAIN_WORDS = (
@@ -99,9 +103,11 @@ EVERYTHING = Interval(MINUS_INFINITY, INFINITY, True, True)
 def read(tokens: Tokens, depth: int = 0) -> Answer:
     """The structure of an answer; a formula if no other structure fits."""
     tokens = _without_quantifiers(trimmed(tokens))
-    if depth > _DEEPEST:
+    if depth > _DEEPEST or (len(tokens) == 1 and tokens[0].isalnum()):
         return Formula(tokens)
-    for attempt in (_list, _relation, _union, _brackets, _matrix, _plus_minus):
+    for attempt in (
+        *(_list, _relation, _union, _brackets, _adjacent, _transposed, _matrix, _plus_minus),
+    ):
         shape = attempt(tokens, depth + 1)
         if shape is not None:
             return shape
@@ -198,10 +204,12 @@ _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb",
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:
-    groups = [part for part in split(tokens, (";", "and", "or")) if trimmed(part)]
+    groups = [part for part in split(tokens, (";", "and", "or", r"\\")) if trimmed(part)]
     parts = [[item for item in split(group, ",") if trimmed(item)] for group in groups]
     if sum(len(group) for group in parts) < 2:
         return None
+    equations = iter(labels.of_list([item for group in parts for item in group]))
+    parts = [[next(equations) for _ in group] for group in parts]
     items = [[read(item, depth) for item in group] for group in parts]
     joined_by = next((word for word in ("or", "and") if len(split(tokens, (word,))) > 1), "")
     if len(items) > 1 and all(_is_system(group) for group in items):
@@ -224,18 +232,26 @@ def _flat(items: Iterable[Answer]) -> list[Answer]:
 
 
 def _with_shared_label(items: list[Answer], joined_by: str) -> Answer:
-    """x = 1, 2, 3 is x = 1, x = 2, x = 3."""
+    """x = 1, 2, 3 is x = 1, x = 2, x = 3; and x != 1, 2 is x != 1 and x != 2."""
     first, *others = items
     alone = not any(isinstance(item, Relation) for item in others)
     if alone and isinstance(first, Relation) and set(first.signs) == {"="}:
         first = read(first.members[-1])
+    if alone and isinstance(first, Relation) and first.signs == (r"\neq",):
+        unequal = [
+            Relation((first.members[0], item.tokens), first.signs)
+            for item in others
+            if isinstance(item, Formula)
+        ]
+        return Listed((first, *(unequal or others)), "and")
     return Listed((first, *others), joined_by)
 
 
 def _relation(tokens: Tokens, depth: int) -> Answer | None:
     members = split(tokens, _RELATIONS)
     if len(members) < 2:
-        return None
+        equation = labels.labelled(tokens)
+        return _relation(equation, depth) if equation != tokens else None
     signs, index = [], -1
     for member in members[:-1]:
         index += len(member) + 1
@@ -268,9 +284,10 @@ def _union(tokens: Tokens, depth: int) -> Answer | None:
     if len(parts) > 1:
         return Union(tuple(read(part, depth) for part in parts))
     left_and_right = split(tokens, (r"\setminus", "-"))
-    if len(left_and_right) == 2 and enclosed(left_and_right[1]) and left_and_right[1][0] == r"\{":
+    if len(left_and_right) == 2 and enclosed(left_and_right[1]):
         left, right = left_and_right
-        return Without(read(left, depth), read(right, depth))
+        if right[0] == r"\{" or tokens[len(left)] == r"\setminus":
+            return Without(read(left, depth), read(right, depth))
     if tokens in ((r"\mathbb", "{", "R", "}"), (r"\mathbb", "R")):
         return EVERYTHING
     return Collected(()) if tokens == (r"\emptyset",) else None
@@ -288,6 +305,10 @@ def _brackets(tokens: Tokens, depth: int) -> Answer | None:
     if len(items) == 1:
         bare = (opening, closing) == ("(", ")") or "".join(inside[:1]).startswith(r"\begin")
         return read(inside, depth) if bare else None
+    if tokens.count(r"\pm") == 1:
+        return _plus_minus(tokens, depth)
+    if all(map(enclosed, map(trimmed, items))):
+        return Ordered(tuple(read(item, depth) for item in items))
     infinite = trimmed(items[0])[-1:] == INFINITY or trimmed(items[-1])[-1:] == INFINITY
     if len(items) == 2 and (infinite or "[" in opening or "]" in closing):
         left, right = (trimmed(item) for item in items)
@@ -319,19 +340,74 @@ def _set(inside: Tokens, depth: int) -> Answer:
     return Collected(shape.items if isinstance(shape, Listed) else (shape,))
 
 
+def _adjacent(tokens: Tokens, depth: int) -> Answer | None:
+    """Points without a comma between them, (1,2) (3,4), and with a letter, A(1,2)."""
+    if tokens[-1:] != (")",):
+        return None
+    if len(tokens[0]) == 1 and tokens[0].isupper():
+        point = read(tokens[1:], depth) if enclosed(tokens[1:]) else None
+        return Relation((tokens[:1], tokens[1:]), ("=",)) if isinstance(point, Ordered) else None
+    ends = [
+        index + 1
+        for index, token in enumerate(tokens)
+        if token == ")" and tokens[index + 1 : index + 2] in ((), ("(",))
+    ]
+    parts = [tokens[start:end] for start, end in pairwise([0, *ends])]
+    if len(parts) < 2 or ends[-1] != len(tokens) or not all(map(enclosed, parts)):
+        return None
+    points = tuple(read(part, depth) for part in parts)
+    return Listed(points) if all(isinstance(point, Ordered) for point in points) else None
+
+
+def _transposed(tokens: Tokens, depth: int) -> Answer | None:
+    """The transpose of a matrix, or of a vector, whose rows and columns are the same."""
+    if "^" not in tokens[-4:]:
+        return None
+    bare = tuple(token.removeprefix(TEXT) for token in tokens[-4:])
+    end = next((end for end in _TRANSPOSED if bare[-len(end) :] == end), ())
+    body = tokens[: len(tokens) - len(end)]
+    if not end or not (enclosed(body) or (body[-1:] and body[-1].startswith(r"\end{"))):
+        return None
+    shape = as_matrix(as_vector(read(body, depth)))
+    if isinstance(shape, Matrix) and len({len(row) for row in shape.rows}) == 1:
+        return Matrix(tuple(zip(*shape.rows, strict=True)), tokens)
+    return shape if isinstance(shape, Ordered) else None
+
+
+def as_vector(answer: Answer) -> Answer:
+    """A vector in square brackets, which reads as an interval if it has two entries."""
+    if isinstance(answer, Interval) and not (answer.left_open or answer.right_open):
+        return Ordered((Formula(answer.left), Formula(answer.right)))
+    return answer
+
+
+def as_matrix(answer: Answer) -> Answer:
+    """[[1, 2], [3, 4]] as a matrix; anything else as it is."""
+    rows = [as_vector(row) for row in answer.items] if isinstance(answer, Ordered) else []
+    cells = tuple(row.items for row in rows if isinstance(row, Ordered))
+    square = len(cells) == len(rows) > 0 and len(set(map(len, cells))) == 1
+    return Matrix(cells, ()) if square else answer
+
+
 def _matrix(tokens: Tokens, depth: int) -> Answer | None:
+    if tokens[:1] == (r"\{",) and tokens[1:2] and tokens[1].startswith(r"\begin{"):
+        tokens = tokens[1:]  # the closing bracket of a system is invisible
     if len(tokens) < 3 or not tokens[0].startswith(r"\begin{"):
         return None
     name = tokens[0].removeprefix(r"\begin{").rstrip("*}")
     ends = [index for index, token in enumerate(tokens) if token.startswith(r"\end{")]
-    if name not in _MATRICES or ends != [len(tokens) - 1]:
+    if name not in _MATRICES | _SYSTEMS or ends != [len(tokens) - 1]:
         return None
     inside = tokens[1:-1]
     if name == "array" and inside[:1] == ("{",) and "}" in inside:
         inside = inside[inside.index("}") + 1 :]
     rows = [row for row in split(inside, (r"\\",)) if trimmed(row)]
     cells = tuple(tuple(read(cell, depth) for cell in split(row, ("&",))) for row in rows)
-    return Matrix(cells, tokens)
+    if name in _SYSTEMS and all(isinstance(row[0], Relation | Ordered) for row in cells):
+        single = all(len(row) == 1 for row in cells)
+        joined_by = "and" if all(isinstance(row[0], Relation) for row in cells) else ""
+        return Listed(tuple(row[0] for row in cells), joined_by) if single else None
+    return Matrix(cells, tokens) if name in _MATRICES else None
 
 
 def _plus_minus(tokens: Tokens, depth: int) -> Answer | None:

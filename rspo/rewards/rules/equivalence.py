@@ -8,7 +8,17 @@ accepted.
 from collections.abc import Iterator, Sequence
 
 from rspo.rewards.extraction import final_answers
-from rspo.rewards.rules import answers, prose, quantities, relations, sets, symbolic, units, values
+from rspo.rewards.rules import (
+    answers,
+    membership,
+    prose,
+    quantities,
+    relations,
+    sets,
+    symbolic,
+    units,
+    values,
+)
 from rspo.rewards.rules.answers import (
     INEQUALITIES,
     PARAMETER,
@@ -68,17 +78,26 @@ def same(gold: Answer, prediction: Answer) -> bool:
     """Whether two answers mean the same."""
     if gold == prediction:
         return gold != Formula(())
+    return _same_structures(gold, prediction) or membership.same(gold, prediction)
+
+
+def _same_structures(gold: Answer, prediction: Answer) -> bool:
     if isinstance(gold, Formula) and isinstance(prediction, Formula):
         tokens = gold.tokens, prediction.tokens
         return _same_words(*tokens) or quantities.same(*tokens)
     if isinstance(gold, Relation) or isinstance(prediction, Relation):
         return _same_with_relations(gold, prediction)
+    if isinstance(gold, Matrix) or isinstance(prediction, Matrix):
+        gold, prediction = (
+            answers.as_matrix(answers.as_vector(side)) for side in (gold, prediction)
+        )
     if isinstance(gold, Matrix) and isinstance(prediction, Matrix):
         return _same_matrices(gold, prediction)
     if isinstance(gold, _SETS) or isinstance(prediction, _SETS):
         return _same_sets(gold, prediction)
     for one, other in ((gold, prediction), (prediction, gold)):
-        if isinstance(one, Collected) and len(one.items) == 1 and isinstance(other, Ordered):
+        points = isinstance(other, Ordered | Matrix)
+        if points and isinstance(one, Collected) and len(one.items) == 1:
             return one.items[0] == other or same(one.items[0], other)
     if isinstance(gold, Matrix | Formula) and isinstance(prediction, Matrix | Formula):
         return _same_as_matrices(gold.tokens, prediction.tokens)
@@ -123,6 +142,8 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
     if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
         return False
     sides = (gold, prediction)
+    if _lists_points(prediction) and isinstance(gold, Listed | Collected):
+        return _same_in_any_order(one, other)
     if any(isinstance(side, Ordered | Matrix) for side in sides):
         return all(map(_is_ordered, sides)) and _same_in_order(one, other)
     if isinstance(gold, Listed) and isinstance(prediction, Listed):
@@ -146,6 +167,12 @@ def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
     return bounds or len(unknowns) > 1
 
 
+def _lists_points(answer: Answer) -> bool:
+    """Whether brackets only hold a list of points together: [(1, 2), (3, 4)]."""
+    points = isinstance(answer, Ordered) and len(answer.items) > 1
+    return points and all(isinstance(item, Ordered) for item in answer.items)  # type: ignore[union-attr]
+
+
 def _is_ordered(answer: Answer) -> bool:
     """A point, or a list of its entries: 1, 2 and x = 1, y = 2, but not y = 1, x = 2."""
     if not isinstance(answer, Listed):
@@ -167,10 +194,15 @@ def _items(answer: Answer) -> tuple[Answer, ...] | None:
 def _labels_decide(gold: Listed, prediction: Listed) -> bool:
     """Whether one side names different unknowns (b=-3, c=0) and the other gives only values."""
     labels = [
-        {item.members[0][:1] for item in side.items if isinstance(item, Relation)}
+        {_unknown(item.members[0]) for item in side.items if isinstance(item, Relation)}
         for side in (gold, prediction)
     ]
     return min(map(len, labels)) == 0 and max(map(len, labels)) == len(gold.items) > 1
+
+
+def _unknown(label: Tokens) -> Tokens:
+    """x for x_1, of which each index has the same role; f_max itself."""
+    return label[:1] if any(token.isdigit() for token in label) else label
 
 
 def _same_in_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool:
@@ -201,7 +233,7 @@ def _same_with_relations(gold: Answer, prediction: Answer) -> bool:
             if entries and any(isinstance(item, Relation) for item in other.items):
                 return _same_collections(entries, other)
     if isinstance(gold, Relation):
-        said = [relations.value(gold, relations.is_name), sets.as_set(gold)]
+        said = [relations.value(gold, relations.is_quantity), sets.as_set(gold)]
         return any(value is not None and same(value, prediction) for value in said)
     assert isinstance(prediction, Relation)
     said = [relations.value(prediction, relations.is_label), sets.as_set(prediction)]
@@ -240,12 +272,23 @@ def _same_names(gold: Relation, prediction: Relation) -> bool:
         return False
     if not (relations.is_name(one) and relations.is_name(other)):
         return False
-    if one != other:
+    if one != other and not _same_function(one, other, value + guess):
         renamed = _renamed_argument(one, other, guess)
         if renamed is None:
             return False
         guess = renamed
     return same(answers.read(value), answers.read(guess))
+
+
+def _same_function(one: Tokens, other: Tokens, rules: Tokens) -> bool:
+    """y or f, and f(x), of which both rules must depend: y = 2x + 3 and f(x) = 2x + 3."""
+    for name, function in ((one, other), (other, one)):
+        head, argument = function[:-3], function[-2:-1]
+        if function[-3:] == ("(", *argument, ")") and argument and name and len(name) == len(head):
+            known = name[0] in ("y", head[0]) and name[1:] == head[1:]
+            depends = any(argument[0] in token for token in rules if token.isalpha())
+            return known and depends and name[0] not in rules
+    return False
 
 
 def _renamed_argument(gold: Tokens, prediction: Tokens, value: Tokens) -> Tokens | None:

@@ -54,6 +54,7 @@ _SPELLINGS = [
     (re.compile(r"\\q?quad"), r" "),
     (re.compile(r"(?<!\\)\\[,;:! ]|~"), " "),
     (re.compile(r"\\not\s*="), r"\\neq "),
+    (re.compile(r"\\\\\[[0-9.]+[a-z]{2}\]|\\(?:cr|newline|tabularnewline)(?![a-zA-Z])"), r"\\\\ "),
     (re.compile(r"\\not\s*\\in(?![a-zA-Z])"), r"\\notin "),
 ]
 
@@ -67,7 +68,7 @@ _POINTED_THOUSANDS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-
 _DECIMAL_COMMA = re.compile(r"(?<![0-9.,])(?:0,[0-9]+|[0-9]+,[0-9]{2})(?![0-9.,])")
 
 _TOKEN = re.compile(
-    r"\\(?:begin|end)\{[a-z]+\*?\}"
+    r"\\(?:begin|end)\{[a-zA-Z]+\*?\}"
     r"|\\(?:text(?:rm|bf|it|sf|tt|up|normal)?|math(?:rm|sf)|mbox|hbox|operatorname)\*?"
     r"[ ]?\{[^{}]*\}"
     r"|\\[a-zA-Z]+"
@@ -166,7 +167,10 @@ def spellings(text: str) -> list[Tokens]:
     """
     text = _COMMA_WITHIN.sub("", text)
     text = _SPACED_THOUSANDS.sub(lambda number: re.sub(r"[^0-9]", "", number[0]), text)
-    text = _POINTED_THOUSANDS.sub(lambda number: number[0].replace(".", "").replace(",", "."), text)
+    if not any(bracket in text for bracket in "([{"):
+        text = _POINTED_THOUSANDS.sub(
+            lambda number: number[0].replace(".", "").replace(",", "."), text
+        )
     ways = [text]
     if _THOUSANDS.fullmatch(text.strip(" .$")):
         ways = [text.replace(",", "")]

@@ -80,13 +80,20 @@ _VALUES = {word: value for value, word in enumerate(_ONES.split())} | {
     word: 10 * value for value, word in enumerate(_TENS.split(), start=2)
 }
 _POWERS = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_ORDINALS = {
+    **{word + "th": word for word in _ONES.split()},
+    **{word.removesuffix("y") + "ieth": word for word in _TENS.split()},
+    **{"first": "one", "second": "two", "third": "three", "fifth": "five", "eighth": "eight"},
+    **{"ninth": "nine", "twelfth": "twelve"},
+}
 WORDS = frozenset({*_VALUES, *_POWERS, "hundred"})
 
 
 def in_digits(tokens: Tokens) -> Tokens:
-    """four -> 4, twenty-five -> 25, 3 million -> 3 * 10^6, infinitely many -> infinity."""
+    """four, fourth -> 4, twenty-five -> 25, 3 million -> 3 * 10^6, infinitely many -> infinity."""
     words = [token.removeprefix(TEXT).lower() for token in tokens]
     words = [word for index, word in enumerate(words) if word != "-" or index == 0]
+    words = [*words[:-1], *(_ORDINALS.get(word, word) for word in words[-1:])]
     if words in (["infinite"], ["infinitely", "many"]):
         return (r"\infty",)
     if (value := _number_in_words(words)) is not None:

@@ -39,6 +39,10 @@ _STATES = re.compile(
     re.IGNORECASE,
 )
 _CONCLUDES = re.compile(r"\bFinal Answer:(?P<words>[A-Za-z ]+)$", re.IGNORECASE)
+_CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|so|finally|answer)\b", re.IGNORECASE)
+_CONCLUSION_ITSELF = re.compile(r"\b(?:therefore|thus|hence|so)[, ]*$", re.IGNORECASE)
+_IMPLIES = re.compile(r"\\(?:implies|Rightarrow|Longrightarrow)(?![a-zA-Z])|⇒")
+_MARKED = re.compile(r"####[ ]*([^#\n]+)$")  # the answer after a worked solution, as in GSM8K
 _LONGEST_STATEMENT = 60  # characters before the number that are searched for it
 # Text after the number may change or withdraw it, up to the next clause.
 _CLAUSE = re.compile(r"\b(?:that|which|who|where|when|because|since|as|for)\b", re.IGNORECASE)
@@ -62,8 +66,13 @@ def formula_in(text: str, only: bool = False) -> str:
     Args:
         text: perhaps a sentence.
         only: whether to return the text itself if it has several formulas. A response argues
-            before it concludes, but an answer with two formulas has two parts.
+            before it concludes, but an answer with two formulas has two parts, unless it is a
+            worked solution: several sentences, the last of which concludes.
     """
+    if only and "####" in text and (marked := _MARKED.search(text)):
+        return marked[1]
+    if only and len(steps := _IMPLIES.split(text)) > 1 and all("=" in step for step in steps):
+        return steps[-1].strip("$ ")
     sentence = _DOLLARS.sub(" ", _AFTERWORD.sub(" ", text))
     plain = _FORMULA.sub(lambda formula: re.sub(r"[^\n]", " ", formula[0]), sentence)
     formulas = [match.span() for match in _FORMULA.finditer(sentence)]
@@ -72,10 +81,21 @@ def formula_in(text: str, only: bool = False) -> str:
     if len(formulas) == 1 and not _has_words(plain[: formulas[0][0]]) and plain.count(" ") < 3:
         return text  # a formula with its unit: "$5$ cm"
     places = sorted(formulas + _numbers(plain))
-    if not places or (only and len(places) > 1):
+    if not places or (only and len(places) > 1 and not _concludes(sentence, places)):
         return text
     start, end = _last_stated(plain, places)
     return sentence[start:end] if _is_stated(sentence, start, end) else text
+
+
+def _concludes(sentence: str, places: list[tuple[int, int]]) -> bool:
+    """Whether a text of several sentences ends with a conclusion from the others."""
+    start = places[-1][0]
+    begin = max((match.end() for match in _SENTENCE_END.finditer(sentence, 0, start)), default=0)
+    alone = len(places) == 1 or places[-2][0] < begin
+    return (
+        begin > 0
+        and (_CONCLUSION if alone else _CONCLUSION_ITSELF).search(sentence[begin:start]) is not None
+    )
 
 
 def _is_sentence(plain: str) -> bool:
@@ -149,6 +169,7 @@ _STATED_CHOICE = re.compile(
 )
 _ALONE = re.compile(r"(?<![A-Za-z0-9\\_^{+*/=-])[B-HJ](?![A-Za-z0-9_^'+*/=-])")
 _SEVERAL = re.compile(r"\b[A-J]\b[\s),]*(?:or|and|/)[\s(]*[A-J]\b")
+_NEXT_LABEL = re.compile(r"[,;\n]\s*\(?[B-J]\s?[:=)]")  # A: 1, B: 2 chooses nothing
 _ANOTHER = re.compile(r"[\s)$*}]*(?:or|and|,|/|(?=\())[\s($*{]*[A-J]\b")
 
 
@@ -162,6 +183,8 @@ def choice_in(text: str) -> str | None:
     leading = _LEADING_CHOICE.match(text)
     if leading is None:
         return _only_letter(text)
+    if _NEXT_LABEL.search(text, leading.end()):
+        return None
     bracketed, rest = leading[0].endswith(")"), text[leading.end() :]
     # "A cat" and "I think" choose nothing, "A Peter" does.
     named = re.match(r"\s+[A-Z][a-z]{2}" if leading[1] in "AI" else r"\s+[A-Za-z]{3}", rest)

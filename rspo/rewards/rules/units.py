@@ -72,7 +72,7 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
         return tokens[1:], (tokens[0][1:],)
     if len(tokens) > 2 and tokens[0] == "-" and tokens[1] == TEXT + "dollar":
         return ("-", *tokens[2:]), ("dollar",)
-    if tokens[0].isdigit() and tokens[1:2] and tokens[1].removeprefix(TEXT) in _ORDINALS:
+    if tokens[0].isdigit() and _ending(tokens[1:]) in _ORDINALS:
         return tokens[:1], ()
     for start in range(1, len(tokens)):
         if tokens[start] == r"\degree" and not FUNCTIONS.isdisjoint(tokens[:start]):
@@ -83,6 +83,13 @@ def split(tokens: Tokens) -> tuple[Tokens, Tokens]:
                 body = body[:-1]
             return body, _canonical_unit(tokens[start:])
     return tokens, ()
+
+
+def _ending(tokens: Tokens) -> str:
+    """The th of 7th, also if it is raised."""
+    for sign in ("^", "{"):
+        tokens = tokens[1:] if tokens[:1] == (sign,) else tokens
+    return tokens[0].removeprefix(TEXT) if tokens else ""
 
 
 def _starts_unit(token: str) -> bool:

@@ -286,6 +286,11 @@ def _real(value: Value) -> bool:
     return isinstance(value, Fraction) or mpmath.im(value) == 0
 
 
+def real(value: Value) -> Value | None:
+    """A value as a real number of mpmath; None if it is not real."""
+    return mpmath.re(_mpmath(value)) if _real(value) else None
+
+
 def is_positive(value: Value) -> bool:
     return _real(value) and mpmath.re(_mpmath(value)) > 0
 

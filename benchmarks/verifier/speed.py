@@ -12,18 +12,18 @@ from statistics import median
 from benchmarks import Row
 from rspo.rewards import is_correct
 
-RESPONSES = Path(__file__).parents[2] / "shared" / "verification" / "qwen_math_cot_100.jsonl"
+RESPONSES = Path(__file__).parents[3] / "shared" / "verification" / "qwen_math_cot_100.jsonl"
 REPEATS = 5
 
 
-def run() -> list[Row]:
+def rows() -> list[Row]:
     what = "rules, full responses of a 7B model to MATH-like problems, warm, wall-clock time"
     if not RESPONSES.exists():
         return [Row(what, f"not measured: {RESPONSES.name} is missing")]
-    rows = [json.loads(line) for line in RESPONSES.read_text(encoding="utf-8").splitlines()]
+    lines = [json.loads(line) for line in RESPONSES.read_text(encoding="utf-8").splitlines()]
     # A box that equals the answer does not reach a worker, unless a space is added to the answer.
-    outputs = [row["output"] for row in rows]
-    golds = [row["gold"] for row in rows]
+    outputs = [row["output"] for row in lines]
+    golds = [row["gold"] for row in lines]
     spaced = [f"\\,{gold}" for gold in golds]
     speed, workers_only = (_rows_per_second(outputs, answers) for answers in (golds, spaced))
     return [

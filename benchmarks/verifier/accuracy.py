@@ -1,0 +1,156 @@
+"""Accuracy of the verifiers on labelled answers, by set and by kind of answer."""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.verifier.kinds import KINDS, kind_of
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.rewards import Verdict, verify
+from rspo.rewards.configured import verifier_of
+from rspo.rewards.extraction import last_box
+from tests.support.attacks import ATTACKS, boxed
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = ROOT / "tests" / "rewards" / "data"
+SHARED = ROOT.parent / "shared" / "verification"
+HOSTILE = "hostile responses"
+# File name -> what the table calls it. The rules were developed with all of these rows.
+SETS = {
+    "hardverify_math": "HardVerify-Math, made to mislead",
+    "math_verify_tests": "tests of Math-Verify",
+    "lighteval_extractive_match_tests": "tests of lighteval",
+    "published_false_accepts": "published false accepts of Math-Verify",
+    "qwen_math_cot_100": "responses of a 7B model to MATH-like problems",
+}
+VERIFIERS = ("rules", "math_verify", "cascade")
+CASCADE = ("rules", "math_verify")
+JUDGE_URL = "XVERIFY_URL"
+LIMITS = ("timeout", "worker died")
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Labelled rows: a problem (or None), the answer, the response, and whether it is correct."""
+
+    answers: list[str] = field(default_factory=list)
+    responses: list[str] = field(default_factory=list)
+    correct: list[bool] = field(default_factory=list)
+    problems: list[str | None] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a verifier reached on some rows; `seconds` is wall-clock time, 0 if not measured."""
+
+    rows: int
+    false_accepts: int
+    false_refusals: int
+    at_limit: int
+    seconds: float = 0.0
+
+    @property
+    def accuracy(self) -> float:
+        """Percent of the rows with the verdict of the label."""
+        return 100 * (1 - (self.false_accepts + self.false_refusals) / self.rows)
+
+    def __str__(self) -> str:
+        return f"{self.accuracy:.1f} %, {self.false_accepts} / {self.false_refusals}"
+
+
+def response(row: dict[str, str]) -> str:
+    """A full response, or a bare prediction put in a box."""
+    if "output" in row:
+        return row["output"]
+    prediction = row["prediction"]
+    return boxed(prediction) if last_box(prediction) is None else prediction
+
+
+@cache
+def labelled(name: str) -> Labelled | None:
+    """The rows of a set; None if it is neither in the repository nor in the folder beside it."""
+    if name == HOSTILE:
+        count = len(ATTACKS)
+        return Labelled(["7"] * count, [*ATTACKS.values()], [False] * count, [None] * count)
+    files = [folder / f"{name}.jsonl" for folder in (SHARED, SHIPPED)]
+    path = next((file for file in files if file.exists()), None)
+    if path is None:
+        return None
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return Labelled(
+        [row["gold"] for row in rows],
+        [response(row) for row in rows],
+        [row["expected"] for row in rows],
+        [row.get("question") for row in rows],
+    )
+
+
+@cache
+def verdicts(name: str, verifier: str) -> tuple[list[Verdict], float]:
+    """The verdicts of a verifier on a set, and the seconds that they took.
+
+    The time limit of the hostile responses is a second, because many of them reach it.
+    """
+    rows = labelled(name)
+    assert rows is not None
+    limit = 1.0 if name == HOSTILE else 5.0
+    verify([boxed("1 + 1")], ["3"], verifier, cascade=CASCADE)  # starts a worker
+    start = time.perf_counter()
+    found = verify(rows.responses, rows.answers, verifier, limit, cascade=CASCADE)
+    return found, time.perf_counter() - start
+
+
+def figures(found: Sequence[Verdict], correct: Sequence[bool], seconds: float = 0.0) -> Figures:
+    pairs = Counter((verdict.correct, label) for verdict, label in zip(found, correct, strict=True))
+    at_limit = sum(verdict.reason in LIMITS for verdict in found)
+    return Figures(len(found), pairs[True, False], pairs[False, True], at_limit, seconds)
+
+
+def by_set(name: str, verifier: str) -> Figures:
+    rows = labelled(name)
+    assert rows is not None
+    found, seconds = verdicts(name, verifier)
+    return figures(found, rows.correct, seconds)
+
+
+def by_kind(names: Sequence[str], verifier: str) -> dict[str, Figures]:
+    """The figures for each kind of answer, over several sets."""
+    parts: dict[str, list[tuple[Verdict, bool]]] = {}
+    for name in names:
+        rows = labelled(name)
+        assert rows is not None
+        for answer, verdict, label in zip(
+            rows.answers, verdicts(name, verifier)[0], rows.correct, strict=True
+        ):
+            parts.setdefault(kind_of(answer), []).append((verdict, label))
+    return {
+        kind: figures([found for found, _ in parts[kind]], [label for _, label in parts[kind]])
+        for kind in KINDS
+        if kind in parts
+    }
+
+
+def of_judge(name: str) -> Figures | str:
+    """The figures of xVerify on a set with problem texts, or why they were not measured."""
+    url, rows = os.environ.get(JUDGE_URL), labelled(name)
+    if not url:
+        return f"not measured: {JUDGE_URL} names no server that has the model"
+    assert rows is not None
+    if None in rows.problems:
+        return "not measured: the rows have no problem texts, which the judge reads"
+    with TemporaryDirectory() as folder:
+        try:
+            experiment = Experiment.load("paper", {"xverify": {"url": url}}, root=ROOT)
+            with verifier_of(experiment, "xverify", Path(folder) / "verdicts") as judge:
+                start = time.perf_counter()
+                found = judge(rows.responses, rows.answers, questions=rows.problems)
+                return figures(found, rows.correct, time.perf_counter() - start)
+        except InputError as error:
+            return f"not measured: {error}"

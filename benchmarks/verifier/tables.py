@@ -1,0 +1,100 @@
+"""The tables of docs/verification.md, and the same figures as rows of a benchmark."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import Row
+from benchmarks.verifier.accuracy import (
+    HOSTILE,
+    ROOT,
+    SETS,
+    SHIPPED,
+    VERIFIERS,
+    Figures,
+    by_kind,
+    by_set,
+    labelled,
+    of_judge,
+)
+
+PAGE = ROOT / "docs" / "verification.md"
+TITLES = {"cascade": "`rules`, then `math_verify`"}
+IN_REPOSITORY = [name for name in SETS if (SHIPPED / f"{name}.jsonl").exists()]
+
+
+def title(verifier: str) -> str:
+    return TITLES.get(verifier, f"`{verifier}`")
+
+
+def table_of_sets(verifiers: Sequence[str] = VERIFIERS) -> list[str]:
+    """Agreement with the labels and errors on each set, and the rows that reach a limit."""
+    lines = _head("answers (rows)", verifiers)
+    for name in (*SETS, HOSTILE):
+        if (rows := labelled(name)) is None:
+            continue
+        measured = [by_set(name, verifier) for verifier in verifiers]
+        what = f"{SETS.get(name, name)} ({len(rows.answers)})"
+        lines.append(_line(what, [_with_limit(each) for each in measured]))
+    return lines
+
+
+def table_of_kinds(verifiers: Sequence[str] = VERIFIERS) -> list[str]:
+    """The same by kind of answer, over the sets in the repository."""
+    columns = [by_kind(IN_REPOSITORY, verifier) for verifier in verifiers]
+    lines = _head("kind of answer (rows)", verifiers)
+    for kind, first in columns[0].items():
+        lines.append(_line(f"{kind} ({first.rows})", [str(column[kind]) for column in columns]))
+    return lines
+
+
+def rows() -> list[Row]:
+    """Both tables as rows of a benchmark, with the speed on this machine, and xVerify."""
+    result = []
+    for name in (*SETS, HOSTILE):
+        what = SETS.get(name, name)
+        if (found := labelled(name)) is None:
+            result.append(Row(what, f"not measured: {name}.jsonl is missing"))
+            continue
+        for verifier in VERIFIERS:
+            each = by_set(name, verifier)
+            speed = f"{each.rows / each.seconds:,.0f} rows/s here, {each.at_limit} at the limit"
+            text = f"{_words(each)}, {speed}"
+            result.append(Row(f"{what}, {len(found.answers)} rows: {title(verifier)}", text))
+        judged = of_judge(name)
+        text = judged if isinstance(judged, str) else _words(judged)
+        result.append(Row(f"{what}: `xverify`", text))
+    for verifier in VERIFIERS:
+        for kind, each in by_kind(IN_REPOSITORY, verifier).items():
+            result.append(Row(f"{kind}, {each.rows} rows: {title(verifier)}", _words(each)))
+    return result
+
+
+def write(page: Path = PAGE) -> None:
+    """Replace the tables of the page, between its markers."""
+    tables = {"sets": table_of_sets(), "kinds": table_of_kinds()}
+    text = page.read_text(encoding="utf-8")
+    for name, lines in tables.items():
+        before, start, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition("<!-- end -->\n")
+        text = before + start + "\n".join(lines) + "\n" + end + after
+    page.write_text(text, encoding="utf-8")
+
+
+def _words(each: Figures) -> str:
+    return (
+        f"{each.accuracy:.1f} %, false accepts {each.false_accepts}, "
+        f"false refusals {each.false_refusals}"
+    )
+
+
+def _with_limit(each: Figures) -> str:
+    return f"{each}; {each.at_limit} at the limit" if each.at_limit else str(each)
+
+
+def _head(first: str, verifiers: Sequence[str]) -> list[str]:
+    titles = [title(verifier) for verifier in verifiers]
+    return [_line(first, titles), "|---" * (len(verifiers) + 1) + "|"]
+
+
+def _line(first: str, cells: Sequence[str]) -> str:
+    return "| " + " | ".join([first, *cells]) + " |"
