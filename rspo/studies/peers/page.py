@@ -206,7 +206,8 @@ def _epochs(table: pd.DataFrame) -> list[str]:
         "model. `training.epochs` is the number of such passes. All updates of a step use the "
         "responses that were sampled before the first one, so more passes mean more off-policy "
         "updates, which PPO's clip limits. (A single pass has two updates, one per mini-batch.) "
-        "The learning rate is the config's."
+        "One pass in more steps makes as many updates, each on fresh responses, and so sees more "
+        "of them. The learning rate is the config's."
     )
     return [opening, _bullets(passes(rows)), f"{markdown_table(header, cells)}\n\n{note}"]
 
