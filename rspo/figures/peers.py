@@ -156,6 +156,9 @@ def _draw_rows(panels: "Sequence[Axes]", table: "pd.DataFrame", lines: list[str]
     ):
         ends = ("noise_low", "noise_high") if column == "noise" else None
         _draw_dots(axes, once, column, ends, once["seconds"].notna())
+        if column == "noise" and once[column].min() > 0:
+            style.make_log10(axes, [*once[column]], "x")
+            axes.minorticks_off()
         value = once[once["objective"] == RSPO][column].iloc[0]
         axes.axvline(value, color=_colour(RSPO), linewidth=0.8, zorder=1)
         axes.set_title(title)

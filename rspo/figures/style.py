@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rspo.config.experiment import BASE
 from rspo.figures.methods import Method
@@ -249,11 +249,11 @@ def log10(values: Iterable[float]) -> "so.Continuous":
     return so.Continuous(trans="log").tick(at=_log10_ticks(values)).label(like=_plain)
 
 
-def make_log10(axes: "Axes", values: Iterable[float]) -> None:
-    """Make the y axis of a drawn plot logarithmic; `log10` does not work with intervals."""
+def make_log10(axes: "Axes", values: Iterable[float], axis: Literal["x", "y"] = "y") -> None:
+    """Make an axis of a drawn plot logarithmic; `log10` does not work with intervals."""
     ticks = _log10_ticks(values)
-    axes.set_yscale("log")
-    axes.set_yticks(ticks, [_plain(tick) for tick in ticks])
+    axes.set(**{f"{axis}scale": "log", f"{axis}ticks": ticks})
+    axes.set(**{f"{axis}ticklabels": [_plain(tick) for tick in ticks]})
 
 
 def _log10_ticks(values: Iterable[float]) -> list[float]:

@@ -45,8 +45,9 @@ VARIANTS = {
     "lr-same": {"training": VALIDATED},
     "lr-triple": {"training": VALIDATED, "models": {"small": {"learning_rate": 6e-4}}},
     "epochs-2": {"training": {"epochs": 2}},
+    "steps-12": {"training": {"steps": 12}},
 }
-RATES, EPOCHS = ["lr-same", "lr-triple"], ["default", "epochs-2"]
+RATES, EPOCHS = ["lr-same", "lr-triple"], ["default", "epochs-2", "steps-12"]
 CELLS: list[dict[str, Any]] = [
     {"model": "small", "objective": "rspo_pass_at_k", "k": 2, "n": 4, "variant": RATES},
     {"model": "small", "objective": "policy_gradient", "n": 4, "variant": "lr-same"},
@@ -120,10 +121,24 @@ def test_the_comparison_uses_the_variant_that_is_best_in_validation(
         assert scores[row["cells"]] == max(scores.values()) == row["validation"]
 
 
-def test_several_epochs_are_compared_with_the_base_model_and_with_one(rows: pd.DataFrame) -> None:
+def test_several_epochs_are_compared_with_one_and_with_as_many_updates(
+    made: Experiment, rows: pd.DataFrame
+) -> None:
     epochs = rows[rows["part"] == "epochs"]
-    pairs = {*zip(epochs["epochs"], epochs["against"], strict=True)}
-    assert pairs == {(1, "base"), (2, "base"), (2, "one pass")}
+    several = epochs[epochs["epochs"] == 2]
+    assert {*several["against"]} == {"base", "one pass", "as many updates"}
+    assert {*epochs[epochs["epochs"] == 1]["against"]} == {"base"}
+    others = {
+        "base": "small--base",
+        "one pass": "small--rspo-pass--k2--n8--s0",
+        "as many updates": "small--rspo-pass--k2--n8--steps-12--s0",
+    }
+    for _, row in several.iterrows():
+        own, other = (
+            mean_pass_at_k(made, policy, row["k"])
+            for policy in (row["cells"], others[row["against"]])
+        )
+        assert row["difference"] == pytest.approx(own - other)
 
 
 def test_p_values_are_adjusted_over_their_family(rows: pd.DataFrame) -> None:
@@ -228,21 +243,42 @@ def test_statements_about_pass_at_k_follow_from_the_table(
     assert lines == {(section, True)}
 
 
+ABOVE, BELOW, UNCLEAR = (0.05, 0.001), (-0.05, 0.001), (-0.05, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("one", "four", "fresh", "words"),
+    [
+        (ABOVE, UNCLEAR, ABOVE, "Not reproduced"),
+        (BELOW, BELOW, ABOVE, "off-policy updates are not the only reason"),
+        (ABOVE, BELOW, BELOW, "explains it, without off-policy updates"),
+        (ABOVE, BELOW, ABOVE, "does not explain it, off-policy updates may"),
+        (ABOVE, BELOW, None, "The table does not tell"),
+    ],
+)
 def test_the_verdict_on_the_published_negative_result_follows_from_the_table(
     table: pd.DataFrame,
+    one: tuple[float, float],
+    four: tuple[float, float],
+    fresh: tuple[float, float] | None,
+    words: str,
 ) -> None:
-    def verdict(outcomes: dict[int, tuple[float, float]]) -> str:
-        for epochs, values in outcomes.items():
-            chosen = (table["part"] == "epochs") & (table["epochs"] == epochs)
-            table.loc[chosen, ["difference", "p_adjusted"]] = values
-        return statements(table)["Several passes over the responses of a step"][0]
-
-    above, below, unclear = (0.05, 0.001), (-0.05, 0.001), (-0.05, 0.3)
-    assert verdict({1: above, 2: above, 4: unclear}).startswith("- Not reproduced")
-    off_policy = verdict({1: above, 2: unclear, 4: below})
-    assert off_policy.startswith("- Reproduced")
-    assert "the further passes" in off_policy
-    assert "below with a single pass too" in verdict({1: below, 2: below, 4: below})
+    """With one pass, with four, and with four times as many steps."""
+    for epochs, steps, outcome in (
+        (1, 150, one),
+        (2, 150, UNCLEAR),
+        (4, 150, four),
+        (1, 600, fresh),
+    ):
+        chosen = (table["part"] == "epochs") & (table["epochs"] == epochs)
+        chosen &= table["steps"] == steps
+        if outcome is None:
+            table = table[~chosen]
+        else:
+            table.loc[chosen, ["difference", "p_adjusted"]] = outcome
+    verdict = statements(table)["Several passes over the responses of a step"][0]
+    assert words in verdict
+    assert verdict.startswith("- Reproduced") == (four == BELOW)
 
 
 def test_the_page_says_when_errors_lack_the_training_seeds(table: pd.DataFrame) -> None:

@@ -27,10 +27,10 @@ def peers_table(experiment: Experiment) -> pd.DataFrame:
                 if place == 0 and against == "rspo":  # RSPO itself
                     rows[-1] |= dict.fromkeys(("difference", "low", "high", "p", "p_adjusted"))
                     rows[-1] |= {"family": "", "tests": None}
-        for epochs in (1, 2, 4):
+        for epochs, steps in ((1, 150), (2, 150), (4, 150), (1, 600)):
             rows.append(
                 _row(experiment, "rspo_pass_at_k", 4, 8, 3, k)
-                | {"part": "epochs", "against": "base", "epochs": epochs}
+                | {"part": "epochs", "against": "base", "epochs": epochs, "steps": steps}
             )
     rows.append({"part": "left out", "objective": "tailrl", "same_as": "maxrl_uncentred"})
     return pd.DataFrame(rows, columns=columns)
@@ -56,6 +56,7 @@ def _row(
         "trained_k": trained_k if OBJECTIVES[objective].has_k else None,
         "n": n,
         "epochs": 1,
+        "steps": 150,
         "learning_rate": (6.7e-5, 2e-4, 6e-4)[place % 3],
         "rates": "6.7e-05 0.0002 0.0006",
         "rate_is": ("lowest", "inner", "highest")[place % 3],

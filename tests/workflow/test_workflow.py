@@ -96,7 +96,7 @@ def test_one_figure_needs_only_its_own_cells(planning: Path) -> None:
 def test_only_the_figure_of_a_study_needs_its_cells(planning: Path) -> None:
     """And its gradients, besides those that fig_gradient_variance needs."""
     plan = jobs(snakemake(planning, "-n", "reports/fig_peers.pdf"))
-    assert plan["train"] == plan["score_standard"] - 1 == 81
+    assert plan["train"] == plan["score_standard"] - 1 == 84
     assert plan["study"] == plan["study_gradients"] == plan["publish_figure"] == 1
     assert "curves" not in plan
     everything = snakemake(planning, "-n", "all")

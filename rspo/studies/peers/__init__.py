@@ -5,7 +5,7 @@ Its entry in the config's `studies` has cells of two kinds:
 objectives   one or several variants of each objective, such as learning rates, of which the
              comparison uses the one with the highest Pass@k on the validation split
 epochs       an objective, k and n with several values of training.epochs, compared with the base
-             model and with a single pass
+             model, with a single pass, and with a single pass in as many times more steps
 
 An objective of a user takes part if the entry has a cell of it.
 
@@ -26,6 +26,7 @@ COLUMNS = {
     "trained_k": "k of the objective; empty where it has none",
     "n": "responses per prompt in training",
     "epochs": "passes over the responses of a step",
+    "steps": "of training",
     "learning_rate": "of the chosen cells",
     "rates": "learning rates to choose from, in ascending order",
     "rate_is": "where the chosen one is among them: lowest, inner, highest or only",
@@ -33,7 +34,8 @@ COLUMNS = {
     "k": "of Pass@k on the test problems, in this row",
     "pass_at_k": "on all test problems, mean over seeds",
     "error": "its standard error over problems and, with several seeds, over seeds",
-    "against": "what the objective is compared with in this row: rspo, base or one pass",
+    "against": "what the objective is compared with in this row: rspo; base; one pass; or as many "
+    "updates: one pass in each of `epochs` times as many steps",
     "difference": "Pass@k minus that of what it is compared with, paired over problems",
     "low": "lower end of its 95 % interval, not adjusted",
     "high": "upper end",

@@ -178,10 +178,10 @@ def _epochs(table: pd.DataFrame) -> list[str]:
     if rows.empty:
         return []
     ks = sorted(set(rows["k"]))
-    header = ["objective", "k", "n", "passes", *(f"Pass@{k:.0f}" for k in ks), "entropy"]
+    header = ["objective", "k", "n", "passes", "steps", *(f"Pass@{k:.0f}" for k in ks), "entropy"]
     cells = []
-    for (objective, k, n, epochs), group in rows.groupby(
-        ["objective", "trained_k", "n", "epochs"], sort=False, dropna=False
+    for (objective, k, n, epochs, steps), group in rows.groupby(
+        ["objective", "trained_k", "n", "epochs", "steps"], sort=False, dropna=False
     ):
         against = group[group["against"] == BASE].set_index("k")
         cells.append(
@@ -190,6 +190,7 @@ def _epochs(table: pd.DataFrame) -> list[str]:
                 number(k, ".0f"),
                 f"{n:.0f}",
                 f"{epochs:.0f}",
+                f"{steps:.0f}",
                 *(_marked(against.loc[at]) for at in ks),
                 number(group["entropy"].iloc[0], ".3f"),
             ]
@@ -205,7 +206,8 @@ def _epochs(table: pd.DataFrame) -> list[str]:
         "model. `training.epochs` is the number of such passes. All updates of a step use the "
         "responses that were sampled before the first one, so more passes mean more off-policy "
         "updates, which PPO's clip limits. (A single pass has two updates, one per mini-batch.) "
-        "The learning rate is the config's."
+        "One pass in more steps makes as many updates, each on fresh responses, and so sees more "
+        "of them. The learning rate is the config's."
     )
     return [opening, _bullets(passes(rows)), f"{markdown_table(header, cells)}\n\n{note}"]
 

@@ -27,6 +27,7 @@ class Run:
     k: int
     n: int
     epochs: int
+    steps: int
     learning_rate: float
     cells: tuple[str, ...]
     variants: tuple[str, ...] = ()
@@ -36,6 +37,11 @@ class Run:
     @property
     def own_k(self) -> int | None:
         return self.k if OBJECTIVES[self.objective].has_k else None
+
+    @property
+    def trained(self) -> tuple[str, int, int]:
+        """Objective, k and n."""
+        return self.objective, self.k, self.n
 
     @property
     def method(self) -> Method:
@@ -68,16 +74,17 @@ def runs_of(experiment: Experiment, study: str) -> list[Run]:
 
 def _run(experiment: Experiment, cells: tuple[str, ...]) -> Run:
     cell, config = experiment.cell(cells[0]), experiment.of_cell(cells[0]).config
-    rate, epochs = config.models[cell.model].learning_rate, config.training.epochs
-    return Run(cell.objective, cell.k, cell.n, epochs, rate, cells, cells, (rate,))
+    rate, training = config.models[cell.model].learning_rate, config.training
+    what = (cell.objective, cell.k, cell.n, training.epochs, training.steps, rate)
+    return Run(*what, cells, variants=cells, rates=(rate,))
 
 
 def with_several_epochs(runs: Sequence[Run]) -> list[Run]:
     """The runs of each objective, k and n that has several values of epochs."""
     epochs: dict[tuple[str, int, int], set[int]] = defaultdict(set)
     for run in runs:
-        epochs[run.objective, run.k, run.n].add(run.epochs)
-    return [run for run in runs if len(epochs[run.objective, run.k, run.n]) > 1]
+        epochs[run.trained].add(run.epochs)
+    return [run for run in runs if len(epochs[run.trained]) > 1]
 
 
 def reference_of(runs: Sequence[Run], where: str) -> Run:
@@ -92,13 +99,13 @@ def reference_of(runs: Sequence[Run], where: str) -> Run:
 
 
 def best_of_each(measurer: Measurer, runs: Sequence[Run], k: int) -> list[Run]:
-    """One run of each objective, k, n and epochs: that with the highest Pass@k in validation.
+    """One run of each objective, k, n, epochs and steps: that with the best validation Pass@k.
 
     Raises: InputError for a training log without the validation that the choice needs.
     """
-    variants: dict[tuple[str, int, int, int], list[Run]] = defaultdict(list)
+    variants: dict[tuple[object, ...], list[Run]] = defaultdict(list)
     for run in runs:
-        variants[run.objective, run.k, run.n, run.epochs].append(run)
+        variants[*run.trained, run.epochs, run.steps].append(run)
     return [_best(measurer, group, k) for group in variants.values()]
 
 

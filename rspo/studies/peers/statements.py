@@ -186,59 +186,93 @@ def _entropy(table: pd.DataFrame) -> str:
 
 
 def passes(rows: pd.DataFrame) -> list[str]:
-    """Whether RSPO falls below the base model, and what more passes do.
+    """Whether RSPO falls below the base model with several passes, why, and what else they do.
 
     Args:
         rows: those of the part "epochs".
     """
-    rspo = rows[rows["objective"] == RSPO]
-    against_base = rspo[rspo["against"] == BASE]
-    below = _significant(against_base, -1)
-    lines = [_verdict(against_base, below)]
+    lines = [_verdict(rows[rows["objective"] == RSPO])]
     for (objective, k), group in rows.groupby(["objective", "trained_k"], sort=False, dropna=False):
-        lines.append(_effect(_name(str(objective), k), group[group["against"] == "one pass"]))
+        for against, what in (
+            ("one pass", "one pass"),
+            ("as many updates", "as many updates on fresh responses (one pass, more steps)"),
+        ):
+            name, found = _name(str(objective), k), group[group["against"] == against]
+            lines.append(_effect(name, found, what))
     return [line for line in lines if line]
 
 
-def _verdict(against_base: pd.DataFrame, below: pd.DataFrame) -> str:
-    above = _significant(against_base, 1)
+def _verdict(rspo: pd.DataFrame) -> str:
+    """Whether the published negative result appears, and whether off-policy updates explain it."""
+    against_base = rspo[rspo["against"] == BASE]
+    several = against_base[against_base["epochs"] > 1]
+    below, above = _significant(several, -1), _significant(several, 1)
     if below.empty:
         return (
-            "Not reproduced at this scale: RSPO is not significantly below the base model in any "
-            f"of {len(against_base)} comparisons, and significantly above it in {len(above)}. The "
-            "published runs differ in model, task, rewards and the evaluated k, so this does not "
-            "refute them."
+            "Not reproduced at this scale: with several passes, RSPO is not significantly below "
+            f"the base model in any of {len(several)} comparisons, and significantly above it in "
+            f"{len(above)}. The published runs differ in model, task, rewards and the evaluated k, "
+            "so this does not refute them."
         )
     where = joined(
         f"Pass@{row['k']:.0f} with k = {row['trained_k']:.0f} and {_passes(row['epochs'])} "
         f"({points(row['difference'], sign=True)})"
         for _, row in below.iterrows()
     )
-    opening = (
-        f"Reproduced: RSPO is significantly below the base model at {where}, and significantly "
-        f"above it in {len(above)} of {len(against_base)} comparisons."
-    )
-    if (below["epochs"] == 1).any():
-        return (
-            f"{opening} It is below with a single pass too, so passes that are off-policy are not "
-            "the only reason."
-        )
     return (
-        f"{opening} With a single pass it is not: the further passes, whose updates are "
-        "off-policy, make the difference."
+        f"Reproduced: RSPO is significantly below the base model at {where}. With several passes "
+        f"it is significantly above it in {len(above)} of {len(several)} comparisons. "
+        f"{_reason(below, against_base)}"
     )
 
 
-def _effect(name: str, rows: pd.DataFrame) -> str:
-    """What more passes do to one objective, compared with a single one."""
+def _reason(below: pd.DataFrame, against_base: pd.DataFrame) -> str:
+    """Whether it is the off-policy updates: from the same Pass@k with fresh responses.
+
+    Args:
+        below: where RSPO with several passes is below the base model.
+    """
+    once = against_base[against_base["epochs"] == 1]
+    same = ["trained_k", "n", "k"]
+    pairs = below.merge(once, on=same, suffixes=("", "_once"))
+    one_pass = pairs[pairs["steps_once"] == pairs["steps"]]
+    fresh = pairs[pairs["steps_once"] == pairs["steps"] * pairs["epochs"]]
+    lower = {
+        name: int(((found["p_adjusted_once"] < LEVEL) & (found["difference_once"] < 0)).sum())
+        for name, found in (("one pass", one_pass), ("fresh", fresh))
+    }
+    if lower["one pass"]:
+        return (
+            f"With one pass it is below it in {lower['one pass']} of these {len(below)} cases too, "
+            "so off-policy updates are not the only reason."
+        )
+    if fresh.empty:
+        return (
+            "With one pass it is not. The table does not tell whether the reason is that the "
+            "updates are off-policy, or that there are more of them."
+        )
+    differences = joined(points(value, sign=True) for value in fresh["difference_once"])
+    opening = (
+        f"With one pass it is not. With as many updates on fresh responses, it is below it in "
+        f"{lower['fresh']} of these {len(fresh)} cases ({differences})"
+    )
+    if lower["fresh"] == len(fresh):
+        return f"{opening}: the number of updates explains it, without off-policy updates."
+    if lower["fresh"] == 0:
+        return f"{opening}: the number of updates does not explain it, off-policy updates may."
+    return f"{opening}, so the number of updates explains a part of it."
+
+
+def _effect(name: str, rows: pd.DataFrame, what: str) -> str:
+    """What several passes do to one objective, compared with something else."""
     if rows.empty:
         return ""
     lower, higher = _significant(rows, -1), _significant(rows, 1)
     if lower.empty and higher.empty:
         ends = [points(end, sign=True) for end in sorted(rows["difference"])]
         return (
-            f"{name}: compared with one pass, Pass@k changes by {ends[0]} to {ends[-1]} points, "
-            "nowhere significantly."
+            f"{name}: compared with {what}, Pass@k of several passes differs by {ends[0]} to "
+            f"{ends[-1]} points, nowhere significantly."
         )
     changes = [
         f"significantly {direction} at "
@@ -250,7 +284,7 @@ def _effect(name: str, rows: pd.DataFrame) -> str:
         for direction, found in (("lower", lower), ("higher", higher))
         if len(found)
     ]
-    return f"{name}: compared with one pass, Pass@k is {' and '.join(changes)}."
+    return f"{name}: compared with {what}, several passes are {' and '.join(changes)}."
 
 
 def _name(objective: str, k: float) -> str:

@@ -56,7 +56,7 @@ def _objective_rows(measure: "_Measure", runs: Sequence[Run], rspo: Run) -> Iter
     gradients = _gradients(measure.experiment, rspo)
     for run in runs:
         about = {"part": "objectives"} | measure.about(run)
-        about |= gradients.get((run.objective, run.k, run.n), {})
+        about |= gradients.get(run.trained, {})
         for k in measure.ks:
             row = about | measure.level(run.method, k)
             kind = f"Pass@{k}" if k == rspo.k else "the other k"
@@ -68,17 +68,22 @@ def _objective_rows(measure: "_Measure", runs: Sequence[Run], rspo: Run) -> Iter
 
 
 def _epoch_rows(measure: "_Measure", runs: Sequence[Run]) -> Iterator[Row]:
-    single = {(run.objective, run.k, run.n): run for run in runs if run.epochs == 1}
+    by_updates = {(*run.trained, run.epochs, run.steps): run for run in runs}
+    steps = measure.experiment.config.training.steps
     for run in runs:
         about = {"part": "epochs"} | measure.about(run)
-        once = single.get((run.objective, run.k, run.n))
+        others = {
+            "one pass": by_updates.get((*run.trained, 1, steps)),
+            "as many updates": by_updates.get((*run.trained, 1, steps * run.epochs)),
+        }
         for k in measure.ks:
             row = about | measure.level(run.method, k)
             difference = measure.difference(run.method, measure.base, k)
             yield row | _against(BASE, "epochs against the base model") | difference
-            if once is not None and once != run:
-                difference = measure.difference(run.method, once.method, k)
-                yield row | _against("one pass", "epochs against one pass") | difference
+            for name, other in others.items():
+                if run.epochs > 1 and other is not None:
+                    difference = measure.difference(run.method, other.method, k)
+                    yield row | _against(name, f"epochs against {name}") | difference
 
 
 def _against(name: str, family: str) -> Row:
@@ -134,6 +139,7 @@ class _Measure:
             "trained_k": run.own_k,
             "n": run.n,
             "epochs": run.epochs,
+            "steps": run.steps,
             "learning_rate": run.learning_rate,
             "rates": " ".join(f"{rate:g}" for rate in run.rates),
             "rate_is": run.rate_is,
@@ -197,10 +203,10 @@ def _gradients(experiment: Experiment, rspo: Run) -> dict[tuple[str, int, int], 
         (str(objective), int(k), int(n)): group
         for (objective, k, n), group in read_frame(path, GRADIENTS).groupby(["objective", "k", "n"])
     }
-    own = (rspo.objective, rspo.k, rspo.n)
-    if own not in groups:
-        raise InputError(f"{path}: has no gradients of {own[0]} at k = {own[1]}, n = {own[2]}")
-    reference = [*groups[own]["variance"]]
+    if rspo.trained not in groups:
+        name, k, n = rspo.trained
+        raise InputError(f"{path}: has no gradients of {name} at k = {k}, n = {n}")
+    reference = [*groups[rspo.trained]["variance"]]
     found = {}
     for key, group in groups.items():
         variance, signal = [*group["variance"]], [*group["signal"]]
@@ -225,6 +231,6 @@ def _adjusted(frame: pd.DataFrame) -> pd.DataFrame:
         p_adjusted[rows] = holm(frame["p"].iloc[rows])
         tests[rows] = len(rows)
     counts = pd.Series(tests, dtype="Int64").replace(0, pd.NA)
-    whole = ["trained_k", "n", "epochs", "k", "seeds", "problems", "samples"]
+    whole = ["trained_k", "n", "epochs", "steps", "k", "seeds", "problems", "samples"]
     frame = frame.astype(dict.fromkeys(whole, "Int64"))
     return frame.assign(p_adjusted=p_adjusted, tests=counts)
