@@ -93,6 +93,18 @@ def test_one_figure_needs_only_its_own_cells(planning: Path) -> None:
     assert (plan["train"], plan["pretrain"], plan["figure"]) == (4, 1, 1)
 
 
+@pytest.mark.parametrize(("study", "cells"), [("open_choices", 64), ("wrong_verdicts", 21)])
+def test_only_the_page_of_a_study_needs_its_variants(
+    planning: Path, study: str, cells: int
+) -> None:
+    plan = jobs(snakemake(planning, "-n", f"docs/studies/{study}.md"))
+    assert (plan["train"], plan["score_standard"], plan["pretrain"]) == (cells, cells + 1, 1)
+    assert plan["study"] == plan["study_page"] == plan["figure"] == 1
+    everything = snakemake(planning, "-n", "all")
+    assert "study" not in jobs(everything)
+    assert "updates-8" not in everything.stdout
+
+
 def test_a_comparison_can_be_left_out_on_the_command_line(planning: Path) -> None:
     """Also with verl, as for a first try of that engine."""
     left_out = "grid={model_size: null, max_at_k: null, grpo: null, scalability: null}"
