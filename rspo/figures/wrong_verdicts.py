@@ -101,7 +101,7 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
         f"{experiment.scale} scale, {model_labels(experiment, figure.policies(experiment))}, "
         f"{first['seeds']} seed{'s' if first['seeds'] > 1 else ''}",
         f"{first['problems']} problems, {first['samples']} samples each",
-        "whiskers: 95 %; filled: significant",
+        "whiskers: 95 %; filled: significant; shares: before (solid) and after training (dotted)",
     )
     return picture
 

@@ -93,15 +93,17 @@ def test_one_figure_needs_only_its_own_cells(planning: Path) -> None:
     assert (plan["train"], plan["pretrain"], plan["figure"]) == (4, 1, 1)
 
 
-def test_only_the_figure_of_a_study_needs_its_cells(planning: Path) -> None:
-    """And its gradients, besides those that fig_gradient_variance needs."""
-    plan = jobs(snakemake(planning, "-n", "reports/fig_peers.pdf"))
-    assert plan["train"] == plan["score_standard"] - 1 == 84
-    assert plan["study"] == plan["study_gradients"] == plan["publish_figure"] == 1
-    assert "curves" not in plan
+@pytest.mark.parametrize(
+    ("study", "cells"), [("peers", 84), ("open_choices", 64), ("wrong_verdicts", 21)]
+)
+def test_only_the_page_of_a_study_needs_its_cells(planning: Path, study: str, cells: int) -> None:
+    plan = jobs(snakemake(planning, "-n", f"docs/studies/{study}.md"))
+    assert (plan["train"], plan["score_standard"], plan["pretrain"]) == (cells, cells + 1, 1)
+    assert plan["study"] == plan["study_page"] == plan["figure"] == 1
+    assert plan.get("study_gradients", 0) == (study == "peers")
     everything = snakemake(planning, "-n", "all")
     assert not {"study", "study_gradients"} & jobs(everything).keys()
-    assert "lr-same" not in everything.stdout
+    assert not {"updates-8", "lr-same"} & {*re.split("--|\n| ", everything.stdout)}
 
 
 def test_a_comparison_can_be_left_out_on_the_command_line(planning: Path) -> None:

@@ -61,7 +61,7 @@ def _changes(table: pd.DataFrame) -> pd.DataFrame:
 def _that_matter(table: pd.DataFrame) -> str:
     found = significant(_changes(table))
     if found.empty:
-        return "No choice changes an estimate significantly."
+        return f"No choice changes an estimate significantly.\n\n{_control(table)}".strip()
     by_size = found.assign(size=found["estimate"].abs()).sort_values("size", ascending=False)
     lines = []
     for variant in dict.fromkeys(by_size["variant"]):

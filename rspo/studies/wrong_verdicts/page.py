@@ -72,8 +72,12 @@ def _tests(rows: pd.DataFrame, more: str, less: str, name: Callable[[pd.Series],
         more, less: how significant values below and above 0 are called.
     """
     found = significant(rows)
-    below, above = (found["estimate"] < 0).sum(), (found["estimate"] > 0).sum()
-    parts = [f"{more} in {below}", f"{less} in {above}"]
+    signs = ((more, found[found["estimate"] < 0]), (less, found[found["estimate"] > 0]))
+    parts = [
+        f"{word} in {len(some)}"
+        + (f" ({', '.join(name(row) for _, row in some.iterrows())})" if len(some) else "")
+        for word, some in signs
+    ]
     opening = f"Of {len(rows)} tests: {', '.join(parts)}, no significant difference in the others."
     lines = [
         f"{name(row)}: {interval(row)} points, p {p_value(row['p_adjusted'])}."
@@ -99,7 +103,19 @@ def _against(table: pd.DataFrame) -> str:
             lambda row: f"{row['method']} at {percent(row['rate'])}",
         )
         texts.append(f"**{str(errors).capitalize()}.** {tests}")
-    return "\n\n".join(texts)
+    return "\n\n".join([*texts, _expected(table)])
+
+
+def _expected(table: pd.DataFrame) -> str:
+    """The theory in a sentence: shares at the largest rate, before training."""
+    shares = table[(table["part"] == "share") & (table["policy"] == "base")]
+    rate = shares["rate"].max()
+    largest = shares[shares["rate"] == rate]
+    parts = joined(f"{percent(row['share'])} ({row['method']})" for _, row in largest.iterrows())
+    return (
+        f"Theory: at {percent(rate)}, false accepts are expected to have {parts} of the weight of "
+        "all accepted responses at the start of training."
+    )
 
 
 def _costs(table: pd.DataFrame) -> str:
