@@ -178,6 +178,12 @@ def test_a_verdict_that_differs_is_named_with_what_its_change_shows(table: pd.Da
     assert f"{line}; the change of its estimate is significant" in section(table, "Verdicts")
 
 
+def test_verdicts_that_differ_under_the_control_too_are_named(table: pd.DataFrame) -> None:
+    assert "Under the control" not in section(table, "Verdicts")
+    table.loc[chosen(table, "claim", "control"), "verdict"] = "not resolved at this size"
+    assert "Under the control, the verdict on C3 differs too" in section(table, "Verdicts")
+
+
 def test_the_page_says_when_errors_lack_the_training_seeds(table: pd.DataFrame) -> None:
     assert "**One training seed**" in page(table)
     three = page(table.assign(seeds=table["seeds"].mask(table["seeds"] == 1, 3)))

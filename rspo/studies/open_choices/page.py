@@ -114,7 +114,7 @@ def _without_effect(table: pd.DataFrame) -> str:
             f"{points(high)}."
         )
     if not lines:
-        return "Every choice has one."
+        return "None: every choice changes an estimate significantly."
     claims = joined(dict.fromkeys(changes["claim"]))
     return (
         f"Changes of the estimates of {claims}. Not detectable does not mean zero: effects within "
@@ -136,11 +136,25 @@ def _flips(table: pd.DataFrame) -> str:
     kept = len(changes) - len(lines)
     opening = f"{kept} of {len(changes)} verdicts are those of the default."
     if not lines:
-        return opening
+        return f"{opening} {_flips_of_control(table)}".strip()
     return (
         f"{opening} The others:\n\n{bullets(lines)}\n\n"
         "A verdict that differs while the change of the estimate is not significant is near the "
-        "limit of what this number of problems can show; it is no evidence that the choice matters."
+        "limit of what this number of problems can show; it is no evidence that the choice "
+        f"matters. {_flips_of_control(table)}"
+    ).strip()
+
+
+def _flips_of_control(table: pd.DataFrame) -> str:
+    """The claims whose verdict depends on chance: it differs under the control."""
+    claims = list(dict.fromkeys(_claims(table)))
+    flipped = [claim for claim in claims if _new_verdict(table, CONTROL, claim)]
+    if not flipped or CONTROL not in {*table["variant"]}:
+        return ""
+    return (
+        f"Under the control, the verdict on {joined(flipped)} differs too, although nothing that "
+        "matters was changed: so there, the default's own verdict is near that limit, and a "
+        "verdict that differs says nothing about a choice."
     )
 
 
@@ -222,14 +236,15 @@ def _method(table: pd.DataFrame) -> str:
 
 def _training(table: pd.DataFrame) -> str:
     rows = table[table["part"] == "training"]
-    header = ["choice", "method", "tokens clipped by PPO", "updates with clipped gradient"]
+    methods = " / ".join(dict.fromkeys(rows["comparison"]))
+    keys = ("ppo_clipped", "gradient_clipped", "finished")
+    header = ["choice", "tokens clipped by PPO", "updates with clipped gradient"]
     header += ["responses that end before the limit"]
     lines = [
         [
-            name_of(row),
-            row["comparison"],
-            *(f"{100 * row[key]:.3g} %" for key in ("ppo_clipped", "gradient_clipped", "finished")),
+            name_of(of_choice.iloc[0]),
+            *(" / ".join(f"{100 * value:.3g}" for value in of_choice[key]) for key in keys),
         ]
-        for _, row in rows.iterrows()
+        for _, of_choice in rows.groupby("variant", sort=False)
     ]
-    return f"Means over the steps of training.\n\n{markdown_table(header, lines)}"
+    return f"In %, means over the steps: {methods}.\n\n{markdown_table(header, lines)}"
