@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-LEVEL = 0.05
+from rspo.claims.verdicts import LEVEL
 
 
 def with_numbers(table: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:

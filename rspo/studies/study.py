@@ -1,12 +1,17 @@
 """What a study is: its inputs, its table and its page.
 
-This module imports no pandas: the Snakefile reads it to plan.
+The package rspo.studies.<name> has two modules. In `table`, the function
+`table(experiment, columns)` returns every number of the page and of the figure. In `page`, the
+function `page(table)` returns the page in Markdown; every statement follows from the table.
+
+This module imports neither them nor pandas: the Snakefile reads it to plan.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
@@ -14,26 +19,19 @@ from rspo.core.errors import InputError
 from rspo.core.files import write_text
 from rspo.core.provenance import write_provenance
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 @dataclass(frozen=True)
 class Study:
     """One study.
 
-    name: of its entry in config.studies and of its files.
+    name: of its entry in config.studies, of its package and of its files.
     columns: the columns of its table, and what each holds.
-    table: returns every number of the page and of the figure.
-    page: returns the page in Markdown; every statement follows from the table.
     version: raise it when the table or the page changes, so that Snakemake writes them again.
     gradients: reads the gradients of its objectives, measured on its base policies.
     """
 
     name: str
     columns: Mapping[str, str]
-    table: Callable[[Experiment], "pd.DataFrame"]
-    page: Callable[["pd.DataFrame"], str]
     version: int = 1
     gradients: bool = False
 
@@ -84,11 +82,12 @@ class Study:
         settings = self.settings(experiment)
         csv, page = self.outputs(experiment)
         experiment.require_replaceable(csv, settings)
-        table = self.table(experiment)
+        package = f"{__package__}.{self.name}"
+        table = import_module(f"{package}.table").table(experiment, list(self.columns))
         if list(table.columns) != list(self.columns):
             raise ValueError(f"{self.name}: columns {[*table.columns]}, expected {[*self.columns]}")
         write_csv(csv, table)
-        write_text(page, self.page(table))
+        write_text(page, import_module(f"{package}.page").page(table))
         for path in (csv, page):
             write_provenance(path, settings, self.inputs(experiment))
 

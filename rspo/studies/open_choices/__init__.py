@@ -7,13 +7,7 @@ that the entry has, and their estimates are compared with those of the default.
 This module imports no pandas: the Snakefile reads it to plan.
 """
 
-from typing import TYPE_CHECKING
-
-from rspo.config.experiment import Experiment
 from rspo.studies.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMNS = {
     "part": "claim, comparison (one of those that decide a claim), change, or training",
@@ -45,17 +39,4 @@ COLUMNS = {
     "cells": "policies",
 }
 
-
-def _table(experiment: Experiment) -> "pd.DataFrame":
-    from rspo.studies.open_choices.table import table
-
-    return table(experiment, list(COLUMNS))
-
-
-def _page(table: "pd.DataFrame") -> str:
-    from rspo.studies.open_choices.page import page
-
-    return page(table)
-
-
-STUDY = Study("open_choices", COLUMNS, _table, _page)
+STUDY = Study("open_choices", COLUMNS)

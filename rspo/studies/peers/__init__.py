@@ -12,13 +12,7 @@ An objective of a user takes part if the entry has a cell of it.
 This module imports no pandas: the Snakefile reads it to plan.
 """
 
-from typing import TYPE_CHECKING
-
-from rspo.config.experiment import Experiment
 from rspo.studies.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMNS = {
     "part": "objectives, epochs (several passes over the responses of a step), base, or left out",
@@ -58,17 +52,4 @@ COLUMNS = {
     "cells": "the policies whose Pass@k it is",
 }
 
-
-def _table(experiment: Experiment) -> "pd.DataFrame":
-    from rspo.studies.peers.table import table
-
-    return table(experiment, list(COLUMNS))
-
-
-def _page(table: "pd.DataFrame") -> str:
-    from rspo.studies.peers.page import page
-
-    return page(table)
-
-
-STUDY = Study("peers", COLUMNS, _table, _page, gradients=True)
+STUDY = Study("peers", COLUMNS, gradients=True)

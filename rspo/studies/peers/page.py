@@ -1,10 +1,10 @@
 """The page of the study, in Markdown. Every statement follows from the table alone."""
 
-from collections.abc import Iterable, Sequence
-
 import pandas as pd
 
+from rspo.claims.verdicts import LEVEL
 from rspo.config.experiment import BASE
+from rspo.studies.markdown import bullets, markdown_table
 from rspo.studies.peers.runs import RSPO
 from rspo.studies.peers.statements import (
     better,
@@ -24,9 +24,9 @@ def page(table: pd.DataFrame) -> str:
         _opening(table),
         "![Differences to RSPO, training and Pass@k of every objective](peers.png)",
         "## What RSPO does better",
-        _bullets(better(table)),
+        bullets(better(table)),
         "## What RSPO does not do better",
-        _bullets(not_better(table)),
+        bullets(not_better(table)),
         "## All objectives",
         _objectives(table),
         "## How to read this",
@@ -56,10 +56,6 @@ def _names(table: pd.DataFrame) -> list[str]:
         f"`{objective}`" + (f" (k = {k:.0f}, n = {n:.0f})" if several[part, objective] else "")
         for part, objective, k, n in keys.itertuples(index=False)
     ]
-
-
-def _bullets(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
 
 
 def _opening(table: pd.DataFrame) -> str:
@@ -209,11 +205,11 @@ def _epochs(table: pd.DataFrame) -> list[str]:
         "One pass in more steps makes as many updates, each on fresh responses, and so sees more "
         "of them. The learning rate is the config's."
     )
-    return [opening, _bullets(passes(rows)), f"{markdown_table(header, cells)}\n\n{note}"]
+    return [opening, bullets(passes(rows)), f"{markdown_table(header, cells)}\n\n{note}"]
 
 
 def _marked(row: pd.Series) -> str:
-    return points(row["difference"], sign=True) + ("*" if row["p_adjusted"] < 0.05 else "")
+    return points(row["difference"], sign=True) + ("*" if row["p_adjusted"] < LEVEL else "")
 
 
 def _left_out(table: pd.DataFrame) -> str:
@@ -231,14 +227,9 @@ def _left_out(table: pd.DataFrame) -> str:
     if not lines:
         return add
     why = "Weights times a constant make the same updates, because Adam ignores the scale."
-    return f"{_bullets(lines)}\n\n{why} {add}"
+    return f"{bullets(lines)}\n\n{why} {add}"
 
 
 def number(value: float, form: str, unit: str = "") -> str:
     """A number as text; empty for NaN."""
     return "" if pd.isna(value) else f"{value:{form}}{unit}".replace("-", "\u2212")
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from rspo.claims.verdicts import LEVEL
 from rspo.config.experiment import BASE
+from rspo.studies import markdown
 from rspo.studies.peers.runs import RSPO
 
-LEVEL = 0.05  # of adjusted p-values
 SLOWER = 1.25  # ratio of processor seconds that is worth a sentence: they vary by 10 to 20 %
 
 
@@ -303,5 +304,4 @@ def points(value: float, sign: bool = False) -> str:
 
 def joined(items: Iterable[str]) -> str:
     """Items of a sentence, each once: "a", "a and b", "a, b and c"."""
-    *first, last = list(dict.fromkeys(items))
-    return f"{', '.join(first)} and {last}" if first else last
+    return markdown.joined(dict.fromkeys(items))

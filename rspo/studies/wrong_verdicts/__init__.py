@@ -6,13 +6,7 @@ Its entry in the config's `studies` has the cells of the config as it is and of 
 This module imports no pandas: the Snakefile reads it to plan.
 """
 
-from typing import TYPE_CHECKING
-
-from rspo.config.experiment import Experiment
 from rspo.studies.study import Study
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COLUMNS = {
     "part": "level (Pass@k), change (from that without errors), against PG (the method's change "
@@ -46,17 +40,4 @@ COLUMNS = {
     "cells": "policies",
 }
 
-
-def _table(experiment: Experiment) -> "pd.DataFrame":
-    from rspo.studies.wrong_verdicts.table import table
-
-    return table(experiment, list(COLUMNS))
-
-
-def _page(table: "pd.DataFrame") -> str:
-    from rspo.studies.wrong_verdicts.page import page
-
-    return page(table)
-
-
-STUDY = Study("wrong_verdicts", COLUMNS, _table, _page)
+STUDY = Study("wrong_verdicts", COLUMNS)

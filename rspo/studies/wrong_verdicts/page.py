@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from rspo.claims.verdicts import LEVEL
 from rspo.studies.markdown import (
-    LEVEL,
     bullets,
     caveat,
     interval,
