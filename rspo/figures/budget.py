@@ -23,7 +23,7 @@ CAPTION = (
     "responses, of sampled tokens, and of seconds of training. Only the first pass over the "
     "prompts is shown, because later steps repeat prompts. Lines are moving averages over complete "
     "windows; shaded, with several training seeds: from the lowest to the highest seed. Seconds "
-    "are by the clock, so they depend on what else the machine did."
+    "are wall-clock time, which other work on the machine lengthens."
 )
 # Cumulative amounts, which are the x axes, and their labels.
 BUDGETS = {
