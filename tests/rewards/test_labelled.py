@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.verifier.accuracy import response
 from rspo.rewards import is_correct
-from rspo.rewards.extraction import last_box
-from tests.support.attacks import boxed
 
 SHIPPED = Path(__file__).parent / "data"
 # By verifier and set: least agreement with the labels and most false accepts, in percent.
@@ -34,14 +33,6 @@ class Accuracy:
     agreement: float  # percent
     false_accepts: float  # percent
     differing: list[str]  # ids of rows
-
-
-def response(row: dict[str, str]) -> str:
-    """A full response, or a bare prediction put in a box."""
-    if "output" in row:
-        return row["output"]
-    prediction = row["prediction"]
-    return boxed(prediction) if last_box(prediction) is None else prediction
 
 
 @cache
