@@ -16,7 +16,7 @@ CODE = {
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
     ("exact", 1): "af8e386ff3a1",
-    ("rules", 3): "3b235e12598a",
+    ("rules", 4): "772eb34077dc",
     ("math_verify", 3): "d30ad0d3dcf2",
 }
 

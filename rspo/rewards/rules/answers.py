@@ -25,6 +25,7 @@ _DOMAIN_WORDS = (
     "values where with is are an arbitrary constant constants being"
 )
 
+REALS: tuple[Tokens, ...] = ((r"\mathbb", "{", "R", "}"), (r"\mathbb", "R"))
 INFINITY: Tokens = (r"\infty",)
 MINUS_INFINITY: Tokens = ("-", r"\infty")
 
@@ -152,6 +153,18 @@ def parameter(tokens: Tokens) -> str | None:
     return None
 
 
+def whole_numbers(tokens: Tokens) -> str | None:
+    """Which whole numbers a text says that a letter denotes: "Z", "N", or None for neither."""
+    if parameter(tokens) is None:
+        return None
+    words = {token.removeprefix(TEXT).lower() for token in tokens if token.startswith(TEXT)}
+    natural = not {"natural", "positive", "nonnegative"}.isdisjoint(words)
+    declared = any(
+        sign == r"\in" and "N" in tokens[place + 1 : place + 4] for place, sign in enumerate(tokens)
+    )
+    return "N" if natural or declared else "Z"
+
+
 def nesting(tokens: Tokens) -> int:
     """The largest depth of nested brackets."""
     depth = deepest = 0
@@ -172,8 +185,11 @@ def _closes(token: str) -> bool:
 def _without_quantifiers(tokens: Tokens) -> Tokens:
     r"""Without `for all real x`, `where k is an integer` and `, k \in \mathbb{Z}`.
 
-    These restrict nothing. A condition with a number or an inequality does, and is kept.
+    These restrict nothing. A condition with a number or an inequality does, and is kept, and so are
+    whole numbers beside an inequality.
     """
+    if not INEQUALITIES.isdisjoint(tokens) and whole_numbers(tokens) is not None:
+        return tokens
     for index, token in enumerate(tokens):
         if index and (token in _QUANTIFIERS or _declares(tokens[index - 1 : index + 3])):
             end = index + 1
@@ -204,7 +220,8 @@ _DOMAIN = {TEXT + word for word in _DOMAIN_WORDS.split()} | {r"\in", r"\mathbb",
 
 
 def _list(tokens: Tokens, depth: int) -> Answer | None:
-    groups = [part for part in split(tokens, (";", "and", "or", r"\\")) if trimmed(part)]
+    groups = labels.parts(tokens) or split(tokens, (";", "and", "or", r"\\"))
+    groups = [part for part in groups if trimmed(part)]
     parts = [[item for item in split(group, ",") if trimmed(item)] for group in groups]
     if sum(len(group) for group in parts) < 2:
         return None
@@ -288,7 +305,7 @@ def _union(tokens: Tokens, depth: int) -> Answer | None:
         left, right = left_and_right
         if right[0] == r"\{" or tokens[len(left)] == r"\setminus":
             return Without(read(left, depth), read(right, depth))
-    if tokens in ((r"\mathbb", "{", "R", "}"), (r"\mathbb", "R")):
+    if tokens in REALS:
         return EVERYTHING
     return Collected(()) if tokens == (r"\emptyset",) else None
 
@@ -333,11 +350,22 @@ def _turned_interval(tokens: Tokens) -> Answer | None:
 def _set(inside: Tokens, depth: int) -> Answer:
     builder = split(inside, ("|", ":"))
     if len(builder) == 2 and builder[0]:
-        return read(builder[1], depth)
+        if _is_unknown(trimmed(builder[0])):
+            return read(builder[1], depth)
+        inside = (*builder[0], ",", *builder[1])  # {2k : k in Z} as 2k, k in Z
     if not inside:
         return Collected(())
     shape = read(inside, depth)
     return Collected(shape.items if isinstance(shape, Listed) else (shape,))
+
+
+def _is_unknown(tokens: Tokens) -> bool:
+    r"""x, also as x \in \mathbb{R}, or a point (x, y)."""
+    if tokens[1:2] == (r"\in",):
+        return _is_letter(tokens[0]) and tokens[2:] in (*REALS, ("R",))
+    if enclosed(tokens):
+        return all(_is_unknown(trimmed(part)) for part in split(tokens[1:-1], ","))
+    return bool(tokens) and _is_letter(tokens[0]) and tokens[1:2] in ((), ("_",))
 
 
 def _adjacent(tokens: Tokens, depth: int) -> Answer | None:

@@ -58,10 +58,21 @@ def _equivalent(form: str, prediction: str) -> bool:
     form, prediction = repaired([*final_answers(form), form][0]), repaired(prediction)
     if (choice := prose.choice_in(form)) and prose.choice_in(prediction) is not None:
         return choice == prose.choice_in(prediction)
+    if _differ_in_whole_numbers(form, prediction):
+        return False
     stated = dict.fromkeys((prose.formula_in(prediction), prediction))
     guesses = [guess for text in stated for guess in _readings(text)]
     golds = _readings(prose.formula_in(form, only=True))
     return any(same(gold, guess) for gold in golds for guess in guesses)
+
+
+def _differ_in_whole_numbers(form: str, prediction: str) -> bool:
+    """Whether both say what a letter denotes, one any integer and the other a natural number."""
+    kinds = [
+        {answers.whole_numbers(way) for way in spellings(text)} - {None}
+        for text in (form, prediction)
+    ]
+    return all(kinds) and kinds[0].isdisjoint(kinds[1])
 
 
 def _readings(text: str) -> Iterator[Answer]:
@@ -84,6 +95,8 @@ def same(gold: Answer, prediction: Answer) -> bool:
 def _same_structures(gold: Answer, prediction: Answer) -> bool:
     if isinstance(gold, Formula) and isinstance(prediction, Formula):
         tokens = gold.tokens, prediction.tokens
+        if _differ_in_letters(*tokens):
+            return False
         return _same_words(*tokens) or quantities.same(*tokens)
     if isinstance(gold, Relation) or isinstance(prediction, Relation):
         return _same_with_relations(gold, prediction)
@@ -109,6 +122,21 @@ def _same_words(gold: Tokens, prediction: Tokens) -> bool:
     if not any(units.is_word(token) for token in gold + prediction):
         return False
     return _words(gold) == _words(prediction)
+
+
+def _differ_in_letters(gold: Tokens, prediction: Tokens) -> bool:
+    """Whether both have three or more capitals in a row, in another order: HTH is not THH.
+
+    Only an angle may be named from either end.
+    """
+    one, other = (
+        [token for token in side if len(token) > 2 and token.isalpha() and token.isupper()]
+        for side in (gold, prediction)
+    )
+    if not one or not other or one == other:
+        return False
+    turned = r"\angle" in gold and r"\angle" in prediction
+    return not (turned and one == [name[::-1] for name in other])
 
 
 def _words(tokens: Tokens) -> list[str]:
@@ -178,7 +206,7 @@ def _is_ordered(answer: Answer) -> bool:
     if not isinstance(answer, Listed):
         return not isinstance(answer, Collected)
     names = [item.members[0] for item in answer.items if isinstance(item, Relation)]
-    return names == sorted(names)
+    return names == sorted(set(names)) and not (names and answer.joined_by == "or")
 
 
 def _items(answer: Answer) -> tuple[Answer, ...] | None:
@@ -294,7 +322,7 @@ def _same_function(one: Tokens, other: Tokens, rules: Tokens) -> bool:
 def _renamed_argument(gold: Tokens, prediction: Tokens, value: Tokens) -> Tokens | None:
     """The value of f(n) with the argument named as in f(x)."""
     function = len(gold) == len(prediction) == 4 and gold[1] == prediction[1] == "("
-    if not function or gold[0] != prediction[0] or gold[2] in value:
+    if not function or gold[0] != prediction[0] or gold[2] in value or prediction[2] not in value:
         return None
     return tuple(gold[2] if token == prediction[2] else token for token in value)
 
@@ -326,6 +354,8 @@ def _proportional(gold: Relation, prediction: Relation) -> bool:
 
 def _same_sets(gold: Answer, prediction: Answer) -> bool:
     one, other = sets.pieces_of(gold), sets.pieces_of(prediction)
+    if isinstance(gold, Without) and isinstance(prediction, Without) and one is other is None:
+        return same(gold.left, prediction.left) and same(gold.right, prediction.right)
     if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
         return False
     if len(one) > 1:

@@ -3,6 +3,8 @@
 A label becomes the name in an equation, `maximum = 2`. Words that change the value are no label.
 """
 
+from itertools import pairwise
+
 from rspo.rewards.rules import units
 from rspo.rewards.rules.notation import TEXT, Tokens
 
@@ -10,6 +12,7 @@ _ENDS = {":", TEXT + "is", "is"}
 _ARE = ("are", TEXT + "are")
 _SAME = {r"\max": "maximum", r"\min": "minimum", "max": "maximum", "min": "minimum"}
 _LEFT_OUT = {"the", "value"}
+_ROMAN = ("i", "ii", "iii", "iv", "v", "vi")
 _OPERATORS = {"+", "-", "*", "/", "^", "=", "!", ":", ","}
 
 
@@ -31,14 +34,30 @@ def of_list(items: list[Tokens]) -> list[Tokens]:
     return items if any(one is None for one in equations) else [one for one in equations if one]
 
 
+def parts(tokens: Tokens) -> list[Tokens]:
+    """The items of `(1) 5 (2) 7` and `(a) 5 (b) 7`, with their labels; none for other tokens."""
+    starts: list[int] = []
+    for place in range(len(tokens)):
+        if tokens[place : place + 3] in _part_labels(len(starts)):
+            starts.append(place)
+    if len(starts) < 2 or starts[0]:
+        return []
+    items = [tokens[one:other] for one, other in pairwise([*starts, len(tokens)])]
+    return items if all(_labelled_item(item, i) for i, item in enumerate(items)) else []
+
+
+def _part_labels(place: int) -> tuple[Tokens, ...]:
+    names = (str(place + 1), chr(ord("a") + place), _ROMAN[place] if place < len(_ROMAN) else "")
+    return tuple(("(", mark + name, ")") for name in names for mark in ("", TEXT))
+
+
 def _labelled_item(item: Tokens, place: int) -> Tokens | None:
     equation = labelled(item, frozenset({*_ENDS, "="}))
     if equation != item:
         return equation
     if item[1:2] == (":",) and len(item) > 2 and len(item[0]) == 1 and item[0].isalpha():
         return (item[0], "=", *item[2:])
-    part = item[:3] in (("(", str(place + 1), ")"), ("(", chr(ord("a") + place), ")"))
-    if part and item[3:4] and item[3] not in _OPERATORS:
+    if item[:3] in _part_labels(place) and item[3:4] and item[3] not in _OPERATORS:
         return (f"{TEXT}part{place + 1}", "=", *item[3:])
     return None
 

@@ -112,12 +112,15 @@ def _joined(answer: Listed) -> list[Answer] | None:
 
 
 def _cut(answer: Without) -> list[Answer] | None:
-    """The intervals that remain when points are removed from a union of intervals."""
+    """The intervals that remain when points are removed from a union of intervals.
+
+    None if it is unknown where a point lies.
+    """
     pieces, points = pieces_of(answer.left), answer.right
     if pieces is None or not isinstance(points, Collected):
         return None
     for point in points.items:
-        if not isinstance(point, Formula):
+        if not isinstance(point, Formula) or _position(point.tokens) is None:
             return None
         pieces = [part for piece in pieces for part in _cut_at(piece, point.tokens)]
     return pieces
