@@ -9,14 +9,16 @@ which is another 1/n, and divides by the constant T = max_completion_length:
 from typing import Any
 
 import torch
-import trl
 from torch import Tensor
 
+from rspo.adapters import versions
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.objectives.registry import unknown_objective
 
-SUPPORTED_VERSION = "1.16.0"
+versions.require("trl", "1.16.0")
+
+import trl  # noqa: E402, other versions may lack what this module uses
 
 # Settings of trl.GRPOConfig that change the loss or the advantages, with the one allowed value.
 ALLOWED = {
@@ -46,9 +48,9 @@ class RSPOTrainer(trl.GRPOTrainer):
         args: trl.GRPOConfig with the values of `ALLOWED`; `num_generations` is n.
         further arguments: as of GRPOTrainer.
 
-    Raises: InputError for another version of TRL, an unknown objective, a k that it does not allow
-        for n responses, and settings that change its loss. While training: for rewards that the
-        objective does not allow, such as None.
+    Raises: InputError for an unknown objective, a k that it does not allow for n responses, and
+        settings that change its loss. While training: for rewards that the objective does not
+        allow, such as None.
     """
 
     def __init__(
@@ -59,7 +61,6 @@ class RSPOTrainer(trl.GRPOTrainer):
         k: int | None = None,
         **named: Any,
     ) -> None:
-        require_version()
         require_settings(args, objective, k)
         self._objective, self._k = objective, k
         super().__init__(*further, args=args, **named)
@@ -110,15 +111,6 @@ def response_advantages(rewards: Tensor, objective: str, k: int | None) -> Tenso
         return rewards.shape[-1] * response_weights(rewards, objective, k)
     except ValueError as error:
         raise InputError(f"reward_funcs: {error}") from None
-
-
-def require_version() -> None:
-    """Raises: InputError unless the supported version of TRL is installed."""
-    if trl.__version__ != SUPPORTED_VERSION:
-        raise InputError(
-            f"found trl {trl.__version__}; rspo supports trl {SUPPORTED_VERSION}, because it "
-            "overrides methods of GRPOTrainer that differ in other versions"
-        )
 
 
 def require_settings(args: trl.GRPOConfig, objective: str, k: int | None) -> None:

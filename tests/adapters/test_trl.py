@@ -1,15 +1,11 @@
 """Runs trl_contract.py in an environment of its own, because rspo does not install TRL."""
 
-import os
 import re
-import subprocess
-import sys
-import sysconfig
-import venv
 from pathlib import Path
 
 import pytest
 
+from tests.adapters import own_environment
 from tests.support import ROOT
 
 pytestmark = pytest.mark.ci
@@ -20,42 +16,16 @@ PACKAGES = ("trl==1.16.0", "accelerate==1.15.0")
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python with TRL from the package index, and all else from this environment."""
-    folder = tmp_path_factory.mktemp("trl")
-    venv.create(folder, with_pip=True)
-    python = folder / "bin" / "python"
-    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    packages = folder / "lib" / version / "site-packages"
-    (packages / "this_environment.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    install = [python, "-m", "pip", "install", "--quiet", "--no-deps", *PACKAGES]
-    done = subprocess.run(install, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return python
-
-
-def run(python: Path, *arguments: str) -> str:
-    done = subprocess.run(
-        [python, *arguments],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
-    return done.stdout
+    return own_environment.make(tmp_path_factory.mktemp("trl"), PACKAGES)
 
 
 def test_the_contract_with_trl(python: Path) -> None:
-    contract = "tests/adapters/trl_contract.py"
-    assert " passed" in run(
-        python, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", contract
-    )
+    own_environment.run_tests(python, "tests/adapters/trl_contract.py")
 
 
 def test_groups_may_lie_on_two_ranks(python: Path, tmp_path: Path) -> None:
     ranks = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    run(python, *ranks, "tests/adapters/trl_ranks.py", str(tmp_path))
+    own_environment.run(python, *ranks, "tests/adapters/trl_ranks.py", str(tmp_path))
 
 
 def numbers(text: str) -> list[float]:
@@ -65,7 +35,7 @@ def numbers(text: str) -> list[float]:
 
 def test_the_example_prints_what_its_first_lines_say(python: Path) -> None:
     example = ROOT / "examples" / "trl_bandit.py"
-    printed = numbers(run(python, str(example)))
+    printed = numbers(own_environment.run(python, str(example)))
     assert len(printed) == 4
     # Samples, and so the last digit, depend on the machine's rounding.
     assert printed == pytest.approx(numbers(example.read_text()), abs=0.03)

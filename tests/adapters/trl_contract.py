@@ -122,14 +122,6 @@ def test_a_wrong_setting_is_one_line(tmp_path: Path, changed: dict[str, Any], me
     assert "\n" not in str(error.value)
 
 
-def test_another_version_of_trl_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trl, "__version__", "1.17.0")
-    with pytest.raises(InputError, match=r"found trl 1\.17\.0; rspo supports trl 1\.16\.0"):
-        trainer_of(tmp_path, "rspo_pass_at_k")
-
-
 def test_a_response_without_a_reward_is_an_error(tmp_path: Path) -> None:
     def none(completions: list[str], **_: object) -> list[None]:
         return [None] * len(completions)
