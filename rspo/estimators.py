@@ -114,9 +114,12 @@ def different_values(n: int, counts: ArrayLike, k: int) -> Floats:
 
     Returns: float64 of shape [...].
 
-    Raises: InputError unless 1 <= k <= n and 0 <= n_a <= n.
+    Raises: InputError unless 1 <= k <= n, 0 <= n_a and sum_a n_a <= n.
     """
-    return np.asarray(pass_at_k(n, counts, k).sum(axis=-1))
+    expected = pass_at_k(n, counts, k)
+    if (np.asarray(counts).sum(axis=-1) > n).any():
+        raise InputError(f"counts of values must sum to at most n = {n}")
+    return np.asarray(expected.sum(axis=-1))
 
 
 def pass_at_k_covariance(first: ArrayLike, second: ArrayLike, k: int) -> Floats:
@@ -224,7 +227,10 @@ def _best_of(n: int, k: int) -> Floats:
 
 
 def _ascending(rewards: ArrayLike) -> Floats:
-    values = np.sort(np.asarray(rewards, dtype=np.float64), axis=-1)
+    given = np.asarray(rewards, dtype=np.float64)
+    if given.ndim == 0:
+        raise InputError("rewards need a last axis of n samples; got a single number")
+    values = np.sort(given, axis=-1)
     if not np.isfinite(values).all():
         raise InputError("rewards must be finite; got NaN or infinity")
     return values
@@ -238,5 +244,8 @@ def _counts(n: int, c: ArrayLike) -> NDArray[np.int64]:
 
 
 def _check(n: int, k: int) -> None:
+    for name, value in (("k", k), ("n", n)):
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise InputError(f"{name} must be an integer, got {value!r}")
     if not 1 <= k <= n:
         raise InputError(f"k = {k} with n = {n} samples; allowed: 1 <= k <= n")

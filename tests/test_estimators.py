@@ -3,12 +3,14 @@
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb, prod
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rspo.core.errors import InputError
 from rspo.estimators import (
+    different_values,
     max_at_k,
     max_at_k_variance,
     pass_at_k,
@@ -248,3 +250,26 @@ def test_impossible_counts_are_refused(counts: list[float]) -> None:
 def test_rewards_must_be_finite(bad: float) -> None:
     with pytest.raises(InputError, match="must be finite"):
         max_at_k([0.0, bad], 1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: pass_at_k(10, [3], 2.5),  # type: ignore[arg-type]
+        lambda: pass_at_k_variance(10, [3], 2.5),  # type: ignore[arg-type]
+        lambda: max_at_k([1, 2, 3, 4], 2.5),  # type: ignore[arg-type]
+        lambda: pass_at_k(10, [3], True),
+        lambda: pass_at_k(10.0, [3], 2),  # type: ignore[arg-type]
+        lambda: pass_at_k(10, [3], "2"),  # type: ignore[arg-type]
+    ],
+)
+def test_k_and_n_must_be_integers(call: Any) -> None:
+    with pytest.raises(InputError, match=r"^[kn] must be an integer, got"):
+        call()
+
+
+def test_a_single_reward_and_too_many_values_are_errors() -> None:
+    with pytest.raises(InputError, match="rewards need a last axis of n samples"):
+        max_at_k(3.0, 1)
+    with pytest.raises(InputError, match="counts of values must sum to at most n = 4"):
+        different_values(4, [4, 4], 2)

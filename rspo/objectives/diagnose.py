@@ -11,22 +11,23 @@ so F is what a weight function maximizes on one prompt, whatever it was derived 
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rspo.objectives.contract import WeightFunction, binary_groups, check_weights
-from rspo.objectives.objective import KRule
 from rspo.objectives.registry import OBJECTIVES, response_weights
 from rspo.objectives.risk_neutral import grpo
 from rspo.objectives.subsets import fraction_of_subsets_below
 
 Floats = NDArray[np.float64]
 
+MOST = 1024  # responses; n + 1 groups of n
 MOST_ORDERED = 16  # responses, for weights that depend on their order: 2^16 groups
 P = np.linspace(0.0, 1.0, 101)
+SHOWN = (1, 5, 10, 25, 50, 75, 90)  # indices of P in the table
 SLOPE = "F'"
 
 
@@ -80,6 +81,10 @@ class Diagnosis:
     centred: Form
     standardized: Form
 
+    def __str__(self) -> str:
+        """The table of the command `rspo diagnose`."""
+        return "\n".join(lines(self))
+
 
 def diagnose(
     objective: str | WeightFunction, k: int | None = None, n: int = 16, p: ArrayLike | None = None
@@ -90,23 +95,25 @@ def diagnose(
         objective: a name in `OBJECTIVES`, or a function of float64 rewards [..., n] and k that
             returns weights [..., n]; it only gets rewards of 0 and 1.
         k: of the objective; may be omitted for one that has no k.
-        n: responses of a group.
+        n: responses of a group, at most 1024.
         p: probabilities of a correct response, of shape [points]; default: 0, 0.01, ..., 1.
 
     Raises: ValueError for a name or k that `response_weights` does not accept, for p outside
-        [0, 1], and for a function that fails `check_weights`. Only hitchhiking's weights may depend
-        on the order of the responses, for n <= 16.
+        [0, 1], and for a function that fails `check_weights`. Weights may depend on the order of
+        the responses if the objective is `ordered`, as hitchhiking is, and n <= 16.
     """
     points = P if p is None else np.asarray(p, dtype=np.float64)
     if points.ndim != 1 or not ((points >= 0) & (points <= 1)).all():
         raise ValueError("p must be a list of probabilities between 0 and 1")
-    if n < 1:
-        raise ValueError(f"n must be at least 1, got {n}")
+    if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 1 <= n <= MOST:
+        raise ValueError(f"n must be an integer from 1 to {MOST}, got {n!r}")
+    if not callable(objective) and not isinstance(objective, str):
+        raise ValueError(f"objective must be a name or a function, got {objective!r}")
     ordered = False
     if isinstance(objective, str):
         name, function = objective, _by_name(objective, k)
         function(np.zeros(n), 1)  # refuses unknown names, and k that do not fit n
-        ordered = OBJECTIVES[name].k_rule is KRule.DIVIDES_N
+        ordered = OBJECTIVES[name].ordered
     else:
         name, function = getattr(objective, "__name__", "weights"), objective
     if ordered and n > MOST_ORDERED:
@@ -122,8 +129,8 @@ def diagnose(
     return Diagnosis(name, used, n, points, *forms)
 
 
-def lines(diagnosis: Diagnosis, points: Sequence[int]) -> Iterator[str]:
-    """A table for a terminal, with a row for each of some indices of `diagnosis.p`."""
+def lines(diagnosis: Diagnosis) -> Iterator[str]:
+    """A table for a terminal: rows of some of the default p, or of every p that was given."""
     forms = {
         "weights": diagnosis.weights,
         "centred": diagnosis.centred,
@@ -135,8 +142,9 @@ def lines(diagnosis: Diagnosis, points: Sequence[int]) -> Iterator[str]:
     yield f"{'':6}{'weights':^36}{'centred':^28}{'standardized':^28}".rstrip()
     columns = f"{'F':>9}{SLOPE:>10}{'S/N':>9}"
     yield f"{'p':>6}{columns}{'zeros':>8}{columns}{columns}"
-    for i in points:
-        row = f"{diagnosis.p[i]:6.2f}"
+    points = diagnosis.p
+    for i in SHOWN if np.array_equal(points, P) else range(len(points)):
+        row = f"{points[i]:6.2f}"
         for name, form in forms.items():
             row += f"{form.value[i]:9.4f}{form.slope[i]:10.4f}{form.signal_to_noise[i]:9.3g}"
             row += f"{form.zeros[i]:8.0%}" if name == "weights" else ""

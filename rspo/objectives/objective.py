@@ -40,6 +40,7 @@ class Objective:
     binary: whether rewards must be 0 or 1.
     least_n: the smallest n that it is defined for.
     version: raise it when a weight changes, so that Snakemake trains its cells again.
+    ordered: whether weights depend on the order of the responses.
     peer: whether it is another paper's. Peers work everywhere, but `rspo gradients` and the figures
         of every objective leave them out.
     """
@@ -50,11 +51,27 @@ class Objective:
     binary: bool = False
     least_n: int = 1
     version: int = 1
+    ordered: bool = False
     peer: bool = False
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            kind = type(self.function).__name__
+            raise TypeError(f"objective {self.name!r}: function must be a function, got a {kind}")
+        if not isinstance(self.k_rule, KRule):
+            allowed = ", ".join(map(str, KRule))
+            raise TypeError(
+                f"objective {self.name!r}: k_rule is {self.k_rule!r}; allowed: {allowed}"
+            )
 
     @property
     def has_k(self) -> bool:
         return self.k_rule is not KRule.NONE
+
+    @property
+    def built_in(self) -> bool:
+        """Whether its function is one of this package."""
+        return getattr(self.function, "__module__", "").startswith("rspo.objectives.")
 
     def allows(self, k: int, n: int) -> bool:
         """Whether it is defined for k and groups of n; objectives without k allow any k."""

@@ -42,7 +42,7 @@ OBJECTIVES = Objectives(
     (objective.name, objective)
     for objective in (
         Objective("policy_gradient", policy_gradient, KRule.NONE),
-        Objective("hitchhiking", hitchhiking, KRule.DIVIDES_N),
+        Objective("hitchhiking", hitchhiking, KRule.DIVIDES_N, ordered=True),
         Objective("rspo_pass_at_k", rspo_pass_at_k, KRule.AT_MOST_N, binary=True),
         Objective("rspo_pass_at_k_plug_in", rspo_pass_at_k_plug_in, KRule.ANY, binary=True),
         Objective("rspo_max_at_k", rspo_max_at_k, KRule.AT_MOST_N),
@@ -81,8 +81,10 @@ def register(objective: Objective) -> None:
     """Add an objective to `OBJECTIVES`.
 
     Raises: ValueError for a name that is taken, or has other characters than those of Python names
-        in lower case.
+        in lower case; TypeError for something else than an `Objective`.
     """
+    if not isinstance(objective, Objective):
+        raise TypeError(f"must be an Objective, got a {type(objective).__name__}")
     require_new_name(objective.name, OBJECTIVES)
     OBJECTIVES[objective.name] = objective
 
@@ -173,19 +175,21 @@ def _weights(
     n = rewards.shape[-1]
     if k is None:
         if objective.has_k:
-            raise ValueError(f"{objective.name} needs a k, such as k=4 ")
+            raise ValueError(f"{objective.name} needs a k, such as k=4")
         k = 1
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
         raise ValueError(f"k must be an integer, got {k!r}")
     if not objective.allows(int(k), n):
+        of_k = f"k = {k} with " if objective.has_k else ""
+        rule = f"{objective.k_rule.value}, " if objective.has_k else ""
         raise ValueError(
-            f"{objective.name} cannot use k = {k} with n = {n} responses per prompt; "
-            f"allowed: {objective.k_rule.value}, n >= {objective.least_n}"
+            f"{objective.name} cannot use {of_k}n = {n} responses per prompt; "
+            f"allowed: {rule}n >= {objective.least_n}"
         )
     _require(np.isfinite(rewards), rewards, "must be finite")
     if objective.binary:
         _require((rewards == 0) | (rewards == 1), rewards, f"of {objective.name} must be 0 or 1")
-    weights = objective.function(rewards, int(k))
+    weights = objective.function(rewards.copy(), int(k))  # one's own may change them
     require_weights(weights, rewards, objective.name)
     return weights
 

@@ -252,3 +252,23 @@ def test_an_error_of_this_package_in_a_call_of_an_extension_keeps_its_traceback(
     experiment = load(tmp_path, FAILING, grid=grid(failing))
     with pytest.raises(AttributeError):
         rewards_of(experiment.config, "calls_rspo", np.ones(1, bool), [1], lambda: ["7"])
+
+
+BY_POSITION = """
+import numpy as np
+from rspo.objectives import KRule, Objective, register
+def weights(rewards, k):
+    return rewards * np.arange(rewards.shape[-1])
+register(Objective("first", weights, KRule.NONE, ordered={ordered}))
+"""
+
+
+def test_an_own_objective_that_depends_on_the_order_is_refused(tmp_path: Path) -> None:
+    message = r"cells\.0.*weights must not depend on the order .* got .* for \[0, 0, 0, 1\]"
+    with pytest.raises(InputError, match=message) as error:
+        load(tmp_path, BY_POSITION.format(ordered=False), grid=grid(FIRST))
+    assert "\n" not in str(error.value)
+
+
+def test_an_own_objective_may_say_that_it_depends_on_the_order(tmp_path: Path) -> None:
+    load(tmp_path, BY_POSITION.format(ordered=True), grid=grid(FIRST))

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import rspo
+from rspo.cli import main
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.objectives.diagnose import Form, diagnose
 from tests.support import ROOT
@@ -179,6 +180,19 @@ def by_batch(rewards: Floats, k: int) -> Floats:
     return rewards - rewards.mean()
 
 
+def by_batch_size(rewards: Floats, k: int) -> Floats:
+    return rewards * (1 + 0.01 * (rewards.shape[0] > 1))
+
+
+def in_place(rewards: Floats, k: int) -> Floats:
+    rewards -= 1
+    return rewards
+
+
+def complex_numbers(rewards: Floats, k: int) -> Any:
+    return rewards + 0j
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -191,6 +205,9 @@ def by_batch(rewards: Floats, k: int) -> Floats:
         (by_position, "must not depend on the order of the responses, got [0, 0, 2] for [0, 0, 1]"),
         (first_best, "must not depend on the order of the responses, got [0, 1, 0] for [0, 1, 1]"),
         (by_batch, "must return the same weights for a group alone and among others"),
+        (by_batch_size, "must return the same weights for a group alone and among others"),
+        (in_place, "must not change the rewards that it is given"),
+        (complex_numbers, "must return real numbers, got dtype complex128"),
     ],
 )
 def test_what_breaks_the_contract_is_an_error_that_names_the_group(
@@ -203,10 +220,54 @@ def test_what_breaks_the_contract_is_an_error_that_names_the_group(
         assert "\n" not in str(error.value)
 
 
+def graded_by_position(rewards: Floats, k: int) -> Floats:
+    graded = (rewards > 0) & (rewards < 1)
+    return rewards + graded * np.arange(rewards.shape[-1])
+
+
+def graded_not_finite(rewards: Floats, k: int) -> Floats:
+    return np.where(rewards < 0, np.nan, rewards)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (graded_by_position, "must not depend on the order of the responses, got"),
+        (graded_not_finite, "must return finite weights, got nan at index"),
+    ],
+)
+def test_functions_of_any_rewards_are_checked_with_graded_ones(function: Any, message: str) -> None:
+    rspo.check_weights(function, 2, 8)
+    with pytest.raises(ValueError, match=message):
+        rspo.check_weights(function, 2, 8, binary=False)
+
+
+@pytest.mark.parametrize("n", [2, 7, 8])
+def test_weights_that_depend_on_other_groups_are_found_for_every_n(n: int) -> None:
+    with pytest.raises(ValueError, match="by_batch must return the same weights for a group alone"):
+        rspo.check_weights(by_batch, 2, n)
+
+
+@pytest.mark.parametrize(("k", "n"), [(0, 4), (2.5, 4), ("4", 4), (True, 4), (2, 0), (2, 4.0)])
+def test_k_and_n_must_be_counts(k: Any, n: Any) -> None:
+    with pytest.raises(ValueError, match="must be an integer of at least 1, got"):
+        rspo.check_weights(lambda rewards, k: rewards, k, n)
+
+
+def test_a_diagnosis_prints_the_table_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", "maxpo", "--k", "2", "--n", "4"]) == 0
+    assert (
+        capsys.readouterr().out == f"maxpo, k = 2, n = 4, 0/1 rewards\n{diagnose('maxpo', 2, 4)}\n"
+    )
+    rows = str(diagnose("maxpo", 2, 4, p=[0.3, 0.6])).splitlines()
+    assert [row.split()[0] for row in rows[-2:]] == ["0.30", "0.60"]
+
+
 @pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o != "hitchhiking"])
 @pytest.mark.parametrize("n", [3, 16])
 def test_every_objective_but_hitchhiking_keeps_the_contract(objective: str, n: int) -> None:
-    rspo.check_weights(OBJECTIVES[objective].function, 2, n)
+    chosen = OBJECTIVES[objective]
+    rspo.check_weights(chosen.function, 2, n, binary=chosen.binary)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +276,11 @@ def test_every_objective_but_hitchhiking_keeps_the_contract(objective: str, n: i
         (("nothing", 2, 4), "unknown objective 'nothing'"),
         (("maxpo", 4, 4), "maxpo cannot use k = 4 with n = 4"),
         (("maxpo", None, 4), "maxpo needs a k"),
-        (("rspo_pass_at_k", 2, 0), "n must be at least 1, got 0"),
+        (("rspo_pass_at_k", 2, 0), "n must be an integer from 1 to 1024, got 0"),
+        (("rspo_pass_at_k", 2, 100_000), "n must be an integer from 1 to 1024, got 100000"),
+        (("rspo_pass_at_k", 2, 8.0), r"n must be an integer from 1 to 1024, got 8\.0"),
+        ((5, 2, 8), "objective must be a name or a function, got 5"),
+        (("ttt_entropic", None, 2), "ttt_entropic cannot use n = 2 .*; allowed: n >= 3$"),
         (("hitchhiking", 2, 18), "hitchhiking depends on the order of the responses"),
         (("rspo_pass_at_k", 2, 4, [0.5, 1.5]), "p must be a list of probabilities"),
     ],

@@ -166,7 +166,7 @@ def test_an_extension_cannot_take_its_name(packages: Path) -> None:
     declare(packages, "above_mean = own_objectives:ABOVE_MEAN")
     code = (
         "from rspo.objectives import KRule, Objective, register; "
-        "register(Objective('above_mean', None, KRule.NONE))"
+        "register(Objective('above_mean', abs, KRule.NONE))"
     )
     done = start(packages, "-c", code)
     assert "'above_mean' exists already" in done.stderr.splitlines()[-1]

@@ -423,3 +423,24 @@ def test_what_an_own_objective_returns_is_checked(
         register(Objective("of_my_own", function, KRule.NONE))
         with pytest.raises(ValueError, match=f"of_my_own.*{re.escape(expected)}"):
             response_weights(rewards, "of_my_own")
+
+
+def test_an_own_objective_cannot_change_the_callers_rewards() -> None:
+    def in_place(rewards: Any, k: int) -> Any:
+        rewards -= 1
+        return rewards
+
+    for rewards in (np.array([1.0, 0.0]), torch.tensor([1.0, 0.0], dtype=torch.float64)):
+        with restored():
+            register(Objective("in_place", in_place, KRule.NONE))
+            assert response_weights(rewards, "in_place").tolist() == [0.0, -1.0]
+        assert rewards.tolist() == [1.0, 0.0]
+
+
+def test_what_is_no_objective_is_an_error_of_one_line() -> None:
+    with pytest.raises(TypeError, match="must be an Objective, got a function"):
+        register(lambda rewards, k: rewards)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"'mine': k_rule is 'AT_MOST_N'; allowed: KRule\.NONE, KR"):
+        Objective("mine", lambda rewards, k: rewards, "AT_MOST_N")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="'mine': function must be a function, got a NoneType"):
+        Objective("mine", None, KRule.NONE)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from torch import Tensor
 from rspo.config.extensions import errors_of
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of
-from rspo.objectives import OBJECTIVES, KRule, response_weights
+from rspo.objectives import OBJECTIVES, response_weights
 
 K_KEY = "rspo_k"  # beside algorithm.adv_estimator
 
@@ -61,7 +61,7 @@ def token_advantages(
     k = _k_of(config, objective)
     real = response_mask.bool().any(dim=-1)
     rows = _rows_of_groups(index, real)  # (prompts, n)
-    if OBJECTIVES[objective].k_rule is KRule.DIVIDES_N:
+    if OBJECTIVES[objective].ordered:
         rows = _in_random_order(rows, index)
     rewards = token_level_rewards.double().sum(dim=-1)
     advantages = torch.zeros_like(rewards)

@@ -80,6 +80,7 @@ def through_verl(environment: dict[str, str], batches: list[dict[str, Any]]) -> 
     return advantages
 
 
+@pytest.mark.ci
 def test_two_config_keys_are_enough(installed: dict[str, str]) -> None:
     """Two prompts with their responses interleaved, as after verl's balancing."""
     uids = ["a", "b", "b", "a", "a", "b", "b", "a"]

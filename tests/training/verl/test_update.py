@@ -31,7 +31,10 @@ def run_ranks(folder: Path, ranks: int) -> dict[str, float]:
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(1, id="1 rank"), pytest.param(2, id="2 ranks", marks=pytest.mark.ci)],
+    params=[
+        pytest.param(1, id="1 rank", marks=pytest.mark.ci),
+        pytest.param(2, id="2 ranks", marks=pytest.mark.ci),
+    ],
 )
 def updated(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
