@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rspo.claims.measure import Measurement
-from rspo.evaluation.statistics import holm
+from rspo.evaluation.statistics import LEVEL, holm
 
-LEVEL = 0.05
 SUPPORTED = "supported"
 CONTRADICTED = "contradicted"
 NOT_RESOLVED = "not resolved at this size"

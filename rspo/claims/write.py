@@ -13,7 +13,6 @@ from rspo.claims.measure import Measurer
 from rspo.claims.verdicts import (
     AGAINST,
     FOR,
-    LEVEL,
     NOT_TESTED,
     OPEN,
     Result,
@@ -27,6 +26,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.provenance import write_provenance
 from rspo.core.tables import write_csv
+from rspo.evaluation.statistics import LEVEL
 
 Row = dict[str, Any]
 CLAIM_COLUMNS = [

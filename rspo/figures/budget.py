@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rspo.figures import style
 from rspo.figures.figure import Figure
-from rspo.figures.log_lines import add_bands, averaged, explain, first_pass
+from rspo.figures.log_lines import averaged, explain, first_pass, logged
 from rspo.figures.methods import Method, methods_of
 
 if TYPE_CHECKING:
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
 
 CAPTION = (
-    "Pass@k of the training prompts during training, against the cumulative number of sampled "
-    "responses, of sampled tokens, and of seconds of training. Only the first pass over the "
-    "prompts is shown, because later steps repeat prompts. Lines are moving averages over complete "
-    "windows; shaded, with several training seeds: from the lowest to the highest seed. Seconds "
-    "are wall-clock time, which other work on the machine lengthens."
+    "Pass@k of the training prompts during training, against the responses, tokens and seconds "
+    "that the policy was trained with before. Only the first pass over the prompts is shown, "
+    "because later steps repeat prompts. Lines are moving averages over complete windows; shaded: "
+    "from the lowest to the highest training seed, with one seed the 95 % interval over prompts, "
+    "not adjusted for the number of comparisons. Seconds are wall-clock time, of each step that "
+    "of the fastest seed, because other work on the machine only adds to it; with one seed it is "
+    "included."
 )
+NORMAL = 1.96  # standard errors on either side of a 95 % interval
 # Cumulative amounts, which are the x axes, and their labels.
 BUDGETS = {
     "responses": "responses",
@@ -36,14 +39,15 @@ COLUMNS = {
     "trained_k": "k of the objective; empty where it has none",
     "n": "responses per prompt in training",
     "step": "training step; steps of the first pass with a complete window",
-    "responses": "x on the left: sampled up to the end of the step",
-    "tokens": "x in the middle: of all responses up to the end of the step, mean over seeds",
-    "seconds": "x on the right: of all steps up to the end of the step, mean over seeds",
+    "responses": "x on the left: sampled before the step",
+    "tokens": "x in the middle: of the responses before the step, mean over seeds",
+    "seconds": "x on the right: of the steps before, of each that of the fastest seed",
     "metric_k": "k of Pass@k",
     "estimate": "Pass@k of the step's prompts, in %, mean over seeds",
     "smoothed": "y: centred moving average of the estimate",
     "error": "standard error of `smoothed`, from the differences of successive steps",
-    "lowest": "lower end of the band: the lowest of the seeds' own smoothed lines",
+    "lowest": "lower end of the band: the lowest of the seeds' own smoothed lines; with one seed "
+    "`smoothed` minus 1.96 errors",
     "highest": "upper end of the band",
     "window": "steps in the moving average",
     "seeds": "training seeds averaged",
@@ -73,19 +77,31 @@ def _metric_k(methods: list[Method]) -> int:
 
 
 def _line(experiment: "Experiment", method: Method, k: int, steps: int) -> "pd.DataFrame":
+    import pandas as pd
+
     half = steps // 10
     line = averaged(experiment, method, f"pass_at_{k}", half, steps, unit=100)
     line = line.rename(columns={"value": "estimate"})
     sampled = experiment.config.training.prompts_per_step * (method.n or 1)
     tokens = sampled * averaged(experiment, method, "response_tokens", half, steps)["value"]
+    seconds = pd.DataFrame([logged(experiment, cell, "seconds") for cell in method.policies])
+    error = error_of_mean(list(line["estimate"]), 2 * half + 1)
+    if len(method.policies) == 1:
+        ends = {"lowest": -NORMAL * error, "highest": NORMAL * error}
+        line = line.assign(**{end: line["smoothed"] + shift for end, shift in ends.items()})
     line = line.assign(
-        responses=line["step"] * sampled,
-        tokens=tokens.cumsum().round().astype(int),
-        seconds=averaged(experiment, method, "seconds", half, steps)["value"].cumsum(),
+        responses=(line["step"] - 1) * sampled,
+        tokens=_before(tokens).round().astype(int),
+        seconds=_before(seconds.min().iloc[:steps]),
         metric_k=k,
-        error=error_of_mean(list(line["estimate"]), 2 * half + 1),
+        error=error,
     )
     return line.iloc[half : steps - half]
+
+
+def _before(amounts: "pd.Series[float]") -> "pd.Series[float]":
+    """The sum of the amounts of all earlier steps."""
+    return amounts.cumsum() - amounts
 
 
 def error_of_mean(estimates: list[float], window: int) -> float:
@@ -105,7 +121,7 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     methods = methods_of(experiment, figure.policies(experiment))
     picture = style.new_picture(style.TEXT_WIDTH, 2.6)
     plot = style.plot(table, picture, y="smoothed").pair(x=list(BUDGETS))
-    plot = add_bands(plot, table, methods)
+    plot = style.add_intervals(plot, table, methods, "lowest", "highest")
     plot = style.add_lines(plot, table, methods, every=max(1, table["step"].nunique() // 6))
     labels = {f"x{place}": label for place, label in enumerate(BUDGETS.values())}
     thousands = so.Continuous().label(unit=("", ""))  # 10k in place of 10000
@@ -113,7 +129,8 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     plot.label(**labels, y=f"Pass@{table['metric_k'].iloc[0]} of training prompts (%)").plot()
     for axes, budget in zip(picture.axes, BUDGETS, strict=True):
         axes.set_title(f"same {budget}")
-    explain(picture, table, experiment, methods, "first pass over the prompts, centred")
+    one_seed = "shaded: 95 % interval over prompts"
+    explain(picture, table, experiment, methods, "first pass over the prompts, centred", one_seed)
     return picture
 
 

@@ -26,7 +26,8 @@ CAPTION = (
     "Pass@1 and Pass@k of each method minus that of the base model, on problems grouped by the "
     "base model's success rate. Half of the base model's samples decide the group and the other "
     "samples the gains, so that regression to the mean cannot look like a gain. Bands are 95 % "
-    "intervals over problems and, with several training seeds, over seeds."
+    "intervals over problems and, with several training seeds, over seeds, not adjusted for the "
+    "number of comparisons."
 )
 COLUMNS = {
     "metric_k": "panel: k of Pass@k",

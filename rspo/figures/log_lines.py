@@ -92,12 +92,15 @@ def explain(
     experiment: "Experiment",
     methods: Sequence[Method],
     lines: str,
+    one_seed: str = "",
 ) -> None:
+    """The legend, and a note on the lines; `one_seed` is what is shaded with one seed."""
+    shaded = one_seed if table["seeds"].max() == 1 else "shaded: lowest to highest seed"
     style.legend(picture, methods)
     prompts = experiment.config.training.prompts_per_step
     style.note(
         picture,
         f"{face(experiment, methods)}, {prompts} prompts per step",
         f"{lines} mean of {table['window'].iloc[0]} steps",
-        *(["shaded: lowest to highest seed"] if table["seeds"].max() > 1 else []),
+        *([shaded] if shaded else []),
     )

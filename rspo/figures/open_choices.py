@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from rspo.config.schema import DEFAULT_VARIANT
+from rspo.config.schema import CONTROL_VARIANT, DEFAULT_VARIANT
+from rspo.evaluation.statistics import LEVEL
 from rspo.figures import style
 from rspo.figures.figure import Figure
 from rspo.figures.methods import model_labels
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
 
 STUDY = "open_choices"
-CONTROL = "control"
-LEVEL = 0.05
 CHANGED = style.ORANGE
 
 CAPTION = (
@@ -77,13 +76,13 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     merged[_POINTS] *= 100
     merged[counts] = merged[counts].astype(int)
     order = pd.Series(range(len(merged))).mask(merged["variant"] == DEFAULT_VARIANT, -1)
-    order = order.mask(merged["variant"] == CONTROL, len(merged))
+    order = order.mask(merged["variant"] == CONTROL_VARIANT, len(merged))
     merged = merged.assign(order=order).sort_values("order", kind="stable", ignore_index=True)
     return merged[list(COLUMNS)]
 
 
 def _labels(rows: "pd.DataFrame") -> list[str]:
-    special = {DEFAULT_VARIANT: "default", CONTROL: "control"}
+    special = {DEFAULT_VARIANT: "default", CONTROL_VARIANT: "control"}
     return [
         special.get(row["variant"], f"{row['choice']}: {row['value']}")
         for _, row in rows.iterrows()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rspo.evaluation.statistics import LEVEL
 from rspo.figures import style
 from rspo.figures.figure import Figure
 from rspo.figures.methods import Method, model_labels
@@ -44,7 +45,6 @@ COLUMNS = {
 }
 _COUNTS = ["seeds", "problems", "samples"]
 _TEXT = ["part", "method", "objective", "errors", "k", "policy"]
-_LEVEL = 0.05
 
 
 def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
@@ -59,7 +59,7 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     given = [name for name in COLUMNS if name != "value"]
     (path,) = figure.inputs(experiment)
     rows = read_csv(path, *given, "estimate", "weight", "share")
-    rows = rows[rows["part"].isin(["change", "weight", "share"])]
+    rows = rows[rows["part"].isin(["change", "weight", "share"]) & (rows["errors"] != "control")]
     numbers = ["estimate", "weight", "share", *(name for name in given if name not in _TEXT)]
     rows = rows.assign(**{name: pd.to_numeric(rows[name]) for name in numbers})
     percent = ["estimate", "low", "high", "share", "rate"]
@@ -133,7 +133,7 @@ def _draw_changes(axes: "Axes", rows: "pd.DataFrame", methods: Sequence[Method])
         axes.vlines(x, own["low"], own["high"], color=look["color"], linewidth=0.9)
         axes.plot([0, *x], [0, *own["value"]], **look)
         for at, (_, row) in zip(x, own.iterrows(), strict=True):
-            filled = row["p_adjusted"] < _LEVEL
+            filled = row["p_adjusted"] < LEVEL
             face = look["color"] if filled else "white"
             axes.plot(
                 at, row["value"], "o", color=look["color"], markersize=3.6, markerfacecolor=face

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from rspo.claims.verdicts import LEVEL
+from rspo.evaluation.statistics import LEVEL
 
 
 def with_numbers(table: pd.DataFrame, words: Sequence[str]) -> pd.DataFrame:
@@ -58,6 +58,6 @@ def caveat(seeds: float) -> str:
         return (
             "**One training seed**: intervals and p-values are about these trained policies. They "
             "cover the choice of test problems and the sampling of responses, but not another "
-            "training seed, so a significant difference may be one of training runs."
+            "training seed, so a significant difference may be due to the seed."
         )
     return f"{seeds:.0f} training seeds: intervals and p-values cover test problems and seeds."

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from rspo.config.experiment import Experiment
-from rspo.core.files import read_json_lines
+from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_csv, write_table
 from rspo.figures import (
     FIGURES,
@@ -24,7 +24,7 @@ from rspo.figures import (
 from rspo.figures.log_lines import first_pass
 from rspo.figures.methods import methods_of
 from rspo.objectives import compared
-from tests.support.figure_inputs import experiment_in, problem_rows
+from tests.support.figure_inputs import experiment_in, problem_rows, write_inputs
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -146,7 +146,7 @@ def test_sample_efficiency_has_the_first_pass_and_complete_windows(
         assert rows["smoothed"].to_numpy() == pytest.approx(means)
 
 
-def test_the_budget_counts_all_responses_tokens_and_seconds_up_to_a_step(
+def test_the_budget_counts_all_responses_and_tokens_before_a_step(
     experiments: dict[str, Experiment],
 ) -> None:
     experiment, figure = experiments["tiny"], FIGURES["fig_budget"]
@@ -155,15 +155,43 @@ def test_the_budget_counts_all_responses_tokens_and_seconds_up_to_a_step(
     for method in methods_of(experiment, figure.policies(experiment)):
         rows = table[table["method"] == method.label]
         logs = [read_json_lines(experiment.training_log(policy)) for policy in method.policies]
-        tokens = [
-            np.cumsum([step["response_tokens"] * 40 * 16 for step in log])[4:36] for log in logs
-        ]
-        seconds = [np.cumsum([sum(step["seconds"].values()) for step in log])[4:36] for log in logs]
-        assert [*rows["responses"]] == [step * 640 for step in range(5, 37)]
-        assert rows["tokens"].to_numpy() == pytest.approx(np.mean(tokens, axis=0), abs=0.51)
-        assert rows["seconds"].to_numpy() == pytest.approx(np.mean(seconds, axis=0))
+        tokens = np.mean([[640 * step["response_tokens"] for step in log] for log in logs], axis=0)
+        assert [*rows["responses"]] == [step * 640 for step in range(4, 36)]
+        before = [tokens[:step].sum() for step in range(4, 36)]
+        assert rows["tokens"].to_numpy() == pytest.approx(before, abs=0.51)
         raw = np.mean([[100 * step["pass_at_4"] for step in log[:40]] for log in logs], axis=0)
         assert rows["estimate"].to_numpy() == pytest.approx(raw[4:36])
+
+
+def test_the_band_of_one_seed_is_the_interval_over_prompts(
+    experiments: dict[str, Experiment],
+) -> None:
+    figure = FIGURES["fig_budget"]
+    table = figure.table(experiments["tiny"], figure)
+    half = (table["highest"] - table["lowest"]) / 2
+    assert half.to_numpy() == pytest.approx(1.96 * table["error"].to_numpy())
+    assert (table["error"] > 0).all()
+
+
+def test_the_seconds_of_a_step_are_those_of_the_fastest_seed(tmp_path: Path) -> None:
+    experiment, figure = experiment_in(tmp_path, seeds=2), FIGURES["fig_budget"]
+    write_inputs(experiment)
+    for place, cell in enumerate(figure.policies(experiment)):
+        if (path := experiment.training_log(cell)).exists():
+            log = read_json_lines(path)
+            for step in log:  # which seed is faster changes from step to step
+                step["seconds"]["update"] = (step["step"] * (place + 3)) % 7 + 0.1
+            write_json_lines(path, log)
+    table = figure.table(experiment, figure)
+    for method in methods_of(experiment, figure.policies(experiment)):
+        logs = [read_json_lines(experiment.training_log(policy)) for policy in method.policies]
+        seconds = [[sum(step["seconds"].values()) for step in log] for log in logs]
+        assert len(seconds) == 2
+        assert seconds[0] != seconds[1]
+        fastest = [min(of_step) for of_step in zip(*seconds, strict=True)]
+        rows = table[table["method"] == method.label]
+        expected = [sum(fastest[: step - 1]) for step in rows["step"]]
+        assert rows["seconds"].to_numpy() == pytest.approx(expected)
 
 
 def test_the_error_of_a_smoothed_line_ignores_its_trend() -> None:

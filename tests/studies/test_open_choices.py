@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -28,7 +29,9 @@ CELLS: list[dict[str, Any]] = [
     {"model": "small", "objective": "rspo_pass_at_k", "k": 2, "n": 4, "variant": VARIANTS},
     {"model": "small", "objective": "hitchhiking", "k": 2, "n": 4, "variant": VARIANTS},
 ]
+MATTER = "Choices that change these policies"  # with one seed
 OVERRIDES: dict[str, Any] = {
+    "seeds": 2,
     "studies": {"open_choices": {"cells": CELLS}},
     "variants": {"updates-1": {"training": {"mini_batch_prompts": 10}}},
 }
@@ -74,12 +77,13 @@ def test_the_default_cells_are_those_of_the_grid() -> None:
 
 def test_the_estimates_agree_with_the_scores(made: Experiment) -> None:
     def mean(objective: str, variant: str, *ks: int) -> float:
-        (cell,) = [
+        cells = [
             cell.name
             for cell in made.cells_of("open_choices")
             if (cell.objective, cell.variant) == (objective, variant)
         ]
-        return sum(mean_pass_at_k(made, cell, k) for k in ks) / len(ks)
+        assert len(cells) == OVERRIDES["seeds"]
+        return fmean(mean_pass_at_k(made, cell, k) for cell in cells for k in ks)
 
     claims = rows_of(made, "claim").set_index(["variant", "claim"])["estimate"]
     changes = rows_of(made, "change").set_index(["variant", "claim"])["estimate"]
@@ -122,6 +126,8 @@ def test_all_changes_are_one_family_of_tests_and_a_verdict_is_another(made: Expe
 def test_page_and_figure_follow_from_the_csv(made: Experiment) -> None:
     csv, text = STUDIES["open_choices"].outputs(made)
     assert page(read_csv(csv)) == text.read_text()
+    assert "2 training seeds: intervals and p-values cover" in text.read_text()
+    assert "\n## Choices that matter\n" in text.read_text()
     draw(made, "fig_open_choices")
     drawn = read_csv(made.results / "figures" / "fig_open_choices.csv")
     assert {*drawn["choice"]} == {"default", "updates per step: 1", "PPO clip range: none"}
@@ -153,18 +159,38 @@ def chosen(table: pd.DataFrame, part: str, variant: str) -> "pd.Series[bool]":
 
 def test_a_choice_matters_if_it_changes_an_estimate_significantly(table: pd.DataFrame) -> None:
     name = "temperature in training 0.8 instead of 1"
-    assert "No choice changes" in section(table, "Choices that matter")
+    assert "No choice changes" in section(table, MATTER)
     assert name in section(table, "Choices without a detectable effect")
     rows = chosen(table, "change", "temperature-0.8")
     table.loc[rows, ["estimate", "low", "high", "p_adjusted"]] = -0.123, -0.15, -0.1, 0.001
-    text = section(table, "Choices that matter")
+    text = section(table, MATTER)
     assert f"**{name}** changes the estimate of C3 by −12.3 (−15.0 to −10.0) points." in text
     assert name not in section(table, "Choices without a detectable effect")
 
 
 def test_the_control_is_no_choice(table: pd.DataFrame) -> None:
     table.loc[table["variant"] == "control", "p_adjusted"] = 0.001
-    assert "No choice changes" in section(table, "Choices that matter")
+    assert "No choice changes" in section(table, MATTER)
+
+
+def test_a_choice_must_change_more_than_the_control_may(table: pd.DataFrame) -> None:
+    columns = ["estimate", "low", "high", "p_adjusted"]
+    table.loc[chosen(table, "change", "control"), columns] = 0.03, -0.01, 0.07, 0.5
+    table.loc[chosen(table, "change", "rate-triple"), columns] = -0.06, -0.07, -0.05, 0.001
+    assert "No choice changes" in section(table, MATTER)
+    table.loc[chosen(table, "change", "control"), columns] = 0.01, -0.03, 0.05, 0.5
+    assert "C3 by −6.0" in section(table, MATTER)
+
+
+def test_a_verdict_that_differs_under_the_control_too_is_no_effect(table: pd.DataFrame) -> None:
+    rows = chosen(table, "change", "rate-triple")
+    table.loc[rows, ["estimate", "low", "high", "p_adjusted"]] = 0.2, 0.15, 0.25, 0.001
+    table.loc[chosen(table, "claim", "rate-triple"), "verdict"] = "contradicted"
+    assert "(verdict: contradicted, was: supported)" in section(table, MATTER)
+    table.loc[chosen(table, "claim", "control"), "verdict"] = "not resolved at this size"
+    text = section(table, MATTER)
+    assert "C3 by +20.0" in text
+    assert "verdict" not in text
 
 
 def test_a_verdict_that_differs_is_named_with_what_its_change_shows(table: pd.DataFrame) -> None:
@@ -188,6 +214,7 @@ def test_the_page_says_when_errors_lack_the_training_seeds(table: pd.DataFrame) 
     assert "**One training seed**" in page(table)
     three = page(table.assign(seeds=table["seeds"].mask(table["seeds"] == 1, 3)))
     assert "One training seed" not in three
+    assert "\n## Choices that matter\n" in three
 
 
 def test_the_page_of_a_table_is_that_of_its_csv(table: pd.DataFrame, tmp_path: Path) -> None:

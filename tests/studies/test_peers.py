@@ -92,7 +92,7 @@ def mean_pass_at_k(experiment: Experiment, cell: str, k: int) -> float:
         policy_scores(experiment, cell, name).correct
         for name in experiment.benchmarks_of("standard")
     ]
-    return float(np.mean(pass_at_k(8, np.concatenate(correct).sum(axis=1), k)))
+    return float(np.mean(pass_at_k(8, np.concatenate(correct).sum(axis=1), int(k))))
 
 
 def test_the_table_agrees_with_the_scores(made: Experiment, rows: pd.DataFrame) -> None:
@@ -278,7 +278,24 @@ def test_the_verdict_on_the_published_negative_result_follows_from_the_table(
             table.loc[chosen, ["difference", "p_adjusted"]] = outcome
     verdict = statements(table)["Several passes over the responses of a step"][0]
     assert words in verdict
-    assert verdict.startswith("- Reproduced") == (four == BELOW)
+    assert verdict.startswith("- Seen in") == (four == BELOW)
+    assert "The published runs differ in model" in verdict
+
+
+def test_that_fresh_responses_are_not_below_the_base_model_explains_nothing_alone(
+    table: pd.DataFrame,
+) -> None:
+    """The difference of several passes and as many updates must be significant itself."""
+    epochs = table[table["part"] == "epochs"]
+    table.loc[epochs.index, ["difference", "p_adjusted"]] = ABOVE
+    four = epochs["epochs"] == 4
+    table.loc[epochs[four].index, ["difference", "p_adjusted"]] = BELOW
+    title = "Several passes over the responses of a step"
+    assert "and significantly above several passes" in statements(table)[title][0]
+    directly = epochs[four & (epochs["against"] == "as many updates")]
+    assert len(directly)
+    table.loc[directly.index, ["difference", "p_adjusted"]] = UNCLEAR
+    assert "The table does not tell whether the number of" in statements(table)[title][0]
 
 
 def test_the_page_says_when_errors_lack_the_training_seeds(table: pd.DataFrame) -> None:

@@ -112,7 +112,7 @@ def test_the_share_of_false_accepts_follows_from_pass_at_k(k: int) -> None:
     assert k == 1 or found > 1  # policy gradient weighs both alike
 
 
-VARIANTS = [DEFAULT_VARIANT, "accepts-0.1", "rejects-0.1"]
+VARIANTS = [DEFAULT_VARIANT, "control", "accepts-0.1", "rejects-0.1"]
 CELLS: list[dict[str, Any]] = [
     {"model": "small", "objective": "policy_gradient", "n": 4, "variant": VARIANTS},
     {"model": "small", "objective": "rspo_pass_at_k", "k": 2, "n": 4, "variant": VARIANTS},
@@ -142,6 +142,7 @@ def test_the_measured_numbers_agree_with_the_scores(made: Experiment) -> None:
         return sum(mean_pass_at_k(made, cell, k) for k in ks) / len(ks)
 
     variants = {"false accepts": "accepts-0.1", "false rejects": "rejects-0.1"}
+    variants |= {"control": "control"}
     for _, row in rows_of(made, "change").iterrows():
         k, variant = int(row["k"]), variants[row["errors"]]
         change = mean(row["objective"], variant, k) - mean(row["objective"], DEFAULT_VARIANT, k)
@@ -158,7 +159,8 @@ def test_the_measured_numbers_agree_with_the_scores(made: Experiment) -> None:
         )
         assert float(row["estimate"]) == pytest.approx(rspo - neutral)
     for _, row in rows_of(made, "accepts - rejects").iterrows():
-        accepts, rejects = (change_of(row["objective"], errors) for errors in variants)
+        kinds = ("false accepts", "false rejects")
+        accepts, rejects = (change_of(row["objective"], errors) for errors in kinds)
         assert float(row["estimate"]) == pytest.approx(accepts - rejects)
 
 
@@ -181,8 +183,8 @@ def test_p_values_are_adjusted_over_their_family(made: Experiment) -> None:
         assert {*family["tests"]} == {len(family)}
         sizes[name] = len(family)
     assert sizes == {
-        "changes": 8,
-        "against policy gradient": 2,
+        "changes": 12,
+        "against policy gradient": 3,
         "false accepts against false rejects": 2,
     }
 
@@ -206,6 +208,7 @@ def test_the_default_cells_are_those_of_the_grid() -> None:
     ("variant", "message"),
     [
         ({"rewards": {"false_accepts": 0.1, "false_rejects": 0.1}}, "takes one of them at a time"),
+        ({"training": {"steps": 3}}, "variants.both has no false accepts or rejects"),
         (None, "needs cells of the variant default"),
     ],
 )
@@ -246,7 +249,7 @@ def test_the_comparison_with_policy_gradient_follows_from_the_table(
     one = tested & (table["method"] == "RSPO k=8") & (table["rate"] == 0.05)
     table.loc[one, ["estimate", "p_adjusted"]] = estimate, p
     text = section(table, "Do false accepts hurt RSPO more than policy gradient?")
-    assert f"Of 6 tests: RSPO loses significantly {statement}" in text
+    assert f"Of 6 tests: the errors cost the method significantly {statement}" in text
     assert f"RSPO k=8 at 5 %: {'+' if estimate > 0 else '−'}5.0" in text
     assert "at 10 %, false accepts are expected to have 10 % (PG), 40 % (RSPO k=4)" in text
 
@@ -260,6 +263,28 @@ def test_the_costs_follow_from_the_table(table: pd.DataFrame) -> None:
     table.loc[one, ["estimate", "p_adjusted"]] = -0.03, 0.01
     text = "False rejects, PG: significantly worse at 10 % (Pass@4)."
     assert text in section(table, "What wrong verdicts cost")
+
+
+def test_the_control_is_not_counted_with_the_errors(table: pd.DataFrame) -> None:
+    title = "Do false accepts hurt RSPO more than policy gradient?"
+    control = (table["part"] == "against PG") & (table["errors"] == "control")
+    table.loc[control, "p_adjusted"] = 0.5
+    assert "0 of its 2 differences are significant" in section(table, title)
+    one = control & (table["method"] == "RSPO k=8")
+    table.loc[one, ["estimate", "low", "high", "p_adjusted"]] = 0.02, 0.01, 0.03, 0.001
+    text = section(table, title)
+    largest = "the largest is +2.0 (+1.0 to +3.0) points (RSPO k=8, Pass@1, 4, 8)"
+    assert f"1 of its 2 differences are significant; {largest}" in text
+    assert text.count("Of 6 tests") == 2
+
+
+def test_which_errors_are_more_frequent_follows_from_the_table(table: pd.DataFrame) -> None:
+    title, text = "False accepts or false rejects?", "so false accepts are more frequent"
+    clean = (table["part"] == "level") & (table["errors"] == "none") & (table["k"] == "1")
+    table.loc[clean, "estimate"] = 0.3
+    assert text in section(table, title)
+    table.loc[clean, "estimate"] = 0.95
+    assert text not in section(table, title)
 
 
 def test_the_page_of_a_table_is_that_of_its_csv(table: pd.DataFrame, tmp_path: Path) -> None:

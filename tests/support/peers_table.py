@@ -27,10 +27,13 @@ def peers_table(experiment: Experiment) -> pd.DataFrame:
                 if place == 0 and against == "rspo":  # RSPO itself
                     rows[-1] |= dict.fromkeys(("difference", "low", "high", "p", "p_adjusted"))
                     rows[-1] |= {"family": "", "tests": None}
-        for epochs, steps in ((1, 150), (2, 150), (4, 150), (1, 600)):
+        base, same = "base", "as many updates"
+        for epochs, steps, against in (
+            *((1, 150, base), (2, 150, base), (4, 150, base), (4, 150, same), (1, 600, base)),
+        ):
             rows.append(
                 _row(experiment, "rspo_pass_at_k", 4, 8, 3, k)
-                | {"part": "epochs", "against": "base", "epochs": epochs, "steps": steps}
+                | {"part": "epochs", "against": against, "epochs": epochs, "steps": steps}
             )
     rows.append({"part": "left out", "objective": "tailrl", "same_as": "maxrl_uncentred"})
     return pd.DataFrame(rows, columns=columns)

@@ -64,17 +64,20 @@ def _wrong_verdicts(experiment: Experiment) -> list[Row]:
         method: Row = {"method": label, "objective": objective, "trained_k": k, "n": 16}
         hurt = {"false accepts": -0.05 * (k or 1), "false rejects": 0.0}
         for at in ("1", "4", "8"):
-            none = {"part": "level", "errors": "none", "rate": 0.0, "k": at}
-            rows.append(method | none | _interval(0.5))
+            for errors in ("none", "control"):
+                level = {"part": "level", "errors": errors, "rate": 0.0, "k": at}
+                rows.append(method | level | _interval(0.5))
+            control = {"part": "change", "errors": "control", "rate": 0.0, "k": at, "p": 0.5}
+            rows.append(method | control | {"family": "changes"} | _interval(0.001))
             for kind, rate in product(kinds, rates):
                 change = hurt[kind] * rate
                 given = method | {"errors": kind, "rate": rate, "k": at}
                 rows.append(given | {"part": "level"} | _interval(0.5 + change))
                 p = {"p": 1e-6 if change < -0.01 else 0.5, "family": "changes"}
                 rows.append(given | {"part": "change"} | _interval(change) | p)
-        for kind, rate in product(kinds, rates):
+        for kind, rate in (*product(kinds, rates), ("control", 0.0)):
             given = method | {"errors": kind, "rate": rate, "k": "1 4 8"}
-            change = (hurt[kind] + 0.05 * (kind == "false accepts")) * rate
+            change = (hurt.get(kind, 0) + 0.05 * (kind == "false accepts")) * rate
             p = {"p": 1e-6 if change < -0.01 else 0.5, "family": "against policy gradient"}
             if k:
                 rows.append(given | {"part": "against PG"} | _interval(change) | p)
@@ -92,7 +95,7 @@ def _wrong_verdicts(experiment: Experiment) -> list[Row]:
             rows.append(
                 method
                 | {"part": "weight", "errors": "false accepts", "rate": rate}
-                | {"success": round(0.05 * step, 2), "weight": weight, "of_success": 1.0}
+                | {"success": round(0.05 * step, 2), "weight": weight}
                 | {"of_clean": (1 - rate) ** ((k or 1) - 1)}
             )
     return rows

@@ -94,7 +94,7 @@ def test_one_figure_needs_only_its_own_cells(planning: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("study", "cells"), [("peers", 84), ("open_choices", 64), ("wrong_verdicts", 21)]
+    ("study", "cells"), [("peers", 84), ("open_choices", 64), ("wrong_verdicts", 24)]
 )
 def test_only_the_page_of_a_study_needs_its_cells(planning: Path, study: str, cells: int) -> None:
     plan = jobs(snakemake(planning, "-n", f"docs/studies/{study}.md"))

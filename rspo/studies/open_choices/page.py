@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from rspo.claims.verdicts import LEVEL
-from rspo.config.schema import DEFAULT_VARIANT
+from rspo.config.schema import CONTROL_VARIANT, DEFAULT_VARIANT
+from rspo.evaluation.statistics import LEVEL
 from rspo.studies.markdown import (
     bullets,
     caveat,
@@ -18,7 +18,6 @@ from rspo.studies.markdown import (
     with_numbers,
 )
 
-CONTROL = "control"  # the variant whose change is too small to matter
 WORDS = (
     *("part", "variant", "choice", "value", "default", "setting", "claim", "comparison", "where"),
     *("k", "family", "outcome", "verdict", "cells"),
@@ -31,7 +30,7 @@ def page(table: pd.DataFrame) -> str:
     parts = [
         _opening(table),
         "![Estimates of three claims under each choice](open_choices.png)",
-        "## Choices that matter",
+        f"## {_title(table)}",
         _that_matter(table),
         "## Choices without a detectable effect",
         _without_effect(table),
@@ -53,21 +52,38 @@ def name_of(row: pd.Series) -> str:
     return f"{row['choice']} {row['value']} instead of {row['default']}"
 
 
+def _title(table: pd.DataFrame) -> str:
+    """One policy of each choice does not show what the choice does to another."""
+    one_seed = table[table["part"] == "claim"]["seeds"].iloc[0] == 1
+    return "Choices that change these policies" if one_seed else "Choices that matter"
+
+
 def _changes(table: pd.DataFrame) -> pd.DataFrame:
     """The tested changes, without those of the control."""
-    return table[(table["part"] == "change") & (table["variant"] != CONTROL)]
+    return table[(table["part"] == "change") & (table["variant"] != CONTROL_VARIANT)]
+
+
+def _effects(table: pd.DataFrame) -> pd.DataFrame:
+    """The changes that are significant and larger than any in the control's 95 % interval."""
+    control = table[(table["part"] == "change") & (table["variant"] == CONTROL_VARIANT)]
+    largest = control.set_index("claim")[["low", "high"]].abs().max(axis=1)
+    found = significant(_changes(table))
+    return found[found["estimate"].abs() > found["claim"].map(largest).astype(float).fillna(0)]
 
 
 def _that_matter(table: pd.DataFrame) -> str:
-    found = significant(_changes(table))
+    found = _effects(table)
     if found.empty:
-        return f"No choice changes an estimate significantly.\n\n{_control(table)}".strip()
+        none = "No choice changes an estimate significantly and by more than the control may."
+        return f"{none}\n\n{_control(table)}".strip()
+    by_chance = _flipped_by_control(table)
     by_size = found.assign(size=found["estimate"].abs()).sort_values("size", ascending=False)
     lines = []
     for variant in dict.fromkeys(by_size["variant"]):
         rows = found[found["variant"] == variant]
         changes = [
-            f"{row['claim']} by {interval(row)} points" + _new_verdict(table, variant, row["claim"])
+            f"{row['claim']} by {interval(row)} points"
+            + ("" if row["claim"] in by_chance else _new_verdict(table, variant, row["claim"]))
             for _, row in rows.iterrows()
         ]
         lines.append(f"**{name_of(rows.iloc[0])}** changes the estimate of {joined(changes)}.")
@@ -86,7 +102,7 @@ def _verdict(table: pd.DataFrame, variant: str, claim: str) -> str:
 
 def _control(table: pd.DataFrame) -> str:
     """What a change of a setting that is too small to matter does."""
-    rows = table[(table["part"] == "change") & (table["variant"] == CONTROL)]
+    rows = table[(table["part"] == "change") & (table["variant"] == CONTROL_VARIANT)]
     if rows.empty:
         return ""
     changes = joined(f"{row['claim']} by {interval(row)}" for _, row in rows.iterrows())
@@ -94,14 +110,15 @@ def _control(table: pd.DataFrame) -> str:
     verdict = "none of them significant" if found.empty else f"{len(found)} of them significant"
     return (
         f"For comparison, the control ({name_of(rows.iloc[0])}), a change too small to matter, "
-        f"changes {changes} points, {verdict}. Two trainings with the same seed take different "
-        "paths once one sampled token differs. Changes of this size say nothing about a choice."
+        f"changes {changes} points, {verdict}. Two trainings with the same seed and prompts take "
+        "different paths once one sampled token differs. Changes of this size say nothing about a "
+        "choice."
     )
 
 
 def _without_effect(table: pd.DataFrame) -> str:
     changes = _changes(table)
-    matters = set(significant(changes)["variant"])
+    matters = set(_effects(table)["variant"])
     lines = []
     for variant, rows in changes.groupby("variant", sort=False):
         if variant in matters:
@@ -114,7 +131,7 @@ def _without_effect(table: pd.DataFrame) -> str:
             f"{points(high)}."
         )
     if not lines:
-        return "None: every choice changes an estimate significantly."
+        return "None."
     claims = joined(dict.fromkeys(changes["claim"]))
     return (
         f"Changes of the estimates of {claims}. Not detectable does not mean zero: effects within "
@@ -147,9 +164,8 @@ def _flips(table: pd.DataFrame) -> str:
 
 def _flips_of_control(table: pd.DataFrame) -> str:
     """The claims whose verdict depends on chance: it differs under the control."""
-    claims = list(dict.fromkeys(_claims(table)))
-    flipped = [claim for claim in claims if _new_verdict(table, CONTROL, claim)]
-    if not flipped or CONTROL not in {*table["variant"]}:
+    flipped = _flipped_by_control(table)
+    if not flipped:
         return ""
     return (
         f"Under the control, the verdict on {joined(flipped)} differs too, although nothing that "
@@ -158,13 +174,20 @@ def _flips_of_control(table: pd.DataFrame) -> str:
     )
 
 
+def _flipped_by_control(table: pd.DataFrame) -> list[str]:
+    if CONTROL_VARIANT not in {*table["variant"]}:
+        return []
+    claims = dict.fromkeys(_claims(table))
+    return [claim for claim in claims if _new_verdict(table, CONTROL_VARIANT, claim)]
+
+
 def _verdicts(table: pd.DataFrame) -> str:
     """Estimate, interval and verdict of every claim under every choice."""
     claims = list(dict.fromkeys(table[table["part"] == "claim"]["claim"]))
     header = ["choice", *(cell for claim in claims for cell in (claim, "change"))]
     lines = []
     for variant, rows in table.groupby("variant", sort=False):
-        cells = [f"{name_of(rows.iloc[0])}{' (control)' if variant == CONTROL else ''}"]
+        cells = [f"{name_of(rows.iloc[0])}{' (control)' if variant == CONTROL_VARIANT else ''}"]
         for claim in claims:
             of_claim = rows[rows["claim"] == claim].set_index("part")
             cells += _estimate_and_change(of_claim)
@@ -186,7 +209,7 @@ def _estimate_and_change(parts: pd.DataFrame) -> list[str]:
 def _opening(table: pd.DataFrame) -> str:
     first = table[table["part"] == "claim"].iloc[0]
     variants = [name for name in dict.fromkeys(table["variant"]) if name != DEFAULT_VARIANT]
-    choices = [name for name in variants if name != CONTROL]
+    choices = [name for name in variants if name != CONTROL_VARIANT]
     methods = joined(dict.fromkeys(table[table["part"] == "training"]["comparison"]))
     return (
         "# What the paper leaves open, measured\n\n"
@@ -220,10 +243,11 @@ def _method(table: pd.DataFrame) -> str:
     changes = ""
     if pd.notna(tests):
         changes = (
-            f" A choice matters if it changes an estimate significantly: the p-values of all "
-            f"{tests:.0f} changes (every choice, the control included, and every claim) are "
-            "adjusted together by Holm's method. A change is the estimate minus that of the "
-            "default, paired over problems, with the same training seeds."
+            f" The p-values of all {tests:.0f} changes (every choice, the control included, and "
+            "every claim) are adjusted together by Holm's method. A choice is listed above if it "
+            "changes an estimate significantly, and by more than any value in the 95 % interval "
+            "of the control's change. A change is the estimate minus that of the default, paired "
+            "over problems, with the same training seeds."
         )
     return (
         "The comparisons are those of `rspo claims` ([statistics](../statistics.md)), as far as "

@@ -2,9 +2,9 @@
 
 import pandas as pd
 
-from rspo.claims.verdicts import LEVEL
 from rspo.config.experiment import BASE
-from rspo.studies.markdown import bullets, markdown_table
+from rspo.evaluation.statistics import LEVEL
+from rspo.studies.markdown import bullets, caveat, markdown_table, points, with_numbers
 from rspo.studies.peers.runs import RSPO
 from rspo.studies.peers.statements import (
     better,
@@ -12,14 +12,17 @@ from rspo.studies.peers.statements import (
     joined,
     not_better,
     passes,
-    points,
     reference,
 )
+
+# The columns of the table that are text.
+WORDS = ("part", "objective", "rates", "rate_is", "against", "family", "same_as", "cells")
 
 
 def page(table: pd.DataFrame) -> str:
     """The page of a table, as `rspo.studies.peers.table.table` makes it or as read from CSV."""
-    table = with_numbers(table)
+    table = with_numbers(table, WORDS)
+    table = table.assign(name=_names(table))
     parts = [
         _opening(table),
         "![Differences to RSPO, training and Pass@k of every objective](peers.png)",
@@ -39,15 +42,6 @@ def page(table: pd.DataFrame) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def with_numbers(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with numbers as floats, whether computed or read as text; NaN where empty."""
-    words = ("part", "objective", "rates", "rate_is", "against", "family", "same_as", "cells")
-    numbers = [name for name in table.columns if name not in words]
-    result = table.assign(**{name: pd.to_numeric(table[name]) for name in numbers})
-    result = result.astype(dict.fromkeys(numbers, "float64")).fillna(dict.fromkeys(words, ""))
-    return result.assign(name=_names(result))
-
-
 def _names(table: pd.DataFrame) -> list[str]:
     """How the page calls the objective of each row: with k and n if it was trained with several."""
     keys = table[["part", "objective", "trained_k", "n"]]
@@ -60,7 +54,6 @@ def _names(table: pd.DataFrame) -> list[str]:
 
 def _opening(table: pd.DataFrame) -> str:
     rspo, count = reference(table), len(by_objective(table))
-    seeds = int(rspo["seeds"])
     return (
         "# RSPO and the other published objectives\n\n"
         f"{count} objectives, trained with the same prompts, random numbers, steps and "
@@ -68,23 +61,13 @@ def _opening(table: pd.DataFrame) -> str:
         "have a k, each at the learning rate that is best for it on the validation split. Pass@k "
         f"is measured on {rspo['problems']:.0f} test problems with {rspo['samples']:.0f} samples "
         f"each. RSPO is `{RSPO}`; for 0/1 rewards, PKPO's s^(loo-1) is the same.\n\n"
-        f"{caveat(seeds)} The tiny scale shows whether an objective works under real sampling and "
-        "gradients; sizes of effects do not carry over to large models ([tiny.md](../tiny.md)).\n\n"
+        f"{caveat(rspo['seeds'])} The tiny scale shows whether an objective works under real "
+        "sampling and gradients; sizes of effects do not carry over to large models "
+        "([tiny.md](../tiny.md)).\n\n"
         "`snakemake reports/fig_peers.pdf` makes the table and the figure again, "
         "`snakemake docs/studies/peers.md` this page too. The table is [peers.csv](peers.csv); "
         "[objectives.md](../objectives.md) has the formulas."
     )
-
-
-def caveat(seeds: int) -> str:
-    """What the errors cover."""
-    if seeds == 1:
-        return (
-            "**One training seed**: intervals and p-values are about these trained policies. They "
-            "cover the choice of test problems and the sampling of responses, but not another "
-            "training seed, so a significant difference may be one of seeds, not of objectives."
-        )
-    return f"{seeds} training seeds: intervals and p-values cover test problems and training seeds."
 
 
 def _method(table: pd.DataFrame) -> str:
@@ -151,7 +134,7 @@ def _objectives(table: pd.DataFrame) -> str:
         for _, row in by_objective(table).iterrows()
     ]
     base = table[table["part"] == BASE].set_index("k")["pass_at_k"]
-    rows.append(["base model", "", "", *(points(base[k]) for k in shown), *[""] * 5])
+    rows.append(["base model", "", "", *(points(base[k], sign=False) for k in shown), *[""] * 5])
     note = (
         "Pass@k in %, in brackets the difference to RSPO in percentage points; * is significant. "
         "Gradient noise and variance are those on the base model."
@@ -164,9 +147,9 @@ def _level(table: pd.DataFrame, cells: str, k: float) -> str:
     rows = table[(table["cells"] == cells) & (table["k"] == k) & (table["against"] == "rspo")]
     row = rows.iloc[0]
     if pd.isna(row["difference"]):
-        return points(row["pass_at_k"])
+        return points(row["pass_at_k"], sign=False)
     star = "*" if row["p_adjusted"] < 0.05 else ""
-    return f"{points(row['pass_at_k'])} ({points(row['difference'], sign=True)}{star})"
+    return f"{points(row['pass_at_k'], sign=False)} ({points(row['difference'])}{star})"
 
 
 def _epochs(table: pd.DataFrame) -> list[str]:
@@ -201,7 +184,7 @@ def _epochs(table: pd.DataFrame) -> list[str]:
         "responses of a step, and report that PKPO's s^(loo-1), which is RSPO, ends below the base "
         "model. `training.epochs` is the number of such passes. All updates of a step use the "
         "responses that were sampled before the first one, so more passes mean more off-policy "
-        "updates, which PPO's clip limits. (A single pass has two updates, one per mini-batch.) "
+        "updates, which PPO's clip limits. (A single pass has an update for each mini-batch.) "
         "One pass in more steps makes as many updates, each on fresh responses, and so sees more "
         "of them. The learning rate is the config's."
     )
@@ -209,16 +192,16 @@ def _epochs(table: pd.DataFrame) -> list[str]:
 
 
 def _marked(row: pd.Series) -> str:
-    return points(row["difference"], sign=True) + ("*" if row["p_adjusted"] < LEVEL else "")
+    return points(row["difference"]) + ("*" if row["p_adjusted"] < LEVEL else "")
 
 
 def _left_out(table: pd.DataFrame) -> str:
     rows = table[table["part"] == "left out"]
     lines = []
     for other, group in rows.groupby("same_as", sort=False):
-        reason = "the entry `studies.peers` of the config has no cells of them"
+        reason = "no cells in the entry `studies.peers` of the config"
         if other:
-            reason = f"for 0/1 rewards, they have the weights of `{other}` times a constant"
+            reason = f"for 0/1 rewards, the weights of `{other}` times a constant"
         lines.append(f"{joined(group['name'])}: {reason}.")
     add = (
         "An objective of your own takes part with one more line in the entry `studies.peers` of "

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from rspo.claims.verdicts import LEVEL
 from rspo.config.experiment import BASE
+from rspo.evaluation.statistics import LEVEL
 from rspo.studies import markdown
+from rspo.studies.markdown import points
 from rspo.studies.peers.runs import RSPO
 
 SLOWER = 1.25  # ratio of processor seconds that is worth a sentence: they vary by 10 to 20 %
@@ -70,7 +71,7 @@ def _above(table: pd.DataFrame, k: float, sign: int) -> str:
     trained = ", the k of training" if k == reference(table)["trained_k"] else ""
     which = "above" if sign < 0 else "below"
     others = joined(
-        f"{row['name']} ({points(abs(row['difference']))})"
+        f"{row['name']} ({points(abs(row['difference']), sign=False)})"
         for _, row in found.sort_values("difference", ascending=sign < 0).iterrows()
     )
     return (
@@ -91,7 +92,7 @@ def _highest(table: pd.DataFrame) -> str:
     rows, rspo = by_objective(table), reference(table)
     if rows["pass_at_k"].max() > rspo["pass_at_k"]:
         return ""
-    value = points(rspo["pass_at_k"])
+    value = points(rspo["pass_at_k"], sign=False)
     return f"RSPO has the highest Pass@{rspo['k']:.0f}, {value} %, of {len(rows)} objectives."
 
 
@@ -101,9 +102,10 @@ def _rank(table: pd.DataFrame) -> str:
     rank, best = 1 + int((rows["pass_at_k"] > rspo["pass_at_k"]).sum()), rows.iloc[0]
     if rank == 1:
         return ""
+    value, highest = (points(one["pass_at_k"], sign=False) for one in (rspo, best))
     return (
-        f"RSPO's Pass@{rspo['k']:.0f}, {points(rspo['pass_at_k'])} %, is number {rank} of "
-        f"{len(rows)}; the highest, {points(best['pass_at_k'])} %, is that of {best['name']}."
+        f"RSPO's Pass@{rspo['k']:.0f}, {value} %, is number {rank} of {len(rows)}; the highest, "
+        f"{highest} %, is that of {best['name']}."
     )
 
 
@@ -126,8 +128,7 @@ def _below_base(table: pd.DataFrame) -> str:
     if below.empty:
         return ""
     where = joined(
-        f"Pass@{row['k']:.0f} ({points(row['difference'], sign=True)})"
-        for _, row in below.iterrows()
+        f"Pass@{row['k']:.0f} ({points(row['difference'])})" for _, row in below.iterrows()
     )
     return f"Base model: RSPO is significantly below it at {where}."
 
@@ -169,9 +170,10 @@ def _time(table: pd.DataFrame, faster: bool) -> str:
         return ""
     which = "less" if faster else "more"
     return (
-        f"Processor time: RSPO needs {rspo['seconds']:.3f} s per training step, {which} than "
-        f"{_all(found, len(rows) - 1)} by a factor of at least {SLOWER:g} (without a test). It "
-        f"drops {100 * rspo['zero_weight']:.0f} % of the responses, whose weight is 0."
+        f"Processor time of the whole training, start and validation included: RSPO needs "
+        f"{rspo['seconds']:.3f} s per step, {which} than {_all(found, len(rows) - 1)} by a factor "
+        f"of at least {SLOWER:g} (without a test). It drops "
+        f"{100 * rspo['zero_weight']:.0f} % of the responses, whose weight is 0."
     )
 
 
@@ -212,27 +214,27 @@ def _verdict(rspo: pd.DataFrame) -> str:
         return (
             "Not reproduced at this scale: with several passes, RSPO is not significantly below "
             f"the base model in any of {len(several)} comparisons, and significantly above it in "
-            f"{len(above)}. The published runs differ in model, task, rewards and the evaluated k, "
-            "so this does not refute them."
+            f"{len(above)}. {_OTHER_RUNS}, so this does not refute them."
         )
     where = joined(
         f"Pass@{row['k']:.0f} with k = {row['trained_k']:.0f} and {_passes(row['epochs'])} "
-        f"({points(row['difference'], sign=True)})"
+        f"({points(row['difference'])})"
         for _, row in below.iterrows()
     )
     return (
-        f"Reproduced: RSPO is significantly below the base model at {where}. With several passes "
-        f"it is significantly above it in {len(above)} of {len(several)} comparisons. "
-        f"{_reason(below, against_base)}"
+        f"Seen in {len(below)} of {len(several)} comparisons: with several passes, RSPO is "
+        f"significantly below the base model at {where}, and significantly above it in "
+        f"{len(above)}. {_OTHER_RUNS}. {_reason(below, rspo)}"
     )
 
 
-def _reason(below: pd.DataFrame, against_base: pd.DataFrame) -> str:
+def _reason(below: pd.DataFrame, rspo: pd.DataFrame) -> str:
     """Whether it is the off-policy updates: from the same Pass@k with fresh responses.
 
     Args:
         below: where RSPO with several passes is below the base model.
     """
+    against_base = rspo[rspo["against"] == BASE]
     once = against_base[against_base["epochs"] == 1]
     same = ["trained_k", "n", "k"]
     pairs = below.merge(once, on=same, suffixes=("", "_once"))
@@ -252,16 +254,26 @@ def _reason(below: pd.DataFrame, against_base: pd.DataFrame) -> str:
             "With one pass it is not. The table does not tell whether the reason is that the "
             "updates are off-policy, or that there are more of them."
         )
-    differences = joined(points(value, sign=True) for value in fresh["difference_once"])
+    differences = joined(points(value) for value in fresh["difference_once"])
     opening = (
         f"With one pass it is not. With as many updates on fresh responses, it is below it in "
         f"{lower['fresh']} of these {len(fresh)} cases ({differences})"
     )
     if lower["fresh"] == len(fresh):
         return f"{opening}: the number of updates explains it, without off-policy updates."
+    tested = rspo[rspo["against"] == "as many updates"]
+    directly = below.merge(tested, on=[*same, "epochs"], suffixes=("_of_base", ""))
+    if lower["fresh"] == 0 and 0 < len(directly) == len(_significant(directly, -1)):
+        return (
+            f"{opening}, and significantly above several passes: the number of updates does not "
+            "explain it, off-policy updates may."
+        )
     if lower["fresh"] == 0:
-        return f"{opening}: the number of updates does not explain it, off-policy updates may."
+        return f"{opening}. The table does not tell whether the number of updates explains it."
     return f"{opening}, so the number of updates explains a part of it."
+
+
+_OTHER_RUNS = "The published runs differ in model, task, rewards and the evaluated k"
 
 
 def _effect(name: str, rows: pd.DataFrame, what: str) -> str:
@@ -270,7 +282,7 @@ def _effect(name: str, rows: pd.DataFrame, what: str) -> str:
         return ""
     lower, higher = _significant(rows, -1), _significant(rows, 1)
     if lower.empty and higher.empty:
-        ends = [points(end, sign=True) for end in sorted(rows["difference"])]
+        ends = [points(end) for end in sorted(rows["difference"])]
         return (
             f"{name}: compared with {what}, Pass@k of several passes differs by {ends[0]} to "
             f"{ends[-1]} points, nowhere significantly."
@@ -278,8 +290,7 @@ def _effect(name: str, rows: pd.DataFrame, what: str) -> str:
     changes = [
         f"significantly {direction} at "
         + joined(
-            f"Pass@{row['k']:.0f} with {_passes(row['epochs'])} "
-            f"({points(row['difference'], sign=True)})"
+            f"Pass@{row['k']:.0f} with {_passes(row['epochs'])} ({points(row['difference'])})"
             for _, row in found.iterrows()
         )
         for direction, found in (("lower", lower), ("higher", higher))
@@ -294,12 +305,6 @@ def _name(objective: str, k: float) -> str:
 
 def _passes(epochs: float) -> str:
     return "one pass" if epochs == 1 else f"{epochs:.0f} passes"
-
-
-def points(value: float, sign: bool = False) -> str:
-    """A fraction in %, or a difference in percentage points, with one digit."""
-    text = f"{100 * value:{'+' if sign else ''}.1f}"
-    return text.replace("-", "\u2212")
 
 
 def joined(items: Iterable[str]) -> str:

@@ -17,7 +17,8 @@ COLUMNS = {
     "objective": "name in rspo.objectives",
     "trained_k": "k of the objective; empty where it has none",
     "n": "responses per prompt in training",
-    "errors": "none, false accepts, or false rejects; both where they are compared",
+    "errors": "none, false accepts, or false rejects; control: none, and another change, too small "
+    "to matter; both: where false accepts and rejects are compared",
     "rate": "of the incorrect responses that are accepted, or the correct ones that are rejected",
     "k": "of Pass@k; the mean over these",
     "estimate": "of Pass@k or of the difference, in fractions",
@@ -29,8 +30,7 @@ COLUMNS = {
     "p_adjusted": "by Holm's method over the family",
     "success": "probability that a response to the prompt is correct",
     "weight": "expected weight of a false accept, as a multiple of policy gradient's, 1/n",
-    "of_success": "this weight, relative to that of a true success: of the same prompt in rows of "
-    "weight, on average over the test problems in rows of share",
+    "of_success": "mean weight of a false accept over that of a true success, on the test problems",
     "of_clean": "this weight, relative to that of a true success if verdicts had no errors",
     "policy": "the policy whose Pass@k give the share: base, or trained (without errors)",
     "share": "expected weight of all false accepts, relative to that of all accepted responses",

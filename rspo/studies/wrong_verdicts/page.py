@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from rspo.claims.verdicts import LEVEL
+from rspo.evaluation.statistics import LEVEL
 from rspo.studies.markdown import (
     bullets,
     caveat,
@@ -87,7 +87,8 @@ def _tests(rows: pd.DataFrame, more: str, less: str, name: Callable[[pd.Series],
 
 
 def _against(table: pd.DataFrame) -> str:
-    rows = table[table["part"] == "against PG"]
+    every = table[table["part"] == "against PG"]
+    rows = every[every["errors"] != "control"]
     if rows.empty:
         return "Not tested: the study has no policy gradient."
     ks = rows["k"].iloc[0].replace(" ", ", ")
@@ -98,12 +99,26 @@ def _against(table: pd.DataFrame) -> str:
     for errors, of_errors in rows.groupby("errors", sort=False):
         tests = _tests(
             of_errors,
-            "RSPO loses significantly more than policy gradient",
+            "the errors cost the method significantly more than policy gradient",
             "significantly less",
             lambda row: f"{row['method']} at {percent(row['rate'])}",
         )
         texts.append(f"**{str(errors).capitalize()}.** {tests}")
-    return "\n\n".join([*texts, _expected(table)])
+    return "\n\n".join(text for text in (*texts, _control(every), _expected(table)) if text)
+
+
+def _control(rows: pd.DataFrame) -> str:
+    """What the same comparisons find where nothing that matters was changed."""
+    rows = rows[rows["errors"] == "control"]
+    if rows.empty:
+        return ""
+    largest = rows.loc[rows["estimate"].abs().idxmax()]
+    return (
+        "For comparison, the control: verdicts without errors, and another change that is too "
+        f"small to matter. {len(significant(rows))} of its {len(rows)} differences are "
+        f"significant; the largest is {interval(largest)} points ({largest['method']}, "
+        f"Pass@{largest['k'].replace(' ', ', ')})."
+    )
 
 
 def _expected(table: pd.DataFrame) -> str:
@@ -114,14 +129,15 @@ def _expected(table: pd.DataFrame) -> str:
     parts = joined(f"{percent(row['share'])} ({row['method']})" for _, row in largest.iterrows())
     return (
         f"Theory: at {percent(rate)}, false accepts are expected to have {parts} of the weight of "
-        "all accepted responses at the start of training."
+        "all accepted responses, with the base model's Pass@k on the test problems."
     )
 
 
 def _costs(table: pd.DataFrame) -> str:
     """Which methods lose at which rates."""
     lines = []
-    rows = table[table["part"] == "change"]
+    every = table[table["part"] == "change"]
+    rows = every[every["errors"] != "control"]
     for (errors, method), of_method in rows.groupby(["errors", "method"], sort=False):
         found = significant(of_method)
         worse, better = found[found["estimate"] < 0], found[found["estimate"] > 0]
@@ -132,7 +148,7 @@ def _costs(table: pd.DataFrame) -> str:
         ]
         text = "; ".join(texts) or "no significant change"
         lines.append(f"{str(errors).capitalize()}, {method}: {text}.")
-    return bullets(lines)
+    return f"{bullets(lines)}\n\n{_control(every)}".strip()
 
 
 def _where(rows: pd.DataFrame) -> list[str]:
@@ -149,7 +165,7 @@ def _changes(table: pd.DataFrame) -> str:
     changes = table[table["part"] == "change"]
     lines = []
     for (method, errors, rate), rows in levels.groupby(["method", "errors", "rate"], sort=False):
-        cells = [str(method), "none" if rate == 0 else f"{errors}, {percent(rate)}"]
+        cells = [str(method), str(errors) if rate == 0 else f"{errors}, {percent(rate)}"]
         for k in ks:
             level = points(rows.set_index("k").loc[k, "estimate"], sign=False)
             change = changes[
@@ -186,9 +202,20 @@ def _kinds(table: pd.DataFrame) -> str:
     )
     return (
         f"Pass@{ks} (mean) after training with false accepts minus that with false rejects of the "
-        "same rate. Equal rates are not equal numbers of errors: there are more incorrect than "
-        f"correct responses, so false accepts are more frequent. {tests}"
+        f"same rate. Equal rates are not equal numbers of errors{_more_frequent(table)}. {tests}"
     )
+
+
+def _more_frequent(table: pd.DataFrame) -> str:
+    """Which errors are more frequent at equal rates, if it is the same for all methods."""
+    clean = table[(table["part"] == "level") & (table["errors"] == "none") & (table["k"] == "1")]
+    correct = clean["estimate"]
+    if len(correct) and (correct < 0.5).all():
+        return (
+            ": even after training, most responses are incorrect, so false accepts are more "
+            "frequent"
+        )
+    return ""
 
 
 def _theory(table: pd.DataFrame) -> str:

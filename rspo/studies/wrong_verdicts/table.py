@@ -10,7 +10,7 @@ from rspo.claims.catalogue import difference
 from rspo.claims.comparisons import Method, ScoreComparison, Term
 from rspo.claims.measure import Measurer
 from rspo.config.experiment import Experiment
-from rspo.config.schema import DEFAULT_VARIANT, POOLED
+from rspo.config.schema import CONTROL_VARIANT, DEFAULT_VARIANT, POOLED
 from rspo.core.errors import InputError
 from rspo.figures.methods import trained_methods
 from rspo.studies.measured import Row, frame_of, minus, row_of
@@ -22,7 +22,7 @@ from rspo.studies.wrong_verdicts.theory import (
 )
 
 STUDY = "wrong_verdicts"
-ACCEPTS, REJECTS, NONE = "false accepts", "false rejects", "none"
+ACCEPTS, REJECTS, NONE, CONTROL = "false accepts", "false rejects", "none", "control"
 RISK_NEUTRAL, RSPO = "policy_gradient", "rspo_pass_at_k"
 SUCCESSES = tuple(round(0.05 * i, 2) for i in range(21))
 Errors = tuple[str, float]  # of the verifier: kind and rate
@@ -40,7 +40,7 @@ class Trained:
 
     @property
     def rates(self) -> list[Errors]:
-        """The errors, apart from none."""
+        """The errors, and the control, which has none."""
         return [errors for errors in self.by_errors if errors[0] != NONE]
 
     @property
@@ -120,7 +120,14 @@ def _errors(experiment: Experiment, variant: str) -> Errors:
         )
     if rewards.false_rejects:
         return REJECTS, rewards.false_rejects
-    return (ACCEPTS, rewards.false_accepts) if rewards.false_accepts else (NONE, 0.0)
+    if rewards.false_accepts:
+        return ACCEPTS, rewards.false_accepts
+    if variant not in (DEFAULT_VARIANT, CONTROL_VARIANT):
+        raise InputError(
+            f"config/{experiment.scale}.yaml: variants.{variant} has no false accepts or rejects; "
+            f"studies.{STUDY} takes such variants, {DEFAULT_VARIANT} and {CONTROL_VARIANT} only"
+        )
+    return (CONTROL if variant == CONTROL_VARIANT else NONE), 0.0
 
 
 class _Measured:
@@ -228,7 +235,7 @@ def _weights(method: Trained) -> list[Row]:
             clean = expected_weight(method.objective, k, n, success)
             rows.append(
                 method.row("weight", (ACCEPTS, rate))
-                | {"success": success, "weight": n * weight, "of_success": 1.0}
+                | {"success": success, "weight": n * weight}
                 | {"of_clean": weight / clean if clean else np.nan}
             )
     return rows
