@@ -3,6 +3,7 @@
 import math
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,9 @@ TABLES = (".parquet", ".csv")
 def read_outcomes(path: Path) -> Outcomes:
     """Outcomes of a scores table (.parquet or .csv), or of JSON lines.
 
-    Each line is one response with the keys `problem` (text), `correct` (true or false) and
-    optionally `reward` (default: 1 if correct, else 0). Problems are in the order of the file, in a
-    table sorted by id.
+    Each line is one response with the keys `problem` (text), `correct` (true or false, or 1 or 0)
+    and optionally `reward` (default: 1 if correct, else 0). Problems are in the order of the file,
+    in a table sorted by id.
 
     Raises: InputError for a file that is missing, empty or damaged, or a value that is missing or
         of the wrong type.
@@ -29,15 +30,16 @@ def read_outcomes(path: Path) -> Outcomes:
     correct, rewards, has_rewards = defaultdict(list), defaultdict(list), True
     for number, line in numbered_json_lines(path, open_file(path)):
         location = f"{path}, line {number}"
-        for key, kind, expected in (("problem", str, "text"), ("correct", bool, "true or false")):
+        for key in ("problem", "correct"):
             if key not in line:
                 has = ", ".join(line) or "no keys"
                 raise InputError(
                     f"{location}: the key {key!r} is missing; has {has} "
                     "(`rspo verify` makes a file with verdicts from responses)"
                 )
-            if not isinstance(line[key], kind):
-                raise InputError(f"{location}: {key!r} is {line[key]!r:.60}; expected {expected}")
+        _require(isinstance(line["problem"], str), location, line, "problem", "text")
+        is_verdict = isinstance(line["correct"], int) and line["correct"] in (0, 1)
+        _require(is_verdict, location, line, "correct", "true or false, or 1 or 0")
         has_rewards = has_rewards and "reward" in line
         reward = line.get("reward", float(line["correct"]))
         if isinstance(reward, bool) or not isinstance(reward, int | float):
@@ -55,6 +57,11 @@ def read_outcomes(path: Path) -> Outcomes:
         (len(correct),),
         has_rewards,
     )
+
+
+def _require(holds: bool, location: str, line: dict[str, Any], key: str, expected: str) -> None:
+    if not holds:
+        raise InputError(f"{location}: {key!r} is {line[key]!r:.60}; expected {expected}")
 
 
 def _outcomes_of_table(path: Path) -> Outcomes:

@@ -1,4 +1,4 @@
-"""`rspo pass-at-k`: Pass@k, Max@k and pass^k of any verified responses, as a table."""
+"""`rspo pass-at-k`: Pass@k, pass^k and, with rewards, Max@k of any verified responses."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +13,14 @@ from rspo.core.replacement import require_own_output
 from rspo.core.tables import CURVES, write_csv, write_frame
 from rspo.evaluation.curve_points import curve_points
 from rspo.evaluation.outcome_files import read_outcomes
-from rspo.evaluation.pass_at_k_table import RESAMPLES, SEED, default_ks
+from rspo.evaluation.pass_at_k_table import RESAMPLES, SEED, default_ks, left_out, short
 from rspo.evaluation.score_arrays import check_suffix
 
 
 def pass_at_k_of_file(
     verdicts: Path, output: Path, k: Sequence[int] | None = None, replace: bool = True
-) -> None:
-    """Write the curves of verified responses.
+) -> list[str]:
+    """Write the curves of verified responses, without Max@k where they have no rewards.
 
     Args:
         verdicts: JSON lines as `rspo verify` writes them, or a scores table (`read_outcomes`).
@@ -28,6 +28,8 @@ def pass_at_k_of_file(
         k: default 1, 2, 4, ... up to the smallest number of responses to a problem. A larger k
             leaves out the problems with fewer responses; the column `problems` counts the others.
         replace: whether to replace an output that was made with other settings.
+
+    Returns: a line for each k that leaves out problems.
 
     Raises: InputError for bad verdicts, another suffix, a k above every problem's number of
         responses, or an output that may not be replaced.
@@ -39,7 +41,8 @@ def pass_at_k_of_file(
     if not replace:
         require_own_output(output, settings)
     try:
-        points = curve_points(outcomes, get_args(Metric), ks, RESAMPLES, SEED)
+        metrics = [m for m in get_args(Metric) if m != "max_at_k" or outcomes.has_rewards]
+        points = curve_points(outcomes, metrics, ks, RESAMPLES, SEED)
     except InputError as error:
         raise InputError(f"{verdicts}: {error}") from None
     frame = pd.DataFrame(points).assign(cell=verdicts.stem, benchmark=verdicts.stem)
@@ -48,3 +51,4 @@ def pass_at_k_of_file(
     else:
         write_frame(output, CURVES, frame)
     write_provenance(output, settings, inputs=[verdicts], named=[verdicts])
+    return list(left_out(outcomes.responses, [short(name) for name in outcomes.names], ks))

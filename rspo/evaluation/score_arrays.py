@@ -1,5 +1,6 @@
 """Read scores tables into arrays of shape [problems, N]."""
 
+import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,6 +141,13 @@ def check_suffix(path: Path) -> None:
 def _read_csv(path: Path) -> "pd.DataFrame":
     if not path.is_file():
         raise InputError(f"{path}: no such file (expected a table of scores)")
+    with path.open(newline="", encoding="utf-8", errors="replace") as lines:
+        header = next(csv.reader(lines), [])
+    if missing := [name for name in SCORES.schema.names if name not in header]:
+        raise InputError(
+            f"{path}: not a table of scores: lacks the columns {', '.join(missing)} "
+            "(JSON lines need the keys `problem` and `correct` only)"
+        )
     types = pa_csv.ConvertOptions(
         column_types=SCORES.schema, include_columns=SCORES.schema.names, strings_can_be_null=True
     )

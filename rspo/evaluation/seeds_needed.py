@@ -2,9 +2,8 @@
 
 import math
 
-from rspo.evaluation.statistics import Estimate
+from rspo.evaluation.statistics import LEVEL, Estimate
 
-LEVEL = 0.05  # two-sided
 POWER = 0.8
 MOST = 1000
 

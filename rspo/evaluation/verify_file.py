@@ -174,15 +174,25 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     if not any(row["verifier"] in OWN_VERIFIERS for row in rows):  # they do not say what they read
         lines.append(f"no extractable answer: {empty / number:.1%} of the responses")
-        lines.append(_different(rows))
+        lines += _different(rows)
     return lines
 
 
-def _different(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A line with the expected number of different answers to a problem."""
+def _different(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How many different answers a problem gets, and how often the most common one, as means."""
     answers: dict[str, list[str | None]] = {}
     for row in rows:
         answers.setdefault(row["problem"], []).append(row["extracted"])
     k = min(len(of_problem) for of_problem in answers.values())
     mean = fmean(float(different_answers(of_problem, k)) for of_problem in answers.values())
-    return f"different answers: {mean:.2f} among {k} response{'s' * (k != 1)} to a problem"
+    common = fmean(_most_common(of_problem) for of_problem in answers.values())
+    return [
+        f"different answers, as text: {mean:.2f} among {k} response{'s' * (k != 1)} to a problem",
+        f"most common answer, as text: {common:.1%} of the responses to a problem",
+    ]
+
+
+def _most_common(extracted: Sequence[str | None]) -> float:
+    """The fraction of the responses to a problem that give its most common answer."""
+    counts = Counter(answer for answer in extracted if answer is not None)
+    return max(counts.values(), default=0) / len(extracted)

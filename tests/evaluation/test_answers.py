@@ -108,7 +108,8 @@ def test_verify_prints_how_many_answers_differ(tmp_path: Path) -> None:
     ]
     file.write_text("".join(lines))
     output = verify_file(file)
-    assert "different answers: 3.00 among 4 responses to a problem" in output
+    assert "different answers, as text: 3.00 among 4 responses to a problem" in output
+    assert "most common answer, as text: 50.0% of the responses to a problem" in output
     header, *rows = output[output.index("    k") :].splitlines()
     assert "pass^k" in header
     assert [row.split()[-2] for row in rows[:3]] == ["0.500", "0.167", "0.000"]

@@ -59,7 +59,10 @@ def test_bad_scores_are_refused(tmp_path: Path) -> None:
         pass_at_k_of_file(source, output)
     for text, message in (
         ("", r"mine\.csv: not a table of scores"),
-        ("problem_id,sample_index\np,0\n", r"mine\.csv: not a table of scores.*correct"),
+        (
+            "problem_id,sample_index\np,0\n",
+            r"mine\.csv: not a table of scores: lacks the columns correct, .*, reward \(JSON lines",
+        ),
         (HEADER, r"mine\.csv: has no rows"),
         (HEADER + "p,0,maybe,x,y,1\n", r"mine\.csv: not a table of scores"),
         (HEADER + "p,0,true,x,y,nan\n", r"mine\.csv, row 0: .*reward"),
@@ -111,3 +114,20 @@ def test_a_larger_k_leaves_out_the_problems_with_fewer_responses(tmp_path: Path)
         assert (points.loc[k, "problems"], points.loc[k, "samples"]) == (problems, samples)
     with pytest.raises(InputError, match=r"mine\.csv: k = 9 with n = 8 samples"):
         pass_at_k_of_file(source, output, [9])
+
+
+def test_verdicts_without_rewards_have_no_max_at_k(tmp_path: Path) -> None:
+    source, output = tmp_path / "mine.jsonl", tmp_path / "curve.csv"
+    verdicts = {"p": (True, False, 1), "q": (0, 1)}  # 1 and 0 are verdicts too
+    rows = [{"problem": p, "correct": value} for p, values in verdicts.items() for value in values]
+    write_json_lines(source, rows)
+    assert pass_at_k_of_file(source, output, [1, 3]) == [
+        'k = 3 leaves out 1 problem with fewer responses, such as "q"'
+    ]
+    frame = read_csv(output)
+    assert {*frame["metric"]} == {"pass_at_k", "pass_hat_k"}
+    first = frame[(frame["metric"] == "pass_at_k") & (frame["k"] == "1")].iloc[0]
+    assert float(first["estimate"]) == pytest.approx((2 / 3 + 1 / 2) / 2)
+    write_json_lines(source, [{"problem": "p", "correct": 2}])
+    with pytest.raises(InputError, match="'correct' is 2; expected true or false, or 1 or 0"):
+        pass_at_k_of_file(source, output)

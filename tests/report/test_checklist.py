@@ -15,20 +15,22 @@ ROWS = [
     # method, responses, tokens, seconds, smoothed
     ("A", 100, 1000, 1.0, 50.0),
     ("A", 200, 2000, 2.0, 60.0),
-    ("A", 300, 3000, 3.0, 70.0),
+    ("A", 300, 3000, 2.96, 70.0),
     ("B", 100, 800, 2.0, 55.0),
     ("B", 200, 1600, 4.0, 65.0),
     ("B", 300, 2400, 6.0, 68.0),
 ]
 
 
-def rows_of_figure(error: float = 0.1) -> pd.DataFrame:
+def rows_of_figure(seeds: int = 3) -> pd.DataFrame:
     columns = ["method", "responses", "tokens", "seconds", "smoothed"]
-    return pd.DataFrame(ROWS, columns=columns).assign(metric_k=4, error=error)
+    rows = pd.DataFrame(ROWS, columns=columns)
+    ends = {"lowest": rows["smoothed"] - 1, "highest": rows["smoothed"] + 2}
+    return rows.assign(metric_k=4, seeds=seeds, **ends)
 
 
 def test_each_budget_ends_where_the_first_method_ends() -> None:
-    """B has 2,400 tokens and A 3 seconds; what was sampled beyond them does not count."""
+    """B has 2,400 tokens and A 2.96 seconds; what was sampled beyond them does not count."""
     matched = checklist.at_equal_budgets(rows_of_figure())
     values = {(row.budget, row.method): row.smoothed for row in matched.itertuples()}
     assert values == {
@@ -40,11 +42,12 @@ def test_each_budget_ends_where_the_first_method_ends() -> None:
 
 def test_the_answer_names_the_highest_method_at_each_budget() -> None:
     answer = checklist._budget_answer(checklist.at_equal_budgets(rows_of_figure()))
-    assert "at 300 responses, A is highest, 2.00 points above B, more than the error" in answer
-    assert "at 2,400 tokens, B is highest, 8.00 points above A, more than the error" in answer
-    assert "at 3 seconds, A is highest, 15.00 points above B, more than the error" in answer
-    unsure = checklist._budget_answer(checklist.at_equal_budgets(rows_of_figure(error=3.0)))
-    assert "at 300 responses, A is highest, 2 points above B, less than the error" in unsure
+    a, b = "A with 70.0 (69.0 to 72.0) is highest", "before B with 68.0 (67.0 to 70.0)"
+    assert f"at 300 responses, {a}, {b}; at 2,400 tokens, B with 68.0" in answer
+    assert f"at 3.0 seconds, {a}, before B with 55.0 (54.0 to 57.0). In brackets:" in answer
+    assert "the lowest and the highest of 3 training seeds. These differences are not" in answer
+    one_seed = checklist._budget_answer(checklist.at_equal_budgets(rows_of_figure(seeds=1)))
+    assert "In brackets: 95 % intervals over prompts, without the variance over" in one_seed
 
 
 def experiment_with_overlaps(root: Path, of_training: int, of_others: int) -> Experiment:

@@ -1,6 +1,6 @@
 """The section Checklist: what an evaluation should report, after arXiv:2509.21882."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,6 @@ from rspo.core.tables import read_csv
 from rspo.figures import Figure, budget
 from rspo.report import figure_files, figures, table_path
 from rspo.report.page_table import PageTable
-from rspo.report.rounding import NORMAL, rounded
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def checklist(experiment: Experiment) -> Checklist:
 
 
 def _numbers(experiment: Experiment, figure: Figure) -> pd.DataFrame:
-    numbers = [*budget.BUDGETS, "metric_k", "smoothed", "error"]
+    numbers = [*budget.BUDGETS, "metric_k", "smoothed", "lowest", "highest", "seeds"]
     rows = read_csv(figure_files(experiment, figure)[1], "method", *numbers)
     rows[numbers] = rows[numbers].apply(pd.to_numeric)
     return rows
@@ -58,7 +57,7 @@ def at_equal_budgets(rows: pd.DataFrame) -> pd.DataFrame:
     Args:
         rows: of fig_budget.
 
-    Returns: columns budget, amount, method, metric_k, smoothed (in %) and error.
+    Returns: columns budget, amount, method, metric_k, seeds, and smoothed, lowest and highest in %.
     """
     found = []
     for name in budget.BUDGETS:
@@ -66,7 +65,7 @@ def at_equal_budgets(rows: pd.DataFrame) -> pd.DataFrame:
         within = rows[rows[name] <= amount]
         last = within.loc[within.groupby("method", sort=False)[name].idxmax()]
         found.append(last.assign(budget=name, amount=amount))
-    columns = ["budget", "amount", "method", "metric_k", "smoothed", "error"]
+    columns = ["budget", "amount", "method", "metric_k", "smoothed", "lowest", "highest", "seeds"]
     return pd.concat(found, ignore_index=True)[columns]
 
 
@@ -75,23 +74,32 @@ def _budget_answer(matched: pd.DataFrame | None) -> str:
         return "This scale has no fig_budget."
     parts = []
     for name, rows in matched.groupby("budget", sort=False):
-        first, *others = rows.sort_values("smoothed", ascending=False).itertuples()
-        amount = f"{rows['amount'].iloc[0]:,.0f} {name}"
-        part = f"at {amount}, {first.method} is highest"
-        if others:
-            error = (first.error**2 + others[0].error ** 2) ** 0.5
-            lead = first.smoothed - others[0].smoothed
-            resolved = "more" if lead > NORMAL * error else "less"
-            part += (
-                f", {rounded(lead, NORMAL * error)} points above {others[0].method}, {resolved} "
-                "than the error of the difference"
-            )
-        parts.append(part)
+        ordered = rows.sort_values("smoothed", ascending=False).to_dict("records")
+        first, *others = (f"{row['method']} with {_value(row)}" for row in ordered[:2])
+        then = f", before {others[0]}" if others else ""
+        parts.append(f"at {_amount(name, rows['amount'].iloc[0])}, {first} is highest{then}")
     k = matched["metric_k"].iloc[0]
     return (
-        f"Pass@{k} of training prompts that the policy has not seen before (fig_budget): "
-        f"{_listed(parts)}."
+        f"Pass@{k:.0f} in % of training prompts that the policy has not seen before (fig_budget): "
+        f"{_listed(parts)}. In brackets: {_range(matched)}. These differences are not tested; the "
+        "claims' tests compare policies after the same number of steps, on test problems."
     )
+
+
+def _amount(budget_name: str, amount: float) -> str:
+    digits = 1 if amount < 100 and budget_name == "seconds" else 0
+    return f"{amount:,.{digits}f} {budget_name}"
+
+
+def _value(row: "pd.Series[Any] | dict[Hashable, Any]") -> str:
+    return f"{row['smoothed']:.1f} ({row['lowest']:.1f} to {row['highest']:.1f})"
+
+
+def _range(matched: pd.DataFrame) -> str:
+    seeds = matched["seeds"].max()
+    if seeds == 1:
+        return "95 % intervals over prompts, without the variance over training seeds"
+    return f"the lowest and the highest of {seeds:.0f} training seeds"
 
 
 def _variance_answer(experiment: Experiment) -> str:
@@ -161,17 +169,13 @@ def _listed(parts: Iterable[str]) -> str:
 
 
 def _table(matched: pd.DataFrame) -> PageTable:
-    cells = [
-        f"{rounded(value, NORMAL * error)} ± {rounded(NORMAL * error, NORMAL * error)}"
-        for value, error in zip(matched["smoothed"], matched["error"], strict=True)
-    ]
+    cells = [_value(row) for _, row in matched.iterrows()]
     methods = matched["method"].unique()
     by_budget = matched.assign(cell=cells).pivot(index="method", columns="budget", values="cell")
     amounts = matched.drop_duplicates("budget").set_index("budget")["amount"]
     return PageTable(
-        f"Pass@{matched['metric_k'].iloc[0]} of training prompts in %, at the largest amount of "
-        "each budget that all methods used; ± half of a 95 % interval over the prompts, without "
-        "the variance over training seeds",
-        ["method", *(f"{amounts[name]:,.0f} {name}" for name in budget.BUDGETS)],
+        f"Pass@{matched['metric_k'].iloc[0]:.0f} of training prompts in %, at the largest amount "
+        f"of each budget that all methods used; in brackets: {_range(matched)}",
+        ["method", *(_amount(name, amounts[name]) for name in budget.BUDGETS)],
         by_budget.loc[methods, list(budget.BUDGETS)].reset_index().to_numpy().tolist(),
     )

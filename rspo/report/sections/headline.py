@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from rspo.claims.verdicts import LEVEL
 from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
+from rspo.evaluation.statistics import LEVEL
 from rspo.figures.difference import FIGURE
 from rspo.figures.methods import model_labels
 from rspo.report import figure_files, figures
