@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import psutil
@@ -48,7 +49,7 @@ SCALES = [
         "small--rspo-pass--k4--n16--s0",
         "standard",
         "linear",
-        {"models.small.scratch.steps": 10},
+        {},
     ),
     Scale(
         "smollm",
@@ -66,7 +67,7 @@ def run() -> list[Row]:
         folder = Path(temporary)
         shutil.copytree(ROOT / "config", folder / "config")
         mirror = [sys.executable, str(ROOT / "examples" / "smollm_mirror.py"), "mirror"]
-        subprocess.run(mirror, cwd=folder, check=True)
+        subprocess.run(mirror, cwd=folder, check=True, stdout=subprocess.DEVNULL)
         return [row for scale in SCALES for row in _rows(scale, folder)]
 
 
@@ -86,20 +87,25 @@ def _rows(scale: Scale, folder: Path) -> Iterator[Row]:
     words = ["sample", f"{scale.model}--base", scale.suite, "--benchmark", scale.benchmark]
     peaks = _peaks(scale, folder, words)
     seconds = time.perf_counter() - start
-    (table,) = (results / f"{scale.model}--base" / "samples").rglob("*.parquet")
-    tokens = sum(read_table(table, SAMPLES).column("tokens").to_pylist())
+    tables = (results / f"{scale.model}--base" / "samples").rglob("*.parquet")
+    tokens = sum(row["tokens"] for table in tables for row in read_table(table, SAMPLES))
     yield _row(scale, "evaluation, with its start", tokens / seconds, sum(peaks.values()))
 
 
 def _training(
     scale: Scale, records: Sequence[dict[str, Any]], peaks: dict[str, int]
 ) -> Iterator[Row]:
-    """Sampling and update of the steps. The local engine does both in one process."""
+    """Sampling and update of the steps. The local engine does both in one process.
+
+    The update's tokens are all that were sampled, though it leaves out responses of weight 0.
+    """
     tokens = sum(one["tokens_per_second"] * one["seconds"]["sample"] for one in records)
+    kept = 1 - fmean(one["zero_weight"] for one in records)
     for role, phase in ROLES.items():
         seconds = sum(one["seconds"][phase] for one in records)
         memory = peaks.get(role, peaks[OTHERS])
-        yield _row(scale, f"{phase} during training", tokens / seconds, memory)
+        note = f" ({kept:.0%} of the responses have a weight)" if phase == "update" else ""
+        yield _row(scale, f"{phase} during training{note}", tokens / seconds, memory)
     if len(peaks) > 1:
         yield Row(f"{scale.name}: verl's other processes", f"{peaks[OTHERS] / 1e9:.2f} GB")
 
@@ -112,7 +118,7 @@ def _row(scale: Scale, phase: str, tokens_per_second: float, memory: int) -> Row
 
 def _peaks(scale: Scale, folder: Path, words: Sequence[str]) -> dict[str, int]:
     """Run a command of `rspo`; the largest memory of its processes in each role, in bytes."""
-    changes = {"training.steps": STEPS, "training.validation": None} | scale.changes
+    changes = {"training.steps": STEPS, "training.validation.every": None} | scale.changes
     options = [f"--set={key}={json.dumps(value)}" for key, value in changes.items()]
     rspo = str(Path(sys.executable).with_name("rspo"))
     command = [rspo, *words, "--scale", scale.name, *options]

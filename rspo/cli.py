@@ -437,14 +437,15 @@ def pass_at_k(
     k: Ks = None,
     force: Force = False,
 ) -> None:
-    """Write Pass@k, Max@k and pass^k of verified responses as a table.
+    """Write Pass@k, pass^k and, with rewards, Max@k of verified responses as a table.
 
     The responses are JSON lines with `problem`, `correct` and optionally `reward`, as `rspo verify`
     writes them, or a scores table (.parquet or .csv).
     """
     from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
 
-    pass_at_k_of_file(verdicts, output, k, replace=force)
+    for line in pass_at_k_of_file(verdicts, output, k, replace=force):
+        print(line)
 
 
 @command(
@@ -454,7 +455,7 @@ def pass_at_k(
 )
 def diagnose(
     name: Annotated[
-        str, typer.Argument(help="An objective: maxpo, or one of an extension or a package.")
+        str, typer.Argument(help="An objective, such as maxpo (docs/objectives.md), or your own.")
     ],
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
@@ -469,7 +470,7 @@ def diagnose(
     """
     from rspo.config.extensions import errors_of
     from rspo.objectives import OBJECTIVES
-    from rspo.objectives.diagnose import diagnose, lines
+    from rspo.objectives.diagnose import diagnose
 
     with errors_of("rspo diagnose"):
         known = name in OBJECTIVES
@@ -482,8 +483,7 @@ def diagnose(
 
         write_diagnosis(diagnosis, out)
     print(f"{name}, {f'k = {diagnosis.k}, ' if OBJECTIVES[name].has_k else ''}n = {n}, 0/1 rewards")
-    for line in lines(diagnosis, (1, 5, 10, 25, 50, 75, 90)):
-        print(line)
+    print(diagnosis)
 
 
 @command(EVALUATION, "rspo gradients small--base")

@@ -13,7 +13,7 @@ CASCADE = ("rules", "xverify")  # default of the config key `cascade`
 NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a config
 # Raise a version when a verdict changes: the fingerprint of scores contains it, so that Snakemake
 # scores again. Versions 1 and 2 of `math_verify` were the verifier that is now called `rules`.
-VERIFIER_VERSIONS = {"exact": 1, "rules": 3, "math_verify": 3}
+VERIFIER_VERSIONS = {"exact": 1, "rules": 4, "math_verify": 3}
 
 REWARDS = ("binary", "length")
 Metric = Literal["pass_at_k", "max_at_k", "pass_hat_k"]  # pass_hat_k: all k are correct

@@ -30,10 +30,11 @@ from rspo.config.names import (
 )
 from rspo.config.own import reward_names, verifier_names
 from rspo.core.errors import did_you_mean
-from rspo.objectives import OBJECTIVES, compared, unknown_objective
+from rspo.objectives import OBJECTIVES, Objective, check_weights, compared, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
+CONTROL_VARIANT = "control"  # in a study: a change that is too small to matter
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
 FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")  # of a file with problems
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
@@ -496,6 +497,16 @@ class Gradients(Section):
         ]
 
 
+def _check_weights(objective: Objective, k: int, n: int) -> None:
+    """Raises: ValueError for a function of the user that breaks the contract of weights."""
+    try:
+        check_weights(objective.function, k, n, objective.binary)
+    except ValueError:
+        raise
+    except Exception:  # training calls the function too, and names the line that fails
+        return
+
+
 class CellSpec(Section):
     """Training cells, one per combination of the values of k, n and variant."""
 
@@ -543,6 +554,8 @@ class CellSpec(Section):
                 )
             if not objective.has_k and k != 1:
                 raise ValueError(f"{self.objective} has no k; leave it out (found k = {k})")
+            if not objective.built_in and not objective.ordered:
+                _check_weights(objective, k, n)
         if objective.binary and self.reward != "binary":
             raise ValueError(
                 f"{self.objective} needs reward: binary (found {self.reward}); "

@@ -46,6 +46,7 @@ def start() -> "subprocess.Popen[str]":
     )
 
 
+@pytest.mark.ci
 def test_a_request_to_stop_costs_no_step_and_changes_no_bit(project: Path) -> None:
     """Sent to the whole process group, as a batch system does, and more than once."""
     experiment = Experiment.load("tiny", {}, root=project)

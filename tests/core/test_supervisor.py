@@ -55,6 +55,7 @@ def start(folder: Path, seconds: float) -> tuple["subprocess.Popen[str]", list[i
     return parent, [supervisor, *map(int, note.read_text().split())]
 
 
+@pytest.mark.ci
 def test_nothing_is_left_whoever_is_killed(tmp_path: Path) -> None:
     runs = {
         victim: start(tmp_path / victim, 0 if victim == "nobody" else 600)
