@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import signal
 import subprocess
 from dataclasses import dataclass
 from functools import cache
@@ -84,7 +85,7 @@ def is_preempted() -> bool:
         return False
     preempted = fields.get("PreemptTime", "None")
     return (
-        fields.get("JobState") == "RUNNING"
+        fields.get("JobState") in ("RUNNING", "SIGNALING")  # the latter while it sends SIGTERM
         and preempted[:1].isdigit()
         and preempted >= fields.get("StartTime", "")  # both such as 2026-01-31T23:59:59
     )
@@ -97,5 +98,13 @@ def _fields(*options_and_number: str) -> dict[str, str]:
 
 
 def _output(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    """What a SLURM command printed.
+
+    The command inherits the blocked SIGTERM: SLURM may send one to every process of this job.
+    """
+    signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
     return done.stdout

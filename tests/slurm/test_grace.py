@@ -65,6 +65,7 @@ def environment(folder: Path) -> dict[str, str]:
     ("preempted", "state", "found"),
     [
         (NOW, "RUNNING", True),
+        (NOW, "SIGNALING", True),  # its nodes are still delivering SIGTERM
         ("None", "RUNNING", False),
         ("2026-01-01T00:00:00", "RUNNING", False),  # earlier; it has started again since
         (NOW, "COMPLETING", False),  # cancelled in its grace time
@@ -78,6 +79,19 @@ def test_only_a_job_in_its_grace_time_counts_as_preempted(
     assert not job.is_preempted()  # outside a job
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     assert job.is_preempted() == found
+
+
+def test_a_slurm_command_survives_a_sigterm_to_all_processes_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_scontrol(tmp_path)
+    script = tmp_path / "scontrol"
+    script.write_text(script.read_text().replace("echo", "kill -TERM $$\necho", 1))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert job.is_preempted()
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
 
 
 @pytest.mark.parametrize("status", [0, 75])
@@ -185,7 +199,7 @@ def test_a_cell_preempted_with_a_grace_time_is_requeued_and_resumes(
         status, output = run.end()
     finally:
         run.kill()
-    assert status == 0, output
+    assert status == 0, output + run.job_logs()
     assert cluster.job(number)["Restarts"] == "1"
     assert slurm_run.restarts(output, number) == ["1"]
     processes = slurm_run.provenance(project)["processes"]

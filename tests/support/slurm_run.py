@@ -91,6 +91,11 @@ class Run:
             self.kill()
         return status, self.log.read_text()
 
+    def job_logs(self) -> str:
+        """What the jobs themselves printed."""
+        logs = sorted((self.project / "logs" / "slurm").rglob("*.log"))
+        return "".join(f"\n{log}:\n{log.read_text()}" for log in logs)
+
     def kill(self) -> None:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
