@@ -205,8 +205,11 @@ def command(experiment: "Experiment", target: Path) -> str:
         options.append(f"results={experiment.results}")
     if experiment.config.seeds > 1:
         options.append(f"seeds={experiment.config.seeds}")
-    # --config takes every word after it, so the target comes first.
-    return " ".join(["snakemake", str(target), *(["--config", *options] if options else [])])
+    # Pages of docs/ exist in every clone; only -f asks for their inputs.
+    force = ["-f"] if target.parts[0] == "docs" else []
+    # --config takes every word after it, so it comes last.
+    config = ["--config", *options] if options else []
+    return " ".join(["snakemake", *force, str(target), *config])
 
 
 def _require_files(

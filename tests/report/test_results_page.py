@@ -79,7 +79,7 @@ def test_a_missing_figure_or_another_suffix_is_an_error_and_writes_nothing(
     with pytest.raises(InputError, match=r"results.txt: expected a name that ends with .md"):
         write_results(experiment, tmp_path / "results.txt")
     table_path(experiment, "curves").unlink()
-    with pytest.raises(InputError, match=r"needs 1 missing files; `snakemake docs/results.md`"):
+    with pytest.raises(InputError, match=r"needs 1 missing files; `snakemake -f docs/results.md`"):
         write_results(experiment, tmp_path / "results.md")
     assert list(tmp_path.glob("results*")) == []
 

@@ -218,9 +218,9 @@ def _opening(table: pd.DataFrame) -> str:
         f"again on {first['problems']:.0f} test problems with {first['samples']:.0f} samples "
         f"each.\n\n{caveat(first['seeds'])} Sizes of effects at the tiny scale do not carry over "
         "to large models ([tiny.md](../tiny.md)).\n\n"
-        "`snakemake reports/fig_open_choices.pdf` makes the table and the figure again, `snakemake "
-        "docs/studies/open_choices.md` this page too. The table, with every comparison, is "
-        "[open_choices.csv](open_choices.csv)."
+        "`snakemake reports/fig_open_choices.pdf` makes the table and the figure again, "
+        "`snakemake -f docs/studies/open_choices.md` this page too. The table, with every "
+        "comparison, is [open_choices.csv](open_choices.csv)."
     )
 
 

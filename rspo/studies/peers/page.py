@@ -65,7 +65,7 @@ def _opening(table: pd.DataFrame) -> str:
         "sampling and gradients; sizes of effects do not carry over to large models "
         "([tiny.md](../tiny.md)).\n\n"
         "`snakemake reports/fig_peers.pdf` makes the table and the figure again, "
-        "`snakemake docs/studies/peers.md` this page too. The table is [peers.csv](peers.csv); "
+        "`snakemake -f docs/studies/peers.md` this page too. The table is [peers.csv](peers.csv); "
         "[objectives.md](../objectives.md) has the formulas."
     )
 

@@ -60,7 +60,7 @@ def _opening(table: pd.DataFrame) -> str:
         f"{caveat(first['seeds'])} Sizes of effects at the tiny scale do not carry over to large "
         "models ([tiny.md](../tiny.md)).\n\n"
         "`snakemake reports/fig_wrong_verdicts.pdf` makes the table and the figure again, "
-        "`snakemake docs/studies/wrong_verdicts.md` this page too. The table is "
+        "`snakemake -f docs/studies/wrong_verdicts.md` this page too. The table is "
         "[wrong_verdicts.csv](wrong_verdicts.csv)."
     )
 
