@@ -440,7 +440,8 @@ def pass_at_k(
     """Write Pass@k, pass^k and, with rewards, Max@k of verified responses as a table.
 
     The responses are JSON lines with `problem`, `correct` and optionally `reward`, as `rspo verify`
-    writes them, or a scores table (.parquet or .csv).
+    writes them, or a scores table (.parquet or .csv). With `extracted`, the table also has the
+    fraction of responses without an answer, and the number of different answers among k.
     """
     from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
 

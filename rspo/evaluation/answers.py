@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
+from rspo.config.own import OWN_VERIFIERS
 from rspo.config.schema import POOLED
 from rspo.core.provenance import write_provenance
 from rspo.core.tables import SAMPLES, read_frame, write_csv
@@ -62,21 +63,27 @@ def write_answers(experiment: Experiment) -> None:
 
 
 def _rows(experiment: Experiment, policy: str, suite: str) -> Iterator[list[object]]:
-    """The rows of a policy on a suite, without their first two columns."""
+    """The rows of a policy on a suite, without their first two columns.
+
+    A verifier of the user's own does not say which answer it reads: NaN.
+    """
+    known = experiment.config.verifier not in OWN_VERIFIERS
     read = {name: _read(experiment, policy, name) for name in experiment.benchmarks_of(suite)}
     sizes = [len(benchmark.correct) for benchmark in read.values()]
     of_each = [*((name, [one]) for name, one in read.items()), (POOLED, list(read.values()))]
     for name, benchmarks in of_each:
         strata = sizes if name == POOLED else [len(benchmarks[0].correct)]
         samples, problems = benchmarks[0].samples, sum(strata)
-        answered = sum(int(one.counts.sum()) for one in benchmarks)
-        most = np.concatenate([one.counts[:, 0] for one in benchmarks]).mean() / samples
         responses = problems * samples
-        sized = [name, problems, samples, responses, responses - answered, most]
+        missing = responses - sum(int(one.counts.sum()) for one in benchmarks)
+        most = np.concatenate([one.counts[:, 0] for one in benchmarks]).mean() / samples
+        of_answers = [missing, most] if known else [np.nan, np.nan]
+        sized = [name, problems, samples, responses, *of_answers]
         for k in sorted(experiment.config.evaluation.k):
             right = np.concatenate([pass_hat_k(samples, one.correct, k) for one in benchmarks])
             kinds = np.concatenate([different_values(samples, one.counts, k) for one in benchmarks])
-            yield [*sized, k, *_mean(right, strata), *_mean(kinds, strata)]
+            different = _mean(kinds, strata) if known else (np.nan, np.nan)
+            yield [*sized, k, *_mean(right, strata), *different]
 
 
 def _mean(values: Floats, strata: list[int]) -> tuple[float, float]:

@@ -19,15 +19,16 @@ def read_outcomes(path: Path) -> Outcomes:
     """Outcomes of a scores table (.parquet or .csv), or of JSON lines.
 
     Each line is one response with the keys `problem` (text), `correct` (true or false, or 1 or 0)
-    and optionally `reward` (default: 1 if correct, else 0). Problems are in the order of the file,
-    in a table sorted by id.
+    and optionally `reward` (default: 1 if correct, else 0) and `extracted` (the answer, or null).
+    Problems are in the order of the file, in a table sorted by id.
 
     Raises: InputError for a file that is missing, empty or damaged, or a value that is missing or
         of the wrong type.
     """
     if path.suffix in TABLES:
         return _outcomes_of_table(path)
-    correct, rewards, has_rewards = defaultdict(list), defaultdict(list), True
+    correct, rewards, answers = defaultdict(list), defaultdict(list), defaultdict(list)
+    has_rewards = has_answers = True
     for number, line in numbered_json_lines(path, open_file(path)):
         location = f"{path}, line {number}"
         for key in ("problem", "correct"):
@@ -46,7 +47,10 @@ def read_outcomes(path: Path) -> Outcomes:
             raise InputError(f"{location}: 'reward' is {reward!r:.60}; expected a number")
         if not math.isfinite(reward):
             raise InputError(f"{location}: 'reward' is {reward}; must be finite")
+        has_answers = has_answers and "extracted" in line
+        answer = line.get("extracted")
         correct[line["problem"]].append(line["correct"])
+        answers[line["problem"]].append(None if answer is None else str(answer))
         rewards[line["problem"]].append(reward)
     if not correct:
         raise InputError(f"{path}: has no lines; at least one verified response is needed")
@@ -56,6 +60,7 @@ def read_outcomes(path: Path) -> Outcomes:
         [np.array(values, dtype=np.float64) for values in rewards.values()],
         (len(correct),),
         has_rewards,
+        list(answers.values()) if has_answers else None,
     )
 
 

@@ -50,6 +50,7 @@ class Outcomes:
     correct, rewards: for each problem an array with one value for each of its responses.
     strata: number of problems of each benchmark.
     has_rewards: False for verdicts alone, whose rewards are 1 and 0.
+    answers: for each problem the answer of each response, None if it has none; None if unknown.
     """
 
     names: tuple[str, ...]
@@ -57,6 +58,7 @@ class Outcomes:
     rewards: list[Floats]
     strata: tuple[int, ...]
     has_rewards: bool = True
+    answers: list[list[str | None]] | None = None
 
     @classmethod
     def of(cls, scores: ScoreArrays) -> "Outcomes":

@@ -1,4 +1,4 @@
-"""`rspo pass-at-k`: Pass@k, pass^k and, with rewards, Max@k of any verified responses."""
+"""`rspo pass-at-k`: Pass@k, pass^k, Max@k and figures of answers of any verified responses."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
 from rspo.core.replacement import require_own_output
 from rspo.core.tables import CURVES, write_csv, write_frame
-from rspo.evaluation.curve_points import curve_points
+from rspo.evaluation.curve_points import answer_points, curve_points
 from rspo.evaluation.outcome_files import read_outcomes
 from rspo.evaluation.pass_at_k_table import RESAMPLES, SEED, default_ks, left_out, short
 from rspo.evaluation.score_arrays import check_suffix
@@ -21,6 +21,8 @@ def pass_at_k_of_file(
     verdicts: Path, output: Path, k: Sequence[int] | None = None, replace: bool = True
 ) -> list[str]:
     """Write the curves of verified responses, without Max@k where they have no rewards.
+
+    With extracted answers, also how many responses have none, and how many answers differ.
 
     Args:
         verdicts: JSON lines as `rspo verify` writes them, or a scores table (`read_outcomes`).
@@ -43,6 +45,8 @@ def pass_at_k_of_file(
     try:
         metrics = [m for m in get_args(Metric) if m != "max_at_k" or outcomes.has_rewards]
         points = curve_points(outcomes, metrics, ks, RESAMPLES, SEED)
+        if outcomes.answers is not None:
+            points += answer_points(outcomes, outcomes.answers, ks, RESAMPLES, SEED)
     except InputError as error:
         raise InputError(f"{verdicts}: {error}") from None
     frame = pd.DataFrame(points).assign(cell=verdicts.stem, benchmark=verdicts.stem)

@@ -117,7 +117,7 @@ def _rows(file: ResponseFile, verdicts: Sequence[Verdict]) -> list[dict[str, Any
         {
             "correct": verdict.correct,
             "reason": verdict.reason,
-            "extracted": extracted_answer(text, verdict.verifier),
+            **_extracted(text, verdict.verifier),
             "answer": answer,
             "verifier": verdict.verifier,
             "problem": problem,
@@ -129,13 +129,17 @@ def _rows(file: ResponseFile, verdicts: Sequence[Verdict]) -> list[dict[str, Any
     ]
 
 
+def _extracted(response: str, verifier: str) -> dict[str, str | None]:
+    """The key `extracted`; absent for a user's own verifier, which does not say what it reads."""
+    known = verifier not in OWN_VERIFIERS
+    return {"extracted": extracted_answer(response, verifier)} if known else {}
+
+
 def extracted_answer(response: str, verifier: str) -> str | None:
     """What a verifier compares with the answer; for xverify, which reads everything, the last box.
 
-    Returns: None if there is no answer to extract, or for a verifier of the user's own.
+    Returns: None if there is no answer to extract.
     """
-    if verifier in OWN_VERIFIERS:
-        return None
     if verifier in ("exact", "xverify"):
         return last_box(response)
     return next(iter(final_answers(response)), None)
@@ -163,7 +167,6 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     number = len(rows)
     reasons = Counter(row["reason"] for row in rows)
     correct = sum(row["correct"] for row in rows)
-    empty = sum(row["extracted"] is None for row in rows)
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
     of_problem = Counter(row["problem"] for row in rows).values()
     lines = [
@@ -172,7 +175,8 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         f"verdicts: {listed}",
         f"accuracy: {correct / number:.1%} of the responses are correct",
     ]
-    if not any(row["verifier"] in OWN_VERIFIERS for row in rows):  # they do not say what they read
+    if all("extracted" in row for row in rows):
+        empty = sum(row["extracted"] is None for row in rows)
         lines.append(f"no extractable answer: {empty / number:.1%} of the responses")
         lines += _different(rows)
     return lines

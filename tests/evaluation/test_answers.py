@@ -1,5 +1,6 @@
 """How many responses have an answer, and how many different ones, against enumeration."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 from math import sqrt
@@ -7,15 +8,17 @@ from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from rspo.config.own import OWN_VERIFIERS, Verifier
 from rspo.core.errors import InputError
 from rspo.core.tables import SAMPLES, SCORES, read_csv, write_table
 from rspo.estimators import different_values
 from rspo.evaluation.answers import answers_table, write_answers
 from rspo.evaluation.different import different_answers
 from rspo.evaluation.verify_file import verify_file
-from tests.support import tiny_world
+from tests.support import registries, tiny_world
 
 ANSWERS = ["a", "b", None, "a", "c", "a", None, "b"]
 
@@ -50,6 +53,9 @@ TEXTS = {
     "p2": ["none", "none", "none", "none"],
 }
 RIGHT = {"p0": "\\boxed{1}", "p1": "\\boxed{3}", "p2": ""}
+
+
+OF_ANSWERS = ["without_answer", "most_common", "different", "different_error"]
 
 
 def is_boxed(text: str) -> bool:
@@ -98,6 +104,14 @@ def test_the_table_counts_answers_by_problem_and_pools_benchmarks(tmp_path: Path
     pooled = rows[rows["benchmark"] == "pooled"]
     assert {*pooled["problems"]} == {"6"}
     assert {*pooled["without_answer"]} == {"10"}
+    with registries.restored():
+        OWN_VERIFIERS["mine"] = Verifier("mine", lambda response, answers: False)
+        config = experiment.config.model_copy(update={"verifier": "mine"})
+        write_answers(replace(experiment, config=config))
+    others = read_csv(answers_table(experiment), *OF_ANSWERS)
+    assert {*others[OF_ANSWERS].to_numpy().flat} == {"nan"}
+    kept = [name for name in rows if name not in OF_ANSWERS]
+    pd.testing.assert_frame_equal(others[kept], rows[kept])
 
 
 def test_verify_prints_how_many_answers_differ(tmp_path: Path) -> None:

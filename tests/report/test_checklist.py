@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.tables import write_csv
+from rspo.evaluation.answers import COLUMNS
 from rspo.report import table_path
-from rspo.report.sections import checklist
+from rspo.report.sections import checklist, tables
 from tests.support import tiny_world
 
 ROWS = [
@@ -78,3 +80,16 @@ def test_the_answer_counts_the_problems_that_sets_share(
 ) -> None:
     experiment = experiment_with_overlaps(tmp_path, of_training, of_others)
     assert answer in checklist._contamination_answer(experiment)
+
+
+def test_a_verifier_of_the_user_leaves_the_figures_of_answers_unknown(tmp_path: Path) -> None:
+    experiment = tiny_world.load(tmp_path)
+    row = {"policy": "p", "suite": "standard", "benchmark": "pooled", "problems": 6, "samples": 4}
+    row |= {"responses": 24, "k": 2, "pass_hat_k": 0.5, "pass_hat_k_error": 0.1}
+    row |= dict.fromkeys(("without_answer", "most_common", "different", "different_error"), np.nan)
+    path = table_path(experiment, "answers")
+    path.parent.mkdir(parents=True)
+    write_csv(path, pd.DataFrame([row])[COLUMNS], missing="nan")
+    assert "does not say what it reads" in checklist._abstention_answer(experiment)
+    (table,) = tables._answers(experiment)
+    assert table.rows == [["p", "24", "unknown", "unknown", "unknown", "50"]]

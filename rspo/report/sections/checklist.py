@@ -120,6 +120,8 @@ def _abstention_answer(experiment: Experiment) -> str:
     columns = ("policy", "suite", "benchmark", "responses", "without_answer")
     rows = read_csv(table_path(experiment, "answers"), *columns)
     rows = rows[rows["benchmark"] == POOLED].drop_duplicates(["policy", "suite"])
+    if (rows["without_answer"] == "nan").all():
+        return f"Unknown: the verifier {experiment.config.verifier} does not say what it reads."
     counts = rows[["responses", "without_answer"]].astype(int)
     rows = rows.assign(fraction=counts["without_answer"] / counts["responses"])
     least, most = (rows.loc[i] for i in (rows["fraction"].idxmin(), rows["fraction"].idxmax()))

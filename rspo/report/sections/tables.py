@@ -1,6 +1,8 @@
 """The section Tables: the curves and the answers of every policy."""
 
 from collections.abc import Iterator
+from math import isnan
+from typing import Any
 
 import pandas as pd
 
@@ -37,7 +39,7 @@ def _answers(experiment: Experiment) -> Iterator[PageTable]:
     numbers = ["responses", "without_answer", "most_common", "k", "different", "different_error"]
     columns = ("policy", "suite", "benchmark", *numbers, "pass_hat_k", "pass_hat_k_error")
     rows = read_csv(table_path(experiment, "answers"), *columns)
-    rows[list(columns[3:])] = rows[list(columns[3:])].apply(pd.to_numeric)
+    rows = rows.astype(dict.fromkeys(columns[3:], float) | {"k": int})
     rows = rows[rows["benchmark"] == POOLED]
     for suite, of_suite in rows.groupby("suite", sort=False):
         k = sorted(of_suite["k"].unique())[of_suite["k"].nunique() // 2]
@@ -54,14 +56,23 @@ def _answers(experiment: Experiment) -> Iterator[PageTable]:
                 [
                     row.policy,
                     f"{row.responses:,.0f}",
-                    f"{row.without_answer / row.responses:.1%}",
-                    rounded(row.different, NORMAL * row.different_error),
-                    f"{row.most_common:.1%}",
+                    *_of_answers(row),
                     rounded(100 * row.pass_hat_k, 100 * NORMAL * row.pass_hat_k_error),
                 ]
                 for row in of_suite[of_suite["k"] == k].itertuples()
             ],
         )
+
+
+def _of_answers(row: Any) -> list[str]:
+    """Without answer, different and most common; unknown for a verifier of the user's own."""
+    if isnan(row.most_common):
+        return ["unknown"] * 3
+    return [
+        f"{row.without_answer / row.responses:.1%}",
+        rounded(row.different, NORMAL * row.different_error),
+        f"{row.most_common:.1%}",
+    ]
 
 
 def _by_k(metric: str, suite: str, rows: pd.DataFrame) -> PageTable:
