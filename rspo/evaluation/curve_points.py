@@ -42,7 +42,7 @@ def curve_points(
 
 def answer_points(
     outcomes: Outcomes,
-    answers: Sequence[Sequence[str | None]],
+    answers: Sequence[list[str | None]],
     ks: Sequence[int],
     resamples: int,
     seed: int,
@@ -57,7 +57,7 @@ def answer_points(
     """
     draw = _draw(resamples, seed)
     unknown = np.full(len(answers), np.nan)
-    missing = np.array([of.count(None) / len(of) for of in map(list, answers)])
+    missing = np.array([of.count(None) / len(of) for of in answers])
     points = [{"metric": "no_answer", "k": 1} | _mean(outcomes, 1, missing, unknown, draw)]
     for k in ks:
         kinds = [different_answers(of, k) if len(of) >= k else np.nan for of in answers]

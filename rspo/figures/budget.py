@@ -7,6 +7,7 @@ so Pass@k of a step's prompts is an unbiased estimate for the policy before the 
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from rspo.evaluation.statistics import NORMAL
 from rspo.figures import style
 from rspo.figures.figure import Figure
 from rspo.figures.log_lines import averaged, explain, first_pass, logged
@@ -27,7 +28,6 @@ CAPTION = (
     "of the fastest seed, because other work on the machine only adds to it; with one seed it is "
     "included."
 )
-NORMAL = 1.96  # standard errors on either side of a 95 % interval
 # Cumulative amounts, which are the x axes, and their labels.
 BUDGETS = {
     "responses": "responses",

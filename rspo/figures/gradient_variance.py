@@ -17,6 +17,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from rspo.core.errors import InputError
+from rspo.evaluation.statistics import NORMAL
 from rspo.figures import style
 from rspo.figures.binary_groups import SAME_NOTE, lines, shown_as
 from rspo.figures.figure import Figure
@@ -109,7 +110,7 @@ def ratio_of_means(above: Sequence[float], below: Sequence[float]) -> tuple[floa
     ratio = fmean(above) / fmean(below)
     residuals = [a - ratio * b for a, b in zip(above, below, strict=True)]
     error = stdev(residuals) / math.sqrt(len(residuals)) / fmean(below)
-    return ratio, ratio - 1.96 * error, ratio + 1.96 * error
+    return ratio, ratio - NORMAL * error, ratio + NORMAL * error
 
 
 def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":

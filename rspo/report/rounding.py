@@ -3,7 +3,6 @@
 import math
 
 MINUS = "\u2212"
-NORMAL = 1.96  # half of a 95 % interval, in standard errors
 
 
 def decimals(error: float) -> int:

@@ -9,9 +9,10 @@ import pandas as pd
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.tables import read_csv
+from rspo.evaluation.statistics import NORMAL
 from rspo.report import table_path
 from rspo.report.page_table import PageTable, page_table
-from rspo.report.rounding import NORMAL, rounded
+from rspo.report.rounding import rounded
 
 METRICS = {"pass_at_k": ("Pass@", "%"), "max_at_k": ("Max@", "units of reward")}
 
