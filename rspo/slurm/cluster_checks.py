@@ -6,15 +6,8 @@ from functools import cache
 
 from rspo.slurm.cluster import NodeGroup, Refused, Slurm
 from rspo.slurm.launch import Finding, Kind, Launch, is_training
-from rspo.slurm.profile import DEFAULT, PROFILE, Request, options_of_all_jobs
+from rspo.slurm.profile import DEFAULT, PROFILE, Request, options_of_all_jobs, setting
 from rspo.slurm.profile_checks import format_hours
-
-# By a word in SLURM's message: what to set if SLURM refuses the jobs of all classes.
-_OF_ALL_CLASSES = {
-    "account": f"{DEFAULT}.slurm_account",
-    "qos": "slurm-qos",
-    "reservation": "slurm-reservation",
-}
 
 
 @dataclass(frozen=True)
@@ -35,18 +28,21 @@ def requests(launch: Launch) -> Iterator[Finding]:
     found = [
         finding for request in launch.used for finding in _of_request(launch, launch.slurm, request)
     ]
-    yield from _of_all_classes(found, len(launch.used)) or found
+    yield from _of_all_classes(launch, found) or found
 
 
-def _of_all_classes(found: Sequence[Finding], classes: int) -> list[Finding]:
+def _of_all_classes(launch: Launch, found: Sequence[Finding]) -> list[Finding]:
     """One line instead of one for each class, if SLURM refuses all for the same reason."""
+    classes = len(launch.used)
     reasons = {finding.reason for finding in found if isinstance(finding, _Refusal)}
     if classes < 2 or len(found) < classes or len(reasons) != 1:
         return []
     if not all(isinstance(finding, _Refusal) for finding in found):
         return []
     (reason,) = reasons
-    keys = [key for word, key in _OF_ALL_CLASSES.items() if word in reason.lower()]
+    key_of_word = {"account": f"{DEFAULT}.slurm_account"}
+    key_of_word |= {word: setting(launch.profile, word) for word in ("qos", "reservation")}
+    keys = [key for word, key in key_of_word.items() if word in reason.lower()]
     what = f"set {keys[0]}" if keys else "no class of jobs is accepted"
     return [Finding(Kind.STOPS, f'{PROFILE}: SLURM accepts no job ("{reason}"): {what}')]
 
@@ -128,14 +124,14 @@ def _submission(launch: Launch, slurm: Slurm, request: Request, nodes: int) -> I
         line = f"{request.key}: sbatch {' '.join(options)}: {error}"
         yield _Refusal(Kind.STOPS, line, _reason(str(error)))
         return
-    requeues = launch.profile.get("slurm-requeue", True)
-    if is_training(request) and requeues and job.get("Requeue") != "1":
+    requeue = setting(launch.profile, "requeue")
+    if is_training(request) and launch.profile.get(requeue, True) and job.get("Requeue") != "1":
         yield Finding(
             Kind.CHANGE,
             f"{request.key}: SLURM does not requeue such jobs (Requeue = 0), so each part of a "
             "training is a job of its own: set retries to the hours of a cell divided by those of "
-            "the time limit, rounded up, and slurm-requeue: false (otherwise Snakemake does not "
-            "retry a job whose node is lost)",
+            f"the time limit, rounded up, and {requeue}: false (otherwise Snakemake does not retry "
+            "a job whose node is lost)",
         )
 
 
@@ -168,14 +164,15 @@ def preemption(launch: Launch) -> Iterator[Finding]:
 
 def job_history(launch: Launch) -> Iterator[Finding]:
     """Whether SLURM remembers ended jobs until Snakemake asks for their state."""
-    if launch.slurm is None or launch.profile.get("slurm-status-command") != "squeue":
+    command = setting(launch.profile, "status-command")
+    if launch.slurm is None or launch.profile.get(command) != "squeue":
         return
     settings = launch.slurm.settings
     age = _seconds_remembered(settings)
     if settings.get("AccountingStorageType") == "accounting_storage/slurmdbd":
         yield Finding(
             Kind.CHANGE,
-            f"slurm/config.yaml: slurm-status-command = squeue forgets ended jobs after {age} s "
+            f"{PROFILE}: {command} = squeue forgets ended jobs after {age} s "
             "(MinJobAge), and this cluster has accounting, which keeps them: set sacct",
         )
     elif age < 120:

@@ -22,7 +22,7 @@ from rspo.slurm.cluster import Slurm
 from rspo.slurm.cluster_checks import accepted
 from rspo.slurm.launch import Finding, Kind, Launch, is_training
 from rspo.slurm.probe import Answer, Task
-from rspo.slurm.profile import PROFILE, Request, options_of_all_jobs
+from rspo.slurm.profile import PROFILE, Request, options_of_all_jobs, setting
 
 # Seconds to wait for a free node of a partition before its check is skipped.
 PROBE_SECONDS = 60
@@ -146,7 +146,7 @@ def _precommand(profile: Mapping[str, Any]) -> str:
     (snakemake 9.27, snakemake_executor_plugin_slurm 2.8).
     """
     text = os.path.expandvars(str(profile.get("precommand") or ""))
-    if not text or profile.get("slurm-pass-command-as-script"):
+    if not text or profile.get(setting(profile, "pass-command-as-script")):
         return text
     quoted = text.replace('"', '\\"')
     wrapped = ["sh", "-c", f'printf %s "{quoted}"']

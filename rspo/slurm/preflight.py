@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rspo.core.errors import InputError
+from snakemake.exceptions import WorkflowError
+
 from rspo.slurm.launch import Kind
+from rspo.slurm.messages import say
 from rspo.slurm.profile import PROFILE
 
 
@@ -21,7 +23,7 @@ def run_doctor(workflow: Any, options: Sequence[str]) -> None:
     Args:
         options: of the `rspo` command, which select the experiment.
 
-    Raises: InputError with a line for each finding that is certain to stop a job.
+    Raises: WorkflowError with a line for each finding that is certain to stop a job.
     """
     rules = {job.rule.name for job in workflow.dag.needrun_jobs() if not job.is_local}
     if not rules or not _uses_profile(Path(workflow.main_snakefile).parent):
@@ -43,13 +45,13 @@ def run_doctor(workflow: Any, options: Sequence[str]) -> None:
         last = (done.stderr.strip() or silent).splitlines()[-1]
         stops = [last.removeprefix("rspo: error: ")]
     if stops:
-        raise InputError("\n".join(stops))
+        raise WorkflowError("\n".join(stops))
     for line in changes:
-        print(f"rspo: {line}", file=sys.stderr, flush=True)
+        say(line)
 
 
 def _environment() -> dict[str, str]:
-    """Without the variables of a SLURM job, which the plugin deletes a moment later.
+    """Without the variables of a SLURM job in which Snakemake may have been started.
 
     Otherwise `srun` would start a step of this job instead of a job on the node to check.
     """

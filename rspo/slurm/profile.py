@@ -17,6 +17,7 @@ from rspo.core.errors import InputError, did_you_mean
 PROFILE = Path("slurm") / "config.yaml"
 DEFAULT = "default-resources"  # for every rule without an entry of its own
 RULES = "set-resources"
+EXECUTORS = ("slurm-patient", "slurm")
 # Resources that Snakemake's plugin passes to `sbatch` unchanged.
 _OPTIONS = {
     "slurm_partition": "--partition",
@@ -132,7 +133,13 @@ def read_classes(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, dict[s
 
 def options_of_all_jobs(profile: Mapping[str, Any]) -> list[str]:
     """Options of `sbatch` that the plugin adds to every job, after those of the rule."""
-    return [f"--{name}={profile[key]}" for name in _FOR_ALL if profile.get(key := f"slurm-{name}")]
+    values = {name: profile.get(setting(profile, name)) for name in _FOR_ALL}
+    return [f"--{name}={value}" for name, value in values.items() if value]
+
+
+def setting(profile: Mapping[str, Any], name: str) -> str:
+    """The key of a setting of the executor plugin in use."""
+    return f"{profile['executor']}-{name}"
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -148,6 +155,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def _check_options(path: Path, profile: Mapping[str, Any]) -> None:
+    _check_executor(path, profile)
     options = _options()
     for key, value in profile.items():
         if key not in options and not (key.startswith("slurm-") and "slurm-qos" not in options):
@@ -156,6 +164,21 @@ def _check_options(path: Path, profile: Mapping[str, Any]) -> None:
     for key in _NUMBERS:
         if profile.get(key) is not None and (key, profile[key]) != ("jobs", "unlimited"):
             _integer(f"{path}: {key}", profile[key])
+
+
+def _check_executor(path: Path, profile: Mapping[str, Any]) -> None:
+    """Settings of the other executor plugin have no effect; with the same value they do no harm."""
+    executor = profile.get("executor")
+    if executor not in EXECUTORS:
+        raise InputError(f"{path}: executor = {executor!r}; allowed: {', '.join(EXECUTORS)}")
+    for key, value in profile.items():
+        plugin = next((name for name in EXECUTORS if key.startswith(f"{name}-")), executor)
+        used = setting(profile, key.removeprefix(f"{plugin}-"))
+        if plugin != executor and profile.get(used) != value:
+            raise InputError(
+                f"{path}: {key} = {value!r} has no effect with executor: {executor}, which reads "
+                f"{used}: give both the same value, or remove {key}"
+            )
 
 
 def _options() -> set[str]:

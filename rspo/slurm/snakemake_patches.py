@@ -327,39 +327,3 @@ def _has_ended_here(holder: str) -> bool:
         return abs(psutil.Process(int(number)).create_time() - float(started)) > _CLOCK_STEP
     except psutil.NoSuchProcess:
         return True
-
-
-@_patch("snakemake", "9.27.1", None)
-def is_complete(workflow: Any, job: Any) -> bool:
-    """Whether the Snakemake inside a SLURM job has finished a job of this Snakemake.
-
-    It then has removed the markers of unfinished outputs. `Persistence.incomplete` does not notice,
-    because it keeps the list of markers in memory.
-
-    Private: the folder and the file names of these markers.
-    """
-    store = workflow.persistence
-    markers = [store._record_path(store._incomplete_path, store._get_key(f)) for f in job.output]
-    return all(map(os.path.exists, job.output)) and not any(map(os.path.exists, markers))
-
-
-@_patch("snakemake-executor-plugin-slurm", "2.8.0", None)
-def normalize_states_of_sacct() -> None:
-    """Let the plugin notice that a job was cancelled where it asks `sacct`.
-
-    `sacct` writes `CANCELLED by 1000`, the plugin compares with `CANCELLED` and waits forever.
-
-    Private: `query_job_status` of the plugin's module, which `Executor.check_active_jobs` calls and
-    which returns the states by job number and the seconds that the query took, or None twice.
-    """
-    import snakemake_executor_plugin_slurm as plugin
-
-    query = plugin.query_job_status
-
-    async def query_and_normalize(*args: Any) -> tuple[dict[str, str] | None, float | None]:
-        states, seconds = await query(*args)
-        if states is not None:
-            states = {number: state.partition(" ")[0] for number, state in states.items()}
-        return states, seconds
-
-    plugin.query_job_status = query_and_normalize

@@ -106,7 +106,7 @@ REFUSE = f"echo '{REFUSED}' >&2; exit 1"
     ("message", "key"),
     [
         ("account or account/partition combination specified", "default-resources.slurm_account"),
-        ("qos specification", "slurm-qos"),
+        ("qos specification", "slurm-patient-qos"),
     ],
 )
 def test_one_line_names_the_key_if_slurm_refuses_every_class(

@@ -160,12 +160,12 @@ def test_a_cluster_without_requeue_is_reported(
         "slurm/config.yaml: set-resources.train: SLURM does not requeue such jobs"
     )
     assert (
-        "and slurm-requeue: false (otherwise Snakemake does not retry a job whose node is lost)"
-        in line
+        "and slurm-patient-requeue: false (otherwise Snakemake does not retry a job whose node is "
+        "lost)" in line
     )
     cluster.wait_until_idle()  # a job that was left would be held forever
     path = project / "slurm" / "config.yaml"
-    path.write_text(path.read_text().replace("slurm-requeue: true", "slurm-requeue: false"))
+    path.write_text(path.read_text().replace("&requeue true", "&requeue false"))
     assert in_this_process(cluster, project, monkeypatch)[0] == []
 
 
@@ -196,12 +196,12 @@ def in_this_process(
 
 def test_a_reservation_for_all_jobs_is_part_of_every_check(cluster: Cluster, project: Path) -> None:
     profile = yaml.safe_load((project / "slurm" / "config.yaml").read_text())
-    profile["slurm-reservation"] = "nobodys"
+    profile["slurm-patient-reservation"] = "nobodys"
     (project / "slurm" / "config.yaml").write_text(yaml.safe_dump(profile))
     # One line for all classes, and no second one by the node that none gets.
     (line,) = stops(doctor(project, cluster.environment))
     assert line.startswith("slurm/config.yaml: SLURM accepts no job (")
-    assert line.endswith("): set slurm-reservation")
+    assert line.endswith("): set slurm-patient-reservation")
 
 
 @pytest.mark.parametrize("partition", ["gpu", None])

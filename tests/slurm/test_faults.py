@@ -18,13 +18,10 @@ from pathlib import Path
 import pytest
 
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 from rspo.evaluation.curves import curves
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
-from rspo.slurm.job_ends import SECONDS_OF_SILENCE, STARTS
-from rspo.slurm.queue import jobs_in, require_no_jobs_in
 from rspo.training.train import train
 from tests.support import ROOT, slurm_world
 from tests.support.processes import LONGEST_WAIT
@@ -275,28 +272,6 @@ def test_a_job_that_the_controller_forgot_is_submitted_again(
     assert results_of(project) == undisturbed
 
 
-def test_jobs_of_other_folders_are_ignored_whatever_their_names(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for key, value in cluster.environment.items():
-        monkeypatch.setenv(key, value)
-    ours, theirs = tmp_path / "a|b", tmp_path / "c\nd"
-    submit = ["sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true"]
-    numbers = []
-    for folder, comment in ((theirs, "a\nb|c"), (theirs, "rule_x\n"), (ours, "rule_y")):
-        folder.mkdir(exist_ok=True)
-        named = [f"--chdir={folder}", f"--comment={comment}"]
-        numbers.append(cluster.command(*submit, *named))
-    try:
-        assert [(job.number, job.comment) for job in jobs_in(ours)] == [(numbers[2], "rule_y")]
-        assert [(job.number, job.comment) for job in jobs_in(theirs)] == [(numbers[1], "rule_x\n")]
-        require_no_jobs_in(tmp_path)
-        with pytest.raises(InputError, match=rf"scancel {numbers[2]}$"):
-            require_no_jobs_in(ours)
-    finally:
-        cluster.command("scancel", *numbers)
-
-
 def test_jobs_of_a_killed_snakemake_continue_and_are_not_submitted_twice(
     running: Run, cluster: Cluster, project: Path, undisturbed: bytes
 ) -> None:
@@ -318,11 +293,8 @@ def test_jobs_of_a_killed_snakemake_continue_and_are_not_submitted_twice(
     assert results_of(project) == undisturbed
 
 
-def forget_the_end_of(cluster: Cluster, job: str, project: Path, copy: Path) -> None:
-    """Wait until a running job has ended; the controller then loses all since before its end.
-
-    The job's start is then as old as after minutes. SLURM may notice the end until then.
-    """
+def forget_the_end_of(cluster: Cluster, job: str, copy: Path) -> None:
+    """Wait until a running job has ended; the controller then loses all since before its end."""
     controller = cluster.daemons["slurmctld"]
     controller.terminate()  # it saves its state, unlike one that is killed
     controller.wait()
@@ -333,9 +305,6 @@ def forget_the_end_of(cluster: Cluster, job: str, project: Path, copy: Path) -> 
         assert time.monotonic() < deadline, cluster.queue()
         time.sleep(0.1)
     cluster.stop_controller()
-    start = project / STARTS / f"{job}.0"
-    touched = start.stat().st_mtime - 2 * SECONDS_OF_SILENCE
-    os.utime(start, (touched, touched))
     cluster.lose_state(copy)
     cluster.start_controller()
     assert cluster.job(job)["JobState"] == "RUNNING"
@@ -346,7 +315,7 @@ def test_a_job_whose_end_slurm_did_not_notice_counts_as_ended(
 ) -> None:
     number = running.wait_for_checkpoint()
     os.killpg(running.process.pid, signal.SIGSTOP)  # it must not see the end
-    forget_the_end_of(cluster, number, project, tmp_path / "state")
+    forget_the_end_of(cluster, number, tmp_path / "state")
     os.killpg(running.process.pid, signal.SIGCONT)
     status, output = running.end()
     assert status == 0, output
@@ -361,7 +330,7 @@ def test_a_job_of_an_earlier_run_whose_end_slurm_did_not_notice_is_cancelled(
 ) -> None:
     number = running.wait_for_checkpoint()
     running.kill()
-    forget_the_end_of(cluster, number, project, tmp_path / "state")
+    forget_the_end_of(cluster, number, tmp_path / "state")
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status == 0, output
     ended = "of an earlier run, which has ended without SLURM's notice"

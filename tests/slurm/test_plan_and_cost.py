@@ -227,6 +227,19 @@ def test_without_an_estimate_only_jobs_are_counted(here: Path) -> None:
             "runtme: 4h",
             "default-resources.runtme = '4h': no such resource; did you mean runtime?",
         ),
+        ("slurm-patient\n", "slrum\n", "executor = 'slrum'; allowed: slurm-patient, slurm"),
+        # Settings of the executor plugin that is not used.
+        (
+            "slurm-requeue: *requeue",
+            "slurm-qos: long",
+            "slurm-qos = 'long' has no effect with executor: slurm-patient, which reads "
+            "slurm-patient-qos: give both the same value, or remove slurm-qos",
+        ),
+        (
+            "executor: slurm-patient",
+            "executor: slurm\nslurm-patient-qos: long",
+            "slurm-patient-qos = 'long' has no effect with executor: slurm, which reads slurm-qos",
+        ),
         ("retries: 2", "retrys: 2", "retrys = 2: snakemake has no such option; did you mean retr"),
         ("retries: 2", "retries: two", "retries = 'two'; allowed: an integer"),
         ("jobs: 200", "jobs: many", "jobs = 'many'; allowed: an integer"),
@@ -260,12 +273,13 @@ def test_a_run_accepts_expressions_if_the_names_are_known(here: Path) -> None:
     """Expressions, and lists of KEY=VALUE."""
     profile = here / "slurm" / "config.yaml"
     profile.write_text(
+        "executor: slurm\n"
         "default-resources: [slurm_partition=cpu, mem_mb=1000]\n"
         "set-resources: {train: {mem_mb: 64000 * attempt}}\n"
     )
     train = {"slurm_partition": "cpu", "mem_mb": "64000 * attempt"}
     assert read_classes(profile)[1]["train"] == train
-    profile.write_text("default-resources: [slurm_partion=cpu]\n")
+    profile.write_text("executor: slurm\ndefault-resources: [slurm_partion=cpu]\n")
     with pytest.raises(InputError, match="no such resource; did you mean slurm_partition"):
         read_classes(profile)
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from snakemake.exceptions import WorkflowError
 
-from rspo.core.errors import InputError
 from rspo.slurm.preflight import run_doctor
 
 Start = Callable[[str], None]
@@ -63,7 +63,7 @@ def test_changes_are_printed_and_stops_are_raised(
 ) -> None:
     start("echo 'change  a: b'; echo '        c'; exit 2")
     assert capsys.readouterr().err.splitlines()[1:] == ["rspo: a: b"]
-    with pytest.raises(InputError, match=r"^d\ne$"):
+    with pytest.raises(WorkflowError, match=r"^d\ne$"):
         start("echo 'stops   d'; echo 'stops   e'; exit 2")
 
 
@@ -79,7 +79,7 @@ def test_changes_are_printed_and_stops_are_raised(
 def test_a_failure_of_the_checks_is_not_taken_for_success(
     start: Start, script: str, message: str
 ) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(WorkflowError) as raised:
         start(script)
     assert str(raised.value) == message
 

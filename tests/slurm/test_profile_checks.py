@@ -320,14 +320,14 @@ def test_what_verl_refuses_is_reported(project: Path, monkeypatch: pytest.Monkey
 def test_problems_that_do_not_fit_a_model_are_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As soon as both exist, for each pair that a job uses; the run refuses only such jobs."""
+    """As soon as both exist, for each pair that a job uses."""
     slurm_world.edit_profile(project, "set-resources", "score", gres=None)
     tiny = {"training": {"validation": {"every": None}}}
     assert check("tiny", **tiny)[0] == []
     slurm_run.make_inputs(Experiment.load("tiny"))
     assert check("tiny", **tiny)[0] == []
     problems, _ = check("tiny", **tiny, sampling={"max_response_tokens": 1000})
-    assert [finding.kind for finding in problems] == [Kind.CHANGE, Kind.CHANGE]
+    assert [finding.kind for finding in problems] == [Kind.STOPS, Kind.STOPS]
     for finding, data_set in zip(problems, ("train", "linear"), strict=True):
         folder = "results/tiny/cells/small--base/policy"
         assert finding.line.startswith(f"small on {data_set}: {folder}/config.json: ")

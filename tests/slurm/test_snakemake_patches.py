@@ -1,11 +1,7 @@
 """The patches of private parts of Snakemake; `test_workflow` and `test_grace` test the others."""
 
-import asyncio
-import logging
 import os
 import re
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,10 +13,7 @@ from typing import Any
 
 import psutil
 import pytest
-import snakemake_executor_plugin_slurm as plugin
 import yaml
-from snakemake.io import IOFile
-from snakemake.persistence.file import FilePersistence
 from snakemake.resources import Resources
 from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake.settings.types import ResourceSettings
@@ -29,9 +22,7 @@ from rspo.core.slurm_job import host_name
 from rspo.slurm.snakemake_patches import (
     PATCHES,
     Patch,
-    is_complete,
     look_for_jobs_once_a_second,
-    normalize_states_of_sacct,
     remove_locks_of_killed_runs,
     share_resources,
 )
@@ -73,17 +64,6 @@ def test_config_has_the_types_of_set(text: str) -> None:
     assert cli.parse_config(of_jobs) == {"verl": value}
     dotted = [f"models.small.verl={text}", "models.small.label=x"]
     assert cli.parse_config(dotted) == {"models": {"small": {"verl": value, "label": "x"}}}
-
-
-def test_states_of_sacct_are_normalized(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin, "query_job_status", plugin.query_job_status)  # restored afterwards
-    normalize_states_of_sacct()
-    assert "query_job_status" in plugin.Executor.check_active_jobs.__code__.co_names
-    logger = logging.getLogger("test of states")
-    sacct = shlex.join(["printf", r"12|CANCELLED by 1000\n13|RUNNING\n14|\n"])
-    states, _ = asyncio.run(plugin.query_job_status(sacct, logger))
-    assert states == {"12": "CANCELLED", "13": "RUNNING", "14": ""}
-    assert asyncio.run(plugin.query_job_status("false", logger)) == (None, None)
 
 
 # `target` needs `early` only through an `ancient` input of `middle`.
@@ -285,19 +265,3 @@ def test_rules_of_a_suite_share_an_entry_and_their_own_takes_precedence() -> Non
         # As Snakemake does for a rule.
         resources.update(workflow.resource_settings._parsed_overwrite_resources[rule])
         assert (resources["mem_mb"].value, resources["gpu"].value) == expected
-
-
-def test_a_job_is_complete_when_its_outputs_exist_without_markers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    store = FilePersistence()
-    job = SimpleNamespace(output=[IOFile("made")])
-    workflow = SimpleNamespace(persistence=store)
-    assert not is_complete(workflow, job)
-    store.started(job)
-    Path("made").touch()
-    assert not is_complete(workflow, job)
-    assert Path(".snakemake/incomplete").exists()
-    shutil.rmtree(".snakemake/incomplete")
-    assert is_complete(workflow, job)

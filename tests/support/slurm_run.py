@@ -49,8 +49,8 @@ def provenance(project: Path) -> dict[str, Any]:
 
 
 def lines(output: str) -> list[str]:
-    """The messages of `rspo` in what Snakemake printed."""
-    return re.findall(r"^rspo: (.*)$", output, flags=re.M)
+    """The messages of `rspo` and of the executor plugin in what Snakemake printed."""
+    return re.findall(r"^(?:rspo|slurm-patient): (.*)$", output, flags=re.M)
 
 
 def restarts(output: str, number: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from rspo.config.merge import merge
+from rspo.slurm.profile import EXECUTORS
 from tests.support import ROOT, tiny_world
 from tests.support.slurm_cluster import Cluster
 from tests.support.snakemake_project import PROGRAMS
@@ -39,8 +40,9 @@ CELLS = ["small--rspo-pass--k4--n8--s0", "small--rspo-pass--k4--n16--s0"]
 # Seconds. The longest run takes three minutes on an idle machine.
 LONGEST_RUN = 1200
 # Shorter intervals than in the shipped profile, which is made for long runs. With the first one,
-# the queue is read every three seconds.
-IMPATIENT = ["--slurm-init-seconds-before-status-checks=1", "--latency-wait=30"]
+# the queue is read every three seconds. The tests' SLURM notices a lost node after 10 seconds.
+IMPATIENT = ["--latency-wait=30", "--slurm-patient-heartbeat-timeout=30"]
+IMPATIENT += [f"--{name}-init-seconds-before-status-checks=1" for name in EXECUTORS]
 
 
 def make_project(folder: Path, *, scoring_gpu: bool = False, **more: Any) -> Path:

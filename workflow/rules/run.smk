@@ -3,13 +3,12 @@
 import gc
 import os
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 from rspo.report.published import remove_outdated_copies
 from rspo.slurm.in_job import forward_stop_requests
-from rspo.slurm.job_ends import record_start
-from rspo.slurm.messages import print_given_up, say
+from rspo.slurm.messages import say
+from rspo.slurm.preflight import run_doctor
 from rspo.slurm.snakemake_patches import (
     compare_settings_with_provenance,
     look_for_jobs_once_a_second,
@@ -52,25 +51,16 @@ if workflow.is_main_process and not workflow.output_settings.dryrun:
 # SLURM sends USR1 ahead of the time limit. Only `rspo train` handles it; the shells around it
 # ignore it.
 if "SLURM_JOB_ID" in os.environ:
-    if not workflow.output_settings.dryrun:
-        record_start()
     forward_stop_requests()
     shell.prefix("set -euo pipefail; trap '' USR1; ")
 
-if find_spec("snakemake_executor_plugin_slurm"):
-    from rspo.slurm import executor
-    from rspo.slurm.data_checks import PromptCheck
 
-    executor.install(Path(RESULTS) / "logs", EXPERIMENT_OPTIONS, PromptCheck(experiment))
-
-
+# Not in dry runs, and not inside SLURM jobs.
 onstart:
+    if not workflow.local_exec:
+        run_doctor(workflow, EXPERIMENT_OPTIONS)
     follow_progress(workflow.dag)
     if any(job.rule.name.startswith("publish") for job in workflow.dag.needrun_jobs()):
         removed = remove_outdated_copies(Path(REPORTS), Path(RESULTS), available(experiment))
         if removed:
             say(f"removed {len(removed)} copies from {REPORTS}/: of another scale, or outdated")
-
-
-onerror:
-    print_given_up()

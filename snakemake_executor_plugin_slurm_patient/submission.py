@@ -1,11 +1,10 @@
-"""One job in SLURM's queue that Snakemake waits for: what changed since the previous look at it."""
+"""One submitted job that Snakemake waits for: what changed since the previous look at it."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
-from rspo.core.errors import InputError
-from rspo.slurm.cluster import Slurm
-from rspo.slurm.queue import QueuedJob
+from snakemake_executor_plugin_slurm_patient.queue import NoAnswer, QueuedJob, ask
 
 RELEASES = 3  # how often a job that SLURM holds is released
 
@@ -31,11 +30,11 @@ class Submission:
         """Print a line about this job."""
         self._say(f"{self._name} {message}")
 
-    def is_missing(self, now: float, seconds: float) -> bool:
+    def is_missing(self, seconds: float) -> bool:
         """Call it when SLURM does not list the job: whether that has lasted for `seconds`."""
         if self._missing_since is None:
-            self._missing_since = now
-        return now - self._missing_since >= seconds
+            self._missing_since = time.monotonic()
+        return time.monotonic() - self._missing_since >= seconds
 
     def update(self, job: QueuedJob) -> bool:
         """Print that the job was requeued or is held, and release it if SLURM itself holds it.
@@ -43,14 +42,14 @@ class Submission:
         Returns: False if it was released `RELEASES` times, or cannot be released. It is then
             cancelled.
 
-        Raises: InputError if SLURM does not answer.
+        Raises: NoAnswer.
         """
         self._missing_since = None
         if job.restarts > self._restarts:
             self.say(f"was requeued (restart {job.restarts})")
         self._restarts, self._nodes = job.restarts, job.nodes or self._nodes
         if job.system_hold and not self._release(job):
-            Slurm().ask("scancel", self.number)
+            ask("scancel", self.number)
             return False
         if job.user_hold and job.user_hold != self._hold:
             self.say(f"is held ({job.user_hold}) and waits: scontrol release {self.number}")
@@ -73,8 +72,8 @@ class Submission:
                 self._exclude(",".join(filter(None, [job.excluded, self._nodes])))
                 without = f", without {self._nodes}"
                 self._nodes = ""
-            Slurm().ask("scontrol", "release", self.number)
-        except InputError as error:
+            ask("scontrol", "release", self.number)
+        except NoAnswer as error:
             self.say(f"is held ({job.reason}) and could not be released: {error}")
             return False
         self._releases += 1
@@ -82,4 +81,4 @@ class Submission:
         return True
 
     def _exclude(self, nodes: str) -> None:
-        Slurm().ask("scontrol", "update", f"JobId={self.number}", f"ExcNodeList={nodes}")
+        ask("scontrol", "update", f"JobId={self.number}", f"ExcNodeList={nodes}")

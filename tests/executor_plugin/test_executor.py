@@ -1,7 +1,9 @@
-"""The executor with a controller and a plugin that tests control; no SLURM."""
+"""The executor with a controller and a SLURM plugin that tests control; no SLURM."""
 
 import asyncio
 import dataclasses
+import fcntl
+import os
 import threading
 import time
 from collections import Counter
@@ -14,39 +16,36 @@ import pytest
 import snakemake_executor_plugin_slurm as plugin
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
-from rspo.core.errors import InputError
-from rspo.core.locks import exclusive_lock
-from rspo.slurm import executor as module
-from rspo.slurm.cluster import Slurm
-from rspo.slurm.data_checks import PromptCheck
-from rspo.slurm.executor import Executor
-from rspo.slurm.messages import failure
-from rspo.slurm.queue import QueuedJob
+from snakemake_executor_plugin_slurm_patient import executor as module
+from snakemake_executor_plugin_slurm_patient import submission
+from snakemake_executor_plugin_slurm_patient.executor import Executor
+from snakemake_executor_plugin_slurm_patient.failures import failure
+from snakemake_executor_plugin_slurm_patient.heartbeat import START, Heartbeats
+from snakemake_executor_plugin_slurm_patient.queue import NoAnswer, QueuedJob
 
-TASK = "train small--rspo-pass--k4--n8--s0"
+SECONDS_OF_SILENCE = 600
 
 
 class Job:
     """A job of Snakemake, with what the executor reads of it."""
 
-    name = "train"
+    name = "align"
+    wildcards = ("a", "1")
 
-    def __init__(self, folder: Path) -> None:
-        self.log = ["logs/train/small--rspo-pass--k4--n8--s0.log"]
+    def __init__(self) -> None:
+        self.log = ["logs/align/a/1.log"]
         self.resources: dict[str, str] = {}
-        self.output = [str(folder / "policy"), str(folder / "training.jsonl")]
 
     def is_group(self) -> bool:
         return False
 
 
 class Group:
-    """A group of jobs; it has neither `rule` nor `wildcards_dict`."""
+    """A group of jobs; it has no `wildcards`."""
 
-    name = "group_train"
+    name = "group_align"
 
-    def __init__(self, jobs: list[Job]) -> None:
-        self.jobs = jobs
+    def __init__(self) -> None:
         self.resources: dict[str, str] = {}
 
     def is_group(self) -> bool:
@@ -65,13 +64,14 @@ class Harness:
         self.state = "RUNNING"  # of every job, according to the plugin; "" if its query fails
         self.time = 0.0  # seconds that have passed besides the real ones
         self.folder = folder
-        self.complete = False
+        self.printed: list[str] = []  # by the executor
         monkeypatch.setattr(module, "SECONDS_BETWEEN_PINGS", 0.01)
         clock = SimpleNamespace(monotonic=lambda: time.monotonic() + self.time, sleep=time.sleep)
-        monkeypatch.setattr(module, "time", clock)
+        for part in (module, submission):
+            monkeypatch.setattr(part, "time", clock)
+            monkeypatch.setattr(part, "ask", self._ask)
         monkeypatch.setattr(module, "jobs_of", self._jobs_of)
-        monkeypatch.setattr(module, "is_complete", lambda workflow, job: self.complete)
-        monkeypatch.setattr(Slurm, "ask", lambda slurm, *words: self._ask(*words))
+        monkeypatch.setattr(module, "controller_answers", lambda: self.answers())
         self.status_command = "squeue"
         monkeypatch.setattr(plugin.Executor, "get_status_command", lambda _: self.status_command)
         for name in ("run_job", "cancel", "shutdown"):
@@ -82,26 +82,26 @@ class Harness:
         monkeypatch.setattr(plugin.Executor, "next_seconds_between_status_checks", 180)
         self.executor = Executor.__new__(Executor)
         self.executor._ending, self.executor._submitting = threading.Event(), []
-        # In tests of `run_job`, a job is the message about its problems.
-        problem_of = lambda job: job if isinstance(job, str) else ""  # noqa: E731
-        self.executor.prompts = SimpleNamespace(problem_of=problem_of)
         self.executor._submissions, self.executor._owners = {}, {}
         self.executor._resubmissions, self.executor._seconds = Counter(), 60
-        self.executor._controller = SimpleNamespace(answers=lambda: self.answers())
-        self.executor.workflow, self.executor.run_uuid = None, "rspo_1"
+        self.executor._heartbeats = Heartbeats(folder / "heartbeats", SECONDS_OF_SILENCE)
+        self.executor._heartbeats.folder.mkdir()
+        self.executor._controller_answered, self.executor._pinging = True, threading.Lock()
+        self.executor._failed, self.executor.run_uuid = {}, "rspo_1"
+        self.executor.logger = SimpleNamespace(warning=self.printed.append)
 
     def _record(self, name: str) -> Callable[..., None]:
         return lambda executor, *args, msg="", **kwargs: self.calls.append(f"{name} {msg}".strip())
 
-    def _jobs_of(self, run: str) -> list[QueuedJob]:
+    def _jobs_of(self, run: str) -> dict[str, QueuedJob]:
         if self.queue is None:
-            raise InputError("SLURM does not answer")
-        return self.queue
+            raise NoAnswer("SLURM does not answer")
+        return {job.number: job for job in self.queue}
 
     def _ask(self, *words: str) -> str:
         self.commands.append(" ".join(words))
         if words[1] in self.errors:
-            raise InputError(self.errors[words[1]])
+            raise NoAnswer(self.errors[words[1]])
         return ""
 
     def _check_active_jobs(self) -> Callable[..., AsyncIterator[SubmittedJobInfo]]:
@@ -122,13 +122,19 @@ class Harness:
 
     def submitted(self, number: str) -> SubmittedJobInfo:
         """A job that SLURM accepted, and that is in its queue."""
-        (self.folder / number).mkdir(exist_ok=True)
         log = self.folder / f"{number}.log"
-        info = SubmittedJobInfo(Job(self.folder / number), number, {"slurm_logfile": log})
+        info = SubmittedJobInfo(Job(), number, {"slurm_logfile": log})
         self.executor.report_job_submission(info)
         self.queue = [*(self.queue or []), queued(number)]
         self.calls.clear()
         return info
+
+    def start(self, number: str, content: str = "", age: float = 0) -> Path:
+        """The file of a job's first start, last touched `age` seconds ago."""
+        file = self.executor._heartbeats.folder / f"{number}.0"
+        file.write_text(content)
+        os.utime(file, (time.time() - age,) * 2)
+        return file
 
     def check(self, *active: SubmittedJobInfo) -> list[str | None]:
         """Numbers of the jobs that the executor yields."""
@@ -141,7 +147,7 @@ class Harness:
 
 
 def queued(number: str, where: str = "n1", state: str = "RUNNING", **more: Any) -> QueuedJob:
-    job = QueuedJob(number, "me", state, 0, Path("/project"), "", where, "rule_train")
+    job = QueuedJob(number, "me", state, 0, "/project", "", where, "rule_align")
     return dataclasses.replace(job, **more)
 
 
@@ -157,40 +163,23 @@ def harness(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Harness:
 def test_a_job_is_submitted_when_the_controller_answers(harness: Harness) -> None:
     answers = [False, False, True, True]
     harness.answers = lambda: answers.pop(0)
-    harness.executor.run_job("")
+    harness.executor.run_job(Job())
     assert answers == [True]
-    harness.executor.run_job("")
+    harness.executor.run_job(Job())
     assert harness.calls == ["run_job", "run_job"]
 
 
-def test_a_job_whose_problems_do_not_fit_its_model_is_not_submitted(harness: Harness) -> None:
-    harness.executor.run_job("small on train: a prompt is too long")
-    assert harness.calls == ["error small on train: a prompt is too long"]
-
-
-def test_an_unexpected_error_in_the_check_of_a_job_is_reported(harness: Harness) -> None:
-    """It would be lost in the plugin's thread, and Snakemake would wait for the job forever."""
-
-    def fail(job: Any) -> str:
-        raise OSError("stale file handle")
-
-    harness.executor.prompts = SimpleNamespace(problem_of=fail)
-    harness.executor.run_job("")
-    assert harness.calls == ["error OSError: stale file handle"]
-
-
 def test_a_group_of_jobs_is_submitted_and_checked(harness: Harness) -> None:
-    member = harness.submitted("11").job
-    group = Group([member])
-    assert PromptCheck(SimpleNamespace()).problem_of(group) == ""
-    info = SubmittedJobInfo(group, "12", {"slurm_logfile": harness.folder / "12.log"})
+    info = SubmittedJobInfo(Group(), "12", {"slurm_logfile": harness.folder / "12.log"})
+    harness.executor.run_job(info.job)
     harness.executor.report_job_submission(info)
     harness.queue = []
     assert harness.check(info) == ["12"]
     harness.time = 60
-    with exclusive_lock(harness.folder / "11"):
-        assert harness.check(info) == ["12"]
     assert harness.check(info) == []
+    assert harness.printed == [
+        "slurm-patient: group_align: SLURM job 12 was forgotten by SLURM: submitting it again"
+    ]
 
 
 def test_a_job_is_submitted_after_a_long_wait(
@@ -199,7 +188,7 @@ def test_a_job_is_submitted_after_a_long_wait(
     """`sbatch` then fails with its own message."""
     monkeypatch.setattr(module, "SECONDS_TO_WAIT", 0.1)
     harness.answers = lambda: False
-    harness.executor.run_job("")
+    harness.executor.run_job(Job())
     assert harness.calls == ["run_job"]
 
 
@@ -211,8 +200,8 @@ def test_nothing_is_submitted_once_snakemake_ends(harness: Harness, end: str) ->
 
     harness.answers = end_meanwhile
     before = time.monotonic()
-    harness.executor.run_job("")
-    harness.executor.run_job("")
+    harness.executor.run_job(Job())
+    harness.executor.run_job(Job())
     assert time.monotonic() - before < 5
     assert harness.calls == [end]
 
@@ -242,25 +231,20 @@ def test_jobs_are_checked_before_slurm_forgets_that_they_ended(harness: Harness)
 # --- what the executor prints and does when SLURM requeues, holds or forgets a job ----------------
 
 
-def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The messages about task TASK, without its name."""
-    return [
-        line.removeprefix(f"rspo: {TASK}: SLURM job ")
-        for line in capsys.readouterr().err.split("\n")
-    ][:-1]
+def printed(harness: Harness) -> list[str]:
+    """The messages about the only job, without its name."""
+    return [line.removeprefix("slurm-patient: align a 1: SLURM job ") for line in harness.printed]
 
 
-def test_each_requeue_is_printed_once(harness: Harness, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_requeue_is_printed_once(harness: Harness) -> None:
     info = harness.submitted("12")
     for restarts in (0, 2, 2):
         harness.queue = [queued("12", restarts=restarts)]
         assert harness.check(info) == ["12"]
-    assert printed(capsys) == ["12 was requeued (restart 2)"]
+    assert printed(harness) == ["12 was requeued (restart 2)"]
 
 
-def test_a_job_that_slurm_holds_is_released_on_another_node_then_given_up(
-    harness: Harness, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_that_slurm_holds_is_released_on_another_node_then_given_up(harness: Harness) -> None:
     info = harness.submitted("12")
     assert harness.check(info) == ["12"]  # it is seen on n1
     for _ in range(3):
@@ -271,7 +255,7 @@ def test_a_job_that_slurm_holds_is_released_on_another_node_then_given_up(
         *["scontrol release 12"] * 3,
     ]
     reason = "12 was held (launch failed requeued held): released"
-    assert printed(capsys) == [
+    assert printed(harness) == [
         f"{reason} (1 of 3), without n1",
         f"{reason} (2 of 3)",
         f"{reason} (3 of 3)",
@@ -282,17 +266,15 @@ def test_a_job_that_slurm_holds_is_released_on_another_node_then_given_up(
     assert harness.calls == ["error SLURM-job '12' failed, SLURM status is: 'HELD'.", "check"]
 
 
-def test_a_job_that_may_not_be_released_is_given_up(
-    harness: Harness, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_job_that_may_not_be_released_is_given_up(harness: Harness) -> None:
     info = harness.submitted("12")
     harness.queue = [held("12", "JobHoldMaxRequeue")]
     harness.errors = {"release": "access denied"}
     assert harness.check(info) == []
     assert harness.commands == ["scontrol release 12", "scancel 12"]
-    assert printed(capsys) == [
+    assert printed(harness)[0] == (
         "12 is held (JobHoldMaxRequeue) and could not be released: access denied"
-    ]
+    )
 
 
 def test_a_node_is_allowed_again_if_no_other_can_run_the_job(harness: Harness) -> None:
@@ -317,30 +299,66 @@ def test_a_node_that_may_not_be_allowed_again_ends_the_job(harness: Harness) -> 
 
 @pytest.mark.parametrize("reason", ["JobHeldUser", "JobHeldAdmin", "job requeued in held state"])
 def test_a_job_that_a_person_holds_is_printed_once_and_not_released(
-    harness: Harness, capsys: pytest.CaptureFixture[str], reason: str
+    harness: Harness, reason: str
 ) -> None:
     info = harness.submitted("12")
     harness.queue = [held("12", reason)]
     assert harness.check(info) == harness.check(info) == ["12"]
     assert harness.commands == []
-    assert printed(capsys) == [f"12 is held ({reason}) and waits: scontrol release 12"]
+    assert printed(harness) == [f"12 is held ({reason}) and waits: scontrol release 12"]
 
 
-def test_a_forgotten_job_is_submitted_again_when_its_folder_is_not_locked(
-    harness: Harness, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_forgotten_job_is_submitted_again_when_it_is_not_alive(harness: Harness) -> None:
     info = harness.submitted("12")
     harness.queue = []
     assert harness.check(info) == ["12"]
     harness.time = 30
     assert harness.check(info) == ["12"]
     harness.time = 60
-    with exclusive_lock(harness.folder / "12"):
+    file = harness.start("12", age=SECONDS_OF_SILENCE + 1)
+    with file.open() as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)
         assert harness.check(info) == ["12"]
+    harness.start("12", age=SECONDS_OF_SILENCE - 60)  # on a file system with locks of each node
+    assert harness.check(info) == ["12"]
     assert "run_job" not in harness.calls
+    harness.start("12", age=SECONDS_OF_SILENCE + 1)
     assert harness.check(info) == []
     assert harness.calls[-2:] == ["run_job", "check"]
-    assert printed(capsys) == ["12 was forgotten by SLURM: submitting it again"]
+    assert printed(harness) == ["12 was forgotten by SLURM: submitting it again"]
+
+
+def test_a_job_that_ended_without_slurms_notice_is_cancelled_and_submitted_again(
+    harness: Harness,
+) -> None:
+    info = harness.submitted("12")
+    harness.start("12", age=SECONDS_OF_SILENCE + 1)
+    assert harness.check(info) == ["12"]
+    harness.time = 60
+    assert harness.check(info) == []
+    assert harness.commands == ["scancel 12"]
+    assert harness.calls[-2:] == ["run_job", "check"]
+    assert printed(harness) == ["12 ended without SLURM's notice: submitting it again"]
+
+
+def test_a_job_that_was_requeued_and_has_not_started_again_is_not_taken_for_ended(
+    harness: Harness,
+) -> None:
+    info = harness.submitted("12")
+    harness.start("12", age=SECONDS_OF_SILENCE + 1)
+    harness.queue = [queued("12", restarts=1)]
+    for harness.time in (0, 60):
+        assert harness.check(info) == ["12"]
+
+
+@pytest.mark.parametrize("status_command", ["squeue", "sacct"])
+def test_a_cancelled_job_has_failed(harness: Harness, status_command: str) -> None:
+    """The SLURM plugin does not notice it with `sacct`, which prints `CANCELLED by 1000`."""
+    info = harness.submitted("12")
+    harness.status_command = status_command
+    harness.queue = [queued("12", state="CANCELLED")]
+    assert harness.check(info) == []
+    assert harness.calls[0] == f"error {failure('12', 'CANCELLED').strip()}"
 
 
 def test_a_task_of_an_array_is_not_forgotten(harness: Harness) -> None:
@@ -389,7 +407,7 @@ def test_an_interrupt_waits_for_a_submission_under_way(
     monkeypatch.setattr(plugin.Executor, "run_job", submit)
     monkeypatch.setattr(plugin.Executor, "cancel_jobs", lambda *_: None)
     monkeypatch.setattr(plugin.Executor, "cancel", lambda executor: executor.cancel_jobs([]))
-    submission = threading.Thread(target=harness.executor.run_job, args=[""])
+    submission = threading.Thread(target=harness.executor.run_job, args=[Job()])
     submission.start()
     assert calls.acquire(timeout=60)
     interrupt = threading.Thread(target=harness.executor.cancel)
@@ -399,17 +417,19 @@ def test_an_interrupt_waits_for_a_submission_under_way(
     end_of_sbatch.set()
     submission.join()
     interrupt.join()
-    harness.executor.run_job("")
+    harness.executor.run_job(Job())
     assert harness.commands == ["sbatch", "scancel --name=rspo_1"]
 
 
 def test_an_interrupt_while_slurm_does_not_answer_says_that_jobs_may_continue(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plugin.Executor, "cancel_jobs", lambda *_: None)
     harness.errors = {"--name=rspo_1": "SLURM does not answer"}
     harness.executor.cancel_jobs([])
-    assert capsys.readouterr().err == "rspo: jobs of this run may continue: SLURM does not answer\n"
+    assert harness.printed == [
+        "slurm-patient: jobs of this run may continue: SLURM does not answer"
+    ]
 
 
 def test_a_job_on_another_cluster_is_not_forgotten(harness: Harness) -> None:
@@ -433,7 +453,8 @@ def test_a_release_that_slurm_does_not_answer_is_repeated(harness: Harness) -> N
 
 def test_a_job_that_slurm_forgot_after_its_end_is_not_submitted_again(harness: Harness) -> None:
     info = harness.submitted("12")
-    harness.queue, harness.complete = [], True
+    harness.queue = []
+    harness.start("12", "0")
     assert harness.check(info) == ["12"]
     harness.time = 60
     assert harness.check(info) == []
@@ -485,25 +506,54 @@ STARTED = "Building DAG of jobs...\n"
         (STARTED + NO_STEP + "Invalid job id specified\n", "FAILED", True),
         (STARTED + NO_STEP + "Socket timed out on send/recv operation\n", "FAILED", True),
         (STARTED + NO_STEP + "Memory required by task is not available\n", "FAILED", False),
-        (STARTED + STARTED + "rspo: error: x\n", "FAILED", False),
-        (STARTED + STEP + STARTED + STARTED + "rspo: error: x\n", "FAILED", False),  # earlier start
+        (STARTED + STARTED + "error: x\n", "FAILED", False),
+        (STEP + START + STARTED + STARTED + "error: x\n", "FAILED", False),  # an earlier start
     ],
 )
 def test_a_job_whose_command_slurm_did_not_start_uses_no_retry(
-    harness: Harness, capsys: pytest.CaptureFixture[str], log: str, state: str, again: bool
+    harness: Harness, log: str, state: str, again: bool
 ) -> None:
     info = harness.submitted("12")
     info.aux["slurm_logfile"].write_text(log)
     harness.state = state
     assert harness.check(info) == []
     assert harness.calls[1] == ("run_job" if again else f"error {failure('12', state).strip()}")
-    assert [line.startswith("12 was not started (Unable to") for line in printed(capsys)] == (
-        [True] if again else []
-    )
+    assert printed(harness)[0].startswith("12 was not started (Unable to") == again
 
 
-def test_the_plugins_source_needs_these_overrides() -> None:
-    """Names in the plugin's code that the overrides rely on."""
+def test_jobs_that_are_given_up_are_repeated_at_the_end(harness: Harness) -> None:
+    retried, given_up = harness.submitted("12"), harness.submitted("13")
+    given_up.job.wildcards = ("b",)
+    for info, state in ((retried, "TIMEOUT"), (given_up, "CANCELLED")):
+        harness.executor.report_job_error(info, msg=failure(str(info.external_jobid), state))
+    assert [line.partition(": set")[0] for line in harness.printed] == [
+        "slurm-patient: align a 1: SLURM job 12 ran past its time limit",
+        f"slurm-patient: align b: SLURM job 13 was cancelled (scancel) [{harness.folder}/13.log]",
+    ]
+    harness.executor.run_job(retried.job)
+    harness.printed.clear()
+    harness.executor.shutdown()
+    assert harness.printed == [
+        "slurm-patient: given up: align b: SLURM job 13 was cancelled (scancel) "
+        f"[{harness.folder}/13.log]",
+        "slurm-patient: the run is incomplete: the same command resumes it",
+    ]
+
+
+def test_an_absent_controller_is_printed_once_and_its_return_once(harness: Harness) -> None:
+    answers = [True, False, False, True, True]
+    harness.answers = lambda: answers.pop(0)
+    harness.executor.run_job(Job())
+    harness.executor.run_job(Job())
+    harness.executor.run_job(Job())
+    assert harness.printed == [
+        "slurm-patient: SLURM's controller does not answer: waiting for it; running jobs continue",
+        "slurm-patient: SLURM's controller answers again",
+    ]
+
+
+def test_the_slurm_plugin_calls_what_is_overridden() -> None:
+    """Names in its code that the overrides rely on."""
     assert "run_job" in plugin.Executor._submit_job.__code__.co_names
     reports = {"report_job_success", "report_job_error"}
     assert reports <= set(plugin.Executor.check_active_jobs.__code__.co_names)

@@ -1,0 +1,91 @@
+"""Why a job failed, in one line, from the SLURM plugin's message and the job's output."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from snakemake_executor_plugin_slurm_patient.heartbeat import START
+
+# The SLURM states for which the plugin reports a failed job, and those that this plugin adds.
+MEANING = {
+    "TIMEOUT": "ran past its time limit: set a longer runtime",
+    "OUT_OF_MEMORY": "needed more memory than its mem_mb",
+    "CANCELLED": "was cancelled (scancel)",
+    "NODE_FAIL": "lost its node",
+    "DEADLINE": "ran past its deadline",
+    "BOOT_FAIL": "did not start: its node did not boot",
+    "FAILED": "failed",
+    "HELD": "was held by SLURM and not released",
+    "FORGOTTEN": "was forgotten by SLURM, as earlier submissions of it were",
+}
+# Signs in the output of a job in state FAILED. They take precedence over the command's own message,
+# because a command whose worker was killed does not know why.
+_SIGNS = {
+    MEANING["OUT_OF_MEMORY"]: re.compile(r"oom[-_ ]kill|exceeded (job )?memory limit", re.I),
+    "needed more GPU memory": re.compile(r"CUDA out of memory|CUDA error: out of memory"),
+}
+_EARLY_SIGNAL = re.compile(r"User defined signal 1")
+# Such as `error: no such file` or `ValueError: x`, but not what `srun` says about its command.
+_ERROR = re.compile(r"^(?!srun|slurmstepd)(?:[\w.-]+: )?(?:error: |(?=[\w.]+Error: ))(.+)$", re.M)
+_SNAKEMAKE = "Building DAG of jobs"  # the first line that Snakemake prints in a job and in its step
+# Errors of `srun` that another try may avoid. Others, such as `Memory required by task is not
+# available`, would occur again.
+_NO_STEP = re.compile(
+    r"^srun: error: (Unable to (?:confirm allocation for job .+|create step for job .*"
+    r"(?:Invalid job id|already completing|timed out|unable to contact|communication|connection|"
+    r"connect failure|transmitted or received).*))$",
+    re.M | re.I,
+)
+
+
+def failure(number: str, state: str) -> str:
+    """A message as the SLURM plugin writes it."""
+    return f"SLURM-job '{number}' failed, SLURM status is: '{state}'. "
+
+
+def state_of(message: str) -> str:
+    """The state of the SLURM job in the plugin's message about its failure; empty if none."""
+    status = re.search(r"SLURM status is: '(\w+)'", message)
+    return status[1] if status else ""
+
+
+def explanation(number: str | None, message: str, logs: Sequence[Path]) -> str:
+    """Why a job failed, and where its output is.
+
+    Args:
+        number: None if the submission failed.
+        message: the SLURM plugin's, with the job's state.
+        logs: of the rule, and the output of the SLURM job.
+    """
+    if number is None:
+        return " ".join(message.split("sbatch call:")[0].split()) or "failed"
+    state = state_of(message)
+    reason = MEANING.get(state, f"ended in state {state}")
+    if state == "FAILED":
+        reason = _reason("\n".join(map(_last_start, logs)))
+    return f"SLURM job {number} {reason} [{', '.join(map(str, logs[-1:]))}]"
+
+
+def _reason(printed: str) -> str:
+    for reason, sign in _SIGNS.items():
+        if sign.search(printed):
+            return reason
+    if errors := _ERROR.findall(printed):
+        return f"failed: {errors[-1]}"
+    if _EARLY_SIGNAL.search(printed):
+        return "was asked to stop before it had started: set a longer runtime"
+    if _SNAKEMAKE not in printed and printed.strip():  # it failed before, as in its `precommand`
+        return f"failed: {printed.strip().splitlines()[-1].strip()}"
+    return "failed"
+
+
+def step_error(log: Path) -> str:
+    """What `srun` printed if SLURM did not start the rule's command in the job's last start."""
+    printed = _last_start(log)
+    match = _NO_STEP.search(printed)
+    return match[1] if match and printed.count(_SNAKEMAKE) < 2 else ""
+
+
+def _last_start(log: Path) -> str:
+    """The output of a job since it was requeued."""
+    return log.read_text(errors="replace").rpartition(START)[2] if log.is_file() else ""

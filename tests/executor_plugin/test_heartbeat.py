@@ -1,0 +1,103 @@
+"""A job that shows that it is alive, in a process of its own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from snakemake_executor_plugin_slurm_patient.heartbeat import START, Heartbeats
+from tests.support.processes import wait_until
+
+SNAKEFILE = """\
+rule wait:
+    output: "made"
+    shell: "while ! test -e {input_file}; do sleep 0.1; done; {command}; touch made"
+"""
+
+
+@pytest.fixture
+def heartbeats(tmp_path: Path) -> Heartbeats:
+    return Heartbeats(tmp_path / "heart beats", seconds=1.2)
+
+
+class JobProcess:
+    """Snakemake as in job 12, whose rule waits for the file `end`."""
+
+    def __init__(self, heartbeats: Heartbeats, folder: Path, command: str) -> None:
+        self.folder = folder
+        text = SNAKEFILE.replace("{input_file}", "end").replace("{command}", command)
+        (folder / "Snakefile").write_text(text)
+        self.process = subprocess.Popen(
+            f"exec {heartbeats.python(sys.executable)} -m snakemake --cores 1 --quiet all",
+            shell=True,
+            cwd=folder,
+            env=os.environ | {"SLURM_JOB_ID": "12", "SLURM_RESTART_COUNT": "3"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        wait_until((heartbeats.folder / "12.3").exists)
+
+    def end(self) -> int:
+        (self.folder / "end").touch()
+        self.output = self.process.communicate()[0]
+        return self.process.returncode
+
+
+@pytest.fixture
+def job(heartbeats: Heartbeats, tmp_path: Path) -> Iterator[JobProcess]:
+    job = JobProcess(heartbeats, tmp_path, "true")
+    yield job
+    if job.process.poll() is None:
+        job.end()
+
+
+def test_a_job_is_alive_while_snakemake_runs_and_has_succeeded_afterwards(
+    heartbeats: Heartbeats, job: JobProcess
+) -> None:
+    time.sleep(2 * heartbeats.seconds)
+    assert heartbeats.is_alive("12")
+    assert not heartbeats.has_ended("12", 3)
+    assert not heartbeats.has_succeeded("12")
+    assert job.end() == 0
+    assert job.output.startswith(f"{START}3 of job 12")
+    assert heartbeats.has_succeeded("12")
+    assert heartbeats.has_ended("12", 3)  # at once
+    assert not heartbeats.has_ended("12", 4)  # it has not started
+    heartbeats.forget("12")
+    assert not heartbeats.has_succeeded("12")
+    assert not heartbeats.is_alive("12")
+
+
+def test_a_touched_file_shows_that_a_job_is_alive_where_locks_are_local(
+    heartbeats: Heartbeats, job: JobProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules[Heartbeats.__module__]
+    monkeypatch.setattr(module, "_is_locked", lambda path: False)
+    time.sleep(2 * heartbeats.seconds)
+    assert heartbeats.is_alive("12")
+
+
+def test_a_killed_job_has_ended_without_success(heartbeats: Heartbeats, job: JobProcess) -> None:
+    job.process.kill()
+    job.process.wait()
+    wait_until(lambda: heartbeats.has_ended("12", 3))
+    assert not heartbeats.has_succeeded("12")
+
+
+def test_a_job_whose_snakemake_failed_has_not_succeeded(
+    heartbeats: Heartbeats, tmp_path: Path
+) -> None:
+    job = JobProcess(heartbeats, tmp_path, "false")
+    assert job.end() == 1
+    assert not heartbeats.has_succeeded("12")
+    assert (heartbeats.folder / "12.3").read_text() == "1"
+
+
+def test_jobs_that_never_started_are_not_alive(heartbeats: Heartbeats) -> None:
+    assert not heartbeats.is_alive("12")
+    assert not heartbeats.has_ended("12", 0)
+    assert not heartbeats.has_succeeded("12")

@@ -1,0 +1,181 @@
+"""A workflow without `rspo` on a real SLURM, with faults of the cluster. About two minutes."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from snakemake_executor_plugin_slurm_patient.queue import jobs_in
+from tests.support import ROOT
+from tests.support.processes import wait_until
+from tests.support.slurm_cluster import Cluster
+
+pytestmark = [pytest.mark.long, pytest.mark.slurm]
+NODES = 2  # of the fixture `cluster`
+
+# Each job waits for a file `NAME.go`.
+SNAKEFILE = """\
+rule all:
+    input: "a.made", "b.made"
+rule make:
+    output: "{name}.made"
+    shell:
+        "echo $SLURM_JOB_ID >> {wildcards.name}.jobs; "
+        "while ! test -e {wildcards.name}.go; do sleep 0.1; done; "
+        "echo {wildcards.name} > {output}"
+"""
+OPTIONS = ["--executor=slurm-patient", "--jobs=2"]
+OPTIONS += ["--default-resources", "slurm_partition=cpu", "mem_mb=2000", "runtime=5"]
+SETTINGS = {
+    "status-command": "squeue",
+    "init-seconds-before-status-checks": 1,
+    "heartbeat-timeout": 6,
+}
+OPTIONS += [f"--slurm-patient-{name}={value}" for name, value in SETTINGS.items()]
+
+
+class Run:
+    """One Snakemake."""
+
+    def __init__(self, cluster: Cluster, folder: Path, *words: str) -> None:
+        self.folder, self.log = folder, folder / "run.log"
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "snakemake", *OPTIONS, *words],
+            cwd=folder,
+            env=cluster.environment | {"PYTHONPATH": str(ROOT)},
+            stdout=self.log.open("a"),
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+    def wait_for_job(self, name: str, starts: int = 1) -> str:
+        """Wait until a job has started so often; the number of the last start."""
+        file = self.folder / f"{name}.jobs"
+        wait_until(lambda: file.exists() and len(file.read_text().split()) >= starts)
+        return file.read_text().split()[-1]
+
+    def wait_for_line(self, text: str) -> None:
+        wait_until(lambda: text in self.log.read_text())
+
+    def end(self) -> tuple[int, list[str]]:
+        """Let the jobs end; Snakemake's exit status, and the messages of the plugin."""
+        for name in "ab":
+            (self.folder / f"{name}.go").touch()
+        status = self.process.wait(600)
+        lines = self.log.read_text().splitlines()
+        start = "slurm-patient: "
+        return status, [line.removeprefix(start) for line in lines if line.startswith(start)]
+
+
+@pytest.fixture
+def start(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Run]]:
+    """Starts Snakemake in a folder of the test's own."""
+    cluster.wait_until_idle()
+    (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    runs: list[Run] = []
+
+    def start(*words: str) -> Run:
+        runs.append(Run(cluster, tmp_path, *words))
+        return runs[-1]
+
+    yield start
+    for run in runs:
+        if run.process.poll() is None:
+            os.killpg(run.process.pid, signal.SIGKILL)
+            run.process.wait()
+    cluster.command("scancel", "--user=root", check=False)
+
+
+def made(folder: Path) -> dict[str, str]:
+    return {path.stem: path.read_text() for path in folder.glob("*.made")}
+
+
+def test_a_cancelled_job_is_submitted_again_or_given_up(
+    start: Callable[..., Run], cluster: Cluster, tmp_path: Path
+) -> None:
+    run = start("--retries=1", "--keep-going")
+    first = run.wait_for_job("a")
+    cluster.command("scancel", first)
+    second = run.wait_for_job("a", starts=2)
+    cluster.command("scancel", second)
+    line = f"make a: SLURM job {second} was cancelled (scancel)"
+    run.wait_for_line(line)
+    status, lines = run.end()
+    assert status == 1
+    assert [line.partition(" [")[0] for line in lines] == [
+        f"make a: SLURM job {first} was cancelled (scancel)",
+        line,
+        f"given up: {line}",
+        "the run is incomplete: the same command resumes it",
+    ]
+    assert made(tmp_path) == {"b": "b\n"}
+
+
+def test_a_run_survives_a_controller_that_forgets_its_jobs(
+    start: Callable[..., Run], cluster: Cluster, tmp_path: Path
+) -> None:
+    """Snakemake has no retries."""
+    run = start()
+    numbers = [run.wait_for_job(name) for name in "ab"]
+    cluster.stop_controller()
+    run.wait_for_line("controller does not answer")
+    cluster.lose_state(None)
+    cluster.start_controller()
+    for name in "ab":
+        run.wait_for_job(name, starts=2)
+    status, lines = run.end()
+    assert status == 0
+    assert made(tmp_path) == {"a": "a\n", "b": "b\n"}
+    controller = "SLURM's controller"
+    assert lines[:2] == [
+        f"{controller} does not answer: waiting for it; running jobs continue",
+        f"{controller} answers again",
+    ]
+    assert sorted(lines[2:]) == [
+        f"make {name}: SLURM job {number} was forgotten by SLURM: submitting it again"
+        for name, number in zip("ab", numbers, strict=True)
+    ]
+
+
+def test_jobs_left_behind_by_a_killed_snakemake_are_not_submitted_twice(
+    start: Callable[..., Run], cluster: Cluster, tmp_path: Path
+) -> None:
+    run = start()
+    numbers = [run.wait_for_job(name) for name in "ab"]
+    os.killpg(run.process.pid, signal.SIGKILL)
+    run.process.wait()
+    second = start("--nolock")
+    assert second.process.wait(600) == 1
+    output = second.log.read_text()
+    assert f"{tmp_path}: SLURM jobs of another run work in this folder: " in output
+    assert f"cancel them: scancel {' '.join(sorted(numbers))}" in output
+    for name in "ab":
+        (tmp_path / f"{name}.go").touch()
+    cluster.wait_until_idle()
+    third = start("--nolock")
+    assert third.end()[0] == 0
+    assert made(tmp_path) == {"a": "a\n", "b": "b\n"}
+    assert (tmp_path / "a.jobs").read_text().split() == [numbers[0]]
+
+
+def test_jobs_of_other_folders_are_ignored_whatever_their_names(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in cluster.environment.items():
+        monkeypatch.setenv(key, value)
+    ours, theirs = tmp_path / "a|b", tmp_path / "c\nd"
+    submit = ["sbatch", "--parsable", "--hold", "--output=/dev/null", "--wrap=true"]
+    numbers = []
+    for folder, comment in ((theirs, "a\nb|c"), (theirs, "rule_x\n"), (ours, "rule_y")):
+        folder.mkdir(exist_ok=True)
+        named = [f"--chdir={folder}", f"--comment={comment}"]
+        numbers.append(cluster.command(*submit, *named))
+    try:
+        assert [(job.number, job.comment) for job in jobs_in(ours)] == [(numbers[2], "rule_y")]
+        assert [(job.number, job.comment) for job in jobs_in(theirs)] == [(numbers[1], "rule_x\n")]
+    finally:
+        cluster.command("scancel", *numbers)
