@@ -23,25 +23,20 @@ from snakemake_executor_plugin_slurm_patient.failures import (
 )
 from snakemake_executor_plugin_slurm_patient.heartbeat import Heartbeats
 from snakemake_executor_plugin_slurm_patient.queue import (
+    HELD_BY_SLURM,
     NoAnswer,
     QueuedJob,
+    Submission,
     ask,
     controller_answers,
     jobs_in,
     jobs_of,
 )
-from snakemake_executor_plugin_slurm_patient.submission import Submission
 
-# How long a job that is ready waits for SLURM's controller before it is submitted anyway.
-SECONDS_TO_WAIT = 1800
 SECONDS_BETWEEN_PINGS = 5
-# How long accounting (`sacct`) may take to show a job that ended.
-SECONDS_OF_ACCOUNTING = 3600
 # How often a job is submitted again because SLURM forgot it or did not start its command. These
 # submissions are not among Snakemake's `retries`.
 RESUBMISSIONS = 5
-# Resources of jobs on another cluster, which `squeue` and `scancel` do not find by name.
-_OTHER_CLUSTER = ("cluster", "clusters", "slurm_cluster")
 
 
 @dataclass
@@ -66,10 +61,7 @@ class Executor(plugin.Executor):
         self.logger = logger
         folder = Path(".snakemake", "slurm-patient").resolve()
         self._heartbeats = Heartbeats(folder, workflow.executor_settings.heartbeat_timeout)
-        try:
-            self._require_no_jobs_in(workflow.workdir_init)
-        except NoAnswer as error:
-            raise WorkflowError(str(error)) from None
+        self._require_no_jobs_in(workflow.workdir_init)
         self._ending = threading.Event()
         self._submitting: list[Any] = []  # a job for each thread that may be calling `sbatch`
         self._controller_answered = True
@@ -91,8 +83,6 @@ class Executor(plugin.Executor):
         if {SharedFSUsage.PERSISTENCE, SharedFSUsage.SOFTWARE_DEPLOYMENT} <= set(shared):
             return self._heartbeats.python(python)
         return python
-
-    # --- submission -------------------------------------------------------------------------------
 
     def _require_no_jobs_in(self, folder: str) -> None:
         """Prevent that the same work is submitted twice. Snakemake holds the folder's lock.
@@ -116,7 +106,7 @@ class Executor(plugin.Executor):
         return job.state == "RUNNING" and self._heartbeats.has_ended(job.number, job.restarts)
 
     def _cancel_if_left(self, job: QueuedJob) -> bool:
-        if job.system_hold:
+        if job.reason in HELD_BY_SLURM:
             reason = f"was held ({job.reason})"
         elif self._has_ended(job):
             reason = "has ended without SLURM's notice"
@@ -145,10 +135,7 @@ class Executor(plugin.Executor):
         a job would spend all of its retries on failed submissions.
         """
         self._failed.pop(_task(job), None)
-        deadline = time.monotonic() + SECONDS_TO_WAIT
         while not self._ending.is_set() and not self._controller_answers():
-            if time.monotonic() > deadline:
-                break
             self._ending.wait(SECONDS_BETWEEN_PINGS)
         self._submitting.append(job)  # before it reads `_ending`, as `cancel_jobs` relies on it
         try:
@@ -175,8 +162,6 @@ class Executor(plugin.Executor):
         submission.say(f"{reason}: submitting it again")
         self.run_job(job)
         return True
-
-    # --- status -----------------------------------------------------------------------------------
 
     def report_job_success(self, job_info: SubmittedJobInfo) -> None:
         self._submissions.pop(job_info.job, None)
@@ -211,7 +196,7 @@ class Executor(plugin.Executor):
             queue = jobs_of(self.run_uuid) if active_jobs else {}
             active_jobs = [info for info in active_jobs if self._is_active(info, queue)]
         # The SLURM plugin would take the state of another job with the same number.
-        checked = [info for info in active_jobs if self._owner(info) is info.job]
+        checked = [info for info in active_jobs if self._has_number(info)]
         yielded = set()
         async for job_info in super().check_active_jobs(checked):
             yielded.add(job_info.job)
@@ -224,8 +209,9 @@ class Executor(plugin.Executor):
             self.next_seconds_between_status_checks, self._seconds
         )
 
-    def _owner(self, job_info: SubmittedJobInfo) -> Any:
-        return self._owners.get(str(job_info.external_jobid))
+    def _has_number(self, job_info: SubmittedJobInfo) -> bool:
+        """Whether SLURM gave the job's number to no later job."""
+        return self._owners.get(str(job_info.external_jobid)) is job_info.job
 
     def _is_active(self, job_info: SubmittedJobInfo, queue: Mapping[str, QueuedJob]) -> bool:
         """Whether Snakemake must wait for a job; if not, its end is reported or it is submitted."""
@@ -234,7 +220,7 @@ class Executor(plugin.Executor):
         # `squeue` writes another number for a task of an array than the SLURM plugin.
         if _is_elsewhere(job) or "_" in number:
             return True
-        queued = queue.get(number) if self._owner(job_info) is job else None
+        queued = queue.get(number) if self._has_number(job_info) else None
         ended = queued is not None and self._has_ended(queued)
         if queued is not None and not ended:
             with suppress(NoAnswer):  # look again at the next check
@@ -245,10 +231,7 @@ class Executor(plugin.Executor):
                 self.report_job_error(job_info, msg=failure(number, "CANCELLED"))
                 return False
             return True
-        # With `sacct`, SLURM may drop an ended job from its queue before accounting has its state.
-        by_squeue = self.get_status_command() == "squeue"
-        seconds = self._seconds if by_squeue else SECONDS_OF_ACCOUNTING
-        if not submission.is_missing(seconds) or self._heartbeats.is_alive(number):
+        if not submission.is_missing(self._seconds) or self._heartbeats.is_alive(number):
             return True
         event = "was forgotten by SLURM"
         if ended:
@@ -262,14 +245,13 @@ class Executor(plugin.Executor):
             self.report_job_error(job_info, msg=failure(number, "FORGOTTEN"))
         return False
 
-    # --- the end ----------------------------------------------------------------------------------
-
     def cancel_jobs(self, active_jobs: list[SubmittedJobInfo]) -> None:
         """Cancel all jobs of this run; `active_jobs` lacks those that are being checked.
 
         Waits for the calls of `sbatch` that are under way. Ctrl-C may also have ended such a call
         when SLURM had accepted the job already: its number is unknown, but not its name.
         """
+        self._ending.set()  # from now on, nothing is submitted
         while self._submitting:
             time.sleep(0.1)
         try:
@@ -278,10 +260,6 @@ class Executor(plugin.Executor):
             self._say(f"jobs of this run may continue: {error}")
         infos = [submission.info for submission in list(self._submissions.values())]
         super().cancel_jobs([info for info in infos if _is_elsewhere(info.job)])
-
-    def cancel(self) -> None:
-        self._ending.set()  # from now on, nothing is submitted
-        super().cancel()
 
     def shutdown(self) -> None:
         self._ending.set()
@@ -299,4 +277,5 @@ def _task(job: Any) -> str:
 
 
 def _is_elsewhere(job: Any) -> bool:
-    return any(map(job.resources.get, _OTHER_CLUSTER))
+    """Whether it runs on another cluster, where `squeue` and `scancel` do not find it by name."""
+    return any(map(job.resources.get, ("cluster", "clusters", "slurm_cluster")))

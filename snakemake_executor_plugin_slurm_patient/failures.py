@@ -23,8 +23,8 @@ MEANING = {
 _SIGNS = {
     MEANING["OUT_OF_MEMORY"]: re.compile(r"oom[-_ ]kill|exceeded (job )?memory limit", re.I),
     "needed more GPU memory": re.compile(r"CUDA out of memory|CUDA error: out of memory"),
+    "was asked to stop before it had started": re.compile(r"User defined signal 1"),
 }
-_EARLY_SIGNAL = re.compile(r"User defined signal 1")
 # Such as `error: no such file` or `ValueError: x`, but not what `srun` says about its command.
 _ERROR = re.compile(r"^(?!srun|slurmstepd)(?:[\w.-]+: )?(?:error: |(?=[\w.]+Error: ))(.+)$", re.M)
 _SNAKEMAKE = "Building DAG of jobs"  # the first line that Snakemake prints in a job and in its step
@@ -72,8 +72,6 @@ def _reason(printed: str) -> str:
             return reason
     if errors := _ERROR.findall(printed):
         return f"failed: {errors[-1]}"
-    if _EARLY_SIGNAL.search(printed):
-        return "was asked to stop before it had started: set a longer runtime"
     if _SNAKEMAKE not in printed and printed.strip():  # it failed before, as in its `precommand`
         return f"failed: {printed.strip().splitlines()[-1].strip()}"
     return "failed"

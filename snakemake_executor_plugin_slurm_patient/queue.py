@@ -1,32 +1,34 @@
-"""The jobs that Snakemake has in SLURM's queue: of a folder, or of one run."""
+"""The jobs that Snakemake has in SLURM's queue, and what changes about a submitted job."""
 
 import os
 import re
 import subprocess
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from snakemake_interface_common.exceptions import WorkflowError
 
 _RULE = "rule_"  # start of the comment of every job that Snakemake's SLURM plugin submits
 # Folders and comments of other users may contain `|` and line breaks. ASCII's separators of fields
 # and records do not occur in them.
 _FIELD, _RECORD = "\x1f", "\x1e"
-_FIELDS = (
-    *("JobID", "UserName", "State", "RestartCnt", "WorkDir"),
-    *("ExcNodes", "ReasonList", "Comment"),
-)
-# Reasons for which SLURM itself holds a job: the node failed to launch it, its start failed several
-# times, or no node can run it. (State and priority do not distinguish these from holds of people.)
-_SYSTEM_HOLDS = ("launch failed requeued held", "JobHoldMaxRequeue", "BadConstraints")
-_USER_HOLDS = (
+_FIELDS = ("JobID", "UserName", "State", "RestartCnt", "WorkDir", "ReasonList", "Comment")
+# Reasons for which SLURM itself holds a job until it is released: the node failed to launch it, its
+# start failed several times, or no node can run it. (State and priority do not tell them apart.)
+HELD_BY_SLURM = ("launch failed requeued held", "JobHoldMaxRequeue", "BadConstraints")
+HELD_BY_PEOPLE = (
     *("JobHeldUser", "JobHeldAdmin"),
     *("job requeued in held state", "job requeued in special exit state"),
 )
+RELEASES = 3  # how often a job that SLURM holds is released
 # Variables with which a user changes what these commands list or cancel.
 _OPTIONS = re.compile("(SQUEUE|SCANCEL)_")
 
 
-class NoAnswer(Exception):
+class NoAnswer(WorkflowError):
     """A command of SLURM failed."""
 
 
@@ -63,29 +65,8 @@ class QueuedJob:
     state: str
     restarts: int
     folder: str
-    excluded: str  # nodes that it must not use, such as `n[1-2]`
-    nodes_or_reason: str  # its nodes, or in parentheses why it does not run
+    reason: str  # why it does not run; the nodes of a job that runs
     comment: str  # set by the SLURM plugin: rule and wildcards
-
-    @property
-    def nodes(self) -> str:
-        return "" if self.reason else self.nodes_or_reason
-
-    @property
-    def reason(self) -> str:
-        """Why it does not run; empty for a job that has nodes."""
-        text = self.nodes_or_reason
-        return text[1:-1] if text.startswith("(") else ""
-
-    @property
-    def system_hold(self) -> bool:
-        """Whether SLURM itself holds it, so that it waits until it is released."""
-        return self.reason in _SYSTEM_HOLDS
-
-    @property
-    def user_hold(self) -> str:
-        """The reason if a user or an administrator holds it, otherwise empty."""
-        return self.reason if self.reason in _USER_HOLDS else ""
 
 
 def jobs_in(folder: str | Path) -> list[QueuedJob]:
@@ -113,9 +94,65 @@ def _jobs(*options: str) -> Iterator[QueuedJob]:
         fields = record.removeprefix("\n").split(_FIELD)
         if len(fields) != len(_FIELDS) or not fields[3].isdecimal():
             continue  # not submitted by Snakemake
-        number, user, state, restarts, folder, excluded, nodes_or_reason, comment = fields
+        number, user, state, restarts, folder, reason, comment = fields
         comment = os.fsencode(comment).decode(errors="replace")  # can be printed
-        excluded = excluded.replace("(null)", "")
-        yield QueuedJob(
-            number, user, state, int(restarts), folder, excluded, nodes_or_reason, comment
-        )
+        yield QueuedJob(number, user, state, int(restarts), folder, reason.strip("()"), comment)
+
+
+class Submission:
+    """A submitted job.
+
+    info: Snakemake's `SubmittedJobInfo`; another submission of the same job has another one.
+    """
+
+    def __init__(self, info: Any, task: str, say: Callable[[str], None]) -> None:
+        self.info = info
+        self.number = str(info.external_jobid)
+        self._name = f"{task}: SLURM job {self.number}"
+        self._say = say
+        self._restarts = self._releases = 0
+        self._reason = ""  # why it did not run at the previous look
+        self._missing_since: float | None = None
+
+    def say(self, message: str) -> None:
+        """Print a line about this job."""
+        self._say(f"{self._name} {message}")
+
+    def is_missing(self, seconds: float) -> bool:
+        """Call it when SLURM does not list the job: whether that has lasted for `seconds`."""
+        if self._missing_since is None:
+            self._missing_since = time.monotonic()
+        return time.monotonic() - self._missing_since >= seconds
+
+    def update(self, job: QueuedJob) -> bool:
+        """Print that the job was requeued or is held, and release it if SLURM itself holds it.
+
+        Returns: False if it was released `RELEASES` times, or cannot be released. It is then
+            cancelled.
+
+        Raises: NoAnswer.
+        """
+        self._missing_since = None
+        if job.restarts > self._restarts:
+            self.say(f"was requeued (restart {job.restarts})")
+        self._restarts = job.restarts
+        if job.reason in HELD_BY_SLURM and not self._release(job):
+            ask("scancel", self.number)
+            return False
+        if job.reason in HELD_BY_PEOPLE and job.reason != self._reason:
+            self.say(f"is held ({job.reason}) and waits: scontrol release {self.number}")
+        self._reason = job.reason
+        return True
+
+    def _release(self, job: QueuedJob) -> bool:
+        """SLURM itself drains the node on which a launch failed."""
+        if self._releases == RELEASES:
+            return False
+        try:
+            ask("scontrol", "release", self.number)
+        except NoAnswer as error:
+            self.say(f"is held ({job.reason}) and could not be released: {error}")
+            return False
+        self._releases += 1
+        self.say(f"was held ({job.reason}): released ({self._releases} of {RELEASES})")
+        return True

@@ -35,7 +35,7 @@ STARTED = f"{START}0 of job 12 on n1\nBuilding DAG of jobs...\n"
         (
             "FAILED",
             "srun: error: n1: task 0: User defined signal 1",
-            "was asked to stop before it had started: set a longer runtime",
+            "was asked to stop before it had started",
         ),
         # The log of a requeued job starts with the output of its earlier starts.
         ("FAILED", f"oom_kill\n{START}1 of job 12 on n1\nerror: late", "failed: late"),
