@@ -4,6 +4,7 @@ Typer parses the command line. `main` then runs the command and turns errors int
 exit status, so that both are the same for every command.
 """
 
+import json
 import os
 import select
 import signal
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 # and scoring imports no torch.
 
 STANDARD_OUTPUT = 1  # file descriptor
+GIVEN = "RSPO_EXPERIMENT"  # environment variable
 MOST_NAMED = 3  # paths in one line of output
 DATA, TRAINING, EVALUATION = "Data", "Training", "Evaluation"
 REPORTING, CLUSTER = "Figures and report", "Cluster"
@@ -61,7 +63,10 @@ def _scales(incomplete: str) -> list[str]:
 
 
 Scale = Annotated[
-    str, typer.Option(help="Read config/SCALE.yaml.", autocompletion=_scales, metavar="SCALE")
+    str | None,
+    typer.Option(
+        help="Read config/SCALE.yaml. Default: tiny.", autocompletion=_scales, metavar="SCALE"
+    ),
 ]
 Overrides = Annotated[
     list[str],
@@ -88,24 +93,52 @@ Force = Annotated[
         help="Replace results made with other settings. Trainings start from step 1.",
     ),
 ]
-# Snakemake has decided which results to replace, and its retries resume from checkpoints.
-Replacing = Annotated[bool, typer.Option("--replace", hidden=True)]
 
 
 def _load(
-    scale: Scale = "tiny",
+    scale: Scale = None,
     overrides: Overrides = [],  # noqa: B006
     results: Results = None,
     force: Force = False,
-    replacing: Replacing = False,
 ) -> "Experiment":
     from rspo.config.experiment import Experiment
     from rspo.core.replacement import Replace
 
-    replace = Replace.ANY if replacing else Replace.OUTDATED
+    given = _given_by_snakemake()
+    replace = Replace.ANY if given else Replace.OUTDATED
     if force:
         replace = Replace.FROM_THE_START
-    return Experiment.load(scale, parse_overrides(overrides), results=results, replace=replace)
+    return Experiment.load(
+        _scale(scale),
+        parse_overrides(overrides) if overrides else given.get("set"),
+        results=results or (Path(given["results"]) if given.get("results") else None),
+        replace=replace,
+    )
+
+
+def _scale(scale: str | None) -> str:
+    return scale or _given_by_snakemake().get("scale", "tiny")
+
+
+def _given_by_snakemake() -> dict[str, Any]:
+    """`scale`, `set` and `results` where the command line does not have these options.
+
+    Snakemake sets them for the commands of its rules (workflow/rules/common.smk).
+
+    Raises: InputError if the variable is not what Snakemake sets.
+    """
+    text = os.environ.get(GIVEN, "{}")
+    try:
+        given = json.loads(text)
+        types: dict[str, Any] = {"scale": str, "set": dict, "results": str | None}
+        if all(isinstance(value, types[key]) for key, value in given.items()):
+            return dict(given)
+    except (ValueError, LookupError, AttributeError):
+        pass
+    raise InputError(
+        f"{GIVEN}={text}: expected JSON such as "
+        '{"scale": "tiny", "set": {"seeds": 3}, "results": null}'
+    )
 
 
 def _experiment_of(
@@ -121,7 +154,7 @@ def _experiment_of(
     if known and verifier not in NEED_CONFIG:
         return None
     # Extensions of the config may add verifiers.
-    has_config = Path("config", f"{scale}.yaml").is_file()
+    has_config = Path("config", f"{_scale(scale)}.yaml").is_file()
     experiment = _load(scale, overrides, results) if known or has_config else None
     if verifier not in verifier_names():
         allowed = ", ".join(verifier_names())
@@ -140,7 +173,7 @@ def _name(text: str, attribute: str) -> Any:
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         with suppress(InputError):  # the command itself reports it
-            names = attrgetter(attribute)(_load(context.params.get("scale") or "tiny"))
+            names = attrgetter(attribute)(_load(context.params.get("scale")))
             return [name for name in names if name.startswith(incomplete)]
         return []
 
@@ -310,17 +343,6 @@ def status(
         print(display.table_text(experiment))
 
 
-@command(TRAINING, "rspo restore-times", writes=False)
-def restore_times(experiment: "Experiment") -> None:
-    """Let Snakemake recognize copied results: set the times of files to when they were written."""
-    from rspo.status.restore_times import restore_times
-
-    restored, changed = restore_times(experiment)
-    print(f"restored the times of {restored} results")
-    for path in changed:
-        print(f"{path} was changed after it was written: Snakemake updates what depends on it")
-
-
 @command(EVALUATION, "rspo sample small--rspo-pass--k4--n16--s0 standard")
 def sample(
     experiment: "Experiment", policy: Policy, suite: Suite, benchmark: Benchmark = None
@@ -371,7 +393,7 @@ def verify(
     answer_column: Annotated[str, typer.Option(help="Key of the answer.")] = "answer",
     response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
     k: Ks = None,
-    scale: Scale = "tiny",
+    scale: Scale = None,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     results: Results = None,
     force: Force = False,
@@ -406,7 +428,7 @@ def compare(
     metric: Annotated[Metric, typer.Option(help="What to compare.")] = "pass_at_k",
     k: Ks = None,
     problems: Annotated[int, typer.Option(min=0, help="How many problems to list.")] = 5,
-    scale: Scale = "tiny",
+    scale: Scale = None,
     overrides: Overrides = [],  # noqa: B006
     results: Results = None,
 ) -> None:
@@ -461,7 +483,7 @@ def diagnose(
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
     out: Annotated[Path | None, typer.Option(help="Draw it: .pdf, .png or .svg.")] = None,
-    scale: Scale = "tiny",
+    scale: Scale = None,
 ) -> None:
     """Show what an objective maximizes on 0/1 rewards, and how noisy its gradient is.
 
@@ -475,7 +497,7 @@ def diagnose(
 
     with errors_of("rspo diagnose"):
         known = name in OBJECTIVES
-    if not known and Path("config", f"{scale}.yaml").is_file():
+    if not known and Path("config", f"{_scale(scale)}.yaml").is_file():
         _load(scale)  # its extensions may have the objective
     with errors_of("rspo diagnose"):
         diagnosis = diagnose(name, k, n)

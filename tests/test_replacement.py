@@ -154,7 +154,7 @@ def test_every_command_that_writes_results_has_a_test_here(
         if "--force" in capsys.readouterr().out:
             forced.add(command)
     assert forced == {*COMMANDS} | OTHERS
-    others = {"status", "trace", "plan", "doctor", "gpu-check", "compare", "restore-times"}
+    others = {"status", "trace", "plan", "doctor", "gpu-check", "compare"}
     others |= {"diagnose"}
     assert {*commands} - forced == others
 

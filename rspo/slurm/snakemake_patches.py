@@ -8,19 +8,15 @@ docstring still mean the same, run `make test ARGS="-m slurm"`, and update the v
 
 import json
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import psutil
 import yaml
 
 from rspo.core.provenance import settings_hash_of
-from rspo.core.slurm_job import host_name
-from rspo.slurm.messages import say
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -93,27 +89,6 @@ def _nested(text: str) -> dict[str, Any] | list[Any] | None:
     return None
 
 
-@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/2973")
-def skip_scheduling(summarize: Callable[[Any], None]) -> None:
-    """Let a dry run print its table of jobs and a summary, without going through the jobs.
-
-    A dry run formats the description of every job even where `quiet: rules` then drops it, which
-    takes a quarter of the time. `--quiet` without arguments skips this, but also the table.
-
-    Private: `JobScheduler.schedule` runs all jobs and returns whether they succeeded.
-
-    Args:
-        summarize: prints the summary of a DAG.
-    """
-    from snakemake.scheduling.job_scheduler import JobScheduler
-
-    def schedule(scheduler: JobScheduler) -> bool:
-        summarize(scheduler.workflow.dag)
-        return True
-
-    JobScheduler.schedule = schedule
-
-
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/4166")
 def plan_jobs_behind_ancient_inputs() -> None:
     """Plan a job also when the job of one of its `ancient` inputs runs.
@@ -137,47 +112,6 @@ def plan_jobs_behind_ancient_inputs() -> None:
             del dag.bfs
 
     DAG.update_needrun = look_at_all_jobs
-
-
-@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/pull/3744")
-def look_for_jobs_once_a_second() -> None:
-    """Let the scheduler look for jobs to start once a second, and when a job ends.
-
-    To limit the rate of jobs, Snakemake looks again a second after each look. Each job that ends
-    adds another such sequence: after 150 jobs, it looks 150 times a second.
-
-    Private: `JobScheduler._schedule_reevalutation`, which releases `_open_jobs` after a delay.
-    """
-    from snakemake.scheduling.job_scheduler import JobScheduler
-
-    pending, lock = set[float](), threading.Lock()  # delays whose time has not come
-
-    def schedule_if_none_is_pending(scheduler: JobScheduler, delay: float) -> None:
-        def look() -> None:
-            with lock:
-                pending.discard(delay)  # before the release, after which it may be scheduled again
-            scheduler._open_jobs.release()
-
-        with lock:
-            if delay in pending:
-                return
-            pending.add(delay)
-        threading.Timer(delay, look).start()
-
-    JobScheduler._schedule_reevalutation = schedule_if_none_is_pending
-
-
-@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/551")
-def set_conda_environment(workflow: Any, environment: str) -> None:
-    """Use one conda environment for all rules, as `container:` does for images.
-
-    Snakemake has no such directive for conda. With a `conda:` line in every rule, it would inspect
-    the environment of each job even without --sdm conda.
-
-    Private: `Rule.conda_env`.
-    """
-    for rule in workflow.rules:
-        rule.conda_env = environment
 
 
 @_patch("snakemake", "9.27.1", None)
@@ -269,64 +203,6 @@ def compare_settings_with_provenance() -> None:
 
     PersistenceBase.has_metadata = has_settings
     PersistenceBase.params_changed = settings_changed
-
-
-# Names the processes that hold Snakemake's locks of a working directory. Runs without common files
-# may hold locks at the same time.
-_HOLDERS = Path(".snakemake") / "rspo.lock"
-_CLOCK_STEP = 60  # seconds by which the start time of a process may change with the clock
-
-
-@_patch("snakemake", "9.27.1", None)
-def record_holder_of_locks(record: Path = _HOLDERS) -> None:
-    """Let Snakemake record its host, process ID and start time when it has locked the directory.
-
-    Private: `FilePersistence.lock`, a context manager in which a run holds the locks.
-    """
-    from snakemake.persistence.file import FilePersistence
-
-    lock = FilePersistence.lock
-
-    @contextmanager
-    def lock_and_record(persistence: FilePersistence) -> Iterator[None]:
-        with lock(persistence):
-            with record.open("a") as file:
-                file.write(f"{host_name()} {os.getpid()} {psutil.Process().create_time()}\n")
-            yield
-
-    FilePersistence.lock = lock_and_record
-
-
-@_patch("snakemake", "9.27.1", None)
-def remove_locks_of_killed_runs(record: Path = _HOLDERS) -> None:
-    """Remove Snakemake's locks of the working directory if the runs that made them were killed.
-
-    Snakemake's locks are files, which a killed process leaves behind. They are removed only if the
-    record names only processes of this host that have ended.
-
-    Private: the folder and the suffix of Snakemake's locks.
-    """
-    locks = list((record.parent / "locks").glob("*.lock"))
-    holders = record.read_text().splitlines() if record.is_file() else []
-    if locks and not (holders and all(map(_has_ended_here, holders))):
-        return
-    with suppress(FileNotFoundError):  # no record, or another run removes the locks right now
-        record.unlink()
-        if locks:
-            say("removed the lock of a killed Snakemake from this folder")
-        for file in locks:
-            file.unlink()
-
-
-def _has_ended_here(holder: str) -> bool:
-    host, _, process = holder.partition(" ")
-    number, _, started = process.partition(" ")
-    if host != host_name() or not started:
-        return False
-    try:
-        return abs(psutil.Process(int(number)).create_time() - float(started)) > _CLOCK_STEP
-    except psutil.NoSuchProcess:
-        return True
 
 
 @_patch("snakemake", "9.27.1", None)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rspo.core.provenance import write_provenance
 from rspo.core.tables import SAMPLES, SCORES, read_table
 from tests.support import ROOT, tiny_world
+from tests.support.processes import wait_until
 from tests.support.snakemake_project import PROGRAMS, SMALL_WORLD, jobs, make_project, snakemake
 
 
@@ -60,15 +60,6 @@ def test_a_dry_run_lists_each_job_unless_the_profile_is_quiet(planning: Path) ->
     listed = snakemake(planning, "-n", "data", "--workflow-profile", "none", "--cores", "1").stdout
     assert "rule publish_table:" not in quiet
     assert "rule publish_table:" in listed
-
-
-def test_a_dry_run_names_the_cells_to_train(planning: Path) -> None:
-    four = snakemake(planning, "-n", "reports/fig_scalability.pdf").stdout
-    cells = four.partition("Cells to train:\n")[2].splitlines()[:4]
-    assert cells == [f"  small--rspo-pass--k4--n{n}--s0" for n in (16, 32, 4, 8)]
-    many = snakemake(planning, "-n", "all", "--config", "seeds=3").stdout
-    assert many.count("\n  small--") + many.count("\n  medium--") == 30
-    assert "  and 45 more; --quiet host lists every job" in many
 
 
 def test_claims_rest_on_scores_and_training_logs_of_the_grid(planning: Path) -> None:
@@ -170,8 +161,7 @@ def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message:
 def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
     done = snakemake(planning, "-n", "reports/fig_main.pdf", "--config", "results=trial")
     assert done.returncode != 0
-    assert "with results=trial, this file is trial/reports/fig_main.pdf" in done.stdout
-    inside = ["reports/trial/figures/fig_main.pdf", "--config", "results=reports/trial"]
+    inside = ["trial/reports/fig_main.pdf", "--config", "results=trial"]
     assert jobs(snakemake(planning, "-n", *inside))["figure"] == 1
 
 
@@ -284,11 +274,6 @@ def test_a_trial_run_has_its_own_results_and_reports(tmp_path: Path) -> None:
     assert jobs(snakemake(folder, "-n", "all", *config))["train"] == 25
 
 
-def restore_times(folder: Path, **more: object) -> subprocess.CompletedProcess[str]:
-    command = tiny_world.command("restore-times", **more)
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-
-
 @pytest.fixture
 def copied(built: Path, tmp_path: Path) -> Path:
     """A project with a copy of finished results, in which every output is older than its input."""
@@ -301,30 +286,18 @@ def copied(built: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def test_copied_results_are_up_to_date_after_one_command(copied: Path) -> None:
-    target = ["reports/fig_scalability.pdf", "--config", *SMALL_WORLD]
-    assert jobs(snakemake(copied, "-n", *target))["train"] == 4
-    cells = copied / "results" / "tiny" / "cells"  # and a model that is not in this config
-    shutil.copytree(cells / "small--base", cells / "former--base")
-    done = restore_times(copied)
+def touch(folder: Path, *config: str) -> None:
+    target = ["reports/fig_scalability.pdf", "--touch", "--config", *SMALL_WORLD, *config]
+    done = snakemake(folder, *target)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("restored the times of ")
-    assert len(done.stdout.splitlines()) == 1
-    again = snakemake(copied, "-n", *target)
-    assert "Nothing to be done" in again.stdout + again.stderr
 
 
-def test_a_copied_result_that_was_changed_counts_as_new(copied: Path) -> None:
-    curves = copied / "results/tiny/cells/small--base/curves/standard.parquet"
-    curves.write_bytes(curves.read_bytes() + b" ")
-    lines = restore_times(copied).stdout.splitlines()
-    assert lines[1:] == [
-        f"{curves.relative_to(copied)} was changed after it was written: Snakemake updates what "
-        "depends on it"
-    ]
-    os.utime(curves)
-    plan = jobs(snakemake(copied, "-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD))
-    assert plan == {"figure": 1, "publish_figure": 1, "total": 2}
+def test_copied_results_are_up_to_date_after_touch(copied: Path) -> None:
+    target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD]
+    assert jobs(snakemake(copied, *target))["train"] == 4
+    touch(copied)
+    done = snakemake(copied, *target)
+    assert "Nothing to be done" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
@@ -339,11 +312,11 @@ def test_a_copied_result_that_was_changed_counts_as_new(copied: Path) -> None:
         ("models.small.scratch.steps=4", {"pretrain": 1, "train": 4, "sample_standard": 5}),
     ],
 )
-def test_results_that_snakemake_did_not_make_follow_their_settings(
+def test_touch_does_not_make_files_of_other_settings_current(
     copied: Path, setting: str, remade: dict[str, int]
 ) -> None:
-    """Snakemake has no records of them; their provenance has their settings."""
-    assert restore_times(copied).returncode == 0
+    """Their provenance has their settings, whatever Snakemake's records say after --touch."""
+    touch(copied, setting)
     target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD, setting]
     plan = jobs(snakemake(copied, *target))
     assert {rule: plan.get(rule, 0) for rule in remade} == remade
@@ -360,40 +333,6 @@ def test_a_result_of_a_command_follows_its_settings(built: Path, tmp_path: Path)
     assert jobs(snakemake(folder, *target))["train"] == 1
     done = snakemake(folder, *target, "training.steps=3")
     assert "Nothing to be done" in done.stdout + done.stderr
-
-
-@pytest.mark.ci
-def test_reports_have_one_scale(tmp_path: Path) -> None:
-    """What has no provenance stays, such as notes of the user."""
-    folder = make_project(tmp_path / "project")
-    shutil.copy(folder / "config" / "tiny.yaml", folder / "config" / "other.yaml")
-    reports = folder / "reports"
-    reports.mkdir()
-    (reports / "notes.md").write_text("mine")
-    (reports / "own.csv").write_text("mine, with provenance")
-    write_provenance(reports / "own.csv", {})
-    for figure, scale in (("fig_intro", "tiny"), ("fig_disjoint", "other")):
-        done = snakemake(folder, f"reports/{figure}.pdf", "--config", f"scale={scale}")
-        assert done.returncode == 0, done.stderr
-    names = {path.name.partition(".")[0] for path in reports.iterdir()}
-    assert names == {"notes", "own", "fig_disjoint"}
-    assert (folder / "results" / "tiny" / "figures" / "fig_intro.pdf").exists()
-    # Training at another scale publishes nothing.
-    snakemake(folder, "results/tiny/problems/linear.parquet", "--config", "scale=tiny")
-    assert (reports / "fig_disjoint.pdf").exists()
-
-
-def test_a_figure_that_the_config_no_longer_has_leaves_the_reports(tmp_path: Path) -> None:
-    figure = "from rspo.figures import register\nfrom rspo.figures.intro import FIGURE\n"
-    figure += "from dataclasses import replace\nregister(replace(FIGURE, name='fig_mine'))\n"
-    folder = make_project(tmp_path)
-    (folder / "mine.py").write_text(figure)
-    extended = ["--config", 'extensions=["mine.py"]']
-    assert snakemake(folder, "reports/fig_mine.pdf", *extended).returncode == 0
-    assert len(list((folder / "reports").glob("fig_mine.*"))) == 6
-    assert snakemake(folder, "reports/fig_intro.pdf").returncode == 0
-    assert len(list((folder / "reports").glob("fig_intro.*"))) == 6
-    assert list((folder / "reports").glob("fig_mine.*")) == []
 
 
 def test_jobs_call_the_rspo_of_the_python_that_runs_snakemake(tmp_path: Path) -> None:
@@ -449,6 +388,55 @@ def test_a_failed_job_shows_its_one_line_and_leaves_nothing_half_written(built: 
     again = snakemake(built, target, "--config", *SMALL_WORLD)
     assert again.returncode == 0, again.stderr
     assert (built / target).exists()
+
+
+# --- locks and the environment -------------------------------------------------------------------
+
+# A figure whose drawing waits for a file.
+SLOW = """
+import time
+from dataclasses import replace
+from pathlib import Path
+from rspo.figures import register
+from rspo.figures.intro import FIGURE
+
+def draw(table):
+    Path("started").touch()
+    while not Path("go").exists():
+        time.sleep(0.05)
+    return FIGURE.draw(table)
+
+register(replace(FIGURE, name="fig_slow", draw=draw))
+"""
+SLOW_RUN = ["reports/fig_slow.pdf", "--config", "extensions=[slow.py]"]
+
+
+def test_a_second_run_is_refused_until_the_first_was_killed(tmp_path: Path) -> None:
+    """Without `--unlock`. Another folder of results is not locked."""
+    folder = make_project(tmp_path)
+    (folder / "slow.py").write_text(SLOW)
+    first = subprocess.Popen([str(PROGRAMS / "snakemake"), *SLOW_RUN], cwd=folder)
+    try:
+        wait_until((folder / "started").exists)
+        refused = [
+            snakemake(folder, *SLOW_RUN),
+            snakemake(folder, "results/tiny/problems/train.parquet"),
+            snakemake(folder, "reports/fig_intro.pdf", "--config", "scale=smollm"),
+        ]
+        other = snakemake(folder, "reports/fig_slow.pdf", "-n", "--config", "results=trial")
+    finally:
+        first.kill()
+        first.wait()
+    for done in refused:
+        assert done.returncode == 1
+        lines = [line for line in done.stderr.splitlines() if f"process {first.pid} on " in line]
+        assert len(lines) == 1, done.stderr
+    assert not (folder / "results" / "tiny" / "problems").exists()
+    assert other.returncode == 0, other.stderr
+    (folder / "go").touch()
+    done = snakemake(folder, *SLOW_RUN)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "reports" / "fig_slow.pdf").exists()
 
 
 # --- data -----------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ rule claims:
         multiext(f"{RESULTS}/tables/", "claims.csv", "claims.md", "claim_comparisons.csv"),
     log:
         f"{RESULTS}/logs/claims.log",
+    conda:
+        CONDA
     params:
         settings=settings("claims"),
     shell:
-        "rspo claims {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo claims 2>&1 | tee -ip {log}"
 
 
 rule publish_claims:

@@ -4,10 +4,13 @@ rule prepare:
     log:
         f"{RESULTS}/logs/prepare/{{data_set}}.log",
     localrule: True
+    conda:
+        CONDA
     params:
         settings=settings("prepare", "data_set"),
+        mirror=MIRROR_OPTION,
     shell:
-        "rspo prepare {wildcards.data_set} {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo prepare {wildcards.data_set} {params.mirror} 2>&1 | tee -ip {log}"
 
 
 rule contamination:
@@ -18,10 +21,12 @@ rule contamination:
     log:
         f"{RESULTS}/logs/contamination.log",
     localrule: True
+    conda:
+        CONDA
     params:
         settings=settings("contamination"),
     shell:
-        "rspo contamination {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo contamination 2>&1 | tee -ip {log}"
 
 
 # All data sets, and a table of the problems that two of them share.

@@ -16,6 +16,8 @@ for SUITE in experiment.config.data.suites:
             tables_of("samples", SUITE),
         log:
             f"{RESULTS}/logs/sample/{{policy}}/{SUITE}.log",
+        conda:
+            CONDA
         resources:
             # vLLM occupies a whole GPU, as a judge server does.
             judge_server=int(experiment.config.sampler == "vllm"),
@@ -23,7 +25,7 @@ for SUITE in experiment.config.data.suites:
             suite=SUITE,
             settings=settings("sample"),
         shell:
-            "rspo sample {wildcards.policy} {params.suite} {OPTIONS} 2>&1 | tee -ip {log}"
+            "rspo sample {wildcards.policy} {params.suite} 2>&1 | tee -ip {log}"
 
     rule:
         name:
@@ -36,13 +38,15 @@ for SUITE in experiment.config.data.suites:
             tables_of("scores", SUITE),
         log:
             f"{RESULTS}/logs/score/{{policy}}/{SUITE}.log",
+        conda:
+            CONDA
         resources:
             judge_server=judge_servers(experiment.config.verifier),
         params:
             suite=SUITE,
             settings=settings("score"),
         shell:
-            "rspo score {wildcards.policy} {params.suite} {OPTIONS} 2>&1 | tee -ip {log}"
+            "rspo score {wildcards.policy} {params.suite} 2>&1 | tee -ip {log}"
 
 
 rule fetch_prompt:
@@ -51,10 +55,12 @@ rule fetch_prompt:
     log:
         f"{RESULTS}/logs/fetch_prompt.log",
     localrule: True
+    conda:
+        CONDA
     params:
         settings=settings("fetch-prompt"),
     shell:
-        "rspo fetch-prompt {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo fetch-prompt 2>&1 | tee -ip {log}"
 
 
 rule fetch_judge:
@@ -63,10 +69,13 @@ rule fetch_judge:
     log:
         f"{RESULTS}/logs/fetch_judge.log",
     localrule: True
+    conda:
+        CONDA
     params:
         settings=settings("fetch-judge"),
+        mirror=MIRROR_OPTION,
     shell:
-        "rspo fetch-judge {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo fetch-judge {params.mirror} 2>&1 | tee -ip {log}"
 
 
 # Stamp for the files of the judge. Depend only on this stamp, so that changing the server does not
@@ -89,12 +98,14 @@ rule agreement:
         multiext(f"{RESULTS}/tables/", "agreement.csv", "disagreements.csv"),
     log:
         f"{RESULTS}/logs/agreement.log",
+    conda:
+        CONDA
     resources:
         judge_server=judge_servers(experiment.config.agreement.against),
     params:
         settings=settings("agreement"),
     shell:
-        "rspo agreement {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo agreement 2>&1 | tee -ip {log}"
 
 
 rule curves:
@@ -108,10 +119,12 @@ rule curves:
         f"{RESULTS}/cells/{{policy}}/curves/{{suite}}.parquet",
     log:
         f"{RESULTS}/logs/curves/{{policy}}/{{suite}}.log",
+    conda:
+        CONDA
     params:
         settings=settings("curves"),
     shell:
-        "rspo curves {wildcards.policy} {wildcards.suite} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo curves {wildcards.policy} {wildcards.suite} 2>&1 | tee -ip {log}"
 
 
 rule gradients:
@@ -123,9 +136,11 @@ rule gradients:
         f"{RESULTS}/cells/{{policy}}/gradients.parquet",
     log:
         f"{RESULTS}/logs/gradients/{{policy}}.log",
+    conda:
+        CONDA
     resources:
         judge_server=judge_servers(experiment.config.verifier),
     params:
         settings=settings("gradients"),
     shell:
-        "rspo gradients {wildcards.policy} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo gradients {wildcards.policy} 2>&1 | tee -ip {log}"

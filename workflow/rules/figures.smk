@@ -6,10 +6,12 @@ rule figure:
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
     localrule: True
+    conda:
+        CONDA
     params:
         settings=lambda wildcards: fingerprint(figure_of(wildcards).settings(experiment)),
     shell:
-        "rspo figure {wildcards.figure} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo figure {wildcards.figure} 2>&1 | tee -ip {log}"
 
 
 rule tables:
@@ -23,10 +25,12 @@ rule tables:
     log:
         f"{RESULTS}/logs/tables.log",
     localrule: True
+    conda:
+        CONDA
     params:
         settings=settings("tables"),
     shell:
-        "rspo tables {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo tables 2>&1 | tee -ip {log}"
 
 
 # Responses without an answer, different answers, and pass^k of every policy.
@@ -37,10 +41,12 @@ rule answers:
         f"{RESULTS}/tables/answers.csv",
     log:
         f"{RESULTS}/logs/answers.log",
+    conda:
+        CONDA
     params:
         settings=settings("answers"),
     shell:
-        "rspo answers {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo answers 2>&1 | tee -ip {log}"
 
 
 # Time and GPUs that the jobs of every policy used.
@@ -52,10 +58,12 @@ rule cost:
     log:
         f"{RESULTS}/logs/cost.log",
     localrule: True
+    conda:
+        CONDA
     params:
         settings=settings("cost"),
     shell:
-        "rspo cost {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo cost 2>&1 | tee -ip {log}"
 
 
 # reports/ has the files of the scale that ran last (see run.smk); results/ has one folder per scale. A

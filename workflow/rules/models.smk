@@ -4,7 +4,10 @@ rule pretrain:
     log:
         f"{RESULTS}/logs/pretrain/{{model}}.log",
     localrule: True
+    conda:
+        CONDA
     params:
         settings=settings("pretrain", "model"),
+        mirror=MIRROR_OPTION,
     shell:
-        "rspo pretrain {wildcards.model} {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo pretrain {wildcards.model} {params.mirror} 2>&1 | tee -ip {log}"

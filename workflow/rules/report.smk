@@ -7,10 +7,12 @@ rule report:
     log:
         f"{RESULTS}/logs/report.log",
     localrule: True
+    conda:
+        CONDA
     params:
         settings=settings("report"),
     shell:
-        "rspo report {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo report 2>&1 | tee -ip {log}"
 
 
 rule publish_report:
@@ -34,7 +36,9 @@ rule results_page:
     log:
         f"{RESULTS}/logs/results.log",
     localrule: True
+    conda:
+        CONDA
     params:
         settings=settings("report"),
     shell:
-        "rspo results {output} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo results {output} 2>&1 | tee -ip {log}"

@@ -8,10 +8,12 @@ rule study:
         f"{RESULTS}/logs/study/{{study}}.log",
     wildcard_constraints:
         study="|".join(STUDIES) or "(?!)",
+    conda:
+        CONDA
     params:
         settings=lambda wildcards: fingerprint(STUDIES[wildcards.study].settings(experiment)),
     shell:
-        "rspo study {wildcards.study} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo study {wildcards.study} 2>&1 | tee -ip {log}"
 
 
 # Gradients of the study's objectives, on one policy.
@@ -26,12 +28,14 @@ rule study_gradients:
         f"{RESULTS}/logs/gradients/{{policy}}_{{study}}.log",
     wildcard_constraints:
         study="|".join(STUDIES) or "(?!)",
+    conda:
+        CONDA
     resources:
         judge_server=judge_servers(experiment.config.verifier),
     params:
         settings=settings("gradients", "study"),
     shell:
-        "rspo gradients {wildcards.policy} --study {wildcards.study} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo gradients {wildcards.policy} --study {wildcards.study} 2>&1 | tee -ip {log}"
 
 
 # The study as a page of the documentation. No other target needs it.

@@ -15,13 +15,15 @@ rule train:
     log:
         f"{RESULTS}/logs/train/{{cell}}.log",
     priority: 1
+    conda:
+        CONDA
     resources:
         judge_server=judge_servers(experiment.config.verifier),
         verl_cell=int(experiment.config.engine == "verl"),
     params:
         settings=settings("train", "cell"),
     shell:
-        "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo train {wildcards.cell} 2>&1 | tee -ip {log}"
 
 
 # Training on several nodes: one process per node, started by srun. A job step must request its CPUs
@@ -41,6 +43,8 @@ rule train_on_nodes:
     wildcard_constraints:
         cell=cells_on_several_nodes(),
     priority: 1
+    conda:
+        CONDA
     resources:
         judge_server=judge_servers(experiment.config.verifier),
         mpi="srun",
@@ -53,7 +57,7 @@ rule train_on_nodes:
         "export RSPO_TRY=$(date +%s%N); "
         "{resources.mpi} --nodes={resources.nodes} --ntasks={resources.nodes} --ntasks-per-node=1 "
         "--cpus-per-task={resources.cpus_per_task} --kill-on-bad-exit "
-        "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo train {wildcards.cell} 2>&1 | tee -ip {log}"
 
 
 ruleorder: train_on_nodes > train
