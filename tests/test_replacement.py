@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
+from rspo.core.replacement import differences
 
 from rspo.cli import main
 from rspo.core.files import fingerprint, write_text
 from rspo.core.provenance import provenance_path, write_provenance
-from rspo.core.replacement import differences
 from rspo.training.checkpoint import save_checkpoint
 from tests.support import ROOT, tiny_world
 

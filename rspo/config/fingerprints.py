@@ -23,7 +23,7 @@ def settings(experiment: Experiment, step: str, name: str = "") -> Settings:
     """Settings of a step, a command of `rspo` that writes files.
 
     Args:
-        name: the data set, model or cell of the step.
+        name: the data set, model, cell or suite of the step, or the study of gradients.
     """
     return _OF_STEP[step](experiment, name)
 
@@ -134,10 +134,11 @@ def _reward(experiment: Experiment, name: str) -> Settings:
     return {"length_discount": experiment.config.rewards.length_discount}
 
 
-def _sample(experiment: Experiment, _: str) -> Settings:
+def _sample(experiment: Experiment, suite: str) -> Settings:
     config = experiment.config
     # Settings of one block; the number of blocks does not change a block.
     result = config.evaluation.model_dump(mode="json", include={"block", "seed"})
+    result["benchmarks"] = experiment.benchmarks_of(suite)
     return result | config.sampling.model_dump(mode="json") | {"sampler": config.sampler}
 
 
@@ -151,10 +152,11 @@ def _fetch_judge(experiment: Experiment, _: str) -> Settings:
     return {} if xverify is None else xverify.model_dump(include={"model", "revision"})
 
 
-def _score(experiment: Experiment, _: str) -> Settings:
+def _score(experiment: Experiment, suite: str) -> Settings:
     config = experiment.config
-    limit = {"max_response_tokens": config.sampling.max_response_tokens}
-    result = verifier_settings(experiment, config.verifier) | limit
+    result = verifier_settings(experiment, config.verifier)
+    result["benchmarks"] = experiment.benchmarks_of(suite)
+    result["max_response_tokens"] = config.sampling.max_response_tokens
     name = config.rewards.evaluated
     if name == "length":
         return result | _reward(experiment, name)

@@ -24,15 +24,8 @@ def is_begun(folder: Path) -> bool:
 
 def _is_made_with(folder: Path, origin: Any) -> bool:
     """Whether the checkpoint in a folder has this origin: settings and inputs, as plain data."""
-    note = origin_of(folder)
-    # Earlier versions wrote the fingerprint.
-    return note is not None and fingerprint(origin) in (note, fingerprint(note))
-
-
-def origin_of(folder: Path) -> Any:
-    """Origin of the training in a checkpoint folder, as plain data; None if there is none."""
     note = folder / _NOTE_FILE
-    return json.loads(note.read_text()) if note.is_file() else None
+    return note.is_file() and fingerprint(json.loads(note.read_text())) == fingerprint(origin)
 
 
 def use_checkpoint_of(

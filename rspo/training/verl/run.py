@@ -127,7 +127,7 @@ class VerlEngine(Engine):
     def _prompts_too_long(self) -> list[str]:
         """The problems that the driver has left out; its log names them too."""
         base = base_name(self.experiment.cell(self.name).model)
-        tokenizer = ChatTokenizer(self.experiment.existing_policy(base))
+        tokenizer = ChatTokenizer(self.experiment.policy(base))
         data, sampling = self.experiment.problems("train"), self.experiment.config.sampling
         return read_prompts(data, tokenizer, sampling)[1]
 
