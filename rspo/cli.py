@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
-import yaml
 
 import rspo
+from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
@@ -687,28 +687,6 @@ def gpu_check(
     folder = str(mirror.absolute()) if mirror else ""
     settings = Settings(device, folder, str(run.FOLDER.absolute()))
     return 0 if run.run(STEPS, settings, out) else 1
-
-
-def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
-    """`["training.steps=5"]` -> `{"training": {"steps": 5}}`; values are read as YAML.
-
-    Raises: InputError for an item that is not KEY=VALUE.
-    """
-    from rspo.config.merge import merge
-
-    overrides: dict[str, Any] = {}
-    for item in items:
-        key, equals, text = item.partition("=")
-        if not equals or not key:
-            raise InputError(f"--set {item}: expected KEY=VALUE, such as training.steps=50")
-        try:
-            value: Any = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise InputError(f"--set {item}: {text!r} is not YAML") from None
-        for section in reversed(key.split(".")):
-            value = {section: value}
-        overrides = merge(overrides, value)
-    return overrides
 
 
 def _use_one_thread() -> None:

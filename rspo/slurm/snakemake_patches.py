@@ -8,14 +8,15 @@ docstring still mean the same, run `make test ARGS="-m slurm"`, and update the v
 
 import json
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 
+from rspo.config.merge import parse_overrides
+from rspo.core.errors import InputError
 from rspo.core.provenance import settings_hash_of
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -44,49 +45,31 @@ def _patch(package: str, version: str, issue: str | None) -> Callable[[_Function
 
 @_patch("snakemake", "9.27.1", None)
 def read_config_like_set() -> None:
-    """Let `--config` accept what `rspo --set` does.
+    """Let `--config` read what `rspo --set` reads.
 
-    `training.steps=3` means `training='{steps: 3}'`, where Snakemake ends with a traceback, before
-    it reads the Snakefile. In `verl='{overrides: {...}}'`, where Snakemake reads every value as a
-    string, numbers are numbers, and only quoted ones are strings. Such a value may have several
-    lines, which Snakemake passes to its jobs in a form that they cannot read.
+    `training.steps=3` means `training='{steps: 3}'`; Snakemake ends with a traceback, before it
+    reads the Snakefile. In `verl='{overrides: {...}}'` Snakemake reads every value as a string.
+    Values of several lines, which Snakemake passes to its jobs in a form that they cannot read,
+    become one line.
 
     Private: `parse_config`, which maps the words after `--config` to values. Jobs get the same list
     of words.
     """
     from snakemake import cli
     from snakemake.exceptions import CliException
-    from snakemake.utils import update_config
 
-    parse = cli.parse_config
-
-    def parse_with_sections(entries: list[str] | None) -> dict[str, Any]:
-        config: dict[str, Any] = {}
-        for index, entry in enumerate(entries or ()):
-            keys, equals, text = entry.partition("=")
-            if not equals:
-                raise CliException(f"--config {entry}: expected KEY=VALUE, such as seeds=3")
-            nested = _nested(text)
-            if entries and nested is not None and "\n" in text:
-                entries[index] = f"{keys}={json.dumps(nested)}"
-            if "." in keys or nested is not None:
-                value = parse([f"value={text}"])["value"] if nested is None else nested
-                for key in reversed(keys.split(".")):
-                    value = {key: value}
-            else:
-                value = parse([entry])
-            update_config(config, value)
+    def parse_config(entries: list[str] | None) -> dict[str, Any]:
+        try:
+            config = parse_overrides(entries or [], "--config")
+        except InputError as error:
+            raise CliException(str(error)) from None
+        for index, entry in enumerate(entries or []):
+            if entries and "\n" in entry:
+                key, _, text = entry.partition("=")
+                entries[index] = f"{key}={json.dumps(yaml.safe_load(text))}"
         return config
 
-    cli.parse_config = parse_with_sections
-
-
-def _nested(text: str) -> dict[str, Any] | list[Any] | None:
-    """A mapping or list in YAML; None for other text."""
-    with suppress(yaml.YAMLError):
-        if isinstance(value := yaml.safe_load(text), dict | list):
-            return value
-    return None
+    cli.parse_config = parse_config
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/4166")
@@ -112,25 +95,6 @@ def plan_jobs_behind_ancient_inputs() -> None:
             del dag.bfs
 
     DAG.update_needrun = look_at_all_jobs
-
-
-@_patch("snakemake", "9.27.1", None)
-def share_resources(workflow: Any, rule: str, names: Iterable[str]) -> None:
-    """Let the entry `rule` in a profile's `set-resources` apply to several rules.
-
-    Resources in the entry of such a rule itself take precedence.
-
-    There is one rule for sampling per suite, and its name contains the suite. A suite that is added
-    to a config must not need an entry of its own in every profile.
-
-    Private: `ResourceSettings._parsed_overwrite_resources`, the entries of `set-resources`.
-    """
-    from snakemake.resources import Resources
-
-    entries = workflow.resource_settings._parsed_overwrite_resources
-    if rule in entries:
-        own = {name: entries.get(name, {}) for name in names}
-        entries.update({name: Resources({**entries[rule], **own[name]}) for name in own})
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/3241")

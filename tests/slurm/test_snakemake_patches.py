@@ -17,15 +17,12 @@ import snakemake_executor_plugin_slurm as plugin
 import yaml
 from snakemake.io import IOFile
 from snakemake.persistence.file import FilePersistence
-from snakemake.resources import Resources
-from snakemake.settings.types import ResourceSettings
 
 from rspo.slurm.snakemake_patches import (
     PATCHES,
     Patch,
     is_complete,
     normalize_states_of_sacct,
-    share_resources,
 )
 from tests.support import ROOT
 
@@ -126,17 +123,6 @@ def test_jobs_behind_a_changed_ancient_input_are_planned(
     run(made, "early=1", "middle=1")
     output = run("target", "early=2", f"middle={middle}", options=("-n",))
     assert set(re.findall(r"^rule (\w+):", output, flags=re.M)) == planned
-
-
-def test_rules_of_a_suite_share_an_entry_and_their_own_takes_precedence() -> None:
-    own = {"sample": {"mem_mb": 1, "gpu": 1}, "sample_math": {"mem_mb": 2}}
-    workflow = SimpleNamespace(resource_settings=ResourceSettings(overwrite_resources=own))
-    share_resources(workflow, "sample", ["sample_math", "sample_code"])
-    resources = Resources.from_mapping({"mem_mb": 9, "gpu": 9})
-    for rule, expected in (("sample_math", (2, 1)), ("sample_code", (1, 1))):
-        # As Snakemake does for a rule.
-        resources.update(workflow.resource_settings._parsed_overwrite_resources[rule])
-        assert (resources["mem_mb"].value, resources["gpu"].value) == expected
 
 
 def test_a_job_is_complete_when_its_outputs_exist_without_markers(

@@ -4,10 +4,8 @@ rule prepare:
     log:
         f"{RESULTS}/logs/prepare/{{data_set}}.log",
     localrule: True
-    conda:
-        CONDA
     params:
-        settings=settings("prepare", "data_set"),
+        settings=lambda wildcards: steps.prepare(experiment, wildcards.data_set).settings_hash,
         mirror=MIRROR_OPTION,
     shell:
         "rspo prepare {wildcards.data_set} {params.mirror} 2>&1 | tee -ip {log}"
@@ -21,10 +19,8 @@ rule contamination:
     log:
         f"{RESULTS}/logs/contamination.log",
     localrule: True
-    conda:
-        CONDA
     params:
-        settings=settings("contamination"),
+        settings=steps.contamination(experiment).settings_hash,
     shell:
         "rspo contamination 2>&1 | tee -ip {log}"
 
@@ -33,4 +29,4 @@ rule contamination:
 rule data:
     input:
         rules.contamination.input,
-        f"{REPORTS}/tables/contamination.csv",
+        rules.contamination.output,

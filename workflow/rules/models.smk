@@ -4,10 +4,8 @@ rule pretrain:
     log:
         f"{RESULTS}/logs/pretrain/{{model}}.log",
     localrule: True
-    conda:
-        CONDA
     params:
-        settings=settings("pretrain", "model"),
+        settings=lambda wildcards: steps.pretrain(experiment, wildcards.model).settings_hash,
         mirror=MIRROR_OPTION,
     shell:
         "rspo pretrain {wildcards.model} {params.mirror} 2>&1 | tee -ip {log}"

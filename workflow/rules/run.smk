@@ -25,7 +25,7 @@ if DeploymentMethod.APPTAINER in software and experiment.nodes > 1:
         "verl.nodes above 1 starts processes with srun, which an image does not have: "
         "run without apptainer"
     )
-if not {DeploymentMethod.APPTAINER, DeploymentMethod.CONDA} & set(software):
+if DeploymentMethod.APPTAINER not in software:
     # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     os.environ.update(PATH=os.pathsep.join(programs))

@@ -15,13 +15,11 @@ rule train:
     log:
         f"{RESULTS}/logs/train/{{cell}}.log",
     priority: 1
-    conda:
-        CONDA
     resources:
         judge_server=judge_servers(experiment.config.verifier),
         verl_cell=int(experiment.config.engine == "verl"),
     params:
-        settings=settings("train", "cell"),
+        settings=lambda wildcards: steps.train(experiment, wildcards.cell).settings_hash,
     shell:
         "rspo train {wildcards.cell} 2>&1 | tee -ip {log}"
 
@@ -41,10 +39,9 @@ rule train_on_nodes:
     log:
         f"{RESULTS}/logs/train/{{cell}}.log",
     wildcard_constraints:
-        cell=cells_on_several_nodes(),
+        # All cells train on several nodes, or none.
+        cell=r"[^/]+--s\d+" if experiment.nodes > 1 else "(?!)",
     priority: 1
-    conda:
-        CONDA
     resources:
         judge_server=judge_servers(experiment.config.verifier),
         mpi="srun",
@@ -52,7 +49,7 @@ rule train_on_nodes:
         tasks=experiment.nodes,
         cpus_per_task=1,
     params:
-        settings=settings("train", "cell"),
+        settings=lambda wildcards: steps.train(experiment, wildcards.cell).settings_hash,
     shell:
         "export RSPO_TRY=$(date +%s%N); "
         "{resources.mpi} --nodes={resources.nodes} --ntasks={resources.nodes} --ntasks-per-node=1 "
