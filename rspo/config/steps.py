@@ -1,7 +1,7 @@
 """The steps of the pipeline up to the tables: inputs, outputs, and the settings that decide them.
 
 The `rspo` command, the params of Snakemake's rules, `rspo status` and the checks of inputs all read
-these functions. Steps of figures, claims, studies and the report stand beside their code.
+these functions. Steps of figures, claims, studies and the report are completed beside their code.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,150 +12,134 @@ from rspo.config.experiment import BASE, Experiment, base_name
 from rspo.core.errors import InputError
 from rspo.core.step import Settings, Step
 
-Inputs = Sequence[tuple[Path, Step]]
+Input = tuple[Path, Step]  # a file or folder, and the step that writes it
+Inputs = Callable[[], Sequence[Input]]
 
 
 def prepare(experiment: Experiment, data_set: str) -> Step:
-    outputs = [experiment.problems(data_set)]
-    settings = _settings("prepare", data_set)
-    return new_step(experiment, f"prepare {data_set}", outputs, settings)
+    return new_step(experiment, "prepare", [data_set], [experiment.problems(data_set)])
 
 
 def contamination(experiment: Experiment) -> Step:
-    def inputs() -> Inputs:
-        return [_problems(experiment, name) for name in experiment.data_sets]
+    def inputs() -> list[Input]:
+        return [first_output(prepare(experiment, name)) for name in experiment.data_sets]
 
-    outputs = [experiment.table("contamination")]
-    return new_step(experiment, "contamination", outputs, _settings("contamination"), inputs)
+    return new_step(experiment, "contamination", [], [experiment.table("contamination")], inputs)
 
 
 def pretrain(experiment: Experiment, model: str) -> Step:
     base = base_name(model)
-    settings = _settings("pretrain", model)
     outputs, lock = [experiment.policy(base)], experiment.folder(base)
-    return new_step(experiment, f"pretrain {model}", outputs, settings, lock=lock)
+    return new_step(experiment, "pretrain", [model], outputs, lock=lock)
 
 
 def train(experiment: Experiment, cell: str) -> Step:
-    def inputs() -> Inputs:
-        base = base_name(experiment.cell(cell).model)
-        verifier = experiment.of_cell(cell).config.verifier
-        return [
-            policy_input(experiment, base),
-            _problems(experiment, "train"),
-            *judge_inputs(experiment, verifier),
-        ]
+    def inputs() -> list[Input]:
+        base = policy_step(experiment, base_name(experiment.cell(cell).model))
+        judge = judge_inputs(experiment, experiment.of_cell(cell).config.verifier)
+        return [first_output(base), first_output(prepare(experiment, "train")), *judge]
 
     outputs = [experiment.policy(cell), experiment.training_log(cell)]
-    settings, lock = _settings("train", cell), experiment.folder(cell)
-    return new_step(experiment, f"train {cell}", outputs, settings, inputs, lock)
+    return new_step(experiment, "train", [cell], outputs, inputs, lock=experiment.folder(cell))
 
 
 def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
-    def inputs() -> Inputs:
-        benchmarks = experiment.benchmarks_of(suite)
-        problems = [_problems(experiment, name) for name in benchmarks]
-        return [policy_input(experiment, policy), *problems]
+    def inputs() -> list[Input]:
+        return [policy_input(experiment, policy), *_suite_inputs(experiment, suite)]
 
-    output = experiment.samples(policy, suite, block)
-    settings, words = _settings("sample", suite), f"sample {policy} {suite} {block}"
-    return new_step(experiment, words, [output], settings, inputs, output.parent)
+    output, words = experiment.samples(policy, suite, block), [policy, suite, str(block)]
+    return new_step(experiment, "sample", words, [output], inputs, suite, output.parent)
 
 
 def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
-    def inputs() -> Inputs:
-        samples = experiment.samples(policy, suite, block)
+    def inputs() -> list[Input]:
         return [
-            (samples, sample(experiment, policy, suite, block)),
-            *(_problems(experiment, name) for name in experiment.benchmarks_of(suite)),
+            first_output(sample(experiment, policy, suite, block)),
+            *_suite_inputs(experiment, suite),
             *judge_inputs(experiment, experiment.config.verifier),
         ]
 
-    output = experiment.scores(policy, suite, block)
-    settings, words = _settings("score", suite), f"score {policy} {suite} {block}"
-    return new_step(experiment, words, [output], settings, inputs, output.parent)
+    output, words = experiment.scores(policy, suite, block), [policy, suite, str(block)]
+    return new_step(experiment, "score", words, [output], inputs, suite, output.parent)
 
 
 def curves(experiment: Experiment, policy: str, suite: str) -> Step:
-    def inputs() -> Inputs:
+    def inputs() -> list[Input]:
         return score_inputs(experiment, policy, suite)
 
     outputs = [experiment.curves(policy, suite)]
-    return new_step(experiment, f"curves {policy} {suite}", outputs, _settings("curves"), inputs)
+    return new_step(experiment, "curves", [policy, suite], outputs, inputs)
 
 
 def tables(experiment: Experiment) -> Step:
-    def inputs() -> Inputs:
-        return _all_curves(experiment)
+    def inputs() -> list[Input]:
+        return [first_output(curves(experiment, *pair)) for pair in experiment.evaluations]
 
-    return new_step(experiment, "tables", [experiment.table("curves")], _settings("tables"), inputs)
+    return new_step(experiment, "tables", [], [experiment.table("curves")], inputs)
 
 
 def answers(experiment: Experiment) -> Step:
-    def inputs() -> Inputs:
-        return [
-            pair
-            for policy, suite in experiment.evaluations
-            for pair in scored_inputs(experiment, policy, suite)
-        ]
+    def inputs() -> list[Input]:
+        pairs = experiment.evaluations
+        return [table for pair in pairs for table in scored_inputs(experiment, *pair)]
 
-    outputs = [experiment.table("answers")]
-    return new_step(experiment, "answers", outputs, _settings("answers"), inputs)
+    return new_step(experiment, "answers", [], [experiment.table("answers")], inputs)
 
 
 def cost(experiment: Experiment) -> Step:
-    def inputs() -> Inputs:
-        return [pair for pair in _all_curves(experiment) if pair[0].is_file()]
+    """Its inputs are the curves that exist: it counts what has been used so far."""
 
-    return new_step(experiment, "cost", [experiment.table("cost")], _settings("cost"), inputs)
+    def inputs() -> list[Input]:
+        return [pair for pair in tables(experiment).inputs() if pair[0].is_file()]
+
+    return new_step(experiment, "cost", [], [experiment.table("cost")], inputs)
 
 
 def agreement(experiment: Experiment) -> Step:
-    def inputs() -> Inputs:
-        first, against = experiment.config.agreement.samples, experiment.config.agreement.against
+    def inputs() -> list[Input]:
+        settings = experiment.config.agreement
         bases = [pair for pair in experiment.evaluations if experiment.is_base(pair[0])]
-        benchmarks = [name for _, suite in bases for name in experiment.benchmarks_of(suite)]
         return [
-            *judge_inputs(experiment, against),
-            *(
-                pair
-                for policy, suite in bases
-                for pair in scored_inputs(experiment, policy, suite, first)
-            ),
-            *(_problems(experiment, name) for name in benchmarks),
+            *judge_inputs(experiment, settings.against),
+            *(one for pair in bases for one in scored_inputs(experiment, *pair, settings.samples)),
+            *(one for _, suite in bases for one in _suite_inputs(experiment, suite)),
         ]
 
     outputs = [experiment.table("agreement"), experiment.table("disagreements")]
-    return new_step(experiment, "agreement", outputs, _settings("agreement"), inputs)
+    return new_step(experiment, "agreement", [], outputs, inputs)
 
 
 def gradients(experiment: Experiment, policy: str, study: str = "") -> Step:
-    def inputs() -> Inputs:
+    def inputs() -> list[Input]:
+        problems = first_output(prepare(experiment, "train"))
         judge = judge_inputs(experiment, experiment.config.verifier)
-        return [policy_input(experiment, policy), _problems(experiment, "train"), *judge]
+        return [policy_input(experiment, policy), problems, *judge]
 
-    words = f"gradients {policy}" + (f" --study {study}" if study else "")
+    words = [policy, "--study", study] if study else [policy]
     outputs = [experiment.gradients(policy, study)]
-    return new_step(experiment, words, outputs, _settings("gradients", study), inputs)
+    return new_step(experiment, "gradients", words, outputs, inputs, study)
 
 
-def claims(experiment: Experiment, inputs: Callable[[], Inputs] = tuple) -> Step:
+def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
     """Args: inputs: the scores and logs that the claims rest on (`rspo.claims`)."""
     names = ("claims.csv", "claims.md", "claim_comparisons.csv")
     outputs = [experiment.reports / name for name in names]
-    return new_step(experiment, "claims", outputs, _settings("claims"), inputs)
+    return new_step(experiment, "claims", [], outputs, inputs)
 
 
-def study(experiment: Experiment, name: str, inputs: Callable[[], Inputs] = tuple) -> Step:
+def study(experiment: Experiment, name: str, inputs: Inputs = tuple) -> Step:
     """Args: inputs: the scores, logs and gradients that the study rests on (`rspo.studies`)."""
     table = experiment.table(name)
-    outputs = [table, table.with_suffix(".md")]
-    return new_step(experiment, f"study {name}", outputs, _settings("study", name), inputs)
+    return new_step(experiment, "study", [name], [table, table.with_suffix(".md")], inputs)
+
+
+def report(experiment: Experiment, inputs: Inputs = tuple) -> Step:
+    """Args: inputs: every file that the report reads (`rspo.report`)."""
+    return new_step(experiment, "report", [], [experiment.reports / "report.html"], inputs)
 
 
 def fetch_prompt(experiment: Experiment) -> Step:
-    outputs = [experiment.judge_prompt]
-    return new_step(experiment, "fetch-prompt", outputs, _settings("fetch-prompt"))
+    return new_step(experiment, "fetch-prompt", [], [experiment.judge_prompt])
 
 
 def fetch_judge(experiment: Experiment) -> Step:
@@ -166,31 +150,39 @@ def fetch_judge(experiment: Experiment) -> Step:
             f"config/{experiment.scale}.yaml: nothing to fetch; expected xverify.model with the id "
             "of a model on the hub, and xverify.url = null"
         )
-    return new_step(experiment, "fetch-judge", [folder], _settings("fetch-judge"))
+    return new_step(experiment, "fetch-judge", [], [folder])
 
 
 def new_step(
     experiment: Experiment,
-    words: str,
+    command: str,
+    words: Sequence[str],
     outputs: Sequence[Path],
-    settings: Callable[[Experiment], Settings],
-    inputs: Callable[[], Inputs] = tuple,
+    inputs: Inputs = tuple,
+    name: str = "",
     lock: Path | None = None,
+    settings: Callable[[Experiment], Settings] | None = None,
 ) -> Step:
     """A step of an experiment.
 
     Args:
-        words: the command without its options, such as "prepare train".
-        settings: of an experiment; also called for the one without the command line's settings.
+        command, words: of `rspo`, and its arguments.
+        name: of `fingerprints.settings`, where it is not the first word.
+        settings: those of an experiment. Default: `fingerprints.settings`.
     """
+
+    def settings_of(one: Experiment) -> Settings:
+        named = name or next(iter(words), "")
+        return settings(one) if settings else fingerprints.settings(one, command, named)
+
     configured = None
     if experiment.as_configured is not None:
         try:
-            configured = settings(experiment.as_configured)
+            configured = settings_of(experiment.as_configured)
         except InputError:  # a cell, model or data set that only the command line adds
             configured = None
-    command = experiment.command(*words.split())
-    return Step(command, tuple(outputs), settings(experiment), inputs, lock, configured)
+    text = experiment.command(command, *words)
+    return Step(text, tuple(outputs), settings_of(experiment), inputs, lock, configured)
 
 
 def policy_step(experiment: Experiment, policy: str) -> Step:
@@ -200,58 +192,47 @@ def policy_step(experiment: Experiment, policy: str) -> Step:
     return train(experiment, policy)
 
 
-def policy_input(experiment: Experiment, policy: str) -> tuple[Path, Step]:
-    return experiment.policy(policy), policy_step(experiment, policy)
+def first_output(step: Step) -> Input:
+    """The first output of a step, as an input of another."""
+    return step.outputs[0], step
 
 
-def log_input(experiment: Experiment, cell: str) -> tuple[Path, Step]:
+def policy_input(experiment: Experiment, policy: str) -> Input:
+    return first_output(policy_step(experiment, policy))
+
+
+def log_input(experiment: Experiment, cell: str) -> Input:
     return experiment.training_log(cell), train(experiment, cell)
 
 
-def score_inputs(experiment: Experiment, policy: str, suite: str) -> Inputs:
-    return [
-        (experiment.scores(policy, suite, block), score(experiment, policy, suite, block))
-        for block in experiment.blocks()
-    ]
+def score_inputs(experiment: Experiment, policy: str, suite: str) -> list[Input]:
+    blocks = experiment.blocks()
+    return [first_output(score(experiment, policy, suite, block)) for block in blocks]
 
 
 def scored_inputs(
     experiment: Experiment, policy: str, suite: str, first: int | None = None
-) -> Inputs:
+) -> list[Input]:
     """The samples and the scores of a policy on a suite.
 
     Args:
         first: only the blocks with the first `first` samples of each problem.
     """
     return [
-        pair
+        first_output(step(experiment, policy, suite, block))
         for block in experiment.blocks(first)
-        for pair in (
-            (experiment.samples(policy, suite, block), sample(experiment, policy, suite, block)),
-            (experiment.scores(policy, suite, block), score(experiment, policy, suite, block)),
-        )
+        for step in (sample, score)
     ]
 
 
-def judge_inputs(experiment: Experiment, verifier: str) -> Inputs:
+def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
     """The files that decide a judge model's verdict besides the response and the answers."""
     if not experiment.config.needs_judge(verifier):
         return []
-    model = experiment.judge_model
-    prompt = experiment.judge_prompt, fetch_prompt(experiment)
-    return [prompt, *([(model, fetch_judge(experiment))] if model else [])]
+    model = [] if experiment.judge_model is None else [first_output(fetch_judge(experiment))]
+    return [first_output(fetch_prompt(experiment)), *model]
 
 
-def _problems(experiment: Experiment, data_set: str) -> tuple[Path, Step]:
-    return experiment.problems(data_set), prepare(experiment, data_set)
-
-
-def _all_curves(experiment: Experiment) -> Inputs:
-    return [
-        (experiment.curves(policy, suite), curves(experiment, policy, suite))
-        for policy, suite in experiment.evaluations
-    ]
-
-
-def _settings(step: str, name: str = "") -> Callable[[Experiment], Settings]:
-    return lambda experiment: fingerprints.settings(experiment, step, name)
+def _suite_inputs(experiment: Experiment, suite: str) -> list[Input]:
+    """The problems of a suite."""
+    return [first_output(prepare(experiment, name)) for name in experiment.benchmarks_of(suite)]

@@ -61,14 +61,15 @@ class Step:
         Raises: InputError for an input that is missing, damaged, or made with other settings, and
             for an existing output that only `force` may replace.
         """
+        by_hand = self.configured is not None and _listed(self.configured, self.settings)
+        if by_hand and not force:
+            raise InputError(
+                f"{self.outputs[0]} would have other settings than the config ({by_hand}): "
+                "--results DIR writes to another folder, --force writes here"
+            )
         self.require_inputs()
         if force:
             return True
-        if self.configured is not None and (text := _listed(self.configured, self.settings)):
-            raise InputError(
-                f"{self.outputs[0]} would have other settings than the config ({text}): "
-                "--results DIR writes to another folder, --force writes here"
-            )
         if fault := self.fault_of_outputs():
             raise InputError(f"{fault}: {FORCE_HINT}")
         # Without provenance, an output was not finished.

@@ -111,12 +111,14 @@ class Figure:
 
     def step(self, experiment: "Experiment") -> Step:
         """`rspo figure NAME`: writes .pdf, .png and .csv."""
+        outputs = [experiment.reports / f"{self.name}{suffix}" for suffix in SUFFIXES]
         return steps.new_step(
             experiment,
-            f"figure {self.name}",
-            [experiment.reports / f"{self.name}{suffix}" for suffix in SUFFIXES],
-            self.settings,
+            "figure",
+            [self.name],
+            outputs,
             lambda: self._inputs(experiment),
+            settings=self.settings,
         )
 
     def _inputs(self, experiment: "Experiment") -> list[tuple[Path, Step]]:
@@ -132,7 +134,7 @@ class Figure:
             made += [steps.gradients(experiment, policy) for policy in policies]
         if self.study:
             made.append(steps.study(experiment, self.study))
-        result = [(step.outputs[0], step) for step in made]
+        result = [steps.first_output(step) for step in made]
         if self.scores:
             for policy in policies:
                 result += steps.score_inputs(experiment, policy, suite)

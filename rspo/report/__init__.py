@@ -10,7 +10,7 @@ This module does not import jinja2, pandas or matplotlib, because the Snakefile 
 from collections.abc import Iterable
 from pathlib import Path
 
-from rspo.config import fingerprints, steps
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.step import Step
@@ -23,27 +23,21 @@ RESULTS_PAGE = Path("docs") / "results.md"  # the Markdown page of this reposito
 
 def step(experiment: Experiment) -> Step:
     """`rspo report`: writes report.html."""
-    return steps.new_step(
-        experiment,
-        "report",
-        [experiment.reports / "report.html"],
-        lambda one: fingerprints.settings(one, "report"),
-        lambda: _inputs(experiment),
-    )
+    return steps.report(experiment, lambda: _inputs(experiment))
 
 
 def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     """Every file that the report reads; all are required."""
-    tables = [steps.contamination(experiment), steps.answers(experiment)]
+    data = ["train", *(benchmark for _, benchmark in readable(experiment))]
+    made = [steps.contamination(experiment), steps.answers(experiment)]
+    made += [steps.prepare(experiment, name) for name in data]
     shown = dict.fromkeys(
         (policy, experiment.suite_of(benchmark)) for policy, benchmark in readable(experiment)
     )
-    data = ["train", *(benchmark for _, benchmark in readable(experiment))]
     return [
         *results_inputs(experiment),
-        *((table.outputs[0], table) for table in tables),
+        *map(steps.first_output, made),
         *(steps.log_input(experiment, cell) for cell in experiment.cells),
-        *((experiment.problems(name), steps.prepare(experiment, name)) for name in data),
         *(pair for one in shown for pair in steps.scored_inputs(experiment, *one)),
     ]
 

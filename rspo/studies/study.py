@@ -51,8 +51,8 @@ class Study:
             ),
             *(steps.log_input(experiment, cell.name) for cell in experiment.cells_of(self.name)),
             *(
-                (step.outputs[0], step)
-                for step in (steps.gradients(experiment, base, self.name) for base in bases)
+                steps.first_output(steps.gradients(experiment, base, self.name))
+                for base in bases
                 if self.gradients
             ),
         ]
