@@ -13,7 +13,7 @@ from rspo.core.locks import is_locked
 from rspo.core.provenance import read_provenance
 from rspo.core.slurm_job import host_name
 from rspo.core.step import Step
-from rspo.training.origin import is_begun
+from rspo.training.origin import is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
 # A job on another host that wrote its progress this recently is running, even if its lock is not
@@ -66,7 +66,7 @@ def _status(
     training = durations.training_of(policy)
     evaluation = durations.evaluation if suites else 0.0
     snapshot = read_progress(experiment.checkpoint(policy))
-    if snapshot is not None:
+    if snapshot is not None and not is_damaged(experiment.checkpoint(policy)):
         state = "running" if _is_running(snapshot, experiment.folder(policy)) else "stopped"
         left = seconds_of_training_left(snapshot) + (evaluation or 0.0)
         return Status(policy, state, snapshot, left)
@@ -75,9 +75,10 @@ def _status(
             return Status(policy, "evaluated", None, 0.0)
         return Status(policy, "trained", None, evaluation)
     total = None if training is None else training + (evaluation or 0.0)
-    exists = experiment.policy(policy).is_dir()
-    state = "stale" if exists and _fault(steps.policy_step(experiment, policy)) else "waiting"
-    return Status(policy, state, None, total)
+    is_stale = is_damaged(experiment.checkpoint(policy)) or (
+        experiment.policy(policy).is_dir() and _fault(steps.policy_step(experiment, policy))
+    )
+    return Status(policy, "stale" if is_stale else "waiting", None, total)
 
 
 def seconds_of_training_left(snapshot: Snapshot) -> float:

@@ -16,10 +16,18 @@ from typing import Any
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
+from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, sha256, write_json_lines
+from rspo.core.step import Step
 from rspo.core.usage import Usage
 from rspo.training.clipping import clipping_warning
-from rspo.training.origin import is_begun, remove_checkpoints, use_checkpoint_of
+from rspo.training.origin import (
+    STATE_FILE,
+    is_begun,
+    is_damaged,
+    remove_checkpoints,
+    use_checkpoint_of,
+)
 from rspo.training.progress import usage_before
 from rspo.training.records import Record
 from rspo.training.validation import validation_note
@@ -86,7 +94,7 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
             "base": engine.base_digest(base),
             "problems": sha256(problems),
         }
-        with resumed(checkpoint, origin, has_steps, force) as earlier:
+        with resumed(step, checkpoint, origin, has_steps, force) as earlier:
             if done := engine.last_step(checkpoint):
                 of = experiment.config.training.steps
                 print(f"{name} resumes from step {done} of {of}", flush=True)
@@ -99,6 +107,7 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
 
 @contextmanager
 def resumed(
+    step: Step,
     checkpoint: Path,
     origin: Mapping[str, Any],
     has_steps: Callable[[Path], bool],
@@ -111,8 +120,14 @@ def resumed(
         from_the_start: whether to remove a checkpoint of this origin.
 
     Yields: usage of the earlier processes that trained with it, for the provenance.
+
+    Raises: InputError for a damaged checkpoint.
     """
     use_checkpoint_of(checkpoint, origin, has_steps, from_the_start)
+    if is_damaged(checkpoint):
+        raise InputError(
+            f"{checkpoint / STATE_FILE} is damaged; `{step.command} --force` starts from step 1"
+        )
     yield usage_before(checkpoint)
     remove_checkpoints(checkpoint)
 

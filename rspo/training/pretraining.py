@@ -23,8 +23,8 @@ from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.cell import resumed
-from rspo.training.checkpoint import STATE_FILE, load_checkpoint, save_checkpoint
-from rspo.training.origin import is_begun
+from rspo.training.checkpoint import load_checkpoint, save_checkpoint
+from rspo.training.origin import STATE_FILE, is_begun
 from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
@@ -52,7 +52,7 @@ def make_base_policy(
         return
     with (
         step.locked(),
-        resumed(checkpoint, step.settings, _has_steps, force) as earlier,
+        resumed(step, checkpoint, step.settings, _has_steps, force) as earlier,
     ):
         finished = _finished_elsewhere(experiment, model)
         with atomic_write(experiment.policy(name)) as partial:

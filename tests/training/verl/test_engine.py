@@ -53,7 +53,7 @@ def start(root: Path, log: Path) -> "subprocess.Popen[bytes]":
     (root / "temporary").mkdir(exist_ok=True)
     own = {"WANDB_MODE": "offline", "WANDB_DIR": str(root), "TMPDIR": str(root / "temporary")}
     return subprocess.Popen(
-        tiny_world.command("train", CELL, engine="verl", **CHANGES),
+        tiny_world.command("train", CELL),
         cwd=root,
         env=os.environ | {"PYTHONPATH": str(ROOT)} | own,
         stdout=log.open("w"),

@@ -45,7 +45,7 @@ class Run:
         self.log = root / "log"
         with self.log.open("w") as output:
             self.process = psutil.Popen(
-                tiny_world.command("train", CELL, training=TRAINING, engine="verl"),
+                tiny_world.command("train", CELL),
                 cwd=root,
                 env=os.environ | {"PYTHONPATH": str(ROOT)},
                 stdout=output,
