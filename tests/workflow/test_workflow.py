@@ -244,7 +244,8 @@ def test_a_changed_setting_replaces_a_finished_policy(built: Path, tmp_path: Pat
     done = snakemake(folder, str(cell / "curves" / "standard.parquet"), *config)
     assert done.returncode == 0, done.stderr
     assert len((folder / cell / "training.jsonl").read_text().splitlines()) == 3
-    for name in ("samples/standard/0.parquet", "scores/standard/0.parquet", "curves/standard.parquet"):
+    tables = "samples/standard/0.parquet", "scores/standard/0.parquet", "curves/standard.parquet"
+    for name in tables:
         assert (folder / cell / name).stat().st_mtime > (built / cell / name).stat().st_mtime
 
 
