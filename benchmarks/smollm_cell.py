@@ -84,7 +84,7 @@ def _rows(scale: Scale, folder: Path) -> Iterator[Row]:
     records = read_json_lines(results / scale.cell / "training.jsonl")
     yield from _training(scale, records[1:], peaks)  # the first step starts the workers
     start = time.perf_counter()
-    words = ["sample", f"{scale.model}--base", scale.suite, "--benchmark", scale.benchmark]
+    words = ["sample", f"{scale.model}--base", scale.suite]
     peaks = _peaks(scale, folder, words)
     seconds = time.perf_counter() - start
     tables = (results / f"{scale.model}--base" / "samples").rglob("*.parquet")

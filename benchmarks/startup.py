@@ -13,10 +13,12 @@ from statistics import median
 from benchmarks import Row, child_cpu_seconds, readable
 
 ROOT = Path(__file__).resolve().parent.parent
-POLICY, SUITE, BENCHMARK = "small--base", "standard", "linear"
+POLICY, SUITE = "small--base", "standard"
+BENCHMARKS = ("linear", "multiply", "countdown", "divide", "sequence")
 SMALL = [
+    *("--results", "trial"),
     *("--set", "models.small.scratch.steps=1"),
-    *("--set", f"data.suites.{SUITE}.{BENCHMARK}.generated.problems=1"),
+    *("--set", "evaluation.problems=1"),
 ]
 LIMITS = {"status": 4.5, "score": 5.5, "sample": 23}  # imports of numpy
 ROUNDS = 5
@@ -26,7 +28,7 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         shutil.copytree(ROOT / "config", folder / "config")
-        for command in (["prepare", BENCHMARK], ["pretrain", "small"]):
+        for command in (*(["prepare", name] for name in BENCHMARKS), ["pretrain", "small"]):
             subprocess.run(rspo(*command), cwd=folder, check=True)
         rounds = [measure(folder) for _ in range(ROUNDS)]
     seconds = {name: median(times[name] for times in rounds) for name in rounds[0]}
@@ -41,12 +43,11 @@ def run() -> list[Row]:
 def measure(folder: Path) -> dict[str, float]:
     """Processor seconds of each command; sampling and scoring start without their tables."""
     for made in ("samples", "scores"):
-        shutil.rmtree(folder / "results" / "tiny" / "cells" / POLICY / made, ignore_errors=True)
-    tables = [POLICY, SUITE, "--benchmark", BENCHMARK]
+        shutil.rmtree(folder / "trial" / "cells" / POLICY / made, ignore_errors=True)
     return {
         "numpy": child_cpu_seconds([sys.executable, "-c", "import numpy"]),
-        "sample": child_cpu_seconds(rspo("sample", *tables), cwd=folder),
-        "score": child_cpu_seconds(rspo("score", *tables), cwd=folder),
+        "sample": child_cpu_seconds(rspo("sample", POLICY, SUITE), cwd=folder),
+        "score": child_cpu_seconds(rspo("score", POLICY, SUITE), cwd=folder),
         "status": child_cpu_seconds(rspo("status"), cwd=folder),
     }
 

@@ -4,12 +4,14 @@ Typer parses the command line. `main` then runs the command and turns errors int
 exit status, so that both are the same for every command.
 """
 
+import json
 import os
 import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from inspect import Signature, signature
 from operator import attrgetter
@@ -21,9 +23,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 import typer
-import yaml
 
 import rspo
+from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
@@ -36,16 +38,10 @@ if TYPE_CHECKING:
 # and scoring imports no torch.
 
 STANDARD_OUTPUT = 1  # file descriptor
+GIVEN = "RSPO_EXPERIMENT"  # environment variable
 MOST_NAMED = 3  # paths in one line of output
 DATA, TRAINING, EVALUATION = "Data", "Training", "Evaluation"
 REPORTING, CLUSTER = "Figures and report", "Cluster"
-# Options that have become other commands or options.
-MOVED = {
-    ("score", "--responses"): "verify",
-    ("curves", "--scores"): "pass-at-k",
-    ("train", "--anew"): "train --force",
-}
-
 Command = Callable[..., int | None]
 
 app = typer.Typer(
@@ -61,7 +57,10 @@ def _scales(incomplete: str) -> list[str]:
 
 
 Scale = Annotated[
-    str, typer.Option(help="Read config/SCALE.yaml.", autocompletion=_scales, metavar="SCALE")
+    str | None,
+    typer.Option(
+        help="Read config/SCALE.yaml. Default: tiny.", autocompletion=_scales, metavar="SCALE"
+    ),
 ]
 Overrides = Annotated[
     list[str],
@@ -88,24 +87,48 @@ Force = Annotated[
         help="Replace results made with other settings. Trainings start from step 1.",
     ),
 ]
-# Snakemake has decided which results to replace, and its retries resume from checkpoints.
-Replacing = Annotated[bool, typer.Option("--replace", hidden=True)]
 
 
 def _load(
-    scale: Scale = "tiny",
+    scale: Scale = None,
     overrides: Overrides = [],  # noqa: B006
     results: Results = None,
-    force: Force = False,
-    replacing: Replacing = False,
 ) -> "Experiment":
     from rspo.config.experiment import Experiment
-    from rspo.core.replacement import Replace
 
-    replace = Replace.ANY if replacing else Replace.OUTDATED
-    if force:
-        replace = Replace.FROM_THE_START
-    return Experiment.load(scale, parse_overrides(overrides), results=results, replace=replace)
+    given, nested = _given_by_snakemake(), parse_overrides(overrides)
+    default = Path(given["results"]) if given.get("results") else None
+    experiment = Experiment.load(
+        _scale(scale), nested or given.get("set"), results=results or default
+    )
+    if nested and not experiment.has_own_results:
+        return replace(experiment, as_configured=Experiment.load(_scale(scale)))
+    return experiment
+
+
+def _scale(scale: str | None) -> str:
+    return scale or _given_by_snakemake().get("scale", "tiny")
+
+
+def _given_by_snakemake() -> dict[str, Any]:
+    """`scale`, `set` and `results` where the command line does not have these options.
+
+    Snakemake sets them for the commands of its rules (workflow/rules/common.smk).
+
+    Raises: InputError if the variable is not what Snakemake sets.
+    """
+    text = os.environ.get(GIVEN, "{}")
+    try:
+        given = json.loads(text)
+        types: dict[str, Any] = {"scale": str, "set": dict, "results": str | None}
+        if all(isinstance(value, types[key]) for key, value in given.items()):
+            return dict(given)
+    except (ValueError, LookupError, AttributeError):
+        pass
+    raise InputError(
+        f"{GIVEN}={text}: expected JSON such as "
+        '{"scale": "tiny", "set": {"seeds": 3}, "results": null}'
+    )
 
 
 def _experiment_of(
@@ -121,7 +144,7 @@ def _experiment_of(
     if known and verifier not in NEED_CONFIG:
         return None
     # Extensions of the config may add verifiers.
-    has_config = Path("config", f"{scale}.yaml").is_file()
+    has_config = Path("config", f"{_scale(scale)}.yaml").is_file()
     experiment = _load(scale, overrides, results) if known or has_config else None
     if verifier not in verifier_names():
         allowed = ", ".join(verifier_names())
@@ -140,7 +163,7 @@ def _name(text: str, attribute: str) -> Any:
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         with suppress(InputError):  # the command itself reports it
-            names = attrgetter(attribute)(_load(context.params.get("scale") or "tiny"))
+            names = attrgetter(attribute)(_load(context.params.get("scale")))
             return [name for name in names if name.startswith(incomplete)]
         return []
 
@@ -163,26 +186,26 @@ Ks = Annotated[
 ]
 Mirror = Annotated[Path | None, typer.Option(help="Folder to use instead of the Hugging Face hub.")]
 Benchmark = Annotated[str | None, typer.Option(help="Only this benchmark of the suite.")]
+BlockNumber = Annotated[
+    int, typer.Argument(help="Number of the block of samples; evaluation.block sets its size.")
+]
 
 
-def command(panel: str, *examples: str, writes: bool = True) -> Callable[[Command], Command]:
+def command(panel: str, *examples: str) -> Callable[[Command], Command]:
     """Register a function as a subcommand.
 
-    A parameter `experiment` becomes the options --scale, --set and --results, and --force if the
-    command writes results. Typer does not run the function: it returns the call, which `main` runs.
+    A parameter `experiment` becomes the options --scale, --set and --results. Typer does not run
+    the function: it returns the call, which `main` runs.
 
     Args:
         panel: group of the command in `rspo --help`.
         examples: command lines for the command's own help.
-        writes: whether the command writes results.
     """
 
     def register(function: Command) -> Command:
         parameters = dict(signature(function).parameters)
         needs_experiment = parameters.pop("experiment", None) is not None
         loading = dict(signature(_load).parameters) if needs_experiment else {}
-        if not writes:
-            loading = {name: loading[name] for name in ("scale", "overrides", "results")}
         parameters |= loading
 
         def parsed(**arguments: Any) -> Callable[[], int | None]:
@@ -226,23 +249,27 @@ def _options(
 
 
 @command(DATA, "rspo prepare linear")
-def prepare(experiment: "Experiment", data_set: DataSet, mirror: Mirror = None) -> None:
+def prepare(
+    experiment: "Experiment", data_set: DataSet, mirror: Mirror = None, force: Force = False
+) -> None:
     """Write the problems of a data set."""
     from rspo.datasets.prepare import prepare
 
-    prepare(experiment, data_set, mirror)
+    prepare(experiment, data_set, mirror, force)
 
 
 @command(DATA, "rspo contamination")
-def contamination(experiment: "Experiment") -> None:
+def contamination(experiment: "Experiment", force: Force = False) -> None:
     """Write a table of the problems that occur in more than one data set."""
     from rspo.datasets.contamination import write_contamination_table
 
-    write_contamination_table(experiment)
+    write_contamination_table(experiment, force)
 
 
 @command(TRAINING, "rspo pretrain small")
-def pretrain(experiment: "Experiment", model: Model, mirror: Mirror = None) -> None:
+def pretrain(
+    experiment: "Experiment", model: Model, mirror: Mirror = None, force: Force = False
+) -> None:
     """Create the base policy of a model: pretrain it, or fetch it from the hub."""
     from rspo.config.experiment import base_name
     from rspo.status import display
@@ -250,7 +277,7 @@ def pretrain(experiment: "Experiment", model: Model, mirror: Mirror = None) -> N
 
     _use_one_thread()
     with display.shown_in_terminal(experiment, base_name(model)):
-        make_base_policy(experiment, model, mirror)
+        make_base_policy(experiment, model, mirror, force)
 
 
 @command(TRAINING, "rspo train small--rspo-pass--k4--n16--s0")
@@ -261,13 +288,9 @@ def train(
         bool,
         typer.Option("--print-config", help="Print the full config of verl and train nothing."),
     ] = False,
+    force: Force = False,
 ) -> None:
     """Train one cell, or resume it from its checkpoint."""
-    from rspo.core.locks import exclusive_lock
-    from rspo.core.replacement import Replace
-    from rspo.status.policies import is_finished
-    from rspo.training.origin import remove_checkpoints
-
     accept_requests()
     experiment.cell(cell)
     verl = experiment.config.engine == "verl"
@@ -277,11 +300,6 @@ def train(
         from rspo.training.verl.run import config_text
 
         print(config_text(experiment, cell), end="")
-    elif experiment.replace is Replace.OUTDATED and is_finished(experiment, cell):
-        if experiment.checkpoint(cell).exists():  # a previous process was killed while removing it
-            with exclusive_lock(experiment.folder(cell)):
-                remove_checkpoints(experiment.checkpoint(cell))
-        print(f"{cell} is finished; use --force to train it again and replace it")
     else:
         from rspo.status import display
         from rspo.training.train import train
@@ -289,10 +307,10 @@ def train(
         if not verl:
             _use_one_thread()
         with display.shown_in_terminal(experiment, cell):
-            train(experiment, cell)
+            train(experiment, cell, force)
 
 
-@command(TRAINING, "rspo status", "rspo status --follow", writes=False)
+@command(TRAINING, "rspo status", "rspo status --follow")
 def status(
     experiment: "Experiment",
     follow: Annotated[
@@ -310,37 +328,34 @@ def status(
         print(display.table_text(experiment))
 
 
-@command(TRAINING, "rspo restore-times", writes=False)
-def restore_times(experiment: "Experiment") -> None:
-    """Let Snakemake recognize copied results: set the times of files to when they were written."""
-    from rspo.status.restore_times import restore_times
-
-    restored, changed = restore_times(experiment)
-    print(f"restored the times of {restored} results")
-    for path in changed:
-        print(f"{path} was changed after it was written: Snakemake updates what depends on it")
-
-
 @command(EVALUATION, "rspo sample small--rspo-pass--k4--n16--s0 standard")
 def sample(
-    experiment: "Experiment", policy: Policy, suite: Suite, benchmark: Benchmark = None
+    experiment: "Experiment",
+    policy: Policy,
+    suite: Suite,
+    block: BlockNumber = 0,
+    force: Force = False,
 ) -> None:
-    """Sample responses of a policy to the problems of a suite: the tables that are missing."""
+    """Sample a block of responses of a policy to the problems of a suite."""
     from rspo.evaluation.sample import sample_suite
 
     if experiment.config.sampler == "torch":
         _use_one_thread()
-    sample_suite(experiment, policy, suite, benchmark)
+    sample_suite(experiment, policy, suite, block, force)
 
 
 @command(EVALUATION, "rspo score small--rspo-pass--k4--n16--s0 standard")
 def score(
-    experiment: "Experiment", policy: Policy, suite: Suite, benchmark: Benchmark = None
+    experiment: "Experiment",
+    policy: Policy,
+    suite: Suite,
+    block: BlockNumber = 0,
+    force: Force = False,
 ) -> None:
-    """Verify the samples of a policy on a suite: the tables that are missing."""
+    """Verify a block of samples of a policy on a suite."""
     from rspo.evaluation.score import score
 
-    score(experiment, policy, suite, benchmark)
+    score(experiment, policy, suite, block, force)
 
 
 @command(
@@ -371,7 +386,7 @@ def verify(
     answer_column: Annotated[str, typer.Option(help="Key of the answer.")] = "answer",
     response_column: Annotated[str, typer.Option(help="Key of the response.")] = "response",
     k: Ks = None,
-    scale: Scale = "tiny",
+    scale: Scale = None,
     overrides: Overrides = [],  # noqa: B006 (typer reads it, nobody changes it)
     results: Results = None,
     force: Force = False,
@@ -406,7 +421,7 @@ def compare(
     metric: Annotated[Metric, typer.Option(help="What to compare.")] = "pass_at_k",
     k: Ks = None,
     problems: Annotated[int, typer.Option(min=0, help="How many problems to list.")] = 5,
-    scale: Scale = "tiny",
+    scale: Scale = None,
     overrides: Overrides = [],  # noqa: B006
     results: Results = None,
 ) -> None:
@@ -423,11 +438,11 @@ def compare(
 
 
 @command(EVALUATION, "rspo curves small--rspo-pass--k4--n16--s0 standard")
-def curves(experiment: "Experiment", policy: Policy, suite: Suite) -> None:
+def curves(experiment: "Experiment", policy: Policy, suite: Suite, force: Force = False) -> None:
     """Compute Pass@k and Max@k of a policy on a suite."""
     from rspo.evaluation.curves import curves
 
-    curves(experiment, policy, suite)
+    curves(experiment, policy, suite, force)
 
 
 @command(EVALUATION, "rspo pass-at-k responses.verdicts.jsonl curves.csv --k 1 --k 8")
@@ -461,7 +476,7 @@ def diagnose(
     k: Annotated[int | None, typer.Option(min=1, help="Of an objective that has a k.")] = None,
     n: Annotated[int, typer.Option(min=1, help="Responses of a group.")] = 16,
     out: Annotated[Path | None, typer.Option(help="Draw it: .pdf, .png or .svg.")] = None,
-    scale: Scale = "tiny",
+    scale: Scale = None,
 ) -> None:
     """Show what an objective maximizes on 0/1 rewards, and how noisy its gradient is.
 
@@ -475,7 +490,7 @@ def diagnose(
 
     with errors_of("rspo diagnose"):
         known = name in OBJECTIVES
-    if not known and Path("config", f"{scale}.yaml").is_file():
+    if not known and Path("config", f"{_scale(scale)}.yaml").is_file():
         _load(scale)  # its extensions may have the objective
     with errors_of("rspo diagnose"):
         diagnosis = diagnose(name, k, n)
@@ -495,108 +510,114 @@ def gradients(
         str,
         typer.Option(help="Measure the objectives of this study.", metavar="STUDY"),
     ] = "",
+    force: Force = False,
 ) -> None:
     """Measure the signal and the variance of the gradient of each objective."""
     from rspo.evaluation.gradients import write_gradients
 
     _use_one_thread()
-    write_gradients(experiment, policy, study)
+    write_gradients(experiment, policy, study, force)
 
 
 @command(EVALUATION, "rspo agreement")
-def agreement(experiment: "Experiment") -> None:
+def agreement(experiment: "Experiment", force: Force = False) -> None:
     """Compare two verifiers on the samples of the base policies."""
     from rspo.evaluation.agreement import write_agreement
 
-    write_agreement(experiment)
+    write_agreement(experiment, force)
 
 
 @command(EVALUATION, "rspo fetch-prompt --scale paper")
-def fetch_prompt(experiment: "Experiment") -> None:
+def fetch_prompt(experiment: "Experiment", force: Force = False) -> None:
     """Download the prompt of the judge model xVerify."""
+    from rspo.config import steps
     from rspo.rewards.xverify.prompt import fetch_prompt
 
-    settings = experiment.config.xverify
+    settings, step = experiment.config.xverify, steps.fetch_prompt(experiment)
     if settings is None:
         raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
-    experiment.require_replaceable(experiment.judge_prompt, settings.prompt.model_dump())
-    fetch_prompt(settings.prompt, experiment.judge_prompt)
+    if step.is_due(force):
+        source = fetch_prompt(settings.prompt, experiment.judge_prompt)
+        step.record(notes={"sources": [source]})
 
 
 @command(EVALUATION, "rspo fetch-judge --scale paper")
-def fetch_judge(experiment: "Experiment", mirror: Mirror = None) -> None:
+def fetch_judge(experiment: "Experiment", mirror: Mirror = None, force: Force = False) -> None:
     """Download the judge model xVerify."""
     from rspo.rewards.xverify.model import fetch_judge
 
-    fetch_judge(experiment, mirror)
+    fetch_judge(experiment, mirror, force)
 
 
 @command(REPORTING, "rspo tables")
-def tables(experiment: "Experiment") -> None:
+def tables(experiment: "Experiment", force: Force = False) -> None:
     """Write the curves of all policies as one CSV."""
     from rspo.evaluation.curves import write_curves_table
 
-    write_curves_table(experiment)
+    write_curves_table(experiment, force)
 
 
 @command(REPORTING, "rspo claims")
-def claims(experiment: "Experiment") -> None:
+def claims(experiment: "Experiment", force: Force = False) -> None:
     """Check the claims of the paper on all scores and training logs."""
     from rspo.claims.write import write_claims
 
-    write_claims(experiment)
+    write_claims(experiment, force)
 
 
 @command(REPORTING, "rspo answers")
-def answers(experiment: "Experiment") -> None:
+def answers(experiment: "Experiment", force: Force = False) -> None:
     """Collect pass^k, responses without an answer, and the number of different answers."""
     from rspo.evaluation.answers import write_answers
 
-    write_answers(experiment)
+    write_answers(experiment, force)
 
 
 @command(REPORTING, "rspo study peers")
 def study(
     experiment: "Experiment",
     name: Annotated[str, typer.Argument(help="A study, such as peers.", metavar="STUDY")],
+    force: Force = False,
 ) -> None:
     """Write the table and the page of a study, a comparison beyond the paper's."""
     from rspo.studies import named
 
-    named(name).write(experiment)
+    named(name).write(experiment, force)
 
 
 @command(REPORTING, "rspo figure fig_scalability")
 def figure(
     experiment: "Experiment",
     name: Annotated[str, typer.Argument(help="A figure of the config, such as fig_scalability.")],
+    force: Force = False,
 ) -> None:
     """Draw one figure as PDF, PNG and CSV."""
     from rspo.figures import draw
 
-    draw(experiment, name)
+    draw(experiment, name, force)
 
 
 @command(REPORTING, "rspo report")
-def report(experiment: "Experiment") -> None:
+def report(experiment: "Experiment", force: Force = False) -> None:
     """Write the report page from the results that exist."""
     from rspo.report.page import write_report
 
-    write_report(experiment)
+    write_report(experiment, force)
 
 
 @command(REPORTING, "rspo results docs/results.md")
 def results(
     experiment: "Experiment",
     page: Annotated[Path, typer.Argument(help="A Markdown file to write, such as results.md.")],
+    force: Force = False,
 ) -> None:
     """Write the results as a Markdown page, with a folder of pictures and tables beside it."""
     from rspo.report.markdown import write_results
 
-    write_results(experiment, page)
+    write_results(experiment, page, force)
 
 
-@command(REPORTING, "rspo trace results/tiny/figures/fig_scalability.pdf")
+@command(REPORTING, "rspo trace reports/fig_scalability.pdf")
 def trace(
     file: Annotated[Path, typer.Argument(help="Any result, such as reports/fig_main.pdf.")],
 ) -> None:
@@ -607,7 +628,7 @@ def trace(
         print(line)
 
 
-@command(CLUSTER, "rspo plan --scale paper", writes=False)
+@command(CLUSTER, "rspo plan --scale paper")
 def plan(experiment: "Experiment") -> None:
     """Estimate jobs, GPU hours, time and disk space of what is left to run."""
     from rspo.slurm.plan import text
@@ -616,15 +637,15 @@ def plan(experiment: "Experiment") -> None:
 
 
 @command(CLUSTER, "rspo cost")
-def cost(experiment: "Experiment") -> None:
+def cost(experiment: "Experiment", force: Force = False) -> None:
     """Write a table of the resources that each policy used."""
     from rspo.cost import summary, write_cost_table
 
-    write_cost_table(experiment)
+    write_cost_table(experiment, force)
     print(summary(experiment))
 
 
-@command(CLUSTER, "rspo doctor --scale paper", writes=False)
+@command(CLUSTER, "rspo doctor --scale paper")
 def doctor(
     experiment: "Experiment",
     rule: Annotated[
@@ -633,15 +654,20 @@ def doctor(
     ] = [],  # noqa: B006
     deployment: Annotated[
         str,
-        typer.Option(help="conda or apptainer, if you start Snakemake with this --sdm."),
+        typer.Option(help="apptainer, if you start Snakemake with this --sdm."),
     ] = "",
+    environment: Annotated[
+        bool, typer.Option("--environment", help="Only list the variables that jobs set.")
+    ] = False,
 ) -> int:
     """Check config, software, profile and cluster for all that would stop a job.
 
     Snakemake runs it before it submits the first job.
     """
-    from rspo.slurm.doctor import report
+    from rspo.slurm.doctor import report, report_environment
 
+    if environment:
+        return 0 if report_environment(experiment) else 2
     return 0 if report(experiment, rule, deployment) else 2
 
 
@@ -666,28 +692,6 @@ def gpu_check(
     folder = str(mirror.absolute()) if mirror else ""
     settings = Settings(device, folder, str(run.FOLDER.absolute()))
     return 0 if run.run(STEPS, settings, out) else 1
-
-
-def parse_overrides(items: Sequence[str]) -> dict[str, Any]:
-    """`["training.steps=5"]` -> `{"training": {"steps": 5}}`; values are read as YAML.
-
-    Raises: InputError for an item that is not KEY=VALUE.
-    """
-    from rspo.config.merge import merge
-
-    overrides: dict[str, Any] = {}
-    for item in items:
-        key, equals, text = item.partition("=")
-        if not equals or not key:
-            raise InputError(f"--set {item}: expected KEY=VALUE, such as training.steps=50")
-        try:
-            value: Any = yaml.safe_load(text)
-        except yaml.YAMLError:
-            raise InputError(f"--set {item}: {text!r} is not YAML") from None
-        for section in reversed(key.split(".")):
-            value = {section: value}
-        overrides = merge(overrides, value)
-    return overrides
 
 
 def _use_one_thread() -> None:
@@ -765,11 +769,6 @@ def _parse(words: list[str]) -> Callable[[], int | None]:
 
     Raises: InputError for wrong usage.
     """
-    options = {word.partition("=")[0] for word in words}
-    for (old, option), new in MOVED.items():
-        if words[:1] == [old] and option in options:
-            name = new.split()[0]
-            raise InputError(f"rspo {old} {option} is now `rspo {new}`; see `rspo {name} --help`")
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:

@@ -5,30 +5,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.provenance import write_provenance
 from rspo.core.tables import write_csv
 
 SECONDS = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
 COLUMNS = ["policy", "step", *SECONDS, "host", "jobs"]
 
 
-def write_cost_table(experiment: Experiment) -> None:
+def write_cost_table(experiment: Experiment, force: bool = False) -> None:
     """Write a row for each policy and finished step to tables/cost.csv; no file without results."""
-    path = experiment.results / "tables" / "cost.csv"
-    settings = fingerprints.settings(experiment, "cost")
-    experiment.require_replaceable(path, settings)
-    table = costs(experiment)
-    if table.empty:
-        return
-    write_csv(path, table)
-    curves = [experiment.curves(*pair) for pair in experiment.evaluations]
-    write_provenance(
-        path,
-        settings,
-        inputs=[path for path in curves if path.is_file()],
-    )
+    step, table = steps.cost(experiment), costs(experiment)
+    if not table.empty and step.is_due(force):
+        write_csv(experiment.table("cost"), table)
+        step.record()
 
 
 def costs(experiment: Experiment) -> pd.DataFrame:

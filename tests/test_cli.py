@@ -1,6 +1,7 @@
 """The `rspo` command with valid and invalid input."""
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rspo.cli import main, parse_overrides
+from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.training.progress import read_progress
 from tests.support import ROOT
@@ -80,6 +82,39 @@ def test_overrides_are_nested_and_read_as_yaml() -> None:
     overrides = parse_overrides(["seeds=3", "training.steps=5", "training={ppo_clip: 0.1}"])
     assert overrides == {"seeds": 3, "training": {"steps": 5, "ppo_clip": 0.1}}
     assert parse_overrides(["seeds=3,"]) == {"seeds": "3,"}  # the config check rejects it
+
+
+def experiment_seen_by(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """The experiment that `rspo status ARGUMENTS` shows."""
+    seen: list[Experiment] = []
+    monkeypatch.setattr("rspo.status.display.table_text", lambda e: seen.append(e) or "")
+    assert main(["status", *arguments]) == 0
+    return seen[0]
+
+
+def test_commands_of_rules_read_the_experiment_of_snakemake(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"scale": "smollm", "set": {"seeds": 3}, "results": str(project)}
+    monkeypatch.setenv("RSPO_EXPERIMENT", json.dumps(given))
+    seen = experiment_seen_by([], monkeypatch)
+    assert (seen.scale, seen.config.seeds, seen.results) == ("smollm", 3, project)
+    options = ["--scale", "tiny", "--set", "seeds=2", "--results", str(project / "config")]
+    seen = experiment_seen_by(options, monkeypatch)
+    assert (seen.scale, seen.config.seeds, seen.results) == ("tiny", 2, project / "config")
+    monkeypatch.setenv("RSPO_EXPERIMENT", '{"scale": "tiny", "set": {}, "results": null}')
+    assert experiment_seen_by([], monkeypatch).results == Path("results/tiny")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"seeds": 3}', '{"scale": 1}', '{"set": null}'])
+def test_a_damaged_experiment_of_snakemake_is_one_line(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    monkeypatch.setenv("RSPO_EXPERIMENT", text)
+    assert main(["status"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"rspo: error: RSPO_EXPERIMENT={text}: expected JSON such as ")
+    assert error.count("\n") == 1
 
 
 def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
+from rspo.core.replacement import differences
 
 from rspo.cli import main
 from rspo.core.files import fingerprint, write_text
 from rspo.core.provenance import provenance_path, write_provenance
-from rspo.core.replacement import differences
 from rspo.training.checkpoint import save_checkpoint
 from tests.support import ROOT, tiny_world
 
@@ -154,7 +154,7 @@ def test_every_command_that_writes_results_has_a_test_here(
         if "--force" in capsys.readouterr().out:
             forced.add(command)
     assert forced == {*COMMANDS} | OTHERS
-    others = {"status", "trace", "plan", "doctor", "gpu-check", "compare", "restore-times"}
+    others = {"status", "trace", "plan", "doctor", "gpu-check", "compare"}
     others |= {"diagnose"}
     assert {*commands} - forced == others
 

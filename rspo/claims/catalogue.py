@@ -26,8 +26,10 @@ from rspo.claims.comparisons import (
     ScoreComparison,
     Term,
 )
+from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
+from rspo.core.step import Step
 
 BASELINE, RISK_NEUTRAL, GRPO = "hitchhiking", "policy_gradient", "grpo"
 Plan = Callable[[Experiment], list[Comparison]]
@@ -466,8 +468,13 @@ def planned(experiment: Experiment) -> dict[str, list[Comparison] | NotTested]:
     return plans
 
 
-def inputs(experiment: Experiment) -> list[Path]:
-    """The files that the claims are tested on, each once."""
+def step(experiment: Experiment) -> Step:
+    """`rspo claims`."""
+    return steps.claims(experiment, lambda: _inputs(experiment))
+
+
+def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
+    """The scores and training logs that the claims are tested on."""
     comparisons = [
         comparison
         for plan in planned(experiment).values()
@@ -481,13 +488,18 @@ def inputs(experiment: Experiment) -> list[Path]:
         for term in comparison.terms
         for benchmark in comparison.benchmarks
     )
-    files = [
-        file
+    evaluations = dict.fromkeys(
+        (policy, experiment.suite_of(benchmark))
         for method, benchmark in scores
         for policy in method.policies
-        for file in experiment.score_files(policy, benchmark)
+    )
+    logs = dict.fromkeys(
+        cell
+        for comparison in comparisons
+        if not isinstance(comparison, ScoreComparison)
+        for cell in comparison.policies
+    )
+    return [
+        *(pair for one in evaluations for pair in steps.score_inputs(experiment, *one)),
+        *(steps.log_input(experiment, cell) for cell in logs),
     ]
-    for comparison in comparisons:
-        if not isinstance(comparison, ScoreComparison):
-            files += [experiment.training_log(cell) for cell in comparison.policies]
-    return list(dict.fromkeys(files))

@@ -193,7 +193,7 @@ class Measurer:
 
     def _scores_folder(self, policy: str, benchmark: str) -> Path:
         """The folder of a policy's scores, for messages."""
-        return self.experiment.scores(policy, benchmark, 0).parent
+        return self.experiment.scores(policy, self.experiment.suite_of(benchmark), 0).parent
 
     def _scores(self, policy: str, benchmark: str) -> ScoreArrays:
         return policy_scores(self.experiment, policy, benchmark)

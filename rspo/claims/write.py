@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from math import isnan
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from rspo.claims.catalogue import CLAIMS, Claim, NotTested, inputs, planned
+from rspo.claims.catalogue import CLAIMS, Claim, NotTested, planned, step
 from rspo.claims.comparisons import ScoreComparison
 from rspo.claims.measure import Measurer
 from rspo.claims.verdicts import (
@@ -21,10 +20,8 @@ from rspo.claims.verdicts import (
     verdict,
     weakest,
 )
-from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
-from rspo.core.provenance import write_provenance
 from rspo.core.tables import write_csv
 from rspo.evaluation.statistics import LEVEL
 
@@ -41,20 +38,15 @@ COMPARISON_COLUMNS = [
 ONE_SEED = "one training seed: the interval does not cover training variance"
 
 
-def outputs(experiment: Experiment) -> list[Path]:
-    """The files that `write_claims` writes."""
-    folder = experiment.results / "tables"
-    return [folder / name for name in ("claims.csv", "claim_comparisons.csv", "claims.md")]
-
-
-def write_claims(experiment: Experiment) -> None:
+def write_claims(experiment: Experiment, force: bool = False) -> None:
     """Test every claim and write the three files.
 
     Raises: InputError for scores or training logs that are missing, incomplete or bad.
     """
-    settings = fingerprints.settings(experiment, "claims")
-    claims_csv, comparisons_csv, page = outputs(experiment)
-    experiment.require_replaceable(claims_csv, settings)
+    made = step(experiment)
+    if not made.is_due(force):
+        return
+    claims_csv, page, comparisons_csv = made.outputs
     measurer = Measurer(experiment)
     results: dict[str, list[Result]] = {}
     claims = []
@@ -71,8 +63,7 @@ def write_claims(experiment: Experiment) -> None:
     write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
     write_csv(comparisons_csv, pd.DataFrame(comparisons, columns=COMPARISON_COLUMNS))
     write_text(page, _page(experiment, claims, results))
-    for path in outputs(experiment):
-        write_provenance(path, settings, inputs(experiment))
+    made.record()
 
 
 def _claim_row(experiment: Experiment, claim: Claim, results: Sequence[Result]) -> Row:

@@ -1,7 +1,7 @@
 """Config -> cells -> file names."""
 
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,11 +10,9 @@ from typing import Any
 from rspo.config.load import load_config, variant_config
 from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, GridEntry
 from rspo.core.errors import InputError, did_you_mean
-from rspo.core.replacement import Replace, require_same_settings
 from rspo.objectives import short_name
 
 BASE = "base"
-WAYS_OUT = "--results DIR writes to another folder, --force replaces it"
 
 
 @dataclass(frozen=True)
@@ -50,16 +48,17 @@ def base_name(model: str) -> str:
 class Experiment:
     """A scale's config, with the cells and file names that follow from it.
 
-    replace: what may happen to existing results that were made with other settings.
     root: the folder that has config/; the config's paths of files are relative to it.
+    as_configured: the experiment without the settings of the command line, where they would write
+        into the folder of the config's results.
     """
 
     scale: str
     config: Config
     results: Path
     reports: Path
-    replace: Replace = Replace.ANY
     root: Path = Path()
+    as_configured: "Experiment | None" = None
 
     @classmethod
     def load(
@@ -68,7 +67,6 @@ class Experiment:
         overrides: Mapping[str, Any] | None = None,
         root: Path | None = None,
         results: Path | None = None,
-        replace: Replace = Replace.ANY,
     ) -> "Experiment":
         """Read `config/<scale>.yaml` below `root` (default: the current folder).
 
@@ -87,8 +85,8 @@ class Experiment:
         if results is not None and results.exists() and not results.is_dir():
             raise InputError(f"results = {str(results)!r}: is a file; expected a folder")
         if results is None or results == default:
-            return cls(scale, config, default, root / "reports", replace, root)
-        return cls(scale, config, results, results / "reports", replace, root)
+            return cls(scale, config, default, root / "reports", root)
+        return cls(scale, config, results, results / "reports", root)
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
@@ -258,42 +256,34 @@ class Experiment:
         suites = self.config.data.suites
         if suite not in suites:
             of = next((name for name in suites if suite in suites[name]), None)
-            hint = f"; {suite} is a benchmark: `{of} --benchmark {suite}`" if of else ""
+            hint = f"; {suite} is a benchmark of the suite {of}" if of else ""
             raise InputError(
                 f"no suite {suite!r} in config/{self.scale}.yaml; has {', '.join(suites)}{hint}"
             )
         return list(suites[suite])
 
-    @property
-    def blocks(self) -> range:
-        """Numbers of the blocks, one table each, that N samples are drawn and scored in."""
-        return self.blocks_of()
+    def suite_of(self, benchmark: str) -> str:
+        """The suite that has a benchmark; no two suites have one of the same name."""
+        suites = self.config.data.suites
+        return next(suite for suite in suites if benchmark in suites[suite])
 
-    def blocks_of(self, first: int | None = None) -> range:
-        """Numbers of the blocks that contain the first `first` samples of each problem, or all."""
+    def blocks(self, first: int | None = None) -> range:
+        """Numbers of the blocks that have the first `first` samples of each problem, or all N."""
         evaluation = self.config.evaluation
         samples = evaluation.samples if first is None else min(first, evaluation.samples)
         return range(-(-samples // evaluation.block))
 
-    def tables_of(
-        self, policy: str, suite: str, benchmark: str | None = None
-    ) -> list[tuple[str, int]]:
-        """Benchmark and block of each table of a policy's samples, or scores, on a suite.
-
-        Args:
-            benchmark: only the tables of this benchmark.
-
-        Raises: InputError for an unknown policy, suite or benchmark.
-        """
+    def require_block(self, policy: str, suite: str, block: int) -> None:
+        """Raises: InputError for an unknown policy or suite, or a block that N samples lack."""
         self.model_of(policy)
-        names = self.benchmarks_of(suite)
-        if benchmark is not None and benchmark not in names:
+        self.benchmarks_of(suite)
+        if block not in self.blocks():
+            evaluation = self.config.evaluation
             raise InputError(
-                f"suite {suite!r} has no benchmark {benchmark!r}; has {', '.join(names)}"
+                f"no block {block}: config/{self.scale}.yaml has evaluation.samples = "
+                f"{evaluation.samples} in blocks of {evaluation.block}; allowed: 0 to "
+                f"{len(self.blocks()) - 1}"
             )
-        return [
-            (name, block) for name in names if benchmark in (None, name) for block in self.blocks
-        ]
 
     def problems(self, data_set: str) -> Path:
         return self.results / "problems" / f"{data_set}.parquet"
@@ -315,32 +305,6 @@ class Experiment:
         """Whether the results are in another folder than `results/<scale>`."""
         return self.reports.parent == self.results
 
-    def require_replaceable(
-        self, path: Path, settings: Mapping[str, Any], ignored: Collection[str] = ()
-    ) -> None:
-        """Raise if `path` was made with other settings and may not be replaced.
-
-        Args:
-            settings: those that its provenance will have.
-            ignored: keys of the settings that may differ.
-
-        Raises: InputError that names the file and the first settings that differ.
-        """
-        if self.replace is Replace.OUTDATED:
-            require_same_settings(path, settings, WAYS_OUT, ignored)
-
-    def existing_policy(self, policy: str) -> Path:
-        """Folder of a policy.
-
-        Raises: InputError if it does not exist, with the command that makes it.
-        """
-        folder = self.policy(policy)
-        if not folder.is_dir():
-            base = self.is_base(policy)
-            command = ("pretrain", self.model_of(policy)) if base else ("train", policy)
-            raise InputError(f"{folder}: no such policy; `{self.command(*command)}` makes it")
-        return folder
-
     def training_log(self, cell: str) -> Path:
         return self.folder(cell) / "training.jsonl"
 
@@ -348,11 +312,11 @@ class Experiment:
         """Folder to resume from; not a Snakemake output, removed when the policy is finished."""
         return self.folder(policy) / "checkpoint"
 
-    def samples(self, policy: str, benchmark: str, block: int) -> Path:
-        return self.folder(policy) / "samples" / benchmark / f"{block}.parquet"
+    def samples(self, policy: str, suite: str, block: int) -> Path:
+        return self.folder(policy) / "samples" / suite / f"{block}.parquet"
 
-    def scores(self, policy: str, benchmark: str, block: int) -> Path:
-        return self.folder(policy) / "scores" / benchmark / f"{block}.parquet"
+    def scores(self, policy: str, suite: str, block: int) -> Path:
+        return self.folder(policy) / "scores" / suite / f"{block}.parquet"
 
     def verdicts(self, policy: str, of: str) -> Path:
         """File with a judge model's verdicts; not a Snakemake output, so that it is never deleted.
@@ -362,17 +326,17 @@ class Experiment:
         """
         return self.folder(policy) / "verdicts" / f"{of}.jsonl"
 
-    def sample_files(self, policy: str, benchmark: str, first: int | None = None) -> list[Path]:
-        """The tables with all samples of a policy on a benchmark, in the order of their blocks.
+    def sample_files(self, policy: str, suite: str, first: int | None = None) -> list[Path]:
+        """The tables with all samples of a policy on a suite, in the order of their blocks.
 
         Args:
             first: only the tables with the first `first` samples of each problem.
         """
-        return [self.samples(policy, benchmark, block) for block in self.blocks_of(first)]
+        return [self.samples(policy, suite, block) for block in self.blocks(first)]
 
-    def score_files(self, policy: str, benchmark: str, first: int | None = None) -> list[Path]:
+    def score_files(self, policy: str, suite: str, first: int | None = None) -> list[Path]:
         """The tables with the scores of `sample_files`, in the same order."""
-        return [self.scores(policy, benchmark, block) for block in self.blocks_of(first)]
+        return [self.scores(policy, suite, block) for block in self.blocks(first)]
 
     @cached_property
     def files(self) -> list[Path]:
@@ -381,22 +345,12 @@ class Experiment:
         files += [self.training_log(cell) for cell in self.cells]
         # A smaller grid may lack some of these policies.
         files += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
-        files += [self.curves(policy, suite) for policy, suite in self.evaluations]
-        files += self.scored_samples
+        for policy, suite in self.evaluations:
+            files.append(self.curves(policy, suite))
+            files += [*self.sample_files(policy, suite), *self.score_files(policy, suite)]
         benchmarks = {name for _, suite in self.evaluations for name in self.benchmarks_of(suite)}
         files += [self.problems(name) for name in ("train", *sorted(benchmarks))]
         return list(dict.fromkeys(files))
-
-    @property
-    def scored_samples(self) -> list[Path]:
-        """The tables with the samples and scores of all policies on their suites."""
-        return [
-            file
-            for policy, suite in self.evaluations
-            for benchmark in self.benchmarks_of(suite)
-            for files in (self.sample_files, self.score_files)
-            for file in files(policy, benchmark)
-        ]
 
     @property
     def judge_prompt(self) -> Path:
@@ -409,6 +363,10 @@ class Experiment:
         if settings is None or settings.url is not None or Path(settings.model).is_dir():
             return None
         return self.results / "judge" / "model"
+
+    def table(self, name: str) -> Path:
+        """A table of the whole experiment, such as "curves"."""
+        return self.results / "tables" / f"{name}.csv"
 
     def curves(self, policy: str, suite: str) -> Path:
         return self.folder(policy) / "curves" / f"{suite}.parquet"

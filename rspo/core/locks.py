@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -55,27 +55,14 @@ def locks_unsupported(file: str, error: OSError) -> InputError:
 
 def is_locked(folder: Path) -> bool:
     """Whether a process holds the lock of a folder, or may hold it."""
-    return is_file_locked(folder / LOCK)
-
-
-def is_file_locked(path: Path) -> bool:
-    """Whether a process holds the lock of a file, or may hold it."""
     try:
-        with path.open() as file:
+        with (folder / LOCK).open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
     except OSError:  # a process holds it, or the file system does not tell
         return True
     return False
-
-
-def hold_until_exit(path: Path) -> None:
-    """Lock a file until this process ends; nothing happens if another process holds the lock."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_RDWR | os.O_CREAT)  # never closed
-    with suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def take_lock(file: IO[str], busy: Callable[[], str]) -> None:

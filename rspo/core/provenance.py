@@ -15,7 +15,7 @@ from typing import Any
 import rspo
 from rspo.core.files import digest, fingerprint, write_text
 from rspo.core.slurm_job import host_name, this_job
-from rspo.core.usage import Usage, less, total, usage_so_far
+from rspo.core.usage import Usage, total, usage_so_far
 
 WRITTEN: list[Path] = []  # by this process, in this order
 SUFFIX = ".provenance.json"
@@ -47,7 +47,6 @@ def write_provenance(
     gpu_seconds: float = 0.0,
     notes: Mapping[str, Any] | None = None,
     earlier: Iterable[Usage] = (),
-    already: Usage | None = None,
     named: Iterable[Path] = (),
 ) -> None:
     """Write `<path>.provenance.json` for the file or folder `path`.
@@ -58,7 +57,6 @@ def write_provenance(
         gpu_seconds: of this process, outside SLURM (see `usage_so_far`).
         notes: other information, such as the rows that were left out.
         earlier: usage of earlier processes that worked on `path` and were killed or stopped.
-        already: usage of this process before it began with `path`; it is subtracted.
         named: inputs that the user named. Those without provenance are recorded as originals, with
             which a history may begin.
 
@@ -67,13 +65,13 @@ def write_provenance(
 
     Raises: OSError if `path` or an input does not exist.
     """
-    own = usage_so_far(gpu_seconds)
-    used = [*earlier, less(own, already) if already else own]
+    used = [*earlier, usage_so_far(gpu_seconds)]
     everything = total(used)
     job = this_job()
     note = {
         "file": path.name,
         "digest": digest(path),
+        "bytes": size_of(path),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "settings": settings,
         "settings_hash": fingerprint(settings),
@@ -102,7 +100,8 @@ def read_provenance(path: Path) -> dict[str, Any]:
         note = _read_version(provenance_path(path), provenance_path(path).stat().st_mtime_ns)
     except (OSError, ValueError):
         return {}
-    return note if isinstance(note, dict) else {}
+    needed = {"settings", "digest", "bytes", "inputs"}
+    return note if isinstance(note, dict) and note.keys() >= needed else {}
 
 
 @cache
@@ -111,31 +110,17 @@ def _read_version(file: Path, modified: int) -> Any:
     return json.loads(file.read_text())
 
 
+def size_of(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder that are not hidden."""
+    if not path.is_dir():
+        return path.stat().st_size
+    files = (file for file in path.rglob("*") if not file.name.startswith("."))
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
 def settings_hash_of(path: Path) -> str | None:
     """Fingerprint of the settings that a result was made with; None without provenance."""
-    note = read_provenance(path)
-    settings = note.get("settings")
-    # A trained policy has the digests of its inputs beside its settings.
-    if isinstance(settings, dict) and "settings" in settings:
-        return fingerprint(settings["settings"])
-    return note.get("settings_hash")
-
-
-def is_up_to_date(file: Path, provenance: Path, settings: Any, inputs: Iterable[Path]) -> bool:
-    """Whether a file was made with these settings from these inputs, and is unchanged since.
-
-    Args:
-        inputs: those to compare; the provenance may have more.
-    """
-    try:
-        note = json.loads(provenance.read_text())
-        return bool(
-            note["settings_hash"] == fingerprint(settings)
-            and note["digest"] == digest(file)
-            and all(note["inputs"][str(item)] == digest(item) for item in inputs)
-        )
-    except (OSError, ValueError, LookupError):  # a file does not exist, or is damaged
-        return False
+    return read_provenance(path).get("settings_hash")
 
 
 @cache

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
@@ -55,9 +56,10 @@ PROBLEMS = TableFormat(
 
 SAMPLES = TableFormat(
     "samples",
-    1,
+    2,
     pa.schema(
         [
+            ("benchmark", pa.string()),
             ("problem_id", pa.string()),
             ("sample_index", pa.int32()),  # 0 .. N-1 of each problem
             ("text", pa.string()),  # the response, without its end token
@@ -70,9 +72,10 @@ SAMPLES = TableFormat(
 
 SCORES = TableFormat(
     "scores",
-    1,
+    2,
     pa.schema(
         [
+            ("benchmark", pa.string()),
             ("problem_id", pa.string()),
             ("sample_index", pa.int32()),
             ("correct", pa.bool_()),
@@ -173,25 +176,29 @@ def _write(path: Path, table_format: TableFormat, table: pa.Table) -> None:
         pq.write_table(table.replace_schema_metadata(label), partial)
 
 
-def read_table(path: Path, table_format: TableFormat) -> list[dict[str, Any]]:
+def read_table(
+    path: Path, table_format: TableFormat, benchmark: str | None = None
+) -> list[dict[str, Any]]:
     """Rows of a Parquet table.
+
+    Args:
+        benchmark: only the rows that have this value in the column of that name.
 
     Raises: InputError for a file that is missing, truncated, empty or of another version, and for
         a column that is missing or has another type.
     """
-    rows: list[dict[str, Any]] = _read(path, table_format).to_pylist()
+    rows: list[dict[str, Any]] = _read(path, table_format, benchmark).to_pylist()
     return rows
 
 
-def read_frame(path: Path, table_format: TableFormat) -> "pd.DataFrame":
-    """A Parquet table as a pandas frame.
+def read_frame(
+    path: Path, table_format: TableFormat, benchmark: str | None = None
+) -> "pd.DataFrame":
+    """A Parquet table as a pandas frame. Arguments and errors are those of `read_table`."""
+    return _read(path, table_format, benchmark).to_pandas()
 
-    Raises: InputError as `read_table` does.
-    """
-    return _read(path, table_format).to_pandas()
 
-
-def _read(path: Path, table_format: TableFormat) -> pa.Table:
+def _read(path: Path, table_format: TableFormat, benchmark: str | None) -> pa.Table:
     expected = f"{table_format.name}/{table_format.version}"
     if not path.is_file():
         raise InputError(f"{path}: no such file (expected a table of {table_format.name})")
@@ -209,6 +216,8 @@ def _read(path: Path, table_format: TableFormat) -> pa.Table:
             f"{path}: the column {missing[0]!r} is missing; has {table.schema.names}, "
             f"{table_format.name} needs {table_format.schema.names}"
         )
+    if benchmark is not None:
+        table = table.filter(pc.equal(table.column("benchmark"), benchmark))
     table = table.select(table_format.schema.names)
     for field in table_format.schema:
         try:  # other writers use wider integers and strings for the same values
@@ -218,7 +227,8 @@ def _read(path: Path, table_format: TableFormat) -> pa.Table:
                 f"{path}: column {field.name!r} is not {field.type}: {error}"
             ) from None
     if table.num_rows == 0:
-        raise InputError(f"{path}: has no rows; expected at least one of {table_format.name}")
+        of = f" of benchmark {benchmark}" if benchmark is not None else ""
+        raise InputError(f"{path}: has no rows{of}; expected at least one of {table_format.name}")
     return table.cast(table_format.schema)
 
 

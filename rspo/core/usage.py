@@ -4,7 +4,7 @@ import os
 import resource
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rspo.core.slurm_job import host_name, this_job
 
@@ -38,16 +38,6 @@ def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
     gpu = job.gpu_count * wall if job else gpu_seconds
     number = job.number if job else ""
     return Usage(number, host_name(), os.getpid(), round(wall, 2), round(cpu, 2), round(gpu, 2))
-
-
-def less(usage: Usage, already: Usage) -> Usage:
-    """The difference of two usages of one process, `usage - already`."""
-    return replace(
-        usage,
-        wall_seconds=round(usage.wall_seconds - already.wall_seconds, 2),
-        cpu_seconds=round(usage.cpu_seconds - already.cpu_seconds, 2),
-        gpu_seconds=round(usage.gpu_seconds - already.gpu_seconds, 2),
-    )
 
 
 def total(parts: Iterable[Usage]) -> Usage:

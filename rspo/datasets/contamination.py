@@ -13,29 +13,23 @@ from pathlib import Path
 
 import pandas as pd
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import PROBLEM, DataSet
-from rspo.core.provenance import write_provenance
 from rspo.core.tables import PROBLEMS, read_table, write_csv
 from rspo.datasets.normal_form import normal_form
 
 KINDS: dict[str, Callable[[str], str]] = {"exact": str, "normalized": normal_form}
 
 
-def contamination_table(experiment: Experiment) -> Path:
-    """The file that `write_contamination_table` writes."""
-    return experiment.results / "tables" / "contamination.csv"
-
-
-def write_contamination_table(experiment: Experiment) -> None:
+def write_contamination_table(experiment: Experiment, force: bool = False) -> None:
     """Write a row for every pair of sets and kind of overlap, also where there is none.
 
     Raises: InputError for a set that is not prepared.
     """
-    settings = fingerprints.settings(experiment, "contamination")
-    path = contamination_table(experiment)
-    experiment.require_replaceable(path, settings)
+    step = steps.contamination(experiment)
+    if not step.is_due(force):
+        return
     texts = {
         name: read_texts(experiment.problems(name), data_set)
         for name, data_set in experiment.data_sets.items()
@@ -48,9 +42,8 @@ def write_contamination_table(experiment: Experiment) -> None:
             ids_a, ids_b = " ".join(pairs["id_a"]), " ".join(pairs["id_b"])
             rows.append((a, b, kind, len(pairs), ids_a, ids_b))
     columns = ["set_a", "set_b", "kind", "count", "ids_a", "ids_b"]
-    write_csv(path, pd.DataFrame(rows, columns=columns))
-    inputs = [experiment.problems(name) for name in texts]
-    write_provenance(path, settings, inputs=inputs)
+    write_csv(experiment.table("contamination"), pd.DataFrame(rows, columns=columns))
+    step.record()
 
 
 def read_texts(path: Path, data_set: DataSet) -> dict[str, str]:

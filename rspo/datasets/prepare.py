@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import ALPHABET
 from rspo.config.schema import PROBLEM, Columns, DataSet, Generated, Hub
 from rspo.core.errors import InputError
-from rspo.core.provenance import write_provenance
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.answers import accepted_forms, published
 from rspo.datasets.arrival import Arrival, check
@@ -22,7 +21,9 @@ from rspo.datasets.own_file import read_own_file
 from rspo.datasets.source_row import SourceRow
 
 
-def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> None:
+def prepare(
+    experiment: Experiment, name: str, mirror: Path | None = None, force: bool = False
+) -> None:
     """Write the problems table of a data set; its provenance lists the rows that were left out.
 
     Args:
@@ -33,16 +34,16 @@ def prepare(experiment: Experiment, name: str, mirror: Path | None = None) -> No
     """
     data_set = experiment.data_set(name)
     require_mirror(mirror, experiment.data_sets.values())
-    path, settings = experiment.problems(name), fingerprints.settings(experiment, "prepare", name)
-    # A file of the user is an input: after it changed, the table is made again.
-    experiment.require_replaceable(path, settings, ignored={"content"})
+    step = steps.prepare(experiment, name)
+    if not step.is_due(force):
+        return
     problems, notes = _problems(experiment, name, data_set, mirror)
     problems = problems[: experiment.first_problems_of(name)]
-    write_table(path, PROBLEMS, problems)
+    write_table(experiment.problems(name), PROBLEMS, problems)
     pairs = dict.fromkeys((row["source"], row["revision"]) for row in problems)
     notes["sources"] = [f"{source} @ {revision}" for source, revision in pairs]
     files = [experiment.root / data_set.file] if data_set.file is not None else []
-    write_provenance(path, settings, files, notes=notes, named=files)
+    step.record(notes=notes, originals=files)
 
 
 def require_own_files(experiment: Experiment) -> None:

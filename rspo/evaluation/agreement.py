@@ -1,14 +1,12 @@
 """`rspo agreement`: how often two verifiers agree, and the responses on which they differ."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.provenance import write_provenance
 from rspo.core.tables import write_csv
-from rspo.rewards.configured import Verify, verifier_inputs, verifier_of
+from rspo.rewards.configured import Verify, verifier_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,7 +17,7 @@ _DISAGREEMENT_COLUMNS = [
 ]
 
 
-def compared(experiment: Experiment) -> list[tuple[str, str]]:
+def _compared(experiment: Experiment) -> list[tuple[str, str]]:
     """Each base policy with each of its benchmarks."""
     return [
         (policy, benchmark)
@@ -29,16 +27,7 @@ def compared(experiment: Experiment) -> list[tuple[str, str]]:
     ]
 
 
-def compared_files(experiment: Experiment, policy: str, benchmark: str) -> list[Path]:
-    """The samples and scores tables of the responses that both verifiers see."""
-    first = experiment.config.agreement.samples
-    return [
-        *experiment.sample_files(policy, benchmark, first),
-        *experiment.score_files(policy, benchmark, first),
-    ]
-
-
-def write_agreement(experiment: Experiment) -> None:
+def write_agreement(experiment: Experiment, force: bool = False) -> None:
     """Write tables/agreement.csv and tables/disagreements.csv.
 
     `agreement.against` verifies the first `agreement.samples` samples of every problem; its
@@ -54,24 +43,21 @@ def write_agreement(experiment: Experiment) -> None:
             f"config/{experiment.scale}.yaml: agreement.against = {against!r} is the verifier of "
             "the scores; name another one"
         )
-    tables, settings = experiment.results / "tables", fingerprints.settings(experiment, "agreement")
-    experiment.require_replaceable(tables / "agreement.csv", settings)
+    step = steps.agreement(experiment)
+    if not step.is_due(force):
+        return
+    table, disagreements = step.outputs
     counts, differing = [], []
-    with verifier_of(experiment, against, tables / "agreement.verdicts.jsonl") as verify:
-        for policy, benchmark in compared(experiment):
+    with verifier_of(experiment, against, table.with_suffix(".verdicts.jsonl")) as verify:
+        for policy, benchmark in _compared(experiment):
             frame = _verified_twice(experiment, policy, benchmark, verify)
             names = {"policy": policy, "benchmark": benchmark}
             names |= {"verifier_a": verifier, "verifier_b": against}
             counts.append(names | agreement_of(frame["correct"], frame["correct_b"]))
             differing.append(frame[frame["correct"] != frame["correct_b"]].assign(**names))
-    write_csv(tables / "agreement.csv", pd.DataFrame(counts))
-    write_csv(tables / "disagreements.csv", pd.concat(differing)[_DISAGREEMENT_COLUMNS])
-    inputs = verifier_inputs(experiment, against)
-    for policy, benchmark in compared(experiment):
-        inputs.append(experiment.problems(benchmark))
-        inputs += compared_files(experiment, policy, benchmark)
-    for name in ("agreement.csv", "disagreements.csv"):
-        write_provenance(tables / name, settings, inputs)
+    write_csv(table, pd.DataFrame(counts))
+    write_csv(disagreements, pd.concat(differing)[_DISAGREEMENT_COLUMNS])
+    step.record()
 
 
 def agreement_of(a: "pd.Series[bool]", b: "pd.Series[bool]") -> dict[str, Any]:

@@ -4,17 +4,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.own import OWN_VERIFIERS
 from rspo.config.schema import POOLED
-from rspo.core.provenance import write_provenance
 from rspo.core.tables import SAMPLES, read_frame, write_csv
 from rspo.estimators import different_values, pass_hat_k
 from rspo.evaluation.score_arrays import policy_scores
@@ -41,25 +39,21 @@ class _Benchmark:
     samples: int
 
 
-def answers_table(experiment: Experiment) -> Path:
-    """The file that `write_answers` writes."""
-    return experiment.results / "tables" / "answers.csv"
-
-
-def write_answers(experiment: Experiment) -> None:
+def write_answers(experiment: Experiment, force: bool = False) -> None:
     """Write a row for each policy, benchmark and k, and for all problems of a suite.
 
     Raises: InputError for samples or scores that are missing or bad.
     """
-    path, settings = answers_table(experiment), fingerprints.settings(experiment, "answers")
-    experiment.require_replaceable(path, settings)
+    step = steps.answers(experiment)
+    if not step.is_due(force):
+        return
     rows = [
         [policy, suite, *row]
         for policy, suite in experiment.evaluations
         for row in _rows(experiment, policy, suite)
     ]
-    write_csv(path, pd.DataFrame(rows, columns=COLUMNS), missing="nan")
-    write_provenance(path, settings, experiment.scored_samples)
+    write_csv(experiment.table("answers"), pd.DataFrame(rows, columns=COLUMNS), missing="nan")
+    step.record()
 
 
 def _rows(experiment: Experiment, policy: str, suite: str) -> Iterator[list[object]]:
@@ -93,8 +87,8 @@ def _mean(values: Floats, strata: list[int]) -> tuple[float, float]:
 
 def _read(experiment: Experiment, policy: str, benchmark: str) -> _Benchmark:
     scores = policy_scores(experiment, policy, benchmark)
-    files = experiment.sample_files(policy, benchmark)
-    table = pd.concat([read_frame(path, SAMPLES) for path in files])
+    files = experiment.sample_files(policy, experiment.suite_of(benchmark))
+    table = pd.concat([read_frame(path, SAMPLES, benchmark) for path in files])
     extract = cache(lambda text: extracted_answer(text, experiment.config.verifier))
     answers = table["text"].map(extract).groupby(table["problem_id"])
     counts = [

@@ -95,8 +95,10 @@ def _side(
         config = f"config/{experiment.scale}.yaml"
         raise InputError(f"{name}: no such file, and no policy of {config}; {meant}".rstrip("; "))
     suite = suite or next(iter(experiment.config.data.suites))
-    tables = experiment.tables_of(name, suite, benchmark)
-    return _policy(experiment, name, list(dict.fromkeys(one for one, _ in tables)))
+    names = experiment.benchmarks_of(suite)
+    if benchmark is not None and benchmark not in names:
+        raise InputError(f"suite {suite!r} has no benchmark {benchmark!r}; has {', '.join(names)}")
+    return _policy(experiment, name, names if benchmark is None else [benchmark])
 
 
 def _policy(experiment: Experiment, name: str, benchmarks: Sequence[str]) -> Side:

@@ -1,30 +1,29 @@
 """`rspo curves` and `rspo tables`: Pass@k and Max@k of a policy, and of every policy in one CSV."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
-from rspo.core.provenance import write_provenance
 from rspo.core.tables import CURVES, read_frame, write_csv, write_frame
 from rspo.evaluation.curve_points import curve_points
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.score_arrays import ScoreArrays, policy_scores, pooled_scores
 
 
-def curves(experiment: Experiment, policy: str, suite: str) -> None:
+def curves(experiment: Experiment, policy: str, suite: str, force: bool = False) -> None:
     """Write a policy's curves: a row for each benchmark (and "pooled"), metric and k.
 
     Raises: InputError for missing or bad scores, or fewer samples than the largest k.
     """
     experiment.model_of(policy)  # raises for an unknown policy
     benchmarks = experiment.benchmarks_of(suite)
-    path, settings = experiment.curves(policy, suite), fingerprints.settings(experiment, "curves")
-    experiment.require_replaceable(path, settings)
+    step = steps.curves(experiment, policy, suite)
+    if not step.is_due(force):
+        return
     scores = {name: policy_scores(experiment, policy, name) for name in benchmarks}
     scores[POOLED] = pooled_scores(scores, experiment.folder(policy))
     config = experiment.config.evaluation
@@ -32,9 +31,8 @@ def curves(experiment: Experiment, policy: str, suite: str) -> None:
         curve(arrays, config.k, config.resamples, config.seed).assign(cell=policy, benchmark=name)
         for name, arrays in scores.items()
     ]
-    write_frame(path, CURVES, pd.concat(frames))
-    inputs = [file for name in benchmarks for file in experiment.score_files(policy, name)]
-    write_provenance(path, settings, inputs=inputs)
+    write_frame(experiment.curves(policy, suite), CURVES, pd.concat(frames))
+    step.record()
 
 
 def curve(scores: ScoreArrays, ks: Sequence[int], resamples: int, seed: int) -> pd.DataFrame:
@@ -46,27 +44,22 @@ def curve(scores: ScoreArrays, ks: Sequence[int], resamples: int, seed: int) -> 
     return pd.DataFrame(points)
 
 
-def curves_table(experiment: Experiment) -> Path:
-    """The file that `write_curves_table` writes."""
-    return experiment.results / "tables" / "curves.csv"
-
-
-def write_curves_table(experiment: Experiment) -> None:
+def write_curves_table(experiment: Experiment, force: bool = False) -> None:
     """Write the curves of every policy of the grid, with the policy's settings.
 
     Raises: InputError for a policy whose curves are missing.
     """
-    path, settings = curves_table(experiment), fingerprints.settings(experiment, "tables")
-    experiment.require_replaceable(path, settings)
+    step = steps.tables(experiment)
+    if not step.is_due(force):
+        return
     frames = [
         read_frame(experiment.curves(policy, suite), CURVES).assign(
             suite=suite, **_policy_columns(experiment, policy)
         )
         for policy, suite in experiment.evaluations
     ]
-    write_csv(path, pd.concat(frames), missing="nan")
-    inputs = [experiment.curves(policy, suite) for policy, suite in experiment.evaluations]
-    write_provenance(path, settings, inputs=inputs)
+    write_csv(experiment.table("curves"), pd.concat(frames), missing="nan")
+    step.record()
 
 
 def _policy_columns(experiment: Experiment, policy: str) -> dict[str, Any]:

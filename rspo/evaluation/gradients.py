@@ -20,11 +20,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Gradients
 from rspo.core.errors import InputError
-from rspo.core.provenance import write_provenance
 from rspo.core.seeds import generator_of, seed_of
 from rspo.core.tables import GRADIENTS, PROBLEMS, read_table, write_table
 from rspo.objectives import response_weights
@@ -37,7 +36,9 @@ from rspo.rewards.configured import Verify, verifier_of
 Floats = NDArray[np.float64]
 
 
-def write_gradients(experiment: Experiment, policy: str, study: str = "") -> None:
+def write_gradients(
+    experiment: Experiment, policy: str, study: str = "", force: bool = False
+) -> None:
     """Write cells/<policy>/gradients.parquet: a row for each training prompt, objective and k.
 
     Args:
@@ -55,28 +56,28 @@ def write_gradients(experiment: Experiment, policy: str, study: str = "") -> Non
             f"config/{experiment.scale}.yaml: models.{model}: gradients are measured on one CPU, "
             "for the tiny models; allowed: scratch"
         )
-    folder, data = experiment.existing_policy(policy), experiment.problems("train")
+    step = steps.gradients(experiment, policy, study)
+    if not step.is_due(force):
+        return
+    data = experiment.problems("train")
     problems = read_table(data, PROBLEMS)[: settings.prompts]
     if len(problems) < settings.prompts:
         raise InputError(
             f"gradients.prompts = {settings.prompts}: {data} has only {len(problems)} problems"
         )
-    path = experiment.gradients(policy, study)
-    made_with = fingerprints.settings(experiment, "gradients", study)
-    experiment.require_replaceable(path, made_with)
     verdicts = experiment.verdicts(policy, "gradients")
     with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
         meter = _Meter(experiment, policy, settings, verify)
         rows = meter.rows(problems, experiment.measured(study))
-    write_table(path, GRADIENTS, rows)
-    write_provenance(path, made_with, inputs=[folder, data])
+    write_table(experiment.gradients(policy, study), GRADIENTS, rows)
+    step.record()
 
 
 class _Meter:
     def __init__(
         self, experiment: Experiment, policy: str, settings: Gradients, verify: Verify
     ) -> None:
-        folder = experiment.existing_policy(policy)
+        folder = experiment.policy(policy)
         self.tokenizer, self.model = ChatTokenizer(folder), qwen2.load(folder)
         self.sampling, self.settings = experiment.config.sampling, settings
         self.verify = verify

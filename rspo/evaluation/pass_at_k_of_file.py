@@ -9,7 +9,7 @@ import pandas as pd
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
-from rspo.core.replacement import require_own_output
+from rspo.core.step import require_own_output
 from rspo.core.tables import CURVES, write_csv, write_frame
 from rspo.evaluation.curve_points import answer_points, curve_points
 from rspo.evaluation.outcome_files import read_outcomes

@@ -5,7 +5,6 @@ import io
 import json
 import math
 import sys
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -62,8 +61,7 @@ def read_response_file(path: Path, columns: Columns) -> ResponseFile:
         rows: Rows = ((f"line {number}", line) for number, line in numbered)
     else:
         rows = rows_of(path)
-    result = ResponseFile(Responses([], [], [], [], []), [], content)
-    counts: Counter[str] = Counter()
+    result = ResponseFile(Responses([], [], []), [], content)
     answer_of: dict[str, Any] = {}
     for place, line in rows:
         location = f"{name}, {place}"
@@ -74,13 +72,10 @@ def read_response_file(path: Path, columns: Columns) -> ResponseFile:
                 f"{location}: the answer {answer!r:.60} differs from {answer_of[problem]!r:.60}, "
                 "given before for the same problem"
             )
-        result.responses.samples.append((problem, counts[problem]))
         result.responses.texts.append(line[columns.response])
         result.responses.answers.append(_forms(answer))
         result.responses.questions.append(problem)
-        result.responses.rewards.append(1.0)
         result.answers.append(answer)
-        counts[problem] += 1
     if not result.answers:
         raise InputError(f"{name}: has no rows; at least one response is needed")
     return result

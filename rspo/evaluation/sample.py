@@ -1,92 +1,79 @@
-"""`rspo sample`: a policy's N responses to every problem of a suite of benchmarks."""
+"""`rspo sample`: a block of a policy's responses to every problem of a suite of benchmarks."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.provenance import code_version, write_provenance
+from rspo.core.provenance import code_version
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
-from rspo.core.usage import usage_so_far
-from rspo.datasets.prepared import existing_problems
 from rspo.evaluation.journal import in_chunks, journal_of
-from rspo.evaluation.suite_tables import keep, make_outdated
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
 from rspo.policies.responses import Block, Question, Sampler
 from rspo.policies.tokenizer import ChatTokenizer
 
 
 def sample_suite(
-    experiment: Experiment, policy: str, suite: str, benchmark: str | None = None
+    experiment: Experiment, policy: str, suite: str, block: int = 0, force: bool = False
 ) -> None:
-    """Write the samples tables of a policy (a cell or a base) that are missing or outdated.
+    """Write one samples table of a policy (a cell or a base).
 
-    A killed run resumes after the last complete batch and writes the same files.
+    A killed run resumes after the last complete batch and writes the same file.
 
     Args:
-        benchmark: sample only this benchmark of the suite.
+        block: samples `block * evaluation.block` and following of each problem.
+        force: whether to replace a table of other settings.
 
-    Raises: InputError for missing or bad inputs.
+    Raises: InputError for an unknown policy, suite or block, and for missing or bad inputs.
     """
-    tables = experiment.tables_of(policy, suite, benchmark)
-    folder = experiment.existing_policy(policy)
-    paths = {table: experiment.samples(policy, *table) for table in tables}
-    settings = fingerprints.settings(experiment, "sample")
-    for name in dict.fromkeys(name for name, _ in tables):
-        existing_problems(experiment, name)
-    for path in paths.values():
-        experiment.require_replaceable(path, settings)
-    sampled = make_outdated(
-        paths,
-        settings,
-        lambda table: [folder, experiment.problems(table[0])],
-        partial(_sample, experiment, policy),
-    )
-    print(f"{policy} on {suite}: sampled {sampled} of {len(tables)} tables, others up to date")
-
-
-def _sample(experiment: Experiment, policy: str, tables: Sequence[tuple[str, int]]) -> None:
-    """Load the policy once, and write these samples tables."""
-    folder, evaluation = experiment.policy(policy), experiment.config.evaluation
-    settings = fingerprints.settings(experiment, "sample")
-    # The first table includes the time to load the policy.
-    started, already = time.monotonic(), None
-    tokenizer = ChatTokenizer(folder)
-    sampler = _load(experiment, folder, tokenizer)
-    for benchmark, number in tables:
-        questions, notes = _questions(experiment, benchmark, tokenizer)
-        block = Block(number, evaluation.block, (evaluation.seed, benchmark))
-        prompts = [question.prompt for question in questions]
-        origin = [settings, code_version(), _policy_files(folder), prompts, number]
-        batches = sampler.batches(questions, block)
-        draw = partial(_rows, sampler, tokenizer, questions, block)
-        path = experiment.samples(policy, benchmark, number)
+    experiment.require_block(policy, suite, block)
+    step = steps.sample(experiment, policy, suite, block)
+    if not step.is_due(force):
+        return
+    with step.locked():
+        started = time.monotonic()
+        folder, config = experiment.policy(policy), experiment.config
+        tokenizer = ChatTokenizer(folder)
+        questions, long = {}, list[str]()
+        for name in experiment.benchmarks_of(suite):
+            questions[name], too_long_here = _questions(experiment, name, tokenizer)
+            long += too_long_here
+        notes = report_too_long(long, config.sampling, "kept whole, with shorter responses")
+        sampler = _load(experiment, folder, tokenizer)
+        blocks = {
+            name: Block(block, config.evaluation.block, (config.evaluation.seed, name))
+            for name in questions
+        }
+        batches = [
+            (name, batch)
+            for name in questions
+            for batch in sampler.batches(questions[name], blocks[name])
+        ]
+        prompts = {name: [one.prompt for one in asked] for name, asked in questions.items()}
+        origin = [step.settings, code_version(), _policy_files(folder), prompts, block]
+        draw = partial(_rows, sampler, tokenizer, questions, blocks)
+        path = experiment.samples(policy, suite, block)
         with in_chunks(journal_of(path), origin, batches, draw) as rows:
             write_table(path, SAMPLES, rows)
-            inputs = [folder, experiment.problems(benchmark)]
-            gpu_seconds = sampler.gpus * (time.monotonic() - started)
-            write_provenance(path, settings, inputs, gpu_seconds, notes, already=already)
-            keep(path)
-        started, already = time.monotonic(), usage_so_far()
+            step.record(sampler.gpus * (time.monotonic() - started), notes)
 
 
 def _questions(
     experiment: Experiment, benchmark: str, tokenizer: ChatTokenizer
-) -> tuple[list[Question], dict[str, Any]]:
-    """The questions of a benchmark, and notes on those whose prompts are too long."""
+) -> tuple[list[Question], list[str]]:
+    """The questions of a benchmark, and the problems whose prompts are too long."""
     problems = read_table(experiment.problems(benchmark), PROBLEMS)
     sampling = experiment.config.sampling
     prompts = tokenizer.prompts([problem["prompt"] for problem in problems])
     long = [problems[index]["id"] for index in too_long(prompts, sampling)]
-    notes = report_too_long(long, sampling, "kept whole, with shorter responses")
     questions = [
         Question(problem["id"], prompt, response_tokens(len(prompt), sampling))
         for problem, prompt in zip(problems, prompts, strict=True)
     ]
-    return questions, notes
+    return questions, long
 
 
 def _load(experiment: Experiment, folder: Path, tokenizer: ChatTokenizer) -> Sampler:
@@ -103,17 +90,20 @@ def _load(experiment: Experiment, folder: Path, tokenizer: ChatTokenizer) -> Sam
 def _rows(
     sampler: Sampler,
     tokenizer: ChatTokenizer,
-    questions: Sequence[Question],
-    block: Block,
-    batch: list[int],
+    questions_of: Mapping[str, Sequence[Question]],
+    blocks: Mapping[str, Block],
+    benchmark_and_batch: tuple[str, list[int]],
 ) -> list[dict[str, Any]]:
-    """Rows of the samples table for a batch of questions."""
+    """Rows of the samples table for a batch of a benchmark's questions."""
+    benchmark, batch = benchmark_and_batch
+    questions, block = questions_of[benchmark], blocks[benchmark]
     responses = sampler.draw(questions, batch, block)
     without_end = [one.tokens[:-1] if one.ended else one.tokens for one in responses]
     texts = tokenizer.decode(without_end)
     samples = [(questions[row].problem, index) for row in batch for index in block.indices]
     return [
         {
+            "benchmark": benchmark,
             "problem_id": problem,
             "sample_index": index,
             "text": text,

@@ -1,95 +1,90 @@
 """`rspo score`: the verdict and the reward of each of a policy's samples."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rspo.config import fingerprints
+from rspo.config import fingerprints, steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.tables import PROBLEMS, SAMPLES, read_table
-from rspo.core.usage import Usage, usage_so_far
-from rspo.evaluation.suite_tables import keep, make_outdated
-from rspo.evaluation.verification import Responses, write_scores
-from rspo.rewards.configured import rewards_of, verifier_inputs, verifier_of
+from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
+from rspo.evaluation.verification import Responses, verdict_counts, verified
+from rspo.rewards import Verdict
+from rspo.rewards.configured import rewards_of, verifier_of
 
 Rows = Sequence[Mapping[str, Any]]
 
 
-def score(experiment: Experiment, policy: str, suite: str, benchmark: str | None = None) -> None:
-    """Write the scores tables of a policy on a suite that are missing or outdated.
+def score(
+    experiment: Experiment, policy: str, suite: str, block: int = 0, force: bool = False
+) -> None:
+    """Write one scores table of a policy: a row for each sample of the suite and block.
 
     The reward is `rewards.evaluated` of the config for every policy, whatever reward it was trained
-    with: Max@k is evaluated on this reward, and Pass@k on `correct`.
+    with: Max@k is evaluated on this reward, and Pass@k on `correct`. A killed run resumes from its
+    journal.
 
     Args:
-        benchmark: score only this benchmark of the suite.
+        force: whether to replace a table of other settings.
 
     Raises: InputError for missing or bad tables, or samples of other problems.
     """
-    tables = experiment.tables_of(policy, suite, benchmark)
-    paths = {table: experiment.scores(policy, *table) for table in tables}
-    settings = fingerprints.settings(experiment, "score")
-    for path in paths.values():
-        experiment.require_replaceable(path, settings)
-    scored = make_outdated(
-        paths,
-        settings,
-        # The settings contain the judge's model and prompt.
-        lambda table: [experiment.problems(table[0]), experiment.samples(policy, *table)],
-        partial(_score, experiment, policy, suite),
-    )
-    print(f"{policy} on {suite}: scored {scored} of {len(tables)} tables, others up to date")
+    experiment.require_block(policy, suite, block)
+    step = steps.score(experiment, policy, suite, block)
+    if not step.is_due(force):
+        return
+    verifier = experiment.config.verifier
+    with step.locked():
+        samples = experiment.samples(policy, suite, block)
+        rows = read_table(samples, SAMPLES)
+        responses = _responses(experiment, suite, samples, rows)
+        decides = fingerprints.verifier_settings(experiment, verifier)
+        rewards = [_rewards_if(correct, experiment, samples, rows) for correct in (True, False)]
+        path = experiment.scores(policy, suite, block)
+        with (
+            verifier_of(experiment, verifier, experiment.verdicts(policy, suite)) as verify,
+            verified(path, responses, verify, decides) as verdicts,
+        ):
+            write_table(path, SCORES, _score_rows(rows, verdicts, *rewards))
+            step.record(notes={"verdicts": verdict_counts(verdicts)})
 
 
-def _score(
-    experiment: Experiment, policy: str, suite: str, tables: Sequence[tuple[str, int]]
-) -> None:
-    """Start the verifier once, and write these scores tables."""
-    verifier, verdicts = experiment.config.verifier, experiment.verdicts(policy, suite)
-    judge = verifier_inputs(experiment, verifier)
-    already: Usage | None = None  # the first table includes the time to start the verifier
-    with verifier_of(experiment, verifier, verdicts) as verify:
-        for benchmark, block in tables:
-            path = experiment.scores(policy, benchmark, block)
-            try:
-                write_scores(
-                    path,
-                    _responses(experiment, policy, benchmark, block),
-                    verify,
-                    fingerprints.verifier_settings(experiment, verifier),
-                    fingerprints.settings(experiment, "score"),
-                    [
-                        experiment.problems(benchmark),
-                        experiment.samples(policy, benchmark, block),
-                        *judge,
-                    ],
-                    already,
-                )
-            except InputError as error:
-                raise InputError(f"{policy} on {benchmark}: {error}") from None
-            keep(path)
-            already = usage_so_far()
-
-
-def _responses(experiment: Experiment, policy: str, benchmark: str, block: int) -> Responses:
-    path = experiment.samples(policy, benchmark, block)
-    problems = read_table(experiment.problems(benchmark), PROBLEMS)
-    samples = read_table(path, SAMPLES)
-    _check_samples(path, samples, problems)
-    by_id = {problem["id"]: problem for problem in problems}
-    problem_of = [by_id[sample["problem_id"]] for sample in samples]
+def _responses(experiment: Experiment, suite: str, path: Path, samples: Rows) -> Responses:
+    """What the verifier reads. Raises: InputError for samples of other problems."""
+    by_id = {
+        (name, problem["id"]): problem
+        for name in experiment.benchmarks_of(suite)
+        for problem in read_table(experiment.problems(name), PROBLEMS)
+    }
+    _check_samples(path, samples, by_id.keys())
+    problem_of = [by_id[sample["benchmark"], sample["problem_id"]] for sample in samples]
     return Responses(
-        [(sample["problem_id"], sample["sample_index"]) for sample in samples],
         [sample["text"] for sample in samples],
         [problem["answers"] for problem in problem_of],
         [problem["prompt"][-1]["content"] for problem in problem_of],
-        _rewards_if(True, experiment, path, samples),
-        _rewards_if(False, experiment, path, samples),
     )
+
+
+def _score_rows(
+    samples: Rows, verdicts: Sequence[Verdict], if_correct: list[float], if_wrong: list[float]
+) -> list[dict[str, Any]]:
+    """Rows of the scores table, with the reward of a correct response or that of a wrong one."""
+    return [
+        {
+            "benchmark": sample["benchmark"],
+            "problem_id": sample["problem_id"],
+            "sample_index": sample["sample_index"],
+            "correct": verdict.correct,
+            "verifier": verdict.verifier,
+            "verdict": verdict.reason,
+            "reward": reward if verdict.correct else otherwise,
+        }
+        for sample, verdict, reward, otherwise in zip(
+            samples, verdicts, if_correct, if_wrong, strict=True
+        )
+    ]
 
 
 def _rewards_if(correct: bool, experiment: Experiment, path: Path, samples: Rows) -> list[float]:
@@ -110,19 +105,20 @@ def _rewards_if(correct: bool, experiment: Experiment, path: Path, samples: Rows
     return rewards
 
 
-def _check_samples(path: Path, samples: Rows, problems: Rows) -> None:
+def _check_samples(path: Path, samples: Rows, expected: Set[tuple[str, str]]) -> None:
     """Raises: InputError for an empty value, an unknown problem, or a problem without samples."""
     for row, sample in enumerate(samples):
         empty = [name for name in SAMPLES.schema.names if sample[name] is None]
         if empty:
             raise InputError(f"{path}, row {row}: column {empty[0]!r} is empty; it needs a value")
-    expected = {problem["id"] for problem in problems}
-    sampled = {sample["problem_id"] for sample in samples}
+    sampled = {(sample["benchmark"], sample["problem_id"]) for sample in samples}
     for ids, what in (
         (sampled - expected, "are not in the benchmark"),
         (expected - sampled, "have no samples"),
     ):
         if ids:
+            benchmark, first = min(ids)
             raise InputError(
-                f"{path}: {len(ids)} problems {what}, the first {min(ids)!r}; sample again"
+                f"{path}: {len(ids)} problems {what}, the first {first!r} of {benchmark}; "
+                "sample again"
             )

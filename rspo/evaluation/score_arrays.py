@@ -13,10 +13,17 @@ from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.tables import SCORES, read_frame
+from rspo.core.tables import SCORES, TableFormat, read_frame
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# Tables of a user need no benchmark.
+_ANY_SCORES = TableFormat(
+    SCORES.name,
+    SCORES.version,
+    pa.schema([field for field in SCORES.schema if field.name != "benchmark"]),
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,8 @@ def policy_scores(experiment: Experiment, policy: str, benchmark: str) -> ScoreA
 
     Raises: InputError for missing or bad scores (`read_scores`).
     """
-    return read_scores(*experiment.score_files(policy, benchmark))
+    suite = experiment.suite_of(benchmark)
+    return read_scores(*experiment.score_files(policy, suite), benchmark=benchmark)
 
 
 def pooled_scores(scores: Mapping[str, ScoreArrays], location: object) -> ScoreArrays:
@@ -69,12 +77,15 @@ def pooled_scores(scores: Mapping[str, ScoreArrays], location: object) -> ScoreA
     )
 
 
-def read_scores(*paths: Path) -> ScoreArrays:
+def read_scores(*paths: Path, benchmark: str | None = None) -> ScoreArrays:
     """Scores of one table, Parquet or CSV, or of several with samples of the same problems.
+
+    Args:
+        benchmark: only the rows of this benchmark, of tables that have the column.
 
     Raises: InputError as `read_score_frame`, and for problems with different numbers of samples.
     """
-    frame = read_score_frame(*paths)
+    frame = read_score_frame(*paths, benchmark=benchmark)
     for path, part in frame.groupby("path", sort=False):
         _check_counts(path, part)
     _check_counts(paths[-1], frame)
@@ -87,7 +98,7 @@ def read_scores(*paths: Path) -> ScoreArrays:
     )
 
 
-def read_score_frame(*paths: Path) -> "pd.DataFrame":
+def read_score_frame(*paths: Path, benchmark: str | None = None) -> "pd.DataFrame":
     """The rows of one or several scores tables, Parquet or CSV, indexed by `path` and `row`.
 
     Raises: InputError for a file that is not a scores table, an empty or NaN value, or a duplicated
@@ -98,7 +109,8 @@ def read_score_frame(*paths: Path) -> "pd.DataFrame":
     frames = []
     for path in paths:
         check_suffix(path)
-        frames.append(_read_csv(path) if path.suffix == ".csv" else read_frame(path, SCORES))
+        is_csv = path.suffix == ".csv"
+        frames.append(_read_csv(path) if is_csv else read_frame(path, _ANY_SCORES, benchmark))
         _check_values(path, frames[-1])
     frame = pd.concat(frames, keys=paths, names=["path", "row"])
     duplicated = frame[frame.duplicated(["problem_id", "sample_index"])]
@@ -143,13 +155,15 @@ def _read_csv(path: Path) -> "pd.DataFrame":
         raise InputError(f"{path}: no such file (expected a table of scores)")
     with path.open(newline="", encoding="utf-8", errors="replace") as lines:
         header = next(csv.reader(lines), [])
-    if missing := [name for name in SCORES.schema.names if name not in header]:
+    if missing := [name for name in _ANY_SCORES.schema.names if name not in header]:
         raise InputError(
             f"{path}: not a table of scores: lacks the columns {', '.join(missing)} "
             "(JSON lines need the keys `problem` and `correct` only)"
         )
     types = pa_csv.ConvertOptions(
-        column_types=SCORES.schema, include_columns=SCORES.schema.names, strings_can_be_null=True
+        column_types=_ANY_SCORES.schema,
+        include_columns=_ANY_SCORES.schema.names,
+        strings_can_be_null=True,
     )
     try:
         table = pa_csv.read_csv(path, convert_options=types)

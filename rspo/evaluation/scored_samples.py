@@ -19,10 +19,13 @@ def scored_samples(
 
     Raises: InputError for tables that are missing, or do not belong together.
     """
-    sample_files = experiment.sample_files(policy, benchmark, first)
-    score_files = experiment.score_files(policy, benchmark, first)
-    samples = pd.concat([read_frame(file, SAMPLES) for file in sample_files], ignore_index=True)
-    scores = pd.concat([read_frame(file, SCORES) for file in score_files], ignore_index=True)
+    suite = experiment.suite_of(benchmark)
+    sample_files = experiment.sample_files(policy, suite, first)
+    score_files = experiment.score_files(policy, suite, first)
+    samples, scores = (
+        pd.concat([read_frame(file, table, benchmark) for file in files], ignore_index=True)
+        for files, table in ((sample_files, SAMPLES), (score_files, SCORES))
+    )
     problems = read_frame(experiment.problems(benchmark), PROBLEMS).rename(
         columns={"id": "problem_id"}
     )
@@ -32,5 +35,6 @@ def scored_samples(
             f"{score_files[0].parent}: samples, scores and problems do not belong together; "
             "make them again"
         )
-    joined = samples.join(scores.drop(columns=KEY)).merge(problems, how="left", on="problem_id")
+    joined = samples.drop(columns="benchmark").join(scores.drop(columns=["benchmark", *KEY]))
+    joined = joined.merge(problems, how="left", on="problem_id")
     return joined if first is None else joined[joined["sample_index"] < first]

@@ -1,4 +1,4 @@
-"""Verify responses and write their scores table; a killed run resumes from its journal."""
+"""Verify responses; a killed run resumes from its journal."""
 
 import logging
 from collections import Counter
@@ -10,9 +10,7 @@ from typing import Any
 
 from rspo.config.fingerprints import Settings
 from rspo.core.files import fingerprint
-from rspo.core.provenance import code_version, write_provenance
-from rspo.core.tables import SCORES, write_table
-from rspo.core.usage import Usage
+from rspo.core.provenance import code_version
 from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.rewards import Verdict
 from rspo.rewards.configured import Verify
@@ -25,20 +23,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Responses:
-    """Responses to verify, one a row.
+    """Responses to verify, one a row; answers: accepted forms."""
 
-    samples: problem id and sample index.
-    answers: accepted forms.
-    rewards: of each response if it is correct.
-    rewards_if_wrong: of each response if it is wrong; empty: 0.
-    """
-
-    samples: list[tuple[str, int]]
     texts: list[str]
     answers: list[list[str]]
     questions: list[str]
-    rewards: list[float]
-    rewards_if_wrong: Sequence[float] = ()
 
 
 @contextmanager
@@ -67,46 +56,6 @@ def verified(
 
     with in_chunks(journal_of(path), origin, chunks, verify_chunk) as rows:
         yield [Verdict(*row) for row in rows]
-
-
-def write_scores(
-    path: Path,
-    responses: Responses,
-    verify: Verify,
-    verifier: Settings,
-    settings: Any,
-    inputs: Sequence[Path],
-    already: Usage | None = None,
-) -> None:
-    """Verify responses and write their scores table with its provenance.
-
-    Args:
-        verify, verifier: as in `verified`.
-        settings, inputs, already: as in `write_provenance`.
-
-    Raises: InputError if the verifier cannot run.
-    """
-    with verified(path, responses, verify, verifier) as verdicts:
-        write_table(path, SCORES, _rows(responses, verdicts))
-        notes = {"verdicts": verdict_counts(verdicts)}
-        write_provenance(path, settings, inputs, notes=notes, already=already)
-
-
-def _rows(responses: Responses, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    wrong = responses.rewards_if_wrong or [0.0] * len(verdicts)
-    return [
-        {
-            "problem_id": problem,
-            "sample_index": index,
-            "correct": verdict.correct,
-            "verifier": verdict.verifier,
-            "verdict": verdict.reason,
-            "reward": reward if verdict.correct else otherwise,
-        }
-        for (problem, index), reward, otherwise, verdict in zip(
-            responses.samples, responses.rewards, wrong, verdicts, strict=True
-        )
-    ]
 
 
 def verdict_counts(verdicts: Sequence[Verdict]) -> dict[str, int]:

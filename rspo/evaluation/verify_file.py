@@ -13,10 +13,11 @@ import numpy as np
 from rspo.config.experiment import Experiment
 from rspo.config.fingerprints import verifier_settings
 from rspo.config.own import OWN_VERIFIERS
+from rspo.config.steps import judge_inputs
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import write_provenance
-from rspo.core.replacement import require_own_output
+from rspo.core.step import require_own_output
 from rspo.evaluation.different import different_answers
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k_table import counted, default_ks, pass_at_k_table, span
@@ -28,7 +29,7 @@ from rspo.evaluation.response_file import (
 )
 from rspo.evaluation.verification import verdict_counts, verified
 from rspo.rewards import Verdict
-from rspo.rewards.configured import verifier_inputs, verifier_of
+from rspo.rewards.configured import verifier_of
 from rspo.rewards.extraction import final_answers, last_box
 
 DEFAULT_COLUMNS = Columns()
@@ -64,7 +65,7 @@ def verify_file(
     if not replace:
         require_own_output(output, settings)
     file = read_response_file(path, columns)
-    numbers = Counter(problem for problem, _ in file.responses.samples)
+    numbers = Counter(file.responses.questions)
     ks = default_ks(numbers.values()) if ks is None else sorted({*ks})
     if wrong := [k for k in ks if not 1 <= k <= max(numbers.values())]:
         raise InputError(
@@ -73,7 +74,8 @@ def verify_file(
         )
     from_input = path == STANDARD_INPUT
     named = [] if from_input else [path]
-    inputs = [*named, *verifier_inputs(experiment, verifier)]
+    judge = judge_inputs(experiment, verifier) if experiment else []
+    inputs = [*named, *(path for path, _ in judge)]
     notes: dict[str, Any] = {}
     if from_input:
         notes = {"sources": ["standard input"], "content_sha256": file.content}
@@ -123,8 +125,8 @@ def _rows(file: ResponseFile, verdicts: Sequence[Verdict]) -> list[dict[str, Any
             "problem": problem,
             "response": text,
         }
-        for (problem, _), text, answer, verdict in zip(
-            file.responses.samples, file.responses.texts, file.answers, verdicts, strict=True
+        for problem, text, answer, verdict in zip(
+            file.responses.questions, file.responses.texts, file.answers, verdicts, strict=True
         )
     ]
 

@@ -128,12 +128,12 @@ def named(figures: Mapping[str, Figure], name: str) -> Figure:
     return figures[name]
 
 
-def draw(experiment: "Experiment", name: str) -> None:
-    """Write one figure to `experiment.results / "figures"`: all of its files or none.
+def draw(experiment: "Experiment", name: str, force: bool = False) -> None:
+    """Write one figure to `experiment.reports`: all of its files or none.
 
     Writes <name>.pdf, <name>.png and <name>.csv, with the same bytes for the same input. The
     provenance file of each also describes the columns of the CSV.
 
     Raises: InputError for an unknown figure, and for missing or incomplete inputs.
     """
-    named(figures_of(experiment), name).write(experiment)
+    named(figures_of(experiment), name).write(experiment, force)

@@ -61,7 +61,7 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     from rspo.core.tables import read_csv
 
     columns = ("claim", "comparison", "metric", "k", "benchmark", "margin", "cells")
-    (path,) = figure.inputs(experiment)
+    (path,) = figure.step(experiment).input_files
     rows = read_csv(path, *columns, *_NUMBERS, empty=True)
     rows = rows[
         rows["claim"].isin(CLAIMS)

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rspo.objectives
+from rspo.config import steps
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
-from rspo.core.provenance import write_provenance
+from rspo.core.step import Step
 from rspo.figures import style
 from rspo.objectives import OBJECTIVES, compared
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 SUFFIXES = (".pdf", ".png", ".csv")
-COMPARISONS = "claim_comparisons.csv"  # of `rspo claims`
-# Keys of a figure's settings that no config has: a new version of the code may redraw the figure.
-_OF_THE_CODE = ("code", "caption", "columns")
 
 
 @dataclass(frozen=True)
@@ -111,30 +109,41 @@ class Figure:
             )
         return next(iter(suites.values()))
 
-    def inputs(self, experiment: "Experiment") -> list[Path]:
+    def step(self, experiment: "Experiment") -> Step:
+        """`rspo figure NAME`: writes .pdf, .png and .csv."""
+        outputs = [experiment.reports / f"{self.name}{suffix}" for suffix in SUFFIXES]
+        return steps.new_step(
+            experiment,
+            "figure",
+            [self.name],
+            outputs,
+            lambda: self._inputs(experiment),
+            settings=self.settings,
+        )
+
+    def _inputs(self, experiment: "Experiment") -> list[tuple[Path, Step]]:
         """The files that its table is computed from."""
         policies = self.policies(experiment)
-        suite = self.suite(experiment) if self.curves else ""
-        return [
-            *(experiment.curves(policy, suite) for policy in policies if self.curves),
-            *(path for policy in policies for path in self._score_files(experiment, policy)),
-            *(experiment.training_log(policy) for policy in policies if self.training_logs),
-            *([experiment.problems("train")] if self.training_set else []),
-            *(experiment.gradients(policy) for policy in policies if self.gradients),
-            *([experiment.results / "tables" / COMPARISONS] if self.comparisons else []),
-            *([experiment.results / "tables" / f"{self.study}.csv"] if self.study else []),
-        ]
-
-    def _score_files(self, experiment: "Experiment", policy: str) -> list[Path]:
-        if not self.scores:
-            return []
-        benchmarks = experiment.benchmarks_of(self.suite(experiment))
-        return [path for name in benchmarks for path in experiment.score_files(policy, name)]
-
-    def outputs(self, experiment: "Experiment") -> list[Path]:
-        """The files that `write` writes: .pdf, .png and .csv."""
-        folder = experiment.results / "figures"
-        return [folder / f"{self.name}{suffix}" for suffix in SUFFIXES]
+        suite = self.suite(experiment) if self.curves or self.scores else ""
+        made: list[Step] = []
+        if self.curves:
+            made += [steps.curves(experiment, policy, suite) for policy in policies]
+        if self.training_set:
+            made.append(steps.prepare(experiment, "train"))
+        if self.gradients:
+            made += [steps.gradients(experiment, policy) for policy in policies]
+        if self.study:
+            made.append(steps.study(experiment, self.study))
+        result = [steps.first_output(step) for step in made]
+        if self.scores:
+            for policy in policies:
+                result += steps.score_inputs(experiment, policy, suite)
+        if self.training_logs:
+            result += [steps.log_input(experiment, policy) for policy in policies]
+        if self.comparisons:
+            claims = steps.claims(experiment)
+            result.append((claims.outputs[-1], claims))
+        return result
 
     def settings(self, experiment: "Experiment") -> dict[str, Any]:
         """What decides the figure, code and caption included, apart from its inputs."""
@@ -178,13 +187,13 @@ class Figure:
         if missing := self.lacks(experiment):
             raise InputError(f"config/{experiment.scale}.yaml: {self.name} {missing}")
 
-    def write(self, experiment: "Experiment") -> None:
+    def write(self, experiment: "Experiment", force: bool = False) -> None:
         """Write the outputs and their provenance; see `rspo.figures.draw`."""
-        paths = self.outputs(experiment)
-        inputs = self.inputs(experiment)
-        settings = self.settings(experiment)
-        experiment.require_replaceable(paths[0], settings, ignored=_OF_THE_CODE)
-        _require_files(experiment, inputs, self.name, paths[0])
+        self.require(experiment)
+        step = self.step(experiment)
+        _require_files(experiment, step.input_files, self.name, step.outputs[0])
+        if not step.is_due(force):
+            return
         context = (experiment, self) if self.of_results else ()
         table = self.table(*context)
         if list(table.columns) != list(self.columns):
@@ -192,10 +201,9 @@ class Figure:
         with style.applied(), ExitStack() as stack:
             picture = self.draw(table, *context)
             # All three files are complete before the first is renamed into place.
-            for path in paths:
+            for path in step.outputs:
                 _save(stack.enter_context(atomic_write(path)), picture, table)
-        for path in paths:
-            write_provenance(path, settings, inputs)
+        step.record()
 
 
 def command(experiment: "Experiment", target: Path) -> str:

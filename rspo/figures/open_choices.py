@@ -62,7 +62,7 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 
     from rspo.core.tables import read_csv
 
-    (path,) = figure.inputs(experiment)
+    (path,) = figure.step(experiment).input_files
     key, ends = ["variant", "claim"], ["estimate", "low", "high"]
     counts = ["seeds", "problems", "samples"]
     rows = read_csv(path, "part", "choice", "value", "verdict", "p_adjusted", *key, *ends, *counts)

@@ -67,7 +67,7 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     from rspo.core.tables import read_csv
 
     given = [name for name in COLUMNS if name != "line"]
-    (path,) = figure.inputs(experiment)
+    (path,) = figure.step(experiment).input_files
     rows = read_csv(path, "part", "against", *given)
     rows = rows[rows["part"].isin(["objectives", BASE]) & rows["against"].isin(["rspo", ""])]
     rows = rows[given].assign(

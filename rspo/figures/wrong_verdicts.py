@@ -57,7 +57,7 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     from rspo.core.tables import read_csv
 
     given = [name for name in COLUMNS if name != "value"]
-    (path,) = figure.inputs(experiment)
+    (path,) = figure.step(experiment).input_files
     rows = read_csv(path, *given, "estimate", "weight", "share")
     rows = rows[rows["part"].isin(["change", "weight", "share"]) & (rows["errors"] != "control")]
     numbers = ["estimate", "weight", "share", *(name for name in given if name not in _TEXT)]

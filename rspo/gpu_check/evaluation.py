@@ -18,7 +18,9 @@ def check(settings: Settings) -> str:
         for command in ("sample", "score", "curves"):
             settings.rspo(command, policy, SUITE)
         for benchmark in experiment.benchmarks_of(SUITE):
-            scores = read_table(experiment.scores(policy, benchmark, 0), SCORES)
+            scores = read_table(
+                experiment.scores(policy, experiment.suite_of(benchmark), 0), SCORES, benchmark
+            )
             if len(scores) != (evaluation.problems or 0) * evaluation.samples:
                 raise CheckFailed(f"{policy} on {benchmark}: {len(scores)} scores")
         results.append(f"{title} {_pass_at_1(settings, policy):.2f}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.schema import Sampling
+from rspo.core.environment import set_environment
 from rspo.core.errors import InputError
 from rspo.core.gpus import require_vllm_on_gpus
 from rspo.core.seeds import seed_of
@@ -28,12 +29,8 @@ RESPONSES_PER_BATCH = 4096
 # 4,096 tokens to a 7B model in float32, and for thousands of requests to a tiny model.
 CPU_CACHE_BYTES = 2**30
 
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-    # Jobs that sample from one policy would share vLLM's cache of compiled code. It is not written
-    # atomically, so a job can read an incomplete file of another job. verl disables it as well.
-    "VLLM_DISABLE_COMPILE_CACHE": "1",
-    "VLLM_NO_USAGE_STATS": "1",
     "VLLM_LOGGING_LEVEL": "CRITICAL",  # errors are raised; vLLM would also log pages of its state
     "HF_HUB_OFFLINE": "1",  # policies are local folders
 }
@@ -61,7 +58,8 @@ class VllmSampler:
 
     def _load(self, folder: Path, dtype: Any) -> tuple[Any, int]:
         """The engine, and the number of GPUs that it uses."""
-        os.environ.update(_ENVIRONMENT)
+        set_environment()
+        os.environ.update(ENVIRONMENT)
         try:
             import vllm
             from vllm.platforms import current_platform

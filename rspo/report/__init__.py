@@ -10,55 +10,56 @@ This module does not import jinja2, pandas or matplotlib, because the Snakefile 
 from collections.abc import Iterable
 from pathlib import Path
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
+from rspo.core.step import Step
 from rspo.figures import Figure, figures_of, in_all
 from rspo.figures.figure import command
 
-TABLES = ("curves", "claims", "claim_comparisons", "cost")
 SMALL_TABLES = ("claims", "claim_comparisons")  # beside the Markdown page
 RESULTS_PAGE = Path("docs") / "results.md"  # the Markdown page of this repository
 
 
-def report_path(experiment: Experiment) -> Path:
-    """The file that `rspo.report.page.write_report` writes."""
-    return experiment.results / "report.html"
+def step(experiment: Experiment) -> Step:
+    """`rspo report`: writes report.html."""
+    return steps.report(experiment, lambda: _inputs(experiment))
 
 
-def inputs(experiment: Experiment) -> list[Path]:
+def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     """Every file that the report reads; all are required."""
+    data = ["train", *(benchmark for _, benchmark in readable(experiment))]
+    made = [steps.contamination(experiment), steps.answers(experiment)]
+    made += [steps.prepare(experiment, name) for name in data]
+    shown = dict.fromkeys(
+        (policy, experiment.suite_of(benchmark)) for policy, benchmark in readable(experiment)
+    )
     return [
         *results_inputs(experiment),
-        table_path(experiment, "contamination"),
-        table_path(experiment, "answers"),
-        *(experiment.training_log(cell) for cell in experiment.cells),
-        experiment.problems("train"),
-        *(
-            path
-            for policy, benchmark in readable(experiment)
-            for path in (
-                experiment.problems(benchmark),
-                *experiment.sample_files(policy, benchmark),
-                *experiment.score_files(policy, benchmark),
-            )
-        ),
+        *map(steps.first_output, made),
+        *(steps.log_input(experiment, cell) for cell in experiment.cells),
+        *(pair for one in shown for pair in steps.scored_inputs(experiment, *one)),
     ]
 
 
 def results_files(experiment: Experiment) -> list[Path]:
     """The files that `rspo.report.markdown.write_results` copies; all are required."""
-    return _figures_and_tables(experiment, SMALL_TABLES)
-
-
-def results_inputs(experiment: Experiment) -> list[Path]:
-    """The files that `rspo.report.markdown.write_results` reads; all are required."""
-    return _figures_and_tables(experiment, TABLES)
-
-
-def _figures_and_tables(experiment: Experiment, tables: Iterable[str]) -> list[Path]:
     return [
         *(path for figure in figures(experiment) for path in figure_files(experiment, figure)),
-        *(table_path(experiment, name) for name in tables),
+        *(table_path(experiment, name) for name in SMALL_TABLES),
+    ]
+
+
+def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
+    """The files that `rspo.report.markdown.write_results` reads; all are required."""
+    made = steps.claims(experiment), steps.tables(experiment), steps.cost(experiment)
+    return [
+        *(
+            (path, figure.step(experiment))
+            for figure in figures(experiment)
+            for path in figure_files(experiment, figure)
+        ),
+        *((path, one) for one in made for path in one.outputs if path.suffix == ".csv"),
     ]
 
 
@@ -83,12 +84,15 @@ def figures(experiment: Experiment) -> list[Figure]:
 
 def figure_files(experiment: Experiment, figure: Figure) -> list[Path]:
     """The picture and the numbers of a figure."""
-    files = {path.suffix: path for path in figure.outputs(experiment)}
+    files = {path.suffix: path for path in figure.step(experiment).outputs}
     return [files[".png"], files[".csv"]]
 
 
 def table_path(experiment: Experiment, name: str) -> Path:
-    return experiment.results / "tables" / f"{name}.csv"
+    """A table of data, or one of the claims, which are beside the report."""
+    if name in SMALL_TABLES:
+        return experiment.reports / f"{name}.csv"
+    return experiment.table(name)
 
 
 def readable(experiment: Experiment) -> list[tuple[str, str]]:

@@ -14,7 +14,6 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN
-from rspo.core.replacement import OF_A_NAMED_FILE, Replace
 from rspo.core.tables import read_csv
 from rspo.core.trace import read_provenance
 from rspo.figures.captions import full_caption
@@ -35,13 +34,16 @@ from rspo.report.sections.unresolved import unresolved
 TEMPLATE = Path(__file__).with_name("results.md.jinja")
 
 
-def write_results(experiment: Experiment, page: Path) -> None:
+def write_results(experiment: Experiment, page: Path, force: bool = False) -> None:
     """Write the page, and its pictures and tables in a folder of the same name without suffix.
 
     Raises: InputError for a page that must not be written there, and for missing or bad inputs.
     """
-    _require_place(experiment, page)
-    require(experiment, results_inputs(experiment), RESULTS_PAGE)
+    _require_place(experiment, page, force)
+    inputs = results_inputs(experiment)
+    require(experiment, [path for path, _ in inputs], RESULTS_PAGE)
+    for path, made in inputs:
+        made.require_output(path)
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -58,7 +60,7 @@ def write_results(experiment: Experiment, page: Path) -> None:
     WRITTEN.append(page)
 
 
-def _require_place(experiment: Experiment, page: Path) -> None:
+def _require_place(experiment: Experiment, page: Path, force: bool) -> None:
     """Raises: InputError for a page that is not named *.md or would replace something else."""
     if page.suffix != ".md":
         raise InputError(f"{page}: expected a name that ends with .md")
@@ -70,8 +72,11 @@ def _require_place(experiment: Experiment, page: Path) -> None:
         )
     title = f"# Results at the {experiment.scale} scale\n"
     existing = page.read_text(encoding="utf-8", errors="replace") if page.exists() else title
-    if experiment.replace is Replace.OUTDATED and not existing.startswith(title):
-        raise InputError(f"{page} does not have the results of this scale: {OF_A_NAMED_FILE}")
+    if not (force or existing.startswith(title)):
+        raise InputError(
+            f"{page} does not have the results of this scale: name another file, or replace it "
+            "with --force"
+        )
 
 
 def _contents(experiment: Experiment, folder: str) -> dict[str, Any]:

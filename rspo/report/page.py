@@ -6,12 +6,10 @@ from typing import Any
 import jinja2
 import yaml
 
-from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
-from rspo.core.provenance import write_provenance
 from rspo.figures import difference, training_curves
-from rspo.report import figures, inputs, report_path, require
+from rspo.report import figures, require, step
 from rspo.report.sections.checklist import checklist
 from rspo.report.sections.claims import claims
 from rspo.report.sections.errata import errata
@@ -28,24 +26,25 @@ from rspo.report.sections.unresolved import unresolved
 TEMPLATE = Path(__file__).with_name("template.html")
 
 
-def write_report(experiment: Experiment) -> None:
+def write_report(experiment: Experiment, force: bool = False) -> None:
     """Write the report as one HTML file.
 
     Raises: InputError for missing or bad inputs.
     """
-    path, settings = report_path(experiment), fingerprints.settings(experiment, "report")
-    experiment.require_replaceable(path, settings)
-    require(experiment, inputs(experiment), experiment.reports / "report.html")
+    made = step(experiment)
+    require(experiment, made.input_files, made.outputs[0])
+    if not made.is_due(force):
+        return
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string(TEMPLATE.read_text())
-    write_text(path, template.render(_contents(experiment)))
-    write_provenance(path, settings, inputs(experiment))
+    write_text(made.outputs[0], template.render(_contents(experiment)))
+    made.record()
 
 
 def _contents(experiment: Experiment) -> dict[str, Any]:
-    config = experiment.config.model_dump(mode="json", exclude_none=True)
+    config = experiment.config.model_dump(mode="json", exclude_unset=True)
     return {
         "scale": experiment.scale,
         **_story(experiment),

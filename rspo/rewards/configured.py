@@ -56,14 +56,6 @@ def rewards_of(
     return rewards
 
 
-def verifier_inputs(experiment: Experiment | None, verifier: str) -> list[Path]:
-    """Files and folders that decide a verdict besides the response and the answers."""
-    if experiment is None or not experiment.config.needs_judge(verifier):
-        return []
-    model = experiment.judge_model
-    return [experiment.judge_prompt, *([model] if model else [])]
-
-
 @contextmanager
 def verifier_of(
     experiment: Experiment | None, verifier: str, verdicts: Path, gpus: Sequence[str] = ()

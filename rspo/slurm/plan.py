@@ -120,9 +120,10 @@ def _missing(
     jobs = []
     for policy, suite in experiment.evaluations:
         tables = [
-            table
-            for table in experiment.tables_of(policy, suite)
-            if policy in untrained or not path(policy, *table).is_file()
+            (benchmark, block)
+            for block in experiment.blocks()
+            if policy in untrained or not path(policy, suite, block).is_file()
+            for benchmark in experiment.benchmarks_of(suite)
         ]
         if tables:
             jobs.append((policy, tables))

@@ -4,33 +4,28 @@ import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from snakemake.exceptions import WorkflowError
 
 from rspo.slurm.launch import Kind
-from rspo.slurm.messages import say
 from rspo.slurm.profile import PROFILE
 
 
-def run_doctor(workflow: Any, options: Sequence[str]) -> None:
+def run_doctor(workflow: Any) -> None:
     """Check what the jobs of a workflow need; print what should change.
 
     `rspo doctor` runs in a process of its own, because it imports PyTorch and verl.
 
-    Args:
-        options: of the `rspo` command, which select the experiment.
-
     Raises: WorkflowError with a line for each finding that is certain to stop a job.
     """
     rules = {job.rule.name for job in workflow.dag.needrun_jobs() if not job.is_local}
-    if not rules or not _uses_profile(Path(workflow.main_snakefile).parent):
+    if not rules or not _uses_profile():
         return
     methods = workflow.deployment_settings.deployment_method
     deployment = " ".join(sorted(method.item_to_choice() for method in methods))
-    words = [sys.executable, "-m", "rspo.cli", "doctor", *options, "--deployment", deployment]
+    words = [sys.executable, "-m", "rspo.cli", "doctor", "--deployment", deployment]
     words += [word for rule in sorted(rules) for word in ("--rule", rule)]
     print(
         "Checking config, software and cluster as `rspo doctor` does.", file=sys.stderr, flush=True
@@ -47,7 +42,7 @@ def run_doctor(workflow: Any, options: Sequence[str]) -> None:
     if stops:
         raise WorkflowError("\n".join(stops))
     for line in changes:
-        say(line)
+        print(f"rspo: {line}", file=sys.stderr, flush=True)
 
 
 def _environment() -> dict[str, str]:
@@ -60,11 +55,11 @@ def _environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("SLURM_")}
 
 
-def _uses_profile(project: Path) -> bool:
+def _uses_profile() -> bool:
     """Whether this Snakemake was started with the project's profile; the user may have another."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--profile", default=os.environ.get("SNAKEMAKE_PROFILE"))
     parser.add_argument("--workflow-profile")
     options, _ = parser.parse_known_args()
-    folder = (project / PROFILE).parent.resolve()
+    folder = PROFILE.parent.resolve()
     return any(name and Path(name).resolve() == folder for name in vars(options).values())

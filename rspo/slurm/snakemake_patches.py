@@ -7,20 +7,16 @@ docstring still mean the same, run `make test ARGS="-m slurm"`, and update the v
 """
 
 import json
-import os
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import psutil
 import yaml
 
+from rspo.config.merge import parse_overrides
+from rspo.core.errors import InputError
 from rspo.core.provenance import settings_hash_of
-from rspo.core.slurm_job import host_name
-from rspo.slurm.messages import say
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -48,70 +44,31 @@ def _patch(package: str, version: str, issue: str | None) -> Callable[[_Function
 
 @_patch("snakemake", "9.27.1", None)
 def read_config_like_set() -> None:
-    """Let `--config` accept what `rspo --set` does.
+    """Let `--config` read what `rspo --set` reads.
 
-    `training.steps=3` means `training='{steps: 3}'`, where Snakemake ends with a traceback, before
-    it reads the Snakefile. In `verl='{overrides: {...}}'`, where Snakemake reads every value as a
-    string, numbers are numbers, and only quoted ones are strings. Such a value may have several
-    lines, which Snakemake passes to its jobs in a form that they cannot read.
+    `training.steps=3` means `training='{steps: 3}'`; Snakemake ends with a traceback, before it
+    reads the Snakefile. In `verl='{overrides: {...}}'` Snakemake reads every value as a string.
+    Values of several lines, which Snakemake passes to its jobs in a form that they cannot read,
+    become one line.
 
     Private: `parse_config`, which maps the words after `--config` to values. Jobs get the same list
     of words.
     """
     from snakemake import cli
     from snakemake.exceptions import CliException
-    from snakemake.utils import update_config
 
-    parse = cli.parse_config
-
-    def parse_with_sections(entries: list[str] | None) -> dict[str, Any]:
-        config: dict[str, Any] = {}
-        for index, entry in enumerate(entries or ()):
-            keys, equals, text = entry.partition("=")
-            if not equals:
-                raise CliException(f"--config {entry}: expected KEY=VALUE, such as seeds=3")
-            nested = _nested(text)
-            if entries and nested is not None and "\n" in text:
-                entries[index] = f"{keys}={json.dumps(nested)}"
-            if "." in keys or nested is not None:
-                value = parse([f"value={text}"])["value"] if nested is None else nested
-                for key in reversed(keys.split(".")):
-                    value = {key: value}
-            else:
-                value = parse([entry])
-            update_config(config, value)
+    def parse_config(entries: list[str] | None) -> dict[str, Any]:
+        try:
+            config = parse_overrides(entries or [], "--config")
+        except InputError as error:
+            raise CliException(str(error)) from None
+        for index, entry in enumerate(entries or []):
+            if entries and "\n" in entry:
+                key, _, text = entry.partition("=")
+                entries[index] = f"{key}={json.dumps(yaml.safe_load(text))}"
         return config
 
-    cli.parse_config = parse_with_sections
-
-
-def _nested(text: str) -> dict[str, Any] | list[Any] | None:
-    """A mapping or list in YAML; None for other text."""
-    with suppress(yaml.YAMLError):
-        if isinstance(value := yaml.safe_load(text), dict | list):
-            return value
-    return None
-
-
-@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/2973")
-def skip_scheduling(summarize: Callable[[Any], None]) -> None:
-    """Let a dry run print its table of jobs and a summary, without going through the jobs.
-
-    A dry run formats the description of every job even where `quiet: rules` then drops it, which
-    takes a quarter of the time. `--quiet` without arguments skips this, but also the table.
-
-    Private: `JobScheduler.schedule` runs all jobs and returns whether they succeeded.
-
-    Args:
-        summarize: prints the summary of a DAG.
-    """
-    from snakemake.scheduling.job_scheduler import JobScheduler
-
-    def schedule(scheduler: JobScheduler) -> bool:
-        summarize(scheduler.workflow.dag)
-        return True
-
-    JobScheduler.schedule = schedule
+    cli.parse_config = parse_config
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/4166")
@@ -137,66 +94,6 @@ def plan_jobs_behind_ancient_inputs() -> None:
             del dag.bfs
 
     DAG.update_needrun = look_at_all_jobs
-
-
-@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/pull/3744")
-def look_for_jobs_once_a_second() -> None:
-    """Let the scheduler look for jobs to start once a second, and when a job ends.
-
-    To limit the rate of jobs, Snakemake looks again a second after each look. Each job that ends
-    adds another such sequence: after 150 jobs, it looks 150 times a second.
-
-    Private: `JobScheduler._schedule_reevalutation`, which releases `_open_jobs` after a delay.
-    """
-    from snakemake.scheduling.job_scheduler import JobScheduler
-
-    pending, lock = set[float](), threading.Lock()  # delays whose time has not come
-
-    def schedule_if_none_is_pending(scheduler: JobScheduler, delay: float) -> None:
-        def look() -> None:
-            with lock:
-                pending.discard(delay)  # before the release, after which it may be scheduled again
-            scheduler._open_jobs.release()
-
-        with lock:
-            if delay in pending:
-                return
-            pending.add(delay)
-        threading.Timer(delay, look).start()
-
-    JobScheduler._schedule_reevalutation = schedule_if_none_is_pending
-
-
-@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/551")
-def set_conda_environment(workflow: Any, environment: str) -> None:
-    """Use one conda environment for all rules, as `container:` does for images.
-
-    Snakemake has no such directive for conda. With a `conda:` line in every rule, it would inspect
-    the environment of each job even without --sdm conda.
-
-    Private: `Rule.conda_env`.
-    """
-    for rule in workflow.rules:
-        rule.conda_env = environment
-
-
-@_patch("snakemake", "9.27.1", None)
-def share_resources(workflow: Any, rule: str, names: Iterable[str]) -> None:
-    """Let the entry `rule` in a profile's `set-resources` apply to several rules.
-
-    Resources in the entry of such a rule itself take precedence.
-
-    There is one rule for sampling per suite, and its name contains the suite. A suite that is added
-    to a config must not need an entry of its own in every profile.
-
-    Private: `ResourceSettings._parsed_overwrite_resources`, the entries of `set-resources`.
-    """
-    from snakemake.resources import Resources
-
-    entries = workflow.resource_settings._parsed_overwrite_resources
-    if rule in entries:
-        own = {name: entries.get(name, {}) for name in names}
-        entries.update({name: Resources({**entries[rule], **own[name]}) for name in own})
 
 
 @_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/3241")
@@ -269,61 +166,3 @@ def compare_settings_with_provenance() -> None:
 
     PersistenceBase.has_metadata = has_settings
     PersistenceBase.params_changed = settings_changed
-
-
-# Names the processes that hold Snakemake's locks of a working directory. Runs without common files
-# may hold locks at the same time.
-_HOLDERS = Path(".snakemake") / "rspo.lock"
-_CLOCK_STEP = 60  # seconds by which the start time of a process may change with the clock
-
-
-@_patch("snakemake", "9.27.1", None)
-def record_holder_of_locks(record: Path = _HOLDERS) -> None:
-    """Let Snakemake record its host, process ID and start time when it has locked the directory.
-
-    Private: `FilePersistence.lock`, a context manager in which a run holds the locks.
-    """
-    from snakemake.persistence.file import FilePersistence
-
-    lock = FilePersistence.lock
-
-    @contextmanager
-    def lock_and_record(persistence: FilePersistence) -> Iterator[None]:
-        with lock(persistence):
-            with record.open("a") as file:
-                file.write(f"{host_name()} {os.getpid()} {psutil.Process().create_time()}\n")
-            yield
-
-    FilePersistence.lock = lock_and_record
-
-
-@_patch("snakemake", "9.27.1", None)
-def remove_locks_of_killed_runs(record: Path = _HOLDERS) -> None:
-    """Remove Snakemake's locks of the working directory if the runs that made them were killed.
-
-    Snakemake's locks are files, which a killed process leaves behind. They are removed only if the
-    record names only processes of this host that have ended.
-
-    Private: the folder and the suffix of Snakemake's locks.
-    """
-    locks = list((record.parent / "locks").glob("*.lock"))
-    holders = record.read_text().splitlines() if record.is_file() else []
-    if locks and not (holders and all(map(_has_ended_here, holders))):
-        return
-    with suppress(FileNotFoundError):  # no record, or another run removes the locks right now
-        record.unlink()
-        if locks:
-            say("removed the lock of a killed Snakemake from this folder")
-        for file in locks:
-            file.unlink()
-
-
-def _has_ended_here(holder: str) -> bool:
-    host, _, process = holder.partition(" ")
-    number, _, started = process.partition(" ")
-    if host != host_name() or not started:
-        return False
-    try:
-        return abs(psutil.Process(int(number)).create_time() - float(started)) > _CLOCK_STEP
-    except psutil.NoSuchProcess:
-        return True

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from rspo.config import fingerprints
-from rspo.config.experiment import BASE, Experiment, base_name
+from rspo.config import steps
+from rspo.config.experiment import BASE, Experiment
 from rspo.core.locks import is_locked
-from rspo.core.provenance import read_provenance, settings_hash_of
+from rspo.core.provenance import read_provenance
 from rspo.core.slurm_job import host_name
-from rspo.training.origin import is_begun
+from rspo.core.step import Step
+from rspo.training.origin import is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
 # A job on another host that wrote its progress this recently is running, even if its lock is not
@@ -27,8 +28,8 @@ Suites = Mapping[str, Collection[str]]
 class Status:
     """The state of one policy.
 
-    state: "waiting", "running", "stopped", "trained", "evaluated", or "stale": trained with other
-        settings, problems or base policy than the config's, so that it will be trained again.
+    state: "waiting", "running", "stopped", "trained", "evaluated", or "stale": damaged, or trained
+        with other settings, problems or base policy than the config's.
     snapshot: the progress of its job, if the job is running or stopped.
     seconds_left: compute time on one core; None if nothing similar has finished yet.
     """
@@ -65,7 +66,7 @@ def _status(
     training = durations.training_of(policy)
     evaluation = durations.evaluation if suites else 0.0
     snapshot = read_progress(experiment.checkpoint(policy))
-    if snapshot is not None:
+    if snapshot is not None and not is_damaged(experiment.checkpoint(policy)):
         state = "running" if _is_running(snapshot, experiment.folder(policy)) else "stopped"
         left = seconds_of_training_left(snapshot) + (evaluation or 0.0)
         return Status(policy, state, snapshot, left)
@@ -74,9 +75,10 @@ def _status(
             return Status(policy, "evaluated", None, 0.0)
         return Status(policy, "trained", None, evaluation)
     total = None if training is None else training + (evaluation or 0.0)
-    exists = experiment.policy(policy).is_dir()
-    state = "stale" if exists and _is_stale(experiment, policy) else "waiting"
-    return Status(policy, state, None, total)
+    is_stale = is_damaged(experiment.checkpoint(policy)) or (
+        experiment.policy(policy).is_dir() and _fault(steps.policy_step(experiment, policy))
+    )
+    return Status(policy, "stale" if is_stale else "waiting", None, total)
 
 
 def seconds_of_training_left(snapshot: Snapshot) -> float:
@@ -84,24 +86,14 @@ def seconds_of_training_left(snapshot: Snapshot) -> float:
 
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
-    """Whether all curves exist, newer than the policy, with current settings and problems."""
-    try:
-        trained = experiment.policy(policy).stat().st_mtime
-        curves = [experiment.curves(policy, suite) for suite in suites]
-        if any(file.stat().st_mtime < trained for file in curves):
-            return False
-        if not all(_has_current_settings(experiment, file, "curves", "") for file in curves):
-            return False
-    except FileNotFoundError:
-        return False
-    benchmarks = (name for suite in suites for name in experiment.benchmarks_of(suite))
-    return all(_has_current_problems(experiment, policy, name) for name in benchmarks)
-
-
-def _has_current_problems(experiment: Experiment, policy: str, benchmark: str) -> bool:
-    scores = experiment.scores(policy, benchmark, block=0)
-    problems = experiment.problems(benchmark)
-    return _is_from_current(experiment, scores, problems, "prepare", benchmark)
+    """Whether all curves and the scores behind them exist and have no fault."""
+    made = [steps.curves(experiment, policy, suite) for suite in suites]
+    made += [
+        steps.score(experiment, policy, suite, block)
+        for suite in suites
+        for block in experiment.blocks()
+    ]
+    return all(_is_made(step) for step in made)
 
 
 def is_finished(experiment: Experiment, policy: str) -> bool:
@@ -109,44 +101,28 @@ def is_finished(experiment: Experiment, policy: str) -> bool:
 
     A job removes its checkpoint last, after it has written the provenance of the policy.
     """
-    exists = experiment.policy(policy).is_dir() and not is_begun(experiment.checkpoint(policy))
-    return exists and not _is_stale(experiment, policy)
+    is_over = not is_begun(experiment.checkpoint(policy))
+    return is_over and _is_made(steps.policy_step(experiment, policy))
 
 
-def _is_stale(experiment: Experiment, policy: str) -> bool:
-    """Whether a policy was made with other settings, or from other inputs, than the config has."""
-    made, model = experiment.policy(policy), experiment.model_of(policy)
-    if experiment.is_base(policy):
-        return not _has_current_settings(experiment, made, "pretrain", model)
-    base = experiment.policy(base_name(model))
-    return not (
-        _has_current_settings(experiment, made, "train", policy)
-        and _is_from_current(experiment, made, base, "pretrain", model)
-        and _is_from_current(experiment, made, experiment.problems("train"), "prepare", "train")
-    )
+def _is_made(step: Step) -> bool:
+    """Whether the outputs of a step exist, with the settings of the config and current inputs.
 
-
-def _is_from_current(
-    experiment: Experiment, made: Path, source: Path, step: str, name: str
-) -> bool:
-    """Whether a result was made from an input that has its current settings.
-
-    Not if the input is out of date, such as after the user changed a file, or was made again with
-    another content. Without provenance to compare, this returns True.
-
-    Args:
-        step, name: command of `rspo` that makes the input.
+    This is the check of inputs that every command makes, without reading all contents.
     """
-    digest = read_provenance(source).get("digest")
-    used = read_provenance(made).get("inputs", {}).get(str(source))
-    is_same = None in (digest, used) or digest == used
-    return is_same and _has_current_settings(experiment, source, step, name)
+    return all(path.exists() for path in step.outputs) and not _fault(step)
 
 
-def _has_current_settings(experiment: Experiment, made: Path, step: str, name: str) -> bool:
-    """Whether a result has the settings of the config. True without provenance to compare."""
-    current = fingerprints.settings_hash(experiment, step, name)
-    return settings_hash_of(made) in (None, current)
+def _fault(step: Step) -> str | None:
+    """What keeps the outputs of a step, or an input of it, from being used; None if nothing does.
+
+    An input that was removed is no fault.
+    """
+    if fault := step.fault_of_outputs(contents=False):
+        return fault
+    existing = ((path, maker) for path, maker in step.inputs() if path.exists())
+    faults = (maker.fault_of(path, contents=False) for path, maker in existing)
+    return next(filter(None, faults), None)
 
 
 def _is_running(snapshot: Snapshot, folder: Path) -> bool:
@@ -200,9 +176,8 @@ def _files_of_evaluation(
 ) -> Iterator[Path]:
     for suite in suites:
         yield experiment.curves(policy, suite)
-        for benchmark in experiment.benchmarks_of(suite):
-            yield from experiment.sample_files(policy, benchmark)
-            yield from experiment.score_files(policy, benchmark)
+        yield from experiment.sample_files(policy, suite)
+        yield from experiment.score_files(policy, suite)
 
 
 def _wall_seconds(made: Path) -> float | None:

@@ -14,23 +14,24 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
+from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, sha256, write_json_lines
-from rspo.core.locks import exclusive_lock
-from rspo.core.provenance import write_provenance
-from rspo.core.replacement import Replace, differences, require_equal, require_same_settings
+from rspo.core.step import Step
 from rspo.core.usage import Usage
-from rspo.datasets.prepared import existing_problems
-from rspo.rewards.configured import verifier_inputs
 from rspo.training.clipping import clipping_warning
-from rspo.training.origin import origin_of, remove_checkpoints, use_checkpoint_of
+from rspo.training.origin import (
+    STATE_FILE,
+    is_begun,
+    is_damaged,
+    remove_checkpoints,
+    use_checkpoint_of,
+)
 from rspo.training.progress import usage_before
 from rspo.training.records import Record
-from rspo.training.validation import log_origin
+from rspo.training.validation import validation_note
 
-_INPUTS = ("base", "problems")  # keys of an origin that are no settings
-_WAYS_OUT = "--results DIR trains in another folder, --force trains here from the start"
 _log = logging.getLogger(__name__)
 
 
@@ -73,90 +74,60 @@ class Engine(ABC):
         """
 
 
-def train_cell(experiment: Experiment, name: str, engine: Engine) -> None:
-    base = _existing_base(experiment, experiment.cell(name).model)
-    problems = existing_problems(experiment, "train")
-    experiment = experiment.of_cell(name)  # after the base policy, which all variants share
-    checkpoint, steps = experiment.checkpoint(name), experiment.config.training.steps
-    settings = fingerprints.settings(experiment, "train", name)
+def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = False) -> None:
+    checkpoint, step = experiment.checkpoint(name), steps.train(experiment, name)
+    if not step.is_due(force) and not is_begun(checkpoint):
+        if checkpoint.exists():  # an earlier process was killed while removing it
+            with step.locked():
+                remove_checkpoints(checkpoint)
+        return
+    base = experiment.policy(base_name(experiment.cell(name).model))
+    problems = experiment.problems("train")
+    experiment = experiment.of_cell(name)
 
     def has_steps(folder: Path) -> bool:
         return engine.last_step(folder) > 0
 
-    require_replaceable(experiment, name, {"settings": settings}, has_steps)
-    with exclusive_lock(experiment.folder(name)), engine.prepare() as train_remaining_steps:
+    with step.locked(), engine.prepare() as train_remaining_steps:
         origin = {
-            "settings": settings,
+            "settings": step.settings,
             "base": engine.base_digest(base),
             "problems": sha256(problems),
         }
-        with resumed(checkpoint, origin, has_steps, experiment.replace) as earlier:
-            if step := engine.last_step(checkpoint):
-                print(f"{name} resumes from step {step} of {steps}", flush=True)
+        with resumed(step, checkpoint, origin, has_steps, force) as earlier:
+            if done := engine.last_step(checkpoint):
+                of = experiment.config.training.steps
+                print(f"{name} resumes from step {done} of {of}", flush=True)
             trained = train_remaining_steps()
             _warn_of_clipping(experiment, name, trained.records)
             _publish(experiment, name, trained, base)
-            _write_provenance(experiment, name, trained, origin, [base, problems], earlier)
-
-
-def _existing_base(experiment: Experiment, model: str) -> Path:
-    """The base policy of a model.
-
-    Raises: InputError with the command that makes it, if it is missing or was made with other
-        settings.
-    """
-    folder = experiment.existing_policy(base_name(model))
-    settings = fingerprints.settings(experiment, "pretrain", model)
-    command = experiment.command("pretrain", model)
-    require_same_settings(folder, settings, f"`{command} --force` makes it again")
-    return folder
-
-
-def require_replaceable(
-    experiment: Experiment,
-    name: str,
-    origin: Mapping[str, Any],
-    has_steps: Callable[[Path], bool],
-) -> None:
-    """Raise if policy or checkpoint were made with other settings and may not be replaced.
-
-    A training that was begun with these settings and killed may replace the policy, because its
-    first start could. A checkpoint of other settings would be removed at the end of this training.
-
-    Args:
-        origin: the settings that the policy's provenance will have, without the inputs.
-        has_steps: whether a folder has finished steps.
-
-    Raises: InputError that names the first settings that differ.
-    """
-    if experiment.replace is not Replace.OUTDATED:
-        return
-    checkpoint = experiment.checkpoint(name)
-    begun = origin_of(checkpoint)
-    known = isinstance(begun, Mapping)  # earlier versions wrote a fingerprint
-    if known and not any(differences(begun, origin, _INPUTS)):
-        return
-    experiment.require_replaceable(experiment.policy(name), origin, _INPUTS)
-    if known and has_steps(checkpoint):
-        what = f"{checkpoint} is an unfinished training"
-        require_equal(what, begun, origin, _WAYS_OUT, _INPUTS)
+            notes = trained.notes | validation_note(experiment)
+            step.record(trained.gpu_seconds, notes, earlier, trained.files)
 
 
 @contextmanager
 def resumed(
+    step: Step,
     checkpoint: Path,
     origin: Mapping[str, Any],
     has_steps: Callable[[Path], bool],
-    replace: Replace,
+    from_the_start: bool,
 ) -> Iterator[list[Usage]]:
     """Put the checkpoint of this origin in place; remove it when the block succeeds.
 
     Args:
         has_steps: whether a folder has finished steps; a checkpoint without is not kept.
+        from_the_start: whether to remove a checkpoint of this origin.
 
     Yields: usage of the earlier processes that trained with it, for the provenance.
+
+    Raises: InputError for a damaged checkpoint.
     """
-    use_checkpoint_of(checkpoint, origin, has_steps, replace is Replace.FROM_THE_START)
+    use_checkpoint_of(checkpoint, origin, has_steps, from_the_start)
+    if is_damaged(checkpoint):
+        raise InputError(
+            f"{checkpoint / STATE_FILE} is damaged; `{step.command} --force` starts from step 1"
+        )
     yield usage_before(checkpoint)
     remove_checkpoints(checkpoint)
 
@@ -175,20 +146,3 @@ def _publish(experiment: Experiment, name: str, trained: Trained, base: Path) ->
         shutil.copytree(base, partial, ignore=old)
         trained.save(partial)
     write_json_lines(experiment.training_log(name), trained.records)
-
-
-def _write_provenance(
-    experiment: Experiment,
-    name: str,
-    trained: Trained,
-    origin: dict[str, Any],
-    inputs: Sequence[Path],
-    earlier: Sequence[Usage],
-) -> None:
-    inputs = [*inputs, *verifier_inputs(experiment, experiment.config.verifier)]
-    log_settings, log_inputs = log_origin(experiment, origin)
-    for path, settings, used in (
-        *((path, origin, inputs) for path in (experiment.policy(name), *trained.files)),
-        (experiment.training_log(name), log_settings, [*inputs, *log_inputs]),
-    ):
-        write_provenance(path, settings, used, trained.gpu_seconds, trained.notes, earlier)

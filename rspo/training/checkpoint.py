@@ -7,8 +7,7 @@ from typing import Any
 import torch
 
 from rspo.core.files import atomic_write
-
-STATE_FILE = "state.pt"
+from rspo.training.origin import STATE_FILE, is_damaged
 
 
 def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
@@ -20,8 +19,8 @@ def save_checkpoint(folder: Path, state: dict[str, Any]) -> None:
 
 
 def load_checkpoint(folder: Path) -> dict[str, Any] | None:
-    """Read the last saved state; None if there is none."""
-    if not (folder / STATE_FILE).is_file():
+    """Read the last saved state; None if there is none or it is damaged."""
+    if not (folder / STATE_FILE).is_file() or is_damaged(folder):
         return None
     state: dict[str, Any] = torch.load(folder / STATE_FILE, weights_only=True)
     return state

@@ -10,7 +10,6 @@ from typing import Any
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import sha256
 from rspo.core.signals import Stopped, is_requested
-from rspo.datasets.prepared import existing_problems
 from rspo.policies import qwen2
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
@@ -42,11 +41,9 @@ class LocalEngine(Engine):
     @contextmanager
     def prepare(self) -> Iterator[Callable[[], Trained]]:
         experiment, sampling = self.experiment, self.config.sampling
-        base = experiment.existing_policy(base_name(self.cell.model))
+        base = experiment.policy(base_name(self.cell.model))
         tokenizer = ChatTokenizer(base)
-        prompts, too_long = read_prompts(
-            existing_problems(experiment, "train"), tokenizer, sampling
-        )
+        prompts, too_long = read_prompts(experiment.problems("train"), tokenizer, sampling)
         notes = report_too_long(too_long, sampling, "left out of training")
         held_out = held_out_prompts(experiment, tokenizer)
         verdicts = experiment.verdicts(self.cell.name, "train")

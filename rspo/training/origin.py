@@ -8,12 +8,14 @@ from it.
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rspo.core.files import fingerprint, write_text
 
+STATE_FILE = "state.pt"  # of a training in one process
 _NOTE_FILE = "origin.json"
 
 
@@ -22,17 +24,19 @@ def is_begun(folder: Path) -> bool:
     return (folder / _NOTE_FILE).is_file()
 
 
+def is_damaged(folder: Path) -> bool:
+    """Whether the state in a checkpoint folder is not a complete file of PyTorch."""
+    state = folder / STATE_FILE
+    return state.is_file() and not zipfile.is_zipfile(state)
+
+
 def _is_made_with(folder: Path, origin: Any) -> bool:
     """Whether the checkpoint in a folder has this origin: settings and inputs, as plain data."""
-    note = origin_of(folder)
-    # Earlier versions wrote the fingerprint.
-    return note is not None and fingerprint(origin) in (note, fingerprint(note))
-
-
-def origin_of(folder: Path) -> Any:
-    """Origin of the training in a checkpoint folder, as plain data; None if there is none."""
-    note = folder / _NOTE_FILE
-    return json.loads(note.read_text()) if note.is_file() else None
+    try:
+        note = json.loads((folder / _NOTE_FILE).read_text())
+    except (OSError, ValueError):  # absent, or damaged
+        return False
+    return fingerprint(note) == fingerprint(origin)
 
 
 def use_checkpoint_of(

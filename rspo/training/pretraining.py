@@ -2,27 +2,29 @@
 
 import itertools
 import math
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
-from rspo.core.locks import exclusive_lock
-from rspo.core.provenance import write_provenance
+from rspo.core.provenance import read_provenance
 from rspo.datasets.generated import worked_examples
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
-from rspo.training.cell import require_replaceable, resumed
-from rspo.training.checkpoint import STATE_FILE, load_checkpoint, save_checkpoint
+from rspo.training.cell import resumed
+from rspo.training.checkpoint import load_checkpoint, save_checkpoint
+from rspo.training.origin import STATE_FILE, is_begun
 from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
@@ -32,7 +34,9 @@ CHUNKS = 2  # of a batch, by length: the shorter ones need less padding
 IGNORED = -100  # target of positions that are not part of the loss
 
 
-def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = None) -> None:
+def make_base_policy(
+    experiment: Experiment, model: str, mirror: Path | None = None, force: bool = False
+) -> None:
     """Write the base policy of a model as a Hugging Face folder.
 
     Raises: InputError for a model that the config does not have, or that could not be downloaded.
@@ -42,23 +46,35 @@ def make_base_policy(experiment: Experiment, model: str, mirror: Path | None = N
             f"no model {model!r} in config/{experiment.scale}.yaml; "
             f"has {', '.join(experiment.config.models)}"
         )
-    name, settings = base_name(model), fingerprints.settings(experiment, "pretrain", model)
-    folder = experiment.policy(name)
-    source = experiment.config.models[model]
-    checkpoint = experiment.checkpoint(name)
-    require_replaceable(experiment, name, settings, _has_steps)
+    name, step = base_name(model), steps.pretrain(experiment, model)
+    checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]
+    if not step.is_due(force) and not is_begun(checkpoint):
+        return
     with (
-        exclusive_lock(experiment.folder(name)),
-        resumed(checkpoint, settings, _has_steps, experiment.replace) as earlier,
+        step.locked(),
+        resumed(step, checkpoint, step.settings, _has_steps, force) as earlier,
     ):
-        with atomic_write(folder) as partial:
-            if source.scratch is not None:
+        finished = _finished_elsewhere(experiment, model)
+        with atomic_write(experiment.policy(name)) as partial:
+            if finished is not None:
+                shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
+                origin = read_provenance(finished)["notes"]["sources"][0]
+            elif source.scratch is not None:
                 _train(experiment, name, source.scratch, partial)
                 origin = f"generated/worked examples @ seed {source.scratch.seed}"
             else:
                 assert source.hub is not None  # one of the two, by the config's check
                 origin = fetch_model(source.hub, partial, mirror)
-        write_provenance(folder, settings, notes={"sources": [origin]}, earlier=earlier)
+        step.record(notes={"sources": [origin]}, earlier=earlier)
+
+
+def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
+    """The base policy in the scale's own folder, for a trial run whose model has its settings."""
+    scale = replace(experiment, results=experiment.root / "results" / experiment.scale)
+    step = steps.pretrain(scale, model)
+    (folder,) = step.outputs
+    is_other = experiment.has_own_results and folder.is_dir() and read_provenance(folder)
+    return folder if is_other and not step.fault_of(folder) else None
 
 
 def _has_steps(checkpoint: Path) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from rspo.core.slurm_job import host_name
 from rspo.core.usage import Usage, usage_so_far
 
+PROGRESS_FILE = "progress.json"
 SECONDS_BETWEEN_WRITES = 1.0
 
 
@@ -38,7 +39,7 @@ class Progress:
 
     def __init__(self, folder: Path, start: int, steps: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.path = folder / "progress.json"
+        self.path = folder / PROGRESS_FILE
         self.start, self.steps = start, steps
         self.earlier = usage_before(folder)
         self.started = self.written = time.monotonic()
@@ -72,6 +73,6 @@ def usage_before(folder: Path) -> list[Usage]:
 def read_progress(folder: Path) -> Snapshot | None:
     """Read the last snapshot of the job with this checkpoint folder; None if there is none."""
     try:
-        return Snapshot(**json.loads((folder / "progress.json").read_text()))
+        return Snapshot(**json.loads((folder / PROGRESS_FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None

@@ -4,19 +4,18 @@ The policy does not train on these problems, and sampling their responses has it
 local engine trains bit for bit the same policy with and without validation.
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Config, Training
 from rspo.core.errors import InputError
 from rspo.core.files import sha256
 from rspo.core.seeds import generator_of
-from rspo.datasets.prepared import existing_problems
 from rspo.estimators import max_at_k, pass_at_k
 from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
@@ -41,7 +40,9 @@ def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompt
     training, sampling = experiment.config.training, experiment.config.sampling
     if training.validation.every is None:
         return None
-    data, wanted = existing_problems(experiment, "validation"), training.validation.problems
+    step = steps.prepare(experiment, "validation")
+    data, wanted = experiment.problems("validation"), training.validation.problems
+    step.require_output(data)
     prompts, left_out = read_prompts(data, tokenizer, sampling)
     report_too_long(left_out, sampling, "left out of validation")
     if wanted > len(prompts.tokens):
@@ -87,11 +88,10 @@ def validation_record(
     return {"validation": passed | best}
 
 
-def log_origin(experiment: Experiment, origin: dict[str, Any]) -> tuple[dict[str, Any], list[Path]]:
-    """Settings and inputs of training.jsonl: the policy's origin, and those of the validation."""
+def validation_note(experiment: Experiment) -> dict[str, Any]:
+    """How training.jsonl was validated, for its provenance: it is no setting of the policy."""
     validation = experiment.config.training.validation
     if validation.every is None:
-        return origin, []
-    data = experiment.problems("validation")
-    settings = validation.model_dump(mode="json") | {"set": sha256(data)}
-    return origin | {"validation": settings}, [data]
+        return {}
+    set_of_problems = {"set": sha256(experiment.problems("validation"))}
+    return {"validation": validation.model_dump(mode="json") | set_of_problems}

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from rspo.datasets.prepared import existing_problems
 
 from rspo.cli import main
 from rspo.config import fingerprints
@@ -19,7 +20,6 @@ from rspo.core.tables import PROBLEMS, read_table
 from rspo.core.trace import trace
 from rspo.datasets.contamination import contamination_table, write_contamination_table
 from rspo.datasets.prepare import prepare, require_own_files
-from rspo.datasets.prepared import existing_problems
 from rspo.slurm.plan import plan
 from tests.support import tiny_world
 

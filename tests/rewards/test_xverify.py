@@ -75,6 +75,8 @@ def test_a_request_follows_the_authors(good: Judge, ask: Callable[..., list[str]
         "messages": [{"role": "user", "content": "Q 3+4? | O 7 | A 7"}],
         "temperature": 0.1,
         "top_p": 0.7,
+        "top_k": -1,
+        "repetition_penalty": 1.0,
         "max_tokens": 2048,
     }
 

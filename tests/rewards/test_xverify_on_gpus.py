@@ -1,5 +1,6 @@
 """One server of the judge on each GPU, without vLLM and GPUs (tests/support/fake_vllm)."""
 
+import json
 import os
 import re
 import signal
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from rspo.config.schema import Upstream, XVerifySettings
+from rspo.core.environment import local_caches
 from rspo.core.errors import InputError, LostProcess
 from rspo.rewards.xverify import XVerify
+from rspo.rewards.xverify.client import SAMPLING
 from tests.support import ROOT, fake_vllm
 from tests.support.processes import processes_with, wait_until
 
@@ -61,12 +64,46 @@ def test_each_gpu_gets_a_server_and_a_similar_number_of_requests(
         (tmp_path / "several" / f"server.{number}.log").read_text() for number in range(len(GPUS))
     ]
     for gpu, log in zip(GPUS, logs, strict=True):
-        first, *prompts = log.splitlines()
+        first, _, *prompts = log.splitlines()
         assert first.startswith(f"on GPU {gpu}: ")
         # The last one counts.
         assert re.findall(r"--gpu-memory-utilization (\S+)", first) == ["0.85", "0.07"]
         assert len(prompts) > len(RESPONSES) / len(GPUS) / 2
     assert sum(log.count("prompt ") for log in logs) == len(RESPONSES)
+
+
+def test_a_server_compiles_nothing_on_a_node_without_nvcc_and_nothing_in_the_home_folder(
+    settings: XVerifySettings, tmp_path: Path
+) -> None:
+    with judge_of(settings, tmp_path, ["3"]) as judge:
+        reasons(judge, ["7"])
+    (line,) = re.findall("^environment (.*)", (tmp_path / "server.0.log").read_text(), re.M)
+    variables = json.loads(line)
+    assert variables["VLLM_USE_FLASHINFER_SAMPLER"] == "0"
+    assert variables["VLLM_USE_V2_MODEL_RUNNER"] == "0"
+    caches = local_caches()
+    assert {name: variables[name] for name in caches} == caches
+    assert not any(path.startswith(str(Path.home())) for path in caches.values())
+
+
+def test_the_documented_server_compiles_no_sampler_either() -> None:
+    (command,) = re.findall(r"^sbatch .*?^```", (ROOT / "docs/slurm.md").read_text(), re.M | re.S)
+    assert "vllm.entrypoints" in command
+    assert "VLLM_USE_FLASHINFER_SAMPLER=0" in command
+
+
+def test_a_request_leaves_no_sampling_setting_to_the_judges_generation_config(
+    settings: XVerifySettings, tmp_path: Path
+) -> None:
+    """vLLM's server takes what a request lacks from there, where Qwen2.5 has these five keys."""
+    with judge_of(settings, tmp_path, ["3"]) as judge:
+        reasons(judge, ["7"])
+    (line,) = re.findall("^prompt (.*)", (tmp_path / "server.0.log").read_text(), re.M)
+    request = json.loads(line)
+    assert request | SAMPLING == request
+    stated = {"temperature", "top_p", "top_k", "repetition_penalty", "max_tokens"}
+    assert stated <= set(request)
+    assert (request["top_k"], request["repetition_penalty"]) == (-1, 1.0)
 
 
 def test_a_server_that_exits_is_one_error_and_the_others_end(

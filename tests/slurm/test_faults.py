@@ -280,7 +280,6 @@ def test_jobs_of_a_killed_snakemake_continue_and_are_not_submitted_twice(
     cluster.command("scontrol", "suspend", number)  # or it may end before the second run starts
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status != 0
-    assert "rspo: removed the lock of a killed Snakemake" in output
     assert f"SLURM jobs of another run work in this folder: {number} (rule_train" in output
     assert f"or cancel them: scancel {number}" in output
     assert [job for job, *_ in cluster.jobs()] == [number]

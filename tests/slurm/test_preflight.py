@@ -21,7 +21,6 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     job = SimpleNamespace(is_local=False, rule=SimpleNamespace(name="train"))
     workflow: Any = SimpleNamespace(
         dag=SimpleNamespace(needrun_jobs=lambda: [job]),
-        main_snakefile=str(tmp_path / "Snakefile"),
         deployment_settings=SimpleNamespace(deployment_method=()),
     )
     monkeypatch.chdir(tmp_path)
@@ -32,7 +31,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     def start(script: str) -> None:
         (tmp_path / "python").write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "python").chmod(0o755)
-        run_doctor(workflow, [])
+        run_doctor(workflow)
 
     return start
 

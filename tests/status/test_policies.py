@@ -12,17 +12,19 @@ from typing import Any
 import pytest
 import torch
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
-from rspo.core.errors import InputError
+from rspo.core.files import write_text
 from rspo.core.locks import exclusive_lock
-from rspo.core.provenance import provenance_path, write_provenance
+from rspo.core.provenance import provenance_path
+from rspo.core.step import Step
 from rspo.status import display
 from rspo.status.display import Run, duration, follow, line, table_text
 from rspo.status.policies import Suites, statuses, suites_of_run
+from rspo.training.checkpoint import save_checkpoint
+from rspo.training.origin import STATE_FILE
 from rspo.training.progress import Progress, Snapshot, read_progress
 from rspo.training.records import Scored, record_of, shown_metrics
-from rspo.training.train import train
 from tests.support import tiny_world
 from tests.support.terminal import HIDE_CURSOR, SHOW_CURSOR, run_in_terminal
 
@@ -53,25 +55,30 @@ def report(experiment: Experiment, policy: str, written: float, host: str = "") 
     (folder / "progress.json").write_text(json.dumps(vars(snapshot)))
 
 
+def made(step: Step, seconds: float = 0.0, **more: Any) -> None:
+    """Write the outputs of a step, empty, with their provenance."""
+    for path in step.outputs:
+        if path.name == "policy":
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            write_text(path, "")
+        note = {"settings": step.settings, "digest": "made", "bytes": 0, "inputs": {}}
+        provenance_path(path).write_text(json.dumps(note | {"wall_seconds": seconds} | more))
+
+
 def finish(experiment: Experiment, policy: str, training: float) -> None:
-    """Write the files of a policy that was trained and evaluated."""
-    experiment.policy(policy).mkdir(parents=True)
-    note: dict[str, Any] = {"wall_seconds": training}
-    if policy in experiment.cells:
-        note["settings"] = {"settings": fingerprints.settings(experiment, "train", policy)}
-    provenance_path(experiment.policy(policy)).write_text(json.dumps(note))
+    """Write the files of a policy that was trained and evaluated, in 10 s on `standard`."""
+    made(steps.policy_step(experiment, policy), training)
     for name, suite in experiment.evaluations:
         if name == policy:
-            experiment.curves(policy, suite).parent.mkdir(exist_ok=True)
-            experiment.curves(policy, suite).touch()
-    files = {
-        experiment.samples(policy, "linear", 0): 6,
-        experiment.scores(policy, "linear", 0): 3,
-        experiment.curves(policy, "standard"): 1,
-    }
-    for file, seconds in files.items():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        provenance_path(file).write_text(json.dumps({"wall_seconds": seconds}))
+            for step, seconds in ((steps.sample, 6), (steps.score, 3)):
+                made(step(experiment, policy, suite, 0), seconds * (suite == "standard"))
+            made(steps.curves(experiment, policy, suite), suite == "standard")
+
+
+def state_of(experiment: Experiment, policy: str) -> str:
+    (status,) = statuses(experiment, {policy: ["standard"]})
+    return status.state
 
 
 def test_every_state_is_recognized(experiment: Experiment) -> None:
@@ -80,7 +87,7 @@ def test_every_state_is_recognized(experiment: Experiment) -> None:
     report(experiment, STOPPED, written=time.time())  # its process ID may be reused
     report(experiment, ELSEWHERE, written=time.time() - 60, host="node2")
     report(experiment, SILENT, written=time.time() - 7200, host="node2")
-    experiment.policy("small--base").mkdir(parents=True)
+    made(steps.pretrain(experiment, "small"))
     with exclusive_lock(experiment.folder(RUNNING)):
         states = {status.policy: status.state for status in statuses(experiment)}
     assert states[DONE] == "evaluated"
@@ -97,77 +104,71 @@ def test_a_silent_job_on_another_host_is_running_while_it_holds_its_lock(
 ) -> None:
     report(experiment, SILENT, written=time.time() - 7200, host="node2")
     with exclusive_lock(experiment.folder(SILENT)):
-        assert {s.state for s in statuses(experiment, {SILENT: ["standard"]})} == {"running"}
-    assert {s.state for s in statuses(experiment, {SILENT: ["standard"]})} == {"stopped"}
+        assert state_of(experiment, SILENT) == "running"
+    assert state_of(experiment, SILENT) == "stopped"
 
 
 def test_a_policy_made_with_other_settings_is_stale(experiment: Experiment, tmp_path: Path) -> None:
     finish(experiment, DONE, 80)
     changed = tiny_world.load(tmp_path, training={"steps": 7})
-    assert {s.state for s in statuses(changed, {DONE: ["standard"]})} == {"stale"}
+    assert state_of(changed, DONE) == "stale"
     assert "0 of 1 policies trained, 0 evaluated" in line_of(changed, {DONE: ["standard"]})
 
 
 def test_a_base_policy_made_with_other_settings_is_stale_and_so_are_its_cells(
     experiment: Experiment, tmp_path: Path
 ) -> None:
-    base = experiment.policy("small--base")
-    base.mkdir(parents=True)
-    write_provenance(base, fingerprints.settings(experiment, "pretrain", "small"))
+    made(steps.pretrain(experiment, "small"))
     finish(experiment, DONE, 80)
     of_base_and_cell: Suites = {"small--base": [], DONE: []}
     assert [s.state for s in statuses(experiment, of_base_and_cell)] == ["trained", "trained"]
     changed = tiny_world.load(tmp_path, models={"small": {"scratch": {"steps": 7}}})
     assert [s.state for s in statuses(changed, of_base_and_cell)] == ["stale", "stale"]
-    with pytest.raises(InputError, match=r"scratch.steps: 40 -> 7\): `rspo pretrain small"):
-        train(changed, "small--rspo-pass--k4--n8--s0")
+    assert state_of(changed, RUNNING) == "waiting"  # it was never trained
 
 
 def test_a_policy_stays_finished_without_its_inputs_but_not_with_others(
     experiment: Experiment,
 ) -> None:
     """As where only policies and curves were copied, or a base policy was deleted."""
-    base, suites = experiment.policy("small--base"), {DONE: ["standard"]}
-    settings = fingerprints.settings(experiment, "pretrain", "small")
-    base.mkdir(parents=True)
-    (base / "model.safetensors").write_text("first")
-    write_provenance(base, settings)
+    base = experiment.policy("small--base")
     finish(experiment, DONE, 80)
-    note = json.loads(provenance_path(experiment.policy(DONE)).read_text())
-    note["inputs"] = {str(base): json.loads(provenance_path(base).read_text())["digest"]}
-    provenance_path(experiment.policy(DONE)).write_text(json.dumps(note))
-    assert [s.state for s in statuses(experiment, suites)] == ["evaluated"]
-    (base / "model.safetensors").write_text("second")
-    write_provenance(base, settings)
-    assert [s.state for s in statuses(experiment, suites)] == ["stale"]
+    made(steps.train(experiment, DONE), inputs={str(base): "first"})
+    made(steps.pretrain(experiment, "small"), digest="first")
+    assert state_of(experiment, DONE) == "evaluated"
+    made(steps.pretrain(experiment, "small"), digest="second")
+    assert state_of(experiment, DONE) == "stale"
     shutil.rmtree(base)
     provenance_path(base).unlink()
-    assert [s.state for s in statuses(experiment, suites)] == ["evaluated"]
+    assert state_of(experiment, DONE) == "evaluated"
 
 
-def test_a_cell_that_was_never_trained_is_waiting_even_if_its_base_policy_is_stale(
+@pytest.mark.parametrize("damaged", ["policy", "checkpoint"])
+def test_damaged_weights_and_checkpoints_are_stale(experiment: Experiment, damaged: str) -> None:
+    """By their size or ending: `rspo status` does not read gigabytes."""
+    finish(experiment, DONE, 80)
+    if damaged == "policy":
+        made(steps.train(experiment, DONE), bytes=1)
+    else:
+        report(experiment, DONE, written=time.time())
+        file = experiment.checkpoint(DONE) / STATE_FILE
+        save_checkpoint(file.parent, {"step": 3})
+        write_text(file.with_name("origin.json"), "{}")
+        assert state_of(experiment, DONE) == "stopped"
+        file.write_bytes(file.read_bytes()[:-9])
+    assert state_of(experiment, DONE) == "stale"
+
+
+def test_curves_of_other_settings_or_other_scores_do_not_count(
     experiment: Experiment, tmp_path: Path
 ) -> None:
-    base = experiment.policy("small--base")
-    base.mkdir(parents=True)
-    write_provenance(base, fingerprints.settings(experiment, "pretrain", "small"))
-    changed = tiny_world.load(tmp_path, models={"small": {"scratch": {"steps": 7}}})
-    assert [s.state for s in statuses(changed, {DONE: ["standard"]})] == ["waiting"]
-
-
-def test_curves_of_other_settings_do_not_count(experiment: Experiment, tmp_path: Path) -> None:
     finish(experiment, DONE, 80)
-    settings = fingerprints.settings(experiment, "curves")
-    write_provenance(experiment.curves(DONE, "standard"), settings)
-    assert {s.state for s in statuses(experiment, {DONE: ["standard"]})} == {"evaluated"}
-    changed = tiny_world.load(tmp_path, evaluation={"k": [1, 2]})
-    assert {s.state for s in statuses(changed, {DONE: ["standard"]})} == {"trained"}
-
-
-def test_curves_that_are_older_than_the_policy_do_not_count(experiment: Experiment) -> None:
-    finish(experiment, DONE, 80)
-    os.utime(experiment.curves(DONE, "standard"), (1, 1))
-    assert {s.state for s in statuses(experiment, {DONE: ["standard"]})} == {"trained"}
+    assert state_of(tiny_world.load(tmp_path, evaluation={"k": [1, 2]}), DONE) == "trained"
+    scores = experiment.scores(DONE, "standard", 0)
+    made(steps.curves(experiment, DONE, "standard"), inputs={str(scores): "made"})
+    assert state_of(experiment, DONE) == "evaluated"
+    made(steps.score(experiment, DONE, "standard", 0), digest="other")
+    assert state_of(experiment, DONE) == "trained"
 
 
 def test_time_left_is_estimated_from_finished_work(experiment: Experiment) -> None:
@@ -211,8 +212,7 @@ def test_a_run_counts_only_its_own_policies(experiment: Experiment) -> None:
         [
             {"data_set": "train"},
             {"cell": STOPPED},
-            {"policy": STOPPED, "benchmark": "linear", "block": "0"},
-            {"policy": STOPPED, "suite": "standard"},
+            {"policy": STOPPED, "suite": "standard", "block": "0"},
             {"cell": DONE},
         ]
     )
@@ -221,7 +221,7 @@ def test_a_run_counts_only_its_own_policies(experiment: Experiment) -> None:
         finish(experiment, policy, 80)
     experiment.curves(STOPPED, "standard").unlink()
     assert "2 of 2 policies trained, 0 evaluated | time left is" in line_of(experiment, run)
-    experiment.curves(STOPPED, "standard").touch()
+    made(steps.curves(experiment, STOPPED, "standard"))
     experiment.curves(STOPPED, "contamination_free").unlink()
     # A cell that was requested by itself is not evaluated in this run.
     assert (
@@ -328,6 +328,6 @@ def test_a_job_reports_its_last_step_and_its_speed(tmp_path: Path) -> None:
 def test_the_time_left_waits_for_an_evaluation_when_all_policies_are_trained(
     experiment: Experiment,
 ) -> None:
-    experiment.policy(DONE).mkdir(parents=True)
+    made(steps.train(experiment, DONE))
     text = line_of(experiment, {DONE: ["standard"]})
     assert text.endswith("time left is known after the first evaluation")

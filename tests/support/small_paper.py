@@ -1,7 +1,6 @@
 """A small experiment with all results, made in this process in the current folder."""
 
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pandas as pd
 import yaml
 from scipy import stats
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.provenance import write_provenance
 from rspo.core.tables import read_csv, write_csv
@@ -20,8 +20,7 @@ from rspo.evaluation.score import score
 from rspo.figures import draw, in_all
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
-from tests.support import ROOT
-from tests.support.tiny_world import OVERRIDES
+from tests.support import tiny_world
 
 _CELLS = [
     {"model": "small", "objective": "policy_gradient", "n": 8},
@@ -34,14 +33,14 @@ def load(rewards: Mapping[str, Any] | None = None) -> Experiment:
     """The tiny scale with one grid entry of four cells, and sizes for tests.
 
     Args:
-        rewards: replaces the section `rewards` of the config.
+        rewards: changes of the section `rewards` of the config.
     """
     if not Path("config").exists():
-        shutil.copytree(ROOT / "config", "config")
+        tiny_world.write_config(Path())
         values = yaml.safe_load(Path("config/tiny.yaml").read_text())
         values["grid"] = {"main": {"suite": "standard", "cells": _CELLS}}
         Path("config/tiny.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
-    return Experiment.load("tiny", OVERRIDES | ({"rewards": dict(rewards)} if rewards else {}))
+    return Experiment.load("tiny", {"rewards": dict(rewards)} if rewards else {})
 
 
 def make() -> Experiment:
@@ -122,17 +121,17 @@ def write_claims_and_cost(experiment: Experiment) -> None:
         for name in experiment.data_sets
         if name != "train"
     ]
+    claims_csv, _, comparisons_csv = steps.claims(experiment).outputs
     tables = {
-        "claims": claims,
-        "claim_comparisons": comparisons,
-        "cost": cost,
-        "contamination": overlaps,
-        "answers": _answers(experiment),
+        claims_csv: (claims, steps.claims(experiment)),
+        comparisons_csv: (comparisons, steps.claims(experiment)),
+        experiment.table("cost"): (cost, steps.cost(experiment)),
+        experiment.table("contamination"): (overlaps, steps.contamination(experiment)),
+        experiment.table("answers"): (_answers(experiment), steps.answers(experiment)),
     }
-    for name, rows in tables.items():
-        path = experiment.results / "tables" / f"{name}.csv"
+    for path, (rows, step) in tables.items():
         write_csv(path, pd.DataFrame(rows))
-        write_provenance(path, {}, [experiment.results / "tables" / "curves.csv"])
+        write_provenance(path, step.settings, [experiment.table("curves")])
 
 
 def _answers(experiment: Experiment) -> list[dict[str, Any]]:

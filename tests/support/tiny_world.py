@@ -3,10 +3,14 @@
 import json
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from rspo.config.experiment import Experiment
+from rspo.config.merge import merge
 from rspo.datasets.prepare import prepare
 from tests.support import ROOT
 
@@ -38,10 +42,21 @@ OVERRIDES: dict[str, Any] = {
 }
 
 
+def write_config(root: Path, **more: Any) -> None:
+    """Copy config/ below `root`, with the small settings and `more` in tiny.yaml."""
+    shutil.copytree(ROOT / "config", root / "config")
+    file = root / "config" / "tiny.yaml"
+    values = merge(yaml.safe_load(file.read_text()), OVERRIDES | more)
+    file.write_text(yaml.safe_dump(values, sort_keys=False))
+
+
 def load(root: Path, **more: Any) -> Experiment:
-    """The small experiment with its results below `root`."""
+    """The small experiment with its results below `root`.
+
+    The first call for a folder writes `more` into its config; later ones override the config.
+    """
     if not (root / "config").exists():
-        shutil.copytree(ROOT / "config", root / "config")
+        write_config(root, **more)
     return Experiment.load("tiny", OVERRIDES | more, root=root)
 
 
@@ -57,9 +72,13 @@ def load_prepared(root: Path, **more: Any) -> Experiment:
 
 def options(**more: Any) -> list[str]:
     """Command line options with the settings of `load(root, **more)`."""
-    return [f"--set={key}={json.dumps(value)}" for key, value in (OVERRIDES | more).items()]
+    return sets(OVERRIDES | more)
+
+
+def sets(values: Mapping[str, Any]) -> list[str]:
+    return [f"--set={key}={json.dumps(value)}" for key, value in values.items()]
 
 
 def command(*arguments: str, **more: Any) -> list[str]:
-    """An `rspo` command with the settings of `load(root, **more)`; run it in `root`."""
-    return [sys.executable, "-m", "rspo.cli", *arguments, *options(**more)]
+    """An `rspo` command with these changes; run it in the `root` of `load(root)`."""
+    return [sys.executable, "-m", "rspo.cli", *arguments, *sets(more)]

@@ -1,24 +1,12 @@
 # Compare the paper's claims with the measurements.
 rule claims:
     input:
-        claim_inputs(experiment),
+        catalogue.step(experiment).input_files,
     output:
-        multiext(f"{RESULTS}/tables/", "claims.csv", "claims.md", "claim_comparisons.csv"),
+        multiext(f"{REPORTS}/", "claims.csv", "claims.md", "claim_comparisons.csv"),
     log:
         f"{RESULTS}/logs/claims.log",
     params:
-        settings=settings("claims"),
+        settings=catalogue.step(experiment).settings_hash,
     shell:
-        "rspo claims {OPTIONS} 2>&1 | tee -ip {log}"
-
-
-rule publish_claims:
-    input:
-        multiext(f"{RESULTS}/tables/claims", ".csv", ".md"),
-    output:
-        multiext(f"{REPORTS}/claims", ".csv", ".md"),
-    localrule: True
-    params:
-        scale=SCALE,
-    shell:
-        "for file in {input}; do cp $file{{,.provenance.json}} {REPORTS}/; done"
+        "rspo claims 2>&1 | tee -ip {log}"

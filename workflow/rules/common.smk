@@ -1,45 +1,25 @@
 # The config, the wildcards, and the functions that find the inputs of rules.
 
 import json
+import os
 import shlex
-import sys
 from pathlib import Path
 
-from rspo.config import fingerprints
-from rspo.claims.catalogue import inputs as claim_inputs
-from rspo.datasets.hub import require_mirror
-from rspo.core.errors import InputError
+from rspo import report as report_page
+from rspo.claims import catalogue
+from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.files import fingerprint
-from rspo.evaluation.agreement import compared, compared_files
-from rspo.figures import SUFFIXES, available, figures_of, in_all, named
+from rspo.core.errors import InputError
+from rspo.datasets.hub import require_mirror
+from rspo.figures import SUFFIXES, figures_of, in_all, named
 from rspo.figures.captions import full_caption
-from rspo.report import inputs as report_inputs
-from rspo.report import results_inputs
-from rspo.slurm.snakemake_patches import share_resources
-from rspo.status.policies import suites_of_run
 from rspo.studies import STUDIES
 from snakemake.exceptions import WorkflowError
-from snakemake.logging import logger
 
 SCALE = config.get("scale", "tiny")
 MIRROR = config.get("mirror")
 OWN_RESULTS = config.get("results")
-MOST_LISTED = 30  # cells in a dry run
-
-
-def with_nulls(value):
-    """Snakemake reads the null of `--config KEY=null` as a string."""
-    if isinstance(value, dict):
-        return {key: with_nulls(item) for key, item in value.items()}
-    return None if value == "null" else value
-
-
-OVERRIDES = {
-    key: with_nulls(value)
-    for key, value in config.items()
-    if key not in ("scale", "mirror", "results")
-}
+OVERRIDES = {key: config[key] for key in config if key not in ("scale", "mirror", "results")}
 
 try:
     experiment = Experiment.load(
@@ -58,21 +38,11 @@ except InputError as error:
 
 RESULTS = str(experiment.results)
 REPORTS = str(experiment.reports)
-if workflow.is_main_process and experiment.has_own_results:
-    for option, word in zip(sys.argv, sys.argv[1:]):
-        is_target = option != "--report" and not word.startswith(f"{RESULTS}/")
-        if is_target and word.startswith("reports/"):
-            own = word.replace("reports", REPORTS, 1)
-            raise WorkflowError(f"{word}: with results={RESULTS}, this file is {own}")
-# The options of every `rspo` command. They are no params: a changed setting re-runs only the jobs
-# whose files depend on it (see `settings`), so that seeds=3 adds cells and repeats none.
-EXPERIMENT_OPTIONS = ["--scale", SCALE] + [
-    word for key, value in OVERRIDES.items() for word in ("--set", f"{key}={json.dumps(value)}")
-]
-if experiment.has_own_results:
-    EXPERIMENT_OPTIONS += ["--results", RESULTS]
-# A job makes what Snakemake planned, also where a result of other settings exists. Retries resume.
-OPTIONS = shlex.join(["--replace", *EXPERIMENT_OPTIONS])
+# What every `rspo` command reads instead of --scale, --set and --results. These are no params: a
+# changed setting reruns only the jobs whose files depend on it, so that seeds=3 adds cells and
+# repeats none.
+GIVEN = {"scale": SCALE, "set": OVERRIDES, "results": OWN_RESULTS and RESULTS}
+os.environ.update(RSPO_EXPERIMENT=json.dumps(GIVEN))
 MIRROR_OPTION = shlex.join(["--mirror", MIRROR]) if MIRROR else ""
 JUDGE = f"{RESULTS}/judge/ready"
 
@@ -83,36 +53,21 @@ wildcard_constraints:
     model=r"[^/]+",
     data_set=r"[^/]+",
     suite=r"[^/]+",
+    block=r"\d+",
     figure=r"fig_[^/]+",
-    table=r"\w+",
-
-
-def settings(step, wildcard=""):
-    """Params function: fingerprint of the settings that a file of this step depends on."""
-    return lambda wildcards: fingerprints.settings_hash(
-        experiment, step, getattr(wildcards, wildcard, "")
-    )
 
 
 def figure_of(wildcards):
-    """The figure with the requested file name."""
+    """The step of the figure with the requested file name."""
     try:
-        return named(figures, wildcards.figure)
+        return named(figures, wildcards.figure).step(experiment)
     except InputError as error:
         raise WorkflowError(str(error))
 
 
-def problems_of(suite):
-    return [f"{RESULTS}/problems/{name}.parquet" for name in experiment.benchmarks_of(suite)]
-
-
-def tables_of(kind, suite):
-    """Samples or scores tables of a policy on a suite, with the wildcard {policy}."""
-    return expand(
-        f"{RESULTS}/cells/{{{{policy}}}}/{kind}/{{benchmark}}/{{block}}.parquet",
-        benchmark=experiment.benchmarks_of(suite),
-        block=experiment.blocks,
-    )
+def problems_of(wildcards):
+    names = experiment.benchmarks_of(wildcards.suite)
+    return [f"{RESULTS}/problems/{name}.parquet" for name in names]
 
 
 def judge_files(verifier):
@@ -123,27 +78,3 @@ def judge_files(verifier):
 def judge_servers(verifier):
     """Whether a job starts judge servers, which need the machine; the profile limits their total."""
     return int(experiment.config.starts_judge(verifier))
-
-
-def cells_on_several_nodes():
-    """Regular expression for the names of the cells that train on several nodes: all or none."""
-    return r"[^/]+--s\d+" if experiment.nodes > 1 else r"(?!)"
-
-
-def follow_progress(dag):
-    """Pass the policies of this run to the logger plugin `rspo`, which shows their progress."""
-    suites = suites_of_run(job.wildcards_dict for job in dag.jobs)
-    logger.info(
-        f"This run has {len(suites)} policies.",
-        extra={"experiment": experiment, "suites": suites},
-    )
-
-
-def list_cells(dag):
-    """Print the names of the cells that a run would train."""
-    jobs = [job for job in dag.needrun_jobs() if job.rule.name.startswith("train")]
-    if names := sorted(job.wildcards.cell for job in jobs):
-        more = len(names) - MOST_LISTED
-        logger.info("Cells to train:\n  " + "\n  ".join(names[:MOST_LISTED]))
-        if more > 0:
-            logger.info(f"  and {more} more; --quiet host lists every job")

@@ -5,9 +5,10 @@ rule prepare:
         f"{RESULTS}/logs/prepare/{{data_set}}.log",
     localrule: True
     params:
-        settings=settings("prepare", "data_set"),
+        settings=lambda wildcards: steps.prepare(experiment, wildcards.data_set).settings_hash,
+        mirror=MIRROR_OPTION,
     shell:
-        "rspo prepare {wildcards.data_set} {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo prepare {wildcards.data_set} {params.mirror} 2>&1 | tee -ip {log}"
 
 
 rule contamination:
@@ -19,13 +20,13 @@ rule contamination:
         f"{RESULTS}/logs/contamination.log",
     localrule: True
     params:
-        settings=settings("contamination"),
+        settings=steps.contamination(experiment).settings_hash,
     shell:
-        "rspo contamination {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo contamination 2>&1 | tee -ip {log}"
 
 
 # All data sets, and a table of the problems that two of them share.
 rule data:
     input:
         rules.contamination.input,
-        f"{REPORTS}/tables/contamination.csv",
+        rules.contamination.output,

@@ -1,48 +1,35 @@
-# One job samples all tables of a policy on a suite that are missing or outdated, because loading a
-# policy takes longer than sampling a table. `rspo` keeps copies of the tables, because Snakemake deletes
-# all outputs of a job before it starts (rspo/evaluation/suite_tables.py).
-for STEP in ("sample", "score"):
-    share_resources(workflow, STEP, [f"{STEP}_{suite}" for suite in experiment.config.data.suites])
+rule sample:
+    input:
+        problems_of,
+        policy=f"{RESULTS}/cells/{{policy}}/policy",
+    output:
+        f"{RESULTS}/cells/{{policy}}/samples/{{suite}}/{{block}}.parquet",
+    log:
+        f"{RESULTS}/logs/sample/{{policy}}/{{suite}}/{{block}}.log",
+    resources:
+        # vLLM occupies a whole GPU, as a judge server does.
+        judge_server=int(experiment.config.sampler == "vllm"),
+    params:
+        settings=lambda wildcards: steps.sample(experiment, *wildcards).settings_hash,
+    shell:
+        "rspo sample {wildcards.policy} {wildcards.suite} {wildcards.block} 2>&1 | tee -ip {log}"
 
-for SUITE in experiment.config.data.suites:
 
-    rule:
-        name:
-            f"sample_{SUITE}"
-        input:
-            policy=f"{RESULTS}/cells/{{policy}}/policy",
-            problems=problems_of(SUITE),
-        output:
-            tables_of("samples", SUITE),
-        log:
-            f"{RESULTS}/logs/sample/{{policy}}/{SUITE}.log",
-        resources:
-            # vLLM occupies a whole GPU, as a judge server does.
-            judge_server=int(experiment.config.sampler == "vllm"),
-        params:
-            suite=SUITE,
-            settings=settings("sample"),
-        shell:
-            "rspo sample {wildcards.policy} {params.suite} {OPTIONS} 2>&1 | tee -ip {log}"
-
-    rule:
-        name:
-            f"score_{SUITE}"
-        input:
-            judge_files(experiment.config.verifier),
-            samples=tables_of("samples", SUITE),
-            problems=problems_of(SUITE),
-        output:
-            tables_of("scores", SUITE),
-        log:
-            f"{RESULTS}/logs/score/{{policy}}/{SUITE}.log",
-        resources:
-            judge_server=judge_servers(experiment.config.verifier),
-        params:
-            suite=SUITE,
-            settings=settings("score"),
-        shell:
-            "rspo score {wildcards.policy} {params.suite} {OPTIONS} 2>&1 | tee -ip {log}"
+rule score:
+    input:
+        judge_files(experiment.config.verifier),
+        problems_of,
+        samples=f"{RESULTS}/cells/{{policy}}/samples/{{suite}}/{{block}}.parquet",
+    output:
+        f"{RESULTS}/cells/{{policy}}/scores/{{suite}}/{{block}}.parquet",
+    log:
+        f"{RESULTS}/logs/score/{{policy}}/{{suite}}/{{block}}.log",
+    resources:
+        judge_server=judge_servers(experiment.config.verifier),
+    params:
+        settings=lambda wildcards: steps.score(experiment, *wildcards).settings_hash,
+    shell:
+        "rspo score {wildcards.policy} {wildcards.suite} {wildcards.block} 2>&1 | tee -ip {log}"
 
 
 rule fetch_prompt:
@@ -52,9 +39,9 @@ rule fetch_prompt:
         f"{RESULTS}/logs/fetch_prompt.log",
     localrule: True
     params:
-        settings=settings("fetch-prompt"),
+        settings=lambda _: steps.fetch_prompt(experiment).settings_hash,
     shell:
-        "rspo fetch-prompt {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo fetch-prompt 2>&1 | tee -ip {log}"
 
 
 rule fetch_judge:
@@ -64,9 +51,10 @@ rule fetch_judge:
         f"{RESULTS}/logs/fetch_judge.log",
     localrule: True
     params:
-        settings=settings("fetch-judge"),
+        settings=lambda _: steps.fetch_judge(experiment).settings_hash,
+        mirror=MIRROR_OPTION,
     shell:
-        "rspo fetch-judge {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo fetch-judge {params.mirror} 2>&1 | tee -ip {log}"
 
 
 # Stamp for the files of the judge. Depend only on this stamp, so that changing the server does not
@@ -83,8 +71,7 @@ rule judge:
 rule agreement:
     input:
         judge_files(experiment.config.agreement.against),
-        [file for pair in compared(experiment) for file in compared_files(experiment, *pair)],
-        expand(f"{RESULTS}/problems/{{pair[1]}}.parquet", pair=compared(experiment)),
+        [path for path in steps.agreement(experiment).input_files if path.parts[-2] != "judge"],
     output:
         multiext(f"{RESULTS}/tables/", "agreement.csv", "disagreements.csv"),
     log:
@@ -92,26 +79,25 @@ rule agreement:
     resources:
         judge_server=judge_servers(experiment.config.agreement.against),
     params:
-        settings=settings("agreement"),
+        settings=steps.agreement(experiment).settings_hash,
     shell:
-        "rspo agreement {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo agreement 2>&1 | tee -ip {log}"
 
 
 rule curves:
     input:
-        lambda wildcards: [
-            file
-            for benchmark in experiment.benchmarks_of(wildcards.suite)
-            for file in experiment.score_files(wildcards.policy, benchmark)
-        ],
+        expand(
+            f"{RESULTS}/cells/{{{{policy}}}}/scores/{{{{suite}}}}/{{block}}.parquet",
+            block=experiment.blocks(),
+        ),
     output:
         f"{RESULTS}/cells/{{policy}}/curves/{{suite}}.parquet",
     log:
         f"{RESULTS}/logs/curves/{{policy}}/{{suite}}.log",
     params:
-        settings=settings("curves"),
+        settings=lambda wildcards: steps.curves(experiment, *wildcards).settings_hash,
     shell:
-        "rspo curves {wildcards.policy} {wildcards.suite} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo curves {wildcards.policy} {wildcards.suite} 2>&1 | tee -ip {log}"
 
 
 rule gradients:
@@ -126,6 +112,6 @@ rule gradients:
     resources:
         judge_server=judge_servers(experiment.config.verifier),
     params:
-        settings=settings("gradients"),
+        settings=lambda wildcards: steps.gradients(experiment, wildcards.policy).settings_hash,
     shell:
-        "rspo gradients {wildcards.policy} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo gradients {wildcards.policy} 2>&1 | tee -ip {log}"

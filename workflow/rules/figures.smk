@@ -1,15 +1,25 @@
+# reports/ has the files of the scale that ran last; results/ has one folder per scale. A folder chosen
+# with `--config results=DIR` has its own reports.
 rule figure:
     input:
-        lambda wildcards: figure_of(wildcards).inputs(experiment),
+        lambda wildcards: figure_of(wildcards).input_files,
     output:
-        multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),
+        f"{REPORTS}/{{figure}}.pdf",
+        report(
+            f"{REPORTS}/{{figure}}.png",
+            caption="../report/figure.rst",
+            category="Figures",
+            labels={"figure": "{figure}"},
+        ),
+        f"{REPORTS}/{{figure}}.csv",
     log:
         f"{RESULTS}/logs/figure/{{figure}}.log",
     localrule: True
     params:
-        settings=lambda wildcards: fingerprint(figure_of(wildcards).settings(experiment)),
+        settings=lambda wildcards: figure_of(wildcards).settings_hash,
+        caption=lambda wildcards: full_caption(experiment, figures[wildcards.figure]),
     shell:
-        "rspo figure {wildcards.figure} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo figure {wildcards.figure} 2>&1 | tee -ip {log}"
 
 
 rule tables:
@@ -24,23 +34,28 @@ rule tables:
         f"{RESULTS}/logs/tables.log",
     localrule: True
     params:
-        settings=settings("tables"),
+        settings=steps.tables(experiment).settings_hash,
     shell:
-        "rspo tables {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo tables 2>&1 | tee -ip {log}"
 
 
 # Responses without an answer, different answers, and pass^k of every policy.
 rule answers:
     input:
-        [str(path) for path in experiment.scored_samples],
+        [
+            f"{RESULTS}/cells/{policy}/{kind}/{suite}/{block}.parquet"
+            for policy, suite in experiment.evaluations
+            for block in experiment.blocks()
+            for kind in ("samples", "scores")
+        ],
     output:
         f"{RESULTS}/tables/answers.csv",
     log:
         f"{RESULTS}/logs/answers.log",
     params:
-        settings=settings("answers"),
+        settings=steps.answers(experiment).settings_hash,
     shell:
-        "rspo answers {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo answers 2>&1 | tee -ip {log}"
 
 
 # Time and GPUs that the jobs of every policy used.
@@ -53,40 +68,6 @@ rule cost:
         f"{RESULTS}/logs/cost.log",
     localrule: True
     params:
-        settings=settings("cost"),
+        settings=steps.cost(experiment).settings_hash,
     shell:
-        "rspo cost {OPTIONS} 2>&1 | tee -ip {log}"
-
-
-# reports/ has the files of the scale that ran last (see run.smk); results/ has one folder per scale. A
-# folder chosen with `--config results=DIR` has its own reports. Each file is copied with its provenance.
-rule publish_figure:
-    input:
-        multiext(f"{RESULTS}/figures/{{figure}}", *SUFFIXES),
-    output:
-        f"{REPORTS}/{{figure}}.pdf",
-        report(
-            f"{REPORTS}/{{figure}}.png",
-            caption="../report/figure.rst",
-            category="Figures",
-            labels={"figure": "{figure}"},
-        ),
-        f"{REPORTS}/{{figure}}.csv",
-    localrule: True
-    params:
-        scale=SCALE,
-        caption=lambda wildcards: full_caption(experiment, figure_of(wildcards)),
-    shell:
-        "for file in {input}; do cp $file{{,.provenance.json}} {REPORTS}/; done"
-
-
-rule publish_table:
-    input:
-        f"{RESULTS}/tables/{{table}}.csv",
-    output:
-        f"{REPORTS}/tables/{{table}}.csv",
-    localrule: True
-    params:
-        scale=SCALE,
-    shell:
-        "cp {input}{{,.provenance.json}} {REPORTS}/tables/"
+        "rspo cost 2>&1 | tee -ip {log}"

@@ -5,6 +5,7 @@ rule pretrain:
         f"{RESULTS}/logs/pretrain/{{model}}.log",
     localrule: True
     params:
-        settings=settings("pretrain", "model"),
+        settings=lambda wildcards: steps.pretrain(experiment, wildcards.model).settings_hash,
+        mirror=MIRROR_OPTION,
     shell:
-        "rspo pretrain {wildcards.model} {MIRROR_OPTION} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo pretrain {wildcards.model} {params.mirror} 2>&1 | tee -ip {log}"

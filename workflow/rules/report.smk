@@ -1,40 +1,28 @@
 # The report: one HTML page.
 rule report:
     input:
-        [str(path) for path in report_inputs(experiment)],
+        report_page.step(experiment).input_files,
     output:
-        f"{RESULTS}/report.html",
+        f"{REPORTS}/report.html",
     log:
         f"{RESULTS}/logs/report.log",
     localrule: True
     params:
-        settings=settings("report"),
+        settings=report_page.step(experiment).settings_hash,
     shell:
-        "rspo report {OPTIONS} 2>&1 | tee -ip {log}"
-
-
-rule publish_report:
-    input:
-        f"{RESULTS}/report.html",
-    output:
-        f"{REPORTS}/report.html",
-    localrule: True
-    params:
-        scale=SCALE,
-    shell:
-        "cp {input}{{,.provenance.json}} {REPORTS}/"
+        "rspo report 2>&1 | tee -ip {log}"
 
 
 # The results as a page of the documentation. No other target needs it.
 rule results_page:
     input:
-        [str(path) for path in results_inputs(experiment)],
+        [path for path, _ in report_page.results_inputs(experiment)],
     output:
         "docs/results.md",
     log:
         f"{RESULTS}/logs/results.log",
     localrule: True
     params:
-        settings=settings("report"),
+        settings=report_page.step(experiment).settings_hash,
     shell:
-        "rspo results {output} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo results {output} 2>&1 | tee -ip {log}"

@@ -1,17 +1,17 @@
 # Comparisons beyond the paper's, made on request: `snakemake reports/fig_peers.pdf`.
 rule study:
     input:
-        lambda wildcards: STUDIES[wildcards.study].inputs(experiment),
+        lambda wildcards: STUDIES[wildcards.study].step(experiment).input_files,
     output:
         multiext(f"{RESULTS}/tables/{{study}}", ".csv", ".md"),
     log:
         f"{RESULTS}/logs/study/{{study}}.log",
     wildcard_constraints:
-        study="|".join(STUDIES) or "(?!)",
+        study="|".join(STUDIES),
     params:
-        settings=lambda wildcards: fingerprint(STUDIES[wildcards.study].settings(experiment)),
+        settings=lambda wildcards: STUDIES[wildcards.study].step(experiment).settings_hash,
     shell:
-        "rspo study {wildcards.study} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo study {wildcards.study} 2>&1 | tee -ip {log}"
 
 
 # Gradients of the study's objectives, on one policy.
@@ -25,23 +25,25 @@ rule study_gradients:
     log:
         f"{RESULTS}/logs/gradients/{{policy}}_{{study}}.log",
     wildcard_constraints:
-        study="|".join(STUDIES) or "(?!)",
+        study="|".join(STUDIES),
     resources:
         judge_server=judge_servers(experiment.config.verifier),
     params:
-        settings=settings("gradients", "study"),
+        settings=lambda wildcards: steps.gradients(experiment, *wildcards).settings_hash,
     shell:
-        "rspo gradients {wildcards.policy} --study {wildcards.study} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo gradients {wildcards.policy} --study {wildcards.study} 2>&1 | tee -ip {log}"
 
 
 # The study as a page of the documentation. No other target needs it.
 rule study_page:
     input:
         page=f"{RESULTS}/tables/{{study}}.md",
-        picture=f"{RESULTS}/figures/fig_{{study}}.png",
+        picture=f"{REPORTS}/fig_{{study}}.png",
         table=f"{RESULTS}/tables/{{study}}.csv",
     output:
         multiext("docs/studies/{study}", ".md", ".png", ".csv"),
+    log:
+        f"{RESULTS}/logs/study_page/{{study}}.log",
     localrule: True
     shell:
-        "for file in {input}; do cp $file docs/studies/{wildcards.study}.${{file##*.}}; done"
+        "for file in {input}; do cp $file docs/studies/{wildcards.study}.${{file##*.}}; done 2> {log}"

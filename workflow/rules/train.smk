@@ -19,9 +19,9 @@ rule train:
         judge_server=judge_servers(experiment.config.verifier),
         verl_cell=int(experiment.config.engine == "verl"),
     params:
-        settings=settings("train", "cell"),
+        settings=lambda wildcards: steps.train(experiment, wildcards.cell).settings_hash,
     shell:
-        "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo train {wildcards.cell} 2>&1 | tee -ip {log}"
 
 
 # Training on several nodes: one process per node, started by srun. A job step must request its CPUs
@@ -39,7 +39,8 @@ rule train_on_nodes:
     log:
         f"{RESULTS}/logs/train/{{cell}}.log",
     wildcard_constraints:
-        cell=cells_on_several_nodes(),
+        # All cells train on several nodes, or none.
+        cell=r"[^/]+--s\d+" if experiment.nodes > 1 else "(?!)",
     priority: 1
     resources:
         judge_server=judge_servers(experiment.config.verifier),
@@ -48,12 +49,12 @@ rule train_on_nodes:
         tasks=experiment.nodes,
         cpus_per_task=1,
     params:
-        settings=settings("train", "cell"),
+        settings=lambda wildcards: steps.train(experiment, wildcards.cell).settings_hash,
     shell:
         "export RSPO_TRY=$(date +%s%N); "
         "{resources.mpi} --nodes={resources.nodes} --ntasks={resources.nodes} --ntasks-per-node=1 "
         "--cpus-per-task={resources.cpus_per_task} --kill-on-bad-exit "
-        "rspo train {wildcards.cell} {OPTIONS} 2>&1 | tee -ip {log}"
+        "rspo train {wildcards.cell} 2>&1 | tee -ip {log}"
 
 
 ruleorder: train_on_nodes > train

@@ -63,7 +63,7 @@ class Claims:
 
 
 def claims(experiment: Experiment) -> Claims:
-    """Read tables/claims.csv and tables/claim_comparisons.csv.
+    """Read claims.csv and claim_comparisons.csv.
 
     Raises: InputError for tables that are missing or lack a column.
     """

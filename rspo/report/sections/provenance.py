@@ -8,7 +8,7 @@ from rspo.config.experiment import Experiment
 from rspo.core.provenance import code_version
 from rspo.core.tables import read_csv
 from rspo.core.trace import Artifact, faults, history, sources
-from rspo.report import inputs, table_path
+from rspo.report import step, table_path
 from rspo.report.page_table import PageTable, page_table
 
 _SECONDS = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
@@ -50,7 +50,7 @@ def provenance(experiment: Experiment) -> Provenance:
 
     Raises: InputError for a damaged provenance file.
     """
-    files = history(inputs(experiment))
+    files = history(step(experiment).input_files)
     made = [item for item in files.values() if item.provenance]
     data = [
         [source, str(path), files[path].content]

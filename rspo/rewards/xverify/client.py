@@ -3,6 +3,11 @@
 Settings and parsing follow the authors (IAAR-Shanghai/xVerify, src/xVerify/model.py and eval.py):
 one user message, temperature 0.1, top-p 0.7, at most 2,048 tokens. A reply is valid only if it is
 "correct" or "incorrect", ignoring case and surrounding spaces. An invalid reply counts as wrong.
+
+The authors leave `top_k` and the repetition penalty to the server, and vLLM takes them from the
+judge's generation_config.json. They are stated here, without an effect: the penalty would change
+the odds of two words that the prompt contains, and the key of a verdict in the store would lack
+what that file says.
 """
 
 import asyncio
@@ -17,7 +22,13 @@ from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError, LostProcess
 from rspo.rewards.verdict import CORRECT, INCORRECT, INVALID_REPLY, NO_REPLY, REFUSED
 
-SAMPLING = {"temperature": 0.1, "top_p": 0.7, "max_tokens": 2048}
+SAMPLING = {
+    "temperature": 0.1,
+    "top_p": 0.7,
+    "top_k": -1,
+    "repetition_penalty": 1.0,
+    "max_tokens": 2048,
+}
 # HTTP statuses after which a retry may succeed: timeouts, too many requests, server errors.
 _RETRIABLE = {408, 409, 425, 429, 500, 502, 503, 504}
 

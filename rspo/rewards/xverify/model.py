@@ -2,27 +2,20 @@
 
 from pathlib import Path
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.hub import fetch_files
-from rspo.core.provenance import write_provenance
 
 
-def fetch_judge(experiment: Experiment, mirror: Path | None = None) -> None:
+def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool = False) -> None:
     """Write the files of `xverify.model` to `results/SCALE/judge/model`.
 
     Raises: InputError if the config has no model to download, or the download fails.
     """
-    folder, settings = experiment.judge_model, experiment.config.xverify
-    if folder is None or settings is None:
-        raise InputError(
-            f"config/{experiment.scale}.yaml: nothing to fetch; expected xverify.model with the id "
-            "of a model on the hub, and xverify.url = null"
-        )
-    made_with = fingerprints.settings(experiment, "fetch-judge")
-    experiment.require_replaceable(folder, made_with)
-    with atomic_write(folder) as partial:
-        origin = fetch_files(settings.model, settings.revision, partial, mirror)
-    write_provenance(folder, made_with, notes={"sources": [origin]})
+    step, settings = steps.fetch_judge(experiment), experiment.config.xverify
+    assert settings is not None  # otherwise there is no such step
+    if step.is_due(force):
+        with atomic_write(step.outputs[0]) as partial:
+            origin = fetch_files(settings.model, settings.revision, partial, mirror)
+        step.record(notes={"sources": [origin]})

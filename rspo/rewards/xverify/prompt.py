@@ -12,15 +12,14 @@ from pathlib import Path
 from rspo.config.schema import Upstream
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
-from rspo.core.provenance import write_provenance
 
 _FILE = "src/xVerify/prompts/judge_prompt.py"
 _CONSTANT = "PROMPT"
 _FIELDS = {"question", "output", "answer"}
 
 
-def fetch_prompt(upstream: Upstream, path: Path) -> None:
-    """Write the authors' prompt file at the pinned commit.
+def fetch_prompt(upstream: Upstream, path: Path) -> str:
+    """Write the authors' prompt file at the pinned commit; returns its source.
 
     Raises: InputError if git cannot fetch that commit, or the file has an unexpected format.
     """
@@ -42,8 +41,7 @@ def fetch_prompt(upstream: Upstream, path: Path) -> None:
             ) from None
     template_in(source, f"{upstream.repository}/{_FILE}")
     write_text(path, source)
-    notes = {"sources": [f"{upstream.repository}/{_FILE} @ {upstream.commit}"]}
-    write_provenance(path, upstream.model_dump(), notes=notes)
+    return f"{upstream.repository}/{_FILE} @ {upstream.commit}"
 
 
 def _git(folder: str, *arguments: str) -> str:

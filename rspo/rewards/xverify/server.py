@@ -18,6 +18,7 @@ from uuid import uuid4
 import httpx
 
 from rspo.config.schema import XVerifySettings
+from rspo.core.environment import VLLM, local_caches
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.gpus import require_vllm_on_gpus
 from rspo.core.supervisor import supervised
@@ -59,7 +60,8 @@ def serving(
         )
     require_vllm_on_gpus()
     log.parent.mkdir(parents=True, exist_ok=True)
-    command = _command(settings, folder)
+    variables = (f"{name}={value}" for name, value in (VLLM | local_caches()).items())
+    command = ["env", *variables, *_command(settings, folder)]
     beside_the_policy = ["--gpu-memory-utilization", str(settings.training_gpu_memory)]
     commands = {
         log.with_suffix(f".{number}.log"): [

@@ -43,7 +43,7 @@ class PromptsInOrder(Dataset[dict[str, Any]]):
             return
         experiment = experiment_of(config.rspo)
         cell, training = experiment.cell(config.rspo.cell), experiment.config.training
-        tokenizer = ChatTokenizer(experiment.existing_policy(base_name(cell.model)))
+        tokenizer = ChatTokenizer(experiment.policy(base_name(cell.model)))
         sampling = experiment.config.sampling
         self.prompts, left_out = read_prompts(Path(data_files), tokenizer, sampling)
         report_too_long(left_out, sampling, "left out of training")

@@ -9,7 +9,6 @@ checkpoint. The other nodes wait for this file, join with their GPUs, and leave 
 longer answers. Ray chooses free ports. Clients of the cluster need a token.
 """
 
-import getpass
 import json
 import os
 import secrets
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 # From the start of the first node to the last; imports from a slow disk take minutes.
 SECONDS_TO_JOIN = 600.0
 SECONDS_WITHOUT_HEAD = 10.0
+_START_WAIT = "RAY_raylet_start_wait_time_s"
 _SECONDS_TO_START = "300"  # of Ray on one node; its default of 30 is too short on a busy host
 # By default, Ray starts one process per slot in advance.
 _NO_PRESTART = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
@@ -104,20 +104,27 @@ def folder_of(cell: Path, rank: int) -> Path:
     return Path(f"/tmp/rspo-{os.getuid()}-{key}")
 
 
-def _set_environment(token: str, folder: Path) -> None:
-    """Set the environment of Ray and its processes; call this before importing Ray.
+def environment(token: str, folder: Path) -> dict[str, str]:
+    """The variables of Ray and its processes.
 
     Temporary files go to Ray's folder, which is removed: verl leaves a lock file per checkpoint.
-    PyTorch's cache of compiled code stays in the usual folder.
     """
-    cache = Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}"
-    temporary = folder / "tmp"
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(cache))
-    temporary.mkdir(parents=True, exist_ok=True)
-    os.environ["TMPDIR"] = tempfile.tempdir = str(temporary)
-    os.environ.update(_NO_PRESTART, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN=token)
+    return {
+        "TMPDIR": str(folder / "tmp"),
+        **_NO_PRESTART,
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": token,
+        "RAY_USAGE_STATS_ENABLED": "0",
+        _START_WAIT: os.environ.get(_START_WAIT, _SECONDS_TO_START),
+    }
+
+
+def _set_environment(token: str, folder: Path) -> None:
+    """Set the variables of Ray and its processes; call this before importing Ray."""
+    os.environ.update(environment(token, folder))
+    tempfile.tempdir = os.environ["TMPDIR"]
+    Path(tempfile.tempdir).mkdir(parents=True, exist_ok=True)
     os.environ.pop("RAY_ADDRESS", None)  # of another cluster
-    os.environ.setdefault("RAY_raylet_start_wait_time_s", _SECONDS_TO_START)
 
 
 def slots(settings: Mapping[str, Any]) -> int:

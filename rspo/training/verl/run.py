@@ -7,6 +7,7 @@ set for the device of the cell.
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import VerlSettings
+from rspo.core.environment import set_environment
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import sha256, write_text
 from rspo.core.gpus import require_visible_gpus
@@ -25,6 +27,7 @@ from rspo.core.signals import REQUEST, Stopped, is_requested
 from rspo.core.supervisor import clean_up, supervised
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.cell import Engine, Trained
+from rspo.training.progress import PROGRESS_FILE
 from rspo.training.prompts import read_prompts
 from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import (
@@ -41,9 +44,10 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
 _SECONDS_BETWEEN_POLLS = 0.5
+_SECONDS_OF_A_LOOK = 30.0  # at most, at a file on a slow disk
 DRIVER = "rspo.training.verl.driver"
 CONFIG_FILE = "verl.yaml"  # in the cell's folder: verl's complete config
-_CPU = {
+CPU = {
     "VERL_PLATFORM": "cpu",
     "VERL_USE_EXTERNAL_MODULES": "rspo.training.verl.cpu_platform",
     "OMP_NUM_THREADS": "1",  # more threads are slower and change rounding
@@ -69,7 +73,7 @@ def engine_of_node(experiment: Experiment, name: str) -> Iterator["VerlEngine | 
     settings = experiment.config.verl
     assert settings is not None  # by the config's check
     job_step = cluster.current_job_step(settings.nodes, os.environ)
-    _set_environment(settings)
+    set_verl_environment(settings)
     if settings.device == "cuda":
         require_visible_gpus()
     checkpoint = experiment.checkpoint(name)
@@ -113,7 +117,9 @@ class VerlEngine(Engine):
         # The other nodes wait for a cluster to join, even if no step remains.
         if last_step(self.checkpoint) < trainer.total_training_steps or trainer.nnodes > 1:
             require_ranks(self.checkpoint, ranks)
-            _run(self.folder, self.checkpoint, self.driver)
+            settings = self.experiment.config.verl
+            assert settings is not None  # by the config's check
+            _run(self.folder, self.checkpoint, settings, self.driver)
         last = self.checkpoint / f"global_step_{trainer.total_training_steps}"
         gpu_seconds = (time.monotonic() - started) * (ranks if trainer.device == "cuda" else 0)
         return Trained(
@@ -127,7 +133,7 @@ class VerlEngine(Engine):
     def _prompts_too_long(self) -> list[str]:
         """The problems that the driver has left out; its log names them too."""
         base = base_name(self.experiment.cell(self.name).model)
-        tokenizer = ChatTokenizer(self.experiment.existing_policy(base))
+        tokenizer = ChatTokenizer(self.experiment.policy(base))
         data, sampling = self.experiment.problems("train"), self.experiment.config.sampling
         return read_prompts(data, tokenizer, sampling)[1]
 
@@ -138,19 +144,20 @@ def _copy_weights(source: Path, folder: Path) -> None:
         shutil.copy(file, folder)
 
 
-def _set_environment(settings: VerlSettings) -> None:
+def set_verl_environment(settings: VerlSettings) -> None:
     """Set the variables that verl and Ray read, for this process and all that it starts."""
     # SLURM sets a variable of every GPU vendor; verl rejects more than one.
     os.environ.pop("ROCR_VISIBLE_DEVICES", None)
+    set_environment()
     if settings.device == "cpu":
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-        os.environ.update(_CPU)
+        os.environ.update(CPU)
 
 
 def verified_config(experiment: Experiment, name: str) -> "DictConfig":
     """verl's complete config of a cell. Raises: InputError for settings that verl rejects."""
     assert experiment.config.verl is not None  # by the config's check
-    _set_environment(experiment.config.verl)  # first: verl chooses its platform at import
+    set_verl_environment(experiment.config.verl)  # first: verl chooses its platform at import
     require_version()
     from rspo.training.verl.verl_config import verl_config
 
@@ -164,7 +171,41 @@ def _as_yaml(config: "DictConfig") -> str:
     return text
 
 
-def _run(cell: Path, checkpoint: Path, module: str = DRIVER) -> None:
+class _Steps:
+    """Tells when a step takes so long that a process must hang.
+
+    The driver reports each step in a file. This process watches it, because the driver's own
+    threads stop too if the hanging call holds Python's lock.
+    """
+
+    def __init__(self, checkpoint: Path, settings: VerlSettings) -> None:
+        self.file, self.settings = checkpoint / PROGRESS_FILE, settings
+        self.durations: list[float] = []
+        self.reported, self.looked, self.waited = self._report(), time.monotonic(), 0.0
+
+    def _report(self) -> int:
+        with suppress(OSError):
+            return self.file.stat().st_mtime_ns
+        return 0
+
+    def overdue(self) -> str | None:
+        """Message about a step that takes too long. Call it every few seconds."""
+        now, reported = time.monotonic(), self._report()
+        # The time while SLURM has suspended the job does not count.
+        self.waited += min(now - self.looked, _SECONDS_OF_A_LOOK)
+        self.looked = now
+        if reported != self.reported:
+            self.durations.append(self.waited)
+            self.reported, self.waited = reported, 0.0
+        # The first duration includes the start.
+        median = statistics.median(self.durations[1:] or [0.0])
+        limit = max(self.settings.hang_seconds, self.settings.hang_steps * median)
+        if self.waited < limit * (1 if self.durations else 2):
+            return None
+        return f"no step for {self.waited:.0f} s (verl.hang_seconds): a process hangs"
+
+
+def _run(cell: Path, checkpoint: Path, settings: VerlSettings, module: str = DRIVER) -> None:
     """Train until the last checkpoint is written; raises the driver's error, if any."""
     key, folder = cluster.key_of(cell, rank=0), cluster.folder_of(cell, rank=0)
     clean_up(key, folder)  # after a run whose supervisor was killed
@@ -173,8 +214,8 @@ def _run(cell: Path, checkpoint: Path, module: str = DRIVER) -> None:
     driver = (sys.executable, "-m", module)
     try:
         with supervised([*driver, str(cell / CONFIG_FILE), str(folder)], key, folder) as process:
-            forwarded = False
-            while process.poll() is None:
+            forwarded, steps, hang = False, _Steps(checkpoint, settings), None
+            while process.poll() is None and (hang := steps.overdue()) is None:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_SECONDS_BETWEEN_POLLS)
                 if is_requested() and not forwarded:
@@ -182,7 +223,9 @@ def _run(cell: Path, checkpoint: Path, module: str = DRIVER) -> None:
                     process.send_signal(REQUEST)
     finally:
         print(file=sys.stderr)  # verl's progress bar does not end its line
-    if outcome.exists():
+    if hang is not None:
+        result = {"kind": LostProcess.__name__, "words": hang}
+    elif outcome.exists():
         result = json.loads(outcome.read_text())
     else:
         words = f"verl's driver exited with status {process.returncode} and no message"

@@ -83,10 +83,10 @@ def locally(root: Path, same_numbers: bool, seeds: int = 1, rate: float = RATE) 
 @pytest.fixture(scope="module")
 def through_verl(tmp_path_factory: pytest.TempPathFactory) -> Rewards:
     root = tmp_path_factory.mktemp("verl")
-    experiment = tiny_world.load_prepared(root, **changes(seeds=1))
+    experiment = tiny_world.load_prepared(root, engine="verl", **changes(seeds=1))
     (cell,) = experiment.cells
     subprocess.run(
-        tiny_world.command("train", cell, engine="verl", **changes(seeds=1)),
+        tiny_world.command("train", cell),
         cwd=root,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         check=True,

@@ -15,12 +15,16 @@ from typing import Any
 import pytest
 from ray.exceptions import RayTaskError
 
+from rspo.config.schema import VerlSettings
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.files import write_text
+from rspo.training.progress import PROGRESS_FILE
 from rspo.training.verl import driver, run
 from rspo.training.verl.driver import _message, _Outcome, _run, _Watchdog
+from tests.support import ROOT
 
 Watch = Callable[[list[Any]], str]
+SETTINGS = VerlSettings(device="cpu", nodes=1, ranks_per_node=1, loggers=())
 
 
 class Exited(BaseException):
@@ -134,6 +138,53 @@ def test_on_a_full_disk_an_incomplete_checkpoint_is_removed_for_the_outcome(
     assert not incomplete.exists()
 
 
+_HANGS = """
+import sys, time
+from pathlib import Path
+for duration in {durations}:
+    time.sleep(duration)
+    Path({progress!r}).write_text(str(duration))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("durations", "limits", "seconds"),
+    [
+        ([], {"hang_seconds": 1.0}, (2, 8)),  # the start may take twice as long
+        ([0.2, 0.2], {"hang_seconds": 3.0}, (3, 8)),
+        ([0.0, 0.7, 0.7, 2.0, 0.7], {"hang_seconds": 1.0, "hang_steps": 4}, (2.4, 8)),
+    ],
+)
+def test_a_driver_without_steps_for_too_long_is_a_lost_process(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    durations: list[float],
+    limits: dict[str, Any],
+    seconds: tuple[float, float],
+) -> None:
+    """The longest of the limit in seconds, and the one in median steps, counts."""
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    program = _HANGS.format(durations=durations, progress=str(checkpoint / PROGRESS_FILE))
+    (tmp_path / "hangs.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{tmp_path}")
+    with pytest.raises(LostProcess, match=r"no step for \d+ s .* resumes from step 0") as error:
+        run._run(tmp_path, checkpoint, SETTINGS.model_copy(update=limits), "hangs")
+    (waited,) = re.findall(r"no step for (\d+) s", str(error.value))
+    assert seconds[0] - 0.5 <= int(waited) <= seconds[1]
+
+
+def test_the_time_of_a_suspended_job_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SLURM suspends jobs with SIGSTOP, during which the clock goes on."""
+    now = iter([0.0, 1.0, 100_000.0, 100_001.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    steps = run._Steps(tmp_path, SETTINGS.model_copy(update={"hang_seconds": 600.0}))
+    assert [steps.overdue() for _ in range(3)] == [None] * 3
+
+
 def test_a_failed_training_leaves_no_incomplete_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +201,7 @@ def test_a_failed_training_leaves_no_incomplete_checkpoint(
 
     monkeypatch.setattr(run, "supervised", fails)
     with pytest.raises(LostProcess, match="no room; the same command resumes from step 2"):
-        run._run(tmp_path, checkpoint)
+        run._run(tmp_path, checkpoint, SETTINGS)
     assert [path.name for path in checkpoint.glob("global_step_*")] == ["global_step_2"]
 
 

@@ -17,12 +17,15 @@ import torch
 import yaml
 
 from rspo.config.experiment import Experiment
+from rspo.core.environment import VLLM, local_caches
 from rspo.core.files import read_json_lines
+from rspo.core.supervisor import processes_with
 from rspo.datasets.prepare import prepare
 from rspo.policies import qwen2
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.train import train as train_locally
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
+from rspo.training.verl.ray_cluster import key_of
 from tests.support import ROOT, tiny_world
 from tests.support.servers_numbers import servers_numbers
 
@@ -51,11 +54,12 @@ def make_inputs(folder: Path, **changes: object) -> Experiment:
 def start(root: Path, log: Path) -> "subprocess.Popen[bytes]":
     """Start `rspo train CELL --set engine=verl` with its own folder for temporary files."""
     (root / "temporary").mkdir(exist_ok=True)
+    kept = {name: value for name, value in os.environ.items() if name not in local_caches()}
     own = {"WANDB_MODE": "offline", "WANDB_DIR": str(root), "TMPDIR": str(root / "temporary")}
     return subprocess.Popen(
-        tiny_world.command("train", CELL, engine="verl", **CHANGES),
+        tiny_world.command("train", CELL),
         cwd=root,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | own,
+        env=kept | {"PYTHONPATH": str(ROOT)} | own,
         stdout=log.open("w"),
         stderr=subprocess.STDOUT,
     )
@@ -67,6 +71,7 @@ class Killed:
 
     experiment: Experiment
     before: list[dict[str, Any]]  # records in the checkpoint that it resumed from
+    environments: dict[str, dict[str, str]]  # of its processes before the kill, by command
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +83,15 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     while not (checkpoint / LATEST_FILE).exists():
         assert first.poll() is None, log.read_text()[-3000:]
         time.sleep(0.05)
+    processes = processes_with(key_of(experiment.folder(CELL), rank=0))
+    environments = {" ".join(each.cmdline()): each.environ() for each in processes}
     first.kill()
     first.wait()
     assert not experiment.policy(CELL).exists()
     records = checkpoint / f"global_step_{CHECKPOINT_EVERY}" / RECORDS_FILE
     before = json.loads(records.read_text())
     assert start(root, log).wait() == 0, log.read_text()[-3000:]
-    return Killed(experiment, before)
+    return Killed(experiment, before, environments)
 
 
 @pytest.fixture(scope="module")
@@ -110,9 +117,18 @@ def test_every_step_is_logged_once(killed: Killed) -> None:
 
 
 def test_no_temporary_file_is_left(killed: Killed) -> None:
-    """Except PyTorch's cache of compiled code."""
+    """Except the caches of compiled code."""
     folder = killed.experiment.reports.parent / "temporary"
-    assert [path.name for path in folder.iterdir() if "torchinductor" not in path.name] == []
+    assert [path.name for path in folder.iterdir() if "caches" not in path.name] == []
+
+
+def test_driver_ranks_and_servers_have_the_variables_that_doctor_lists(killed: Killed) -> None:
+    folder = killed.experiment.reports.parent / "temporary"
+    for part in ("verl.driver", "PolicyWorker", "Server"):
+        (variables,) = [its for name, its in killed.environments.items() if part in name]
+        assert VLLM.items() <= variables.items()
+        for name in local_caches():
+            assert Path(variables[name]).is_relative_to(folder)
 
 
 def test_the_files_are_those_of_the_local_engine(

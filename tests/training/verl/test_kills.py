@@ -6,6 +6,7 @@ Four minutes on two quiet cores: verl starts six times.
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -39,13 +40,13 @@ def experiment(tmp_path: Path) -> Experiment:
 class Run:
     """`rspo train CELL` in its own process."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, **settings: object) -> None:
         self.experiment = experiment
         root = experiment.reports.parent
         self.log = root / "log"
         with self.log.open("w") as output:
             self.process = psutil.Popen(
-                tiny_world.command("train", CELL, training=TRAINING, engine="verl"),
+                tiny_world.command("train", CELL, **settings),
                 cwd=root,
                 env=os.environ | {"PYTHONPATH": str(ROOT)},
                 stdout=output,
@@ -176,3 +177,23 @@ def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None
     assert records[: done + 1] == first
     assert not checkpoint.exists()
     assert (experiment.policy(CELL) / "model.safetensors").exists()
+
+
+def test_a_server_that_never_answers_ends_the_job_which_resumes(experiment: Experiment) -> None:
+    limits = {"hang_seconds": 100, "hang_steps": 5}
+    run = Run(experiment, verl=limits)
+    port = run.head_port()
+    run.wait_for(2)
+    (server,) = run.descendants("ray::Server")
+    server.suspend()
+    status, line = run.end()
+    done = last_step(experiment.checkpoint(CELL))
+    assert status == 1
+    assert done >= 2
+    message = rf"rspo: error: {CELL}: no step for 1\d\d s .* a process hangs; .* from step {done}"
+    assert re.fullmatch(message, line)
+    assert_nothing_is_left(experiment, port)
+
+    assert Run(experiment, verl=limits).end()[0] == 0
+    records = read_json_lines(experiment.training_log(CELL))
+    assert [record["step"] for record in records] == list(range(1, STEPS + 1))

@@ -118,7 +118,7 @@ def slurm() -> Iterator[Cluster]:
 
 def command(nodes: int, ranks_per_node: int) -> list[str]:
     verl = {"nodes": nodes, "ranks_per_node": ranks_per_node}
-    return tiny_world.command("train", CELL, training=TRAINING, engine="verl", verl=verl)
+    return tiny_world.command("train", CELL, verl=verl)
 
 
 def start_on_two_nodes(slurm: Cluster, root: Path, log: Path) -> "subprocess.Popen[bytes]":

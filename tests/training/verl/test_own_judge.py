@@ -64,7 +64,7 @@ class Run:
         own = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
         with self.log.open("w") as output:
             self.process = subprocess.Popen(
-                tiny_world.command("train", CELL, **changes(judge)),
+                tiny_world.command("train", CELL),
                 cwd=root,
                 env=os.environ | own,
                 stdout=output,

@@ -1,4 +1,4 @@
-"""A judge's server that accepts the output 7. It prints its GPU, arguments and prompts.
+"""A judge's server that accepts the output 7. It prints its GPU, environment and requests.
 
 It does not start on the GPU "broken", and exits at the output "crash".
 """
@@ -22,7 +22,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         prompt = request["messages"][0]["content"]
-        print(f"prompt {prompt}", flush=True)
+        print(f"prompt {json.dumps(request)}", flush=True)
         if "O crash " in prompt:
             print("RuntimeError: the GPU is lost", flush=True)
             os._exit(1)
@@ -48,6 +48,7 @@ class Server(ThreadingMixIn, UnixStreamServer):
 if __name__ == "__main__":
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES")
     print(f"on GPU {gpu}: {' '.join(sys.argv[1:])}", flush=True)
+    print(f"environment {json.dumps(dict(os.environ))}", flush=True)
     if gpu == "broken":
         sys.exit("RuntimeError: no such GPU")
     Server(sys.argv[sys.argv.index("--uds") + 1], Handler).serve_forever()

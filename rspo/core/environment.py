@@ -1,0 +1,60 @@
+"""The environment variables of every process that uses vLLM or compiles kernels.
+
+The process that starts the others sets them once: `rspo train` for the driver, the ranks and the
+servers of a training; `rspo sample` and `rspo score` for vLLM in their own job.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+import psutil
+
+VLLM = {
+    # FlashInfer's sampler is compiled with nvcc when a server starts, and many nodes have no nvcc.
+    # vLLM's own sampler serves these requests anyway: the judge's have seeds, and the policy's
+    # return log-probabilities after temperature and top-p.
+    "VLLM_USE_FLASHINFER_SAMPLER": "0",
+    # By default, vLLM 0.24 runs a Llama with another model runner than a Qwen2. With one for both,
+    # a check with a small Llama says something about the paper's models.
+    "VLLM_USE_V2_MODEL_RUNNER": "0",
+    # Processes would share the cache of compiled code. It is not written atomically, so one can
+    # read an incomplete file of another. verl disables it as well.
+    "VLLM_DISABLE_COMPILE_CACHE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+# Caches of compiled kernels, and of what vLLM finds out about a model. By default, most are in the
+# home folder, which nodes share: hundreds of processes would write the same files there at the same
+# time, and some would fail with "Stale file handle".
+_CACHES = {
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "torchinductor",
+    "VLLM_CACHE_ROOT": "vllm",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "CUDA_CACHE_PATH": "cuda",
+}
+# Types of file systems that nodes share, or their beginnings.
+_SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "afs", "panfs", "wekafs")
+
+
+def local_caches() -> dict[str, str]:
+    """A folder of this user on this node for each cache. A variable that is set keeps its value."""
+    folder = Path(tempfile.gettempdir()) / f"rspo-{os.getuid()}-caches"
+    return {name: os.environ.get(name, str(folder / below)) for name, below in _CACHES.items()}
+
+
+def set_environment() -> None:
+    """Set the variables for this process and those that it starts, before they import vLLM."""
+    os.environ.update(VLLM | local_caches())
+
+
+def on_shared_folders(values: dict[str, str]) -> dict[str, str]:
+    """Of the values that are paths, those on a file system that nodes share, with its type."""
+    mounts = {Path(disk.mountpoint): disk.fstype for disk in psutil.disk_partitions(all=True)}
+    found = {}
+    for name, value in values.items():
+        path = Path(value).absolute()
+        kind = next((mounts[part] for part in [path, *path.parents] if part in mounts), "")
+        if value.startswith("/") and kind.removeprefix("fuse.").startswith(_SHARED):
+            found[name] = kind
+    return found

@@ -1,0 +1,183 @@
+"""A step of the pipeline as data, and what every step does before and after its own work.
+
+Snakemake decides which steps run. A step checks its inputs: a file that was made by hand, copied,
+touched or left behind with other settings than the config's does not get into a result. A step
+replaces an existing result only with `--force`; Snakemake removes the results that it replaces.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rspo.core.errors import InputError
+from rspo.core.files import digest, fingerprint
+from rspo.core.locks import exclusive_lock
+from rspo.core.provenance import provenance_path, read_provenance, size_of, write_provenance
+from rspo.core.usage import Usage
+
+Settings = dict[str, Any]
+FORCE_HINT = "--results DIR writes to another folder, --force replaces it"
+_SHOWN = 3  # differences in a message
+_LONGEST = 40  # characters of a value in a message
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of the `rspo` command that writes results.
+
+    command: the call, for messages, such as "rspo prepare train".
+    outputs: the files and folders that it writes.
+    settings: what decides their content besides the inputs, as plain data.
+    inputs: returns the results that it reads, each with the step that writes it.
+    lock: a folder that only one such call may work in at the same time.
+    configured: the settings according to the config file, where the command line gave others.
+    """
+
+    command: str
+    outputs: tuple[Path, ...]
+    settings: Settings
+    inputs: "Callable[[], Sequence[tuple[Path, Step]]]" = field(default=tuple, compare=False)
+    lock: Path | None = None
+    configured: Settings | None = None
+
+    @property
+    def input_files(self) -> list[Path]:
+        return list(dict.fromkeys(path for path, _ in self.inputs()))
+
+    @property
+    def settings_hash(self) -> str:
+        """Fingerprint of the settings, by which Snakemake recognizes outdated files."""
+        return fingerprint(self.settings)
+
+    def is_due(self, force: bool = False) -> bool:
+        """Check the inputs; whether the outputs must be made. Otherwise prints that they exist.
+
+        Args:
+            force: whether to replace existing outputs.
+
+        Raises: InputError for an input that is missing, damaged, or made with other settings, and
+            for an existing output that only `force` may replace.
+        """
+        by_hand = self.configured is not None and _listed(self.configured, self.settings)
+        if by_hand and not force:
+            raise InputError(
+                f"{self.outputs[0]} would have other settings than the config ({by_hand}): "
+                "--results DIR writes to another folder, --force writes here"
+            )
+        self.require_inputs()
+        if force:
+            return True
+        if fault := self.fault_of_outputs():
+            raise InputError(f"{fault}: {FORCE_HINT}")
+        # Without provenance, an output was not finished.
+        if any(not (path.exists() and read_provenance(path)) for path in self.outputs):
+            return True
+        print(f"{self.outputs[0]} is up to date")
+        return False
+
+    def require_inputs(self) -> None:
+        """Raises: InputError for an input that is missing, damaged, or made with other settings."""
+        for path, maker in self.inputs():
+            maker.require_output(path)
+
+    def require_output(self, path: Path) -> None:
+        """Raises: InputError if an output is missing, damaged, or made with other settings."""
+        if not path.exists():
+            raise InputError(f"{path}: no such file; `{self.command}` makes it")
+        if fault := self.fault_of(path):
+            raise InputError(f"{fault}; `{self.command} --force` makes it again")
+
+    def fault_of_outputs(self, contents: bool = True) -> str | None:
+        """The first of `fault_of` of the outputs that exist."""
+        existing = (path for path in self.outputs if path.exists())
+        return next(filter(None, (self.fault_of(path, contents) for path in existing)), None)
+
+    def fault_of(self, path: Path, contents: bool = True) -> str | None:
+        """What keeps an existing output from being used, as a sentence; None if nothing does.
+
+        Args:
+            contents: whether to compare the content with its digest, or only its size.
+        """
+        note = read_provenance(path)
+        if not note:
+            return None
+        if text := _listed(note["settings"], self.settings):
+            return f"{path} was made with other settings ({text})"
+        same = digest(path) == note["digest"] if contents else size_of(path) == note["bytes"]
+        if not same:
+            return f"{path} was damaged or changed after it was written"
+        for source, _ in self.inputs():
+            then = note["inputs"].get(str(source))
+            now = read_provenance(source).get("digest")
+            if None not in (then, now) and then != now:
+                return f"{path} was made from another version of {source}"
+        return None
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the lock of the step. Raises: InputError that names the process that holds it."""
+        return exclusive_lock(self.lock) if self.lock else nullcontext()
+
+    def record(
+        self,
+        gpu_seconds: float = 0.0,
+        notes: Mapping[str, Any] | None = None,
+        earlier: Iterable[Usage] = (),
+        files: Iterable[Path] = (),
+        originals: Iterable[Path] = (),
+    ) -> None:
+        """Write the provenance of the outputs, which exist now.
+
+        Args:
+            gpu_seconds, notes, earlier: as in `write_provenance`.
+            files: further files that the step wrote.
+            originals: files of the user that it read.
+        """
+        named = list(originals)
+        inputs = [*self.input_files, *named]
+        for path in (*self.outputs, *files):
+            write_provenance(path, self.settings, inputs, gpu_seconds, notes, earlier, named)
+
+
+def require_own_output(path: Path, settings: Settings) -> None:
+    """Raise unless a file that the user names is new, or was made with these settings.
+
+    Raises: InputError that says whether it is another program's file or which settings differ.
+    """
+    hint = "name another file, or replace it with --force"
+    if path.exists() and not provenance_path(path).exists():
+        raise InputError(f"{path} exists and is no result of this command: {hint}")
+    note = read_provenance(path)
+    if path.exists() and note and (text := _listed(note["settings"], settings)):
+        raise InputError(f"{path} was made with other settings ({text}): {hint}")
+
+
+def _listed(old: Any, new: Mapping[str, Any]) -> str:
+    """The first settings that differ, and the number of the others; empty if none does."""
+    lines = list(differences(old, new))
+    more = len(lines) - _SHOWN
+    return ", ".join(lines[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def differences(old: Any, new: Mapping[str, Any]) -> Iterator[str]:
+    """`KEY: OLD -> NEW` for each setting that differs, with nested keys as `training.steps`."""
+    before, after = (dict(_leaves(settings)) for settings in (old, new))
+    for key in {**after, **before}:
+        if before.get(key) != after.get(key):
+            old_value, new_value = (_short(values.get(key, "none")) for values in (before, after))
+            yield f"{key}: {old_value} -> {new_value}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _leaves(settings: Any, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every value that is no mapping, as JSON, with its nested key."""
+    if not isinstance(settings, Mapping):
+        yield prefix.removesuffix("."), json.dumps(settings, default=str)
+        return
+    for key, value in settings.items():
+        yield from _leaves(value, f"{prefix}{key}.")

@@ -1,0 +1,113 @@
+"""The environment variables of vLLM and of the caches of compiled kernels."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from rspo.config.experiment import Experiment
+from rspo.core import environment
+from rspo.slurm.doctor import report_environment
+from tests.support import ROOT
+
+
+@pytest.fixture(autouse=True)
+def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A node whose home folder is shared, and that has a folder for temporary files."""
+    set_here = environment.VLLM | environment.local_caches()
+    kept = {name: value for name, value in os.environ.items() if name not in set_here}
+    monkeypatch.setattr(os, "environ", kept)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "local"))
+    disks = [
+        SimpleNamespace(mountpoint="/", fstype="overlay"),
+        SimpleNamespace(mountpoint=str(tmp_path / "home"), fstype="nfs4"),
+        SimpleNamespace(mountpoint=str(tmp_path / "home" / "scratch"), fstype="xfs"),
+    ]
+    monkeypatch.setattr("psutil.disk_partitions", lambda all: disks)
+
+
+def test_caches_of_kernels_are_in_the_folder_for_temporary_files(tmp_path: Path) -> None:
+    caches = environment.local_caches()
+    assert {"TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "VLLM_CACHE_ROOT"} < set(caches)
+    assert all(Path(folder).is_relative_to(tmp_path / "local") for folder in caches.values())
+    assert len(set(caches.values())) == len(caches)
+
+
+def test_a_cache_that_the_user_has_placed_stays_there(tmp_path: Path) -> None:
+    os.environ["TRITON_CACHE_DIR"] = str(tmp_path / "elsewhere")
+    environment.set_environment()
+    assert os.environ["TRITON_CACHE_DIR"] == str(tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"), [("home/me", "nfs4"), ("home/scratch/me", ""), ("local", "")]
+)
+def test_a_cache_on_a_shared_folder_is_found(tmp_path: Path, folder: str, kind: str) -> None:
+    values = {"a": str(tmp_path / folder / "triton"), "b": "auto", "c": "1"}
+    assert environment.on_shared_folders(values) == ({"a": kind} if kind else {})
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_doctor_lists_the_variables_of_every_process(
+    scale: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    experiment = Experiment.load(scale, root=ROOT)
+    assert report_environment(experiment)
+    lines = dict(line.split(": ") for line in capsys.readouterr().out.splitlines())
+    users = {"sampler", "judge"}
+    if scale == "paper":
+        users |= {"judge beside a policy", "driver", "ranks", "policy's servers"}
+    for line in ("VLLM_USE_FLASHINFER_SAMPLER=0", "VLLM_USE_V2_MODEL_RUNNER=0"):
+        assert set(lines[line].split(", ")) == users
+    cache = f"TRITON_CACHE_DIR={environment.local_caches()['TRITON_CACHE_DIR']}"
+    assert set(lines[cache].split(", ")) == users
+
+
+def test_doctor_names_a_cache_that_nodes_share(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.environ["VLLM_CACHE_ROOT"] = str(tmp_path / "home" / "me")
+    assert not report_environment(Experiment.load("tiny", root=ROOT))
+    line = f"VLLM_CACHE_ROOT={tmp_path}/home/me (on nfs4, which nodes share): sampler, judge"
+    assert line in capsys.readouterr().out.splitlines()
+
+
+_RUNNERS = """
+import json, os, sys
+os.environ |= json.loads(sys.argv[1])
+import transformers, vllm.config.vllm as config
+from vllm.engine.arg_utils import EngineArgs
+
+config.HAS_TRITON = True  # as on a GPU
+sizes = dict(vocab_size=256, hidden_size=64, intermediate_size=64, num_hidden_layers=1,
+             num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=512)
+found = {}
+for name in ("Llama", "Qwen2"):
+    folder = f"{sys.argv[2]}/{name}"
+    model = getattr(transformers, f"{name}Config")(**sizes, architectures=[f"{name}ForCausalLM"])
+    model.save_pretrained(folder)
+    engine = EngineArgs(model=folder, skip_tokenizer_init=True).create_engine_config()
+    found[name] = engine.use_v2_model_runner
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("variables", [{}, environment.VLLM], ids=["default", "set here"])
+def test_both_architectures_get_the_first_model_runner(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    """By default, a Llama gets the second one, in vLLM 0.24.0 unlike a Qwen2."""
+    words = [sys.executable, "-c", _RUNNERS, json.dumps(variables), str(tmp_path)]
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
+    done = subprocess.run(words, env=clean, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    second = json.loads(done.stdout.splitlines()[-1])
+    assert second["Llama"] is not bool(variables)
+    if variables:
+        assert not any(second.values())
