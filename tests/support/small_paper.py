@@ -10,8 +10,10 @@ import pandas as pd
 import yaml
 from scipy import stats
 
+from rspo.claims import catalogue
+from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.provenance import write_provenance
+from rspo.core.files import write_text
 from rspo.core.tables import read_csv, write_csv
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves, write_curves_table
@@ -122,17 +124,20 @@ def write_claims_and_cost(experiment: Experiment) -> None:
         for name in experiment.data_sets
         if name != "train"
     ]
-    tables = {
-        "claims": claims,
-        "claim_comparisons": comparisons,
-        "cost": cost,
-        "contamination": overlaps,
-        "answers": _answers(experiment),
-    }
-    for name, rows in tables.items():
-        path = experiment.results / "tables" / f"{name}.csv"
+    made = catalogue.step(experiment)
+    claims_csv, page, comparisons_csv = made.outputs
+    write_text(page, "# Claims\n")
+    for path, rows in {
+        claims_csv: claims,
+        comparisons_csv: comparisons,
+        experiment.table("cost"): cost,
+        experiment.table("contamination"): overlaps,
+        experiment.table("answers"): _answers(experiment),
+    }.items():
         write_csv(path, pd.DataFrame(rows))
-        write_provenance(path, {}, [experiment.results / "tables" / "curves.csv"])
+    for step in (made, steps.cost(experiment), steps.contamination(experiment)):
+        step.record()
+    steps.answers(experiment).record()
 
 
 def _answers(experiment: Experiment) -> list[dict[str, Any]]:
@@ -167,7 +172,7 @@ def _comparison(
     outcome: str,
 ) -> dict[str, Any]:
     """A row of claim_comparisons.csv, with one seed."""
-    curves_of_all = read_csv(experiment.results / "tables" / "curves.csv").set_index("benchmark")
+    curves_of_all = read_csv(experiment.table("curves")).set_index("benchmark")
     problems = curves_of_all.loc["pooled", "problems"].iloc[0]
     cells = [
         name
