@@ -326,6 +326,8 @@ def test_an_unfinished_training_is_named(tmp_path: Path) -> None:
 def test_policies_with_other_problems_are_not_compared(tmp_path: Path) -> None:
     experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1, grid_only="main")
     path = experiment.scores("small--base", "standard", 0)
-    write_frame(path, SCORES, read_frame(path, SCORES, "multiply").assign(benchmark="linear"))
-    with pytest.raises(InputError, match="linear: has other problems than the scores of"):
+    other = read_frame(path, SCORES)
+    other["benchmark"] = other["benchmark"].map({"linear": "multiply", "multiply": "linear"})
+    write_frame(path, SCORES, other)
+    with pytest.raises(InputError, match="scores/standard, linear: has other problems than"):
         write_claims(experiment)

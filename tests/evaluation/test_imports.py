@@ -26,7 +26,7 @@ OPTIONS = [
 def imported(folder: Path, *arguments: str) -> set[str]:
     """The top-level packages that a command imports."""
     result = subprocess.run(
-        [RSPO, *arguments, *OPTIONS, "--force"],
+        [RSPO, *arguments, *OPTIONS],
         cwd=folder,
         env=os.environ | {"PYTHONPROFILEIMPORTTIME": "1"},
         capture_output=True,
@@ -50,9 +50,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sample_score_and_train_import_neither_pandas_nor_seaborn(project: Path) -> None:
     cell = "small--policy-gradient--k1--n16--s0"
     for command in (
-        ("sample", "small--base", SUITE),
-        ("score", "small--base", SUITE),
-        ("train", cell),
+        ("sample", "small--base", SUITE, "--force"),
+        ("score", "small--base", SUITE, "--force"),
+        ("train", cell, "--force"),
     ):
         packages = imported(project, *command)
         assert "pyarrow" in packages or command[0] == "train"
