@@ -11,6 +11,7 @@ from typing import Any
 from rspo.config.experiment import Experiment
 from rspo.config.names import CASCADE, GENERATOR_REVISION, HUB_MODEL_REVISION, VERIFIER_VERSIONS
 from rspo.config.own import OWN_REWARDS
+from rspo.config.schema import Columns
 from rspo.config.verl_fingerprint import policy_settings
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
@@ -44,14 +45,11 @@ def verifier_settings(experiment: Experiment | None, verifier: str) -> Settings:
     members: tuple[str, ...] = (verifier,)
     if verifier == "cascade":
         members = config.cascade if config else CASCADE
-        if members != CASCADE:  # training settings written before this key existed stay valid
-            result["cascade"] = list(members)
+        result["cascade"] = list(members)
         versions = {name: VERIFIER_VERSIONS[name] for name in members if name in VERIFIER_VERSIONS}
         result["rules"] = versions
     elif verifier in VERIFIER_VERSIONS:
         result["rules"] = VERIFIER_VERSIONS[verifier]
-    if verifier == "math_verify":  # which was once the name of `rules`
-        result["library"] = "math-verify"
     if "xverify" in members and config and config.xverify:
         judge = {"prompt", "model", "revision"}
         result["xverify"] = config.xverify.model_dump(mode="json", include=judge)
@@ -68,9 +66,11 @@ def _prepare(experiment: Experiment, name: str) -> Settings:
 def _source(experiment: Experiment, name: str) -> Settings:
     """Settings of all problems of a data set."""
     data_set = experiment.data_set(name)
-    # Expectations check the rows but do not change them.
-    expected = {"rows", "without_answer", "content_sha256"}
-    result = data_set.model_dump(mode="json", exclude={"label": True, "hub": expected})
+    # Expectations check the rows but do not change them. Only a file has columns of its own.
+    unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}
+    if data_set.file is None:
+        unused |= dict.fromkeys(Columns.model_fields, True)
+    result = data_set.model_dump(mode="json", exclude=unused)
     if data_set.columns.exclude is not None:
         result["excluded"] = _source(experiment, data_set.columns.exclude)
     if data_set.file is not None:
@@ -111,8 +111,6 @@ def _train(experiment: Experiment, name: str) -> Settings:
     result = asdict(cell) | verifier_settings(experiment, config.verifier)
     del result["variant"]  # its settings follow
     result.pop("rules", None)  # a new version of the rules must not rerun weeks of training
-    if config.verifier == "rules":  # under the former name, so that the new name reruns nothing
-        result["verifier"] = "math_verify"
     result["learning_rate"] = config.models[cell.model].learning_rate
     result |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
     # These do not change the policy, so changing them must not rerun the training.

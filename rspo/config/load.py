@@ -9,11 +9,8 @@ from pydantic import ValidationError
 
 from rspo.config.extensions import run_extensions
 from rspo.config.merge import merge
-from rspo.config.names import warn_of_renamed_verifier
 from rspo.config.schema import Config, Section
 from rspo.core.errors import InputError, did_you_mean
-
-_RENAMED = {"verl.loss_aggregation": "training.loss_aggregation"}
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
@@ -45,8 +42,6 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
             # cells that have the variant.
             if any(problem["type"] != "value_error" for problem in error.errors()):
                 raise _input_error(f"{path}: variants.{name}", error, {}) from None
-    if "math_verify" in (config.verifier, config.agreement.against, *config.cascade):
-        warn_of_renamed_verifier()
     return config
 
 
@@ -122,8 +117,6 @@ def _explain(problem: Any, overrides: Mapping[str, Any]) -> str:
     location = [part for part in problem["loc"] if part not in ("int", "tuple[int, ...]")]
     key = ".".join(str(part) for part in location) or "the config"
     origin = " (given on the command line)" if location and location[0] in overrides else ""
-    if key in _RENAMED:
-        return f"{key}{origin} is now {_RENAMED[key]}"
     if problem["type"] == "extra_forbidden":
         allowed = _keys_at(location[:-1])
         hints = [did_you_mean(str(location[-1]), allowed), f"allowed: {', '.join(allowed)}"]

@@ -4,15 +4,13 @@ Higher layers implement them. Tests check that every name has an implementation.
 verifiers and rewards (`rspo.config.own`).
 """
 
-import logging
-from functools import cache
 from typing import Literal
 
 VERIFIERS = ("exact", "rules", "math_verify", "xverify", "cascade")
 CASCADE = ("rules", "xverify")  # default of the config key `cascade`
 NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a config
 # Raise a version when a verdict changes: the fingerprint of scores contains it, so that Snakemake
-# scores again. Versions 1 and 2 of `math_verify` were the verifier that is now called `rules`.
+# scores again.
 VERIFIER_VERSIONS = {"exact": 1, "rules": 4, "math_verify": 3}
 
 REWARDS = ("binary", "length")
@@ -31,12 +29,3 @@ ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # a split with larger numbers than in any other split
 LARGER_FAMILIES = ("linear", "divide")  # families that have this split
-
-
-@cache
-def warn_of_renamed_verifier() -> None:
-    """Log once per process what `math_verify` meant in older configs."""
-    logging.getLogger(__name__).warning(
-        "verifier math_verify is now the library math-verify; the rules of this package, which had "
-        "this name, are now the verifier rules"
-    )

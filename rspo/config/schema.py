@@ -13,10 +13,8 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    SerializerFunctionWrapHandler,
     ValidationInfo,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -185,15 +183,6 @@ class DataSet(Columns):
             raise ValueError(f"{min(extra)} is a key of file; {place}")
         return self
 
-    @model_serializer(mode="wrap")
-    def _without_columns_of_no_file(self, serialize: SerializerFunctionWrapHandler) -> Any:
-        """The settings of other sources stay those of results made before `file` existed."""
-        values = serialize(self)
-        if self.file is None:
-            for key in ("file", *Columns.model_fields):
-                values.pop(key, None)
-        return values
-
 
 class Benchmark(DataSet):
     """A set of problems to evaluate on."""
@@ -335,14 +324,6 @@ class Training(Section):
     def prompts_per_update(self) -> int:
         return min(self.mini_batch_prompts, self.prompts_per_step)
 
-    @model_serializer(mode="wrap")
-    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
-        """The settings stay those of results made before `epochs` existed."""
-        values = serialize(self)
-        if self.epochs == 1:
-            values.pop("epochs", None)
-        return values
-
     @model_validator(mode="after")
     def _whole_mini_batches(self) -> "Training":
         if self.prompts_per_step % self.prompts_per_update:
@@ -380,17 +361,6 @@ class Rewards(Section):
         """The rates of wrong verdicts; empty if both are 0."""
         rates = {"false_accepts": self.false_accepts, "false_rejects": self.false_rejects}
         return rates if any(rates.values()) else {}
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
-        """The settings stay those of results made before these keys existed."""
-        values = serialize(self)
-        if self.evaluated == "length":
-            values.pop("evaluated", None)
-        if not self.wrong_verdicts:
-            for key in ("false_accepts", "false_rejects"):
-                values.pop(key, None)
-        return values
 
 
 class Upstream(Section):
@@ -455,14 +425,6 @@ class Evaluation(Section):
             raise ValueError(f"block = {self.block} must divide samples = {self.samples}")
         return self
 
-    @model_serializer(mode="wrap")
-    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
-        """The settings stay those of results made before `problems` existed."""
-        values = serialize(self)
-        if self.problems is None:
-            values.pop("problems", None)
-        return values
-
 
 class Gradients(Section):
     """Settings of `rspo gradients` (`rspo.evaluation.gradients`)."""
@@ -517,14 +479,6 @@ class CellSpec(Section):
     reward: RewardName = "binary"
     # Names in `variants`; "default" for none. Only the entries of `studies` may have them.
     variant: Name | tuple[Name, ...] = DEFAULT_VARIANT
-
-    @model_serializer(mode="wrap")
-    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
-        """The settings stay those of results made before `variant` existed."""
-        values = serialize(self)
-        if self.variant == DEFAULT_VARIANT:
-            values.pop("variant", None)
-        return values
 
     @model_validator(mode="before")
     @classmethod
@@ -610,15 +564,6 @@ class Config(Section):
     variants: dict[Name, Changes] = {}
     extensions: tuple[Extension, ...] = ()
 
-    @model_serializer(mode="wrap")
-    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> Any:
-        """The settings stay those of results made before these keys existed."""
-        values = serialize(self)
-        for key in ("studies", "variants", "extensions"):
-            if not getattr(self, key):
-                values.pop(key, None)
-        return values
-
     @property
     def unsupported(self) -> str:
         """A setting that the engine does not support, and why; empty if there is none."""
@@ -635,7 +580,9 @@ class Config(Section):
         """
         if name == DEFAULT_VARIANT:
             return self
-        return Config.model_validate(merge(self.model_dump(), self.variants[name]))
+        return Config.model_validate(
+            merge(self.model_dump(exclude_unset=True), self.variants[name])
+        )
 
     @field_validator("cascade")
     @classmethod

@@ -44,7 +44,7 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
 
 
 def _contents(experiment: Experiment) -> dict[str, Any]:
-    config = experiment.config.model_dump(mode="json", exclude_none=True)
+    config = experiment.config.model_dump(mode="json", exclude_unset=True)
     return {
         "scale": experiment.scale,
         **_story(experiment),

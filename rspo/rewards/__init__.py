@@ -21,7 +21,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from rspo.config.extensions import errors_of
-from rspo.config.names import CASCADE, VERIFIERS, warn_of_renamed_verifier
+from rspo.config.names import CASCADE, VERIFIERS
 from rspo.config.own import (
     OWN_VERIFIERS,
     JudgedResponses,
@@ -119,8 +119,6 @@ def verify(
             assert questions is not None
             results = judge.judge([questions[index] for index in rest], texts, accepted)
         else:
-            if member == "math_verify":
-                warn_of_renamed_verifier()
             results = sandbox.verify(member, texts, accepted, time_limit)
         for index, result in zip(rest, results, strict=True):
             verdicts[index] = Verdict(result.reason, member)

@@ -1,15 +1,10 @@
 """The verifier `math_verify`: the library of that name, with the same limits as the rules."""
 
 import json
-import logging
 import re
 import subprocess
 import sys
 
-import pytest
-
-from rspo.config.experiment import Experiment
-from rspo.config.names import warn_of_renamed_verifier
 from rspo.rewards import extraction, verify
 from tests.support import ROOT
 from tests.support.attacks import CODE, ENDLESS, SIZE, boxed
@@ -72,22 +67,3 @@ def test_the_library_evaluates_nothing_but_numbers() -> None:
     assert evaluated
     number = re.compile(r"(?:Integer|Float|Rational)? ?\(?['0-9. ]+\)?")
     assert [text for text in evaluated if not number.fullmatch(text)] == []
-
-
-def test_the_new_meaning_of_the_name_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    warn_of_renamed_verifier.cache_clear()
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            verify([boxed("7")], ["7"], "rules")
-            verify([boxed("7")], ["7"], "math_verify")
-    (message,) = caplog.messages
-    assert message.startswith("verifier math_verify is now the library math-verify; the rules")
-
-
-def test_an_old_config_is_told_before_anything_runs(caplog: pytest.LogCaptureFixture) -> None:
-    warn_of_renamed_verifier.cache_clear()
-    with caplog.at_level(logging.WARNING):
-        Experiment.load("tiny", root=ROOT)
-        assert not caplog.messages
-        Experiment.load("tiny", {"verifier": "math_verify"}, root=ROOT)
-    assert len(caplog.messages) == 1

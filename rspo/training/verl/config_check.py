@@ -31,7 +31,7 @@ def check_configs(experiment: Experiment) -> ConfigCheck:
     """Verify the config of every cell; takes ten seconds."""
     values = {
         "scale": experiment.scale,
-        "config": experiment.config.model_dump(mode="json"),
+        "config": experiment.config.model_dump(mode="json", exclude_unset=True),
         "results": str(experiment.results),
         "root": str(experiment.root),
     }

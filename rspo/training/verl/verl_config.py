@@ -169,7 +169,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "cell": cell.name,
             "results": str(experiment.results.absolute()),
             "root": str(experiment.root.absolute()),
-            "config": config.model_dump(mode="json"),
+            "config": config.model_dump(mode="json", exclude_unset=True),
         },
         "data": {
             "custom_cls": {"path": f"pkg://{PROMPTS_MODULE}", "name": "PromptsInOrder"},
