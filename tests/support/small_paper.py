@@ -1,6 +1,7 @@
 """A small experiment with all results, made in this process in the current folder."""
 
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ import pandas as pd
 import yaml
 from scipy import stats
 
+from rspo.claims import catalogue
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.provenance import write_provenance
+from rspo.core.files import write_text
 from rspo.core.tables import read_csv, write_csv
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves, write_curves_table
@@ -20,7 +22,8 @@ from rspo.evaluation.score import score
 from rspo.figures import draw, in_all
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
-from tests.support import tiny_world
+from tests.support import ROOT
+from tests.support.tiny_world import OVERRIDES
 
 _CELLS = [
     {"model": "small", "objective": "policy_gradient", "n": 8},
@@ -33,14 +36,14 @@ def load(rewards: Mapping[str, Any] | None = None) -> Experiment:
     """The tiny scale with one grid entry of four cells, and sizes for tests.
 
     Args:
-        rewards: changes of the section `rewards` of the config.
+        rewards: replaces the section `rewards` of the config.
     """
     if not Path("config").exists():
-        tiny_world.write_config(Path())
+        shutil.copytree(ROOT / "config", "config")
         values = yaml.safe_load(Path("config/tiny.yaml").read_text())
         values["grid"] = {"main": {"suite": "standard", "cells": _CELLS}}
         Path("config/tiny.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
-    return Experiment.load("tiny", {"rewards": dict(rewards)} if rewards else {})
+    return Experiment.load("tiny", OVERRIDES | ({"rewards": dict(rewards)} if rewards else {}))
 
 
 def make() -> Experiment:
@@ -121,17 +124,20 @@ def write_claims_and_cost(experiment: Experiment) -> None:
         for name in experiment.data_sets
         if name != "train"
     ]
-    claims_csv, _, comparisons_csv = steps.claims(experiment).outputs
-    tables = {
-        claims_csv: (claims, steps.claims(experiment)),
-        comparisons_csv: (comparisons, steps.claims(experiment)),
-        experiment.table("cost"): (cost, steps.cost(experiment)),
-        experiment.table("contamination"): (overlaps, steps.contamination(experiment)),
-        experiment.table("answers"): (_answers(experiment), steps.answers(experiment)),
-    }
-    for path, (rows, step) in tables.items():
+    made = catalogue.step(experiment)
+    claims_csv, page, comparisons_csv = made.outputs
+    write_text(page, "# Claims\n")
+    for path, rows in {
+        claims_csv: claims,
+        comparisons_csv: comparisons,
+        experiment.table("cost"): cost,
+        experiment.table("contamination"): overlaps,
+        experiment.table("answers"): _answers(experiment),
+    }.items():
         write_csv(path, pd.DataFrame(rows))
-        write_provenance(path, step.settings, [experiment.table("curves")])
+    for step in (made, steps.cost(experiment), steps.contamination(experiment)):
+        step.record()
+    steps.answers(experiment).record()
 
 
 def _answers(experiment: Experiment) -> list[dict[str, Any]]:
@@ -166,7 +172,7 @@ def _comparison(
     outcome: str,
 ) -> dict[str, Any]:
     """A row of claim_comparisons.csv, with one seed."""
-    curves_of_all = read_csv(experiment.results / "tables" / "curves.csv").set_index("benchmark")
+    curves_of_all = read_csv(experiment.table("curves")).set_index("benchmark")
     problems = curves_of_all.loc["pooled", "problems"].iloc[0]
     cells = [
         name
