@@ -57,7 +57,7 @@ def make() -> Experiment:
     for policy in experiment.policies:
         sample_suite(experiment, policy, "standard")
         make_scores(experiment, policy)
-        make_curves(experiment, policy)
+        curves(experiment, policy, "standard")
     write_curves_table(experiment)
     write_claims_and_cost(experiment)
     for figure in in_all(experiment):
@@ -219,7 +219,3 @@ def without_hosts_and_times(page: str) -> str:
 
 def make_scores(experiment: Experiment, policy: str) -> None:
     score(experiment, policy, "standard")
-
-
-def make_curves(experiment: Experiment, policy: str) -> None:
-    curves(experiment, policy, "standard")

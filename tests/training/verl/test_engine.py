@@ -232,5 +232,5 @@ def test_verl_yaml_has_the_config(trained: Experiment) -> None:
 
 def test_provenance_names_verl(trained: Experiment) -> None:
     note = json.loads((trained.folder(CELL) / "policy.provenance.json").read_text())
-    assert note["settings"]["settings"]["engine"] == "verl"
+    assert note["settings"]["engine"] == "verl"
     assert note["packages"]["verl"] == "0.9.1"
