@@ -51,6 +51,5 @@ def test_only_weights_that_are_one_step_old_exceed_the_bound(
     differences = [record["sampler"]["difference"] for record in records]
     assert differences[0] > 1e-4, "bfloat16 rounds"
     found = steps_above(records)
-    assert bool(found) is above, differences
-    assert set(found) <= {3, 5}  # the sampler gets new weights after steps 2 and 4
+    assert found == ([2, 4] if above else []), differences  # new weights after steps 2 and 4 only
     assert ("differ from the actor's by more than rounding" in caplog.text) is above
