@@ -654,7 +654,7 @@ def doctor(
     ] = [],  # noqa: B006
     deployment: Annotated[
         str,
-        typer.Option(help="conda or apptainer, if you start Snakemake with this --sdm."),
+        typer.Option(help="apptainer, if you start Snakemake with --sdm apptainer."),
     ] = "",
 ) -> int:
     """Check config, software, profile and cluster for all that would stop a job.

@@ -159,7 +159,7 @@ def new_step(
     words: Sequence[str],
     outputs: Sequence[Path],
     inputs: Inputs = tuple,
-    name: str = "",
+    name: str | None = None,
     lock: Path | None = None,
     settings: Callable[[Experiment], Settings] | None = None,
 ) -> Step:
@@ -172,7 +172,7 @@ def new_step(
     """
 
     def settings_of(one: Experiment) -> Settings:
-        named = name or next(iter(words), "")
+        named = next(iter(words), "") if name is None else name
         return settings(one) if settings else fingerprints.settings(one, command, named)
 
     configured = None

@@ -31,7 +31,7 @@ class Launch:
     """A run of Snakemake with the SLURM profile.
 
     rules: those whose jobs it submits; None: all of this experiment.
-    deployment: Snakemake's software deployment method, such as conda; None: jobs use the
+    deployment: Snakemake's software deployment method, such as apptainer; None: jobs use the
         environment that starts Snakemake.
     slurm: None where SLURM is not installed.
     """

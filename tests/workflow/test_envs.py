@@ -1,4 +1,4 @@
-"""The locked versions, the scripts that install them, and the conda and Apptainer files."""
+"""The locked versions, the scripts that install them, and the Apptainer file."""
 
 import os
 import re
@@ -6,12 +6,10 @@ import shutil
 import subprocess
 import tomllib
 from collections.abc import Iterable
-from hashlib import sha256
 from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
-import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -236,19 +234,7 @@ def test_training_without_flash_attn_is_one_clear_error(tmp_path: Path) -> None:
     require_attention("sdpa")
 
 
-# --- conda and Apptainer -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("kind", "packages"), [("cpu", "verl"), ("gpu", "gpu")])
-def test_a_conda_environment_gets_the_packages_of_the_current_lock(
-    kind: str, packages: str
-) -> None:
-    text = (ENVS / f"conda-{kind}.yaml").read_text()
-    assert yaml.safe_load(text)["dependencies"] == ["python=3.12", "pip"]
-    lock = b"".join(path.read_bytes() for path in sorted(LOCK.iterdir()))
-    assert f"# SHA-256 of envs/lock: {sha256(lock).hexdigest()}\n" in text
-    script = (ENVS / f"conda-{kind}.post-deploy.sh").read_text()
-    assert f"envs/install.sh {packages} python\n" in script
+# --- Apptainer -----------------------------------------------------------------------------------
 
 
 def test_the_image_recipe_installs_the_gpu_packages_from_existing_files() -> None:
@@ -263,43 +249,24 @@ def test_the_image_recipe_installs_the_gpu_packages_from_existing_files() -> Non
     assert cuda.group(1) == locked_versions("gpu")["cuda-toolkit"]
 
 
-# Replace programs that this machine lacks. `conda` reports that it is installed; `apptainer` logs
-# its arguments and runs the command of the job without the image.
-STUBS = {
-    "conda": """
-case "$*" in
-"info --json") echo '{"conda_prefix": "/none", "platform": "linux-64"}' ;;
---version) echo conda 24.9.2 ;;
-"config --get"*) echo '{"get": {"channel_priority": "strict"}}' ;;
-esac
-""",
-    "apptainer": """
+# In place of Apptainer: logs its arguments and runs the command of the job without the image.
+APPTAINER = """#!/bin/sh
 [ "$1" != --version ] || { echo apptainer version 1.4.0 && exit; }
 echo "$*" >>apptainer.log
 for last; do :; done
 exec bash -c "$last"
-""",
-}
+"""
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project on a machine that has both programs."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    for name, lines in STUBS.items():
-        (programs / name).write_text(f"#!/bin/sh{lines}")
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    """A project on a machine with Apptainer."""
+    program = tmp_path / "programs" / "apptainer"
+    program.parent.mkdir()
+    program.write_text(APPTAINER)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     return make_project(tmp_path / "project")
-
-
-@pytest.mark.parametrize(("scale", "kind"), [("tiny", "cpu"), ("paper", "gpu")])
-def test_sdm_conda_uses_the_file_of_the_scale(project: Path, scale: str, kind: str) -> None:
-    planned = snakemake(project, "-n", "data", "--sdm", "conda", "--config", f"scale={scale}")
-    assert planned.returncode == 0, planned.stderr
-    made = re.findall(r"Conda environment (\S+) will be created", planned.stdout + planned.stderr)
-    assert made == [f"envs/conda-{kind}.yaml"]
 
 
 def test_sdm_apptainer_runs_commands_in_the_image(project: Path) -> None:
@@ -315,5 +282,5 @@ def test_sdm_apptainer_runs_commands_in_the_image(project: Path) -> None:
 def test_by_default_jobs_use_the_current_environment(project: Path) -> None:
     planned = snakemake(project, "-n", "data")
     assert planned.returncode == 0, planned.stderr
-    assert not re.search(r"conda|\.sif", planned.stdout + planned.stderr, re.IGNORECASE)
+    assert ".sif" not in planned.stdout + planned.stderr
     assert not (project / "apptainer.log").exists()
