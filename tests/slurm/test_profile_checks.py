@@ -226,7 +226,7 @@ def test_retries_too_few_for_sampling_should_change(project: Path, retries: int)
         "slurm/config.yaml: set-resources.sample.runtime = 4h: the longest sampling may take 21.3 "
         "h, and retries = 2 resumes it 2 times: set a longer runtime, or retries: 5"
     )
-    assert of_paper("sample_standard") == [Finding(Kind.CHANGE, line)] * (retries == 2)
+    assert of_paper("sample") == [Finding(Kind.CHANGE, line)] * (retries == 2)
 
 
 def test_the_shipped_profile_and_the_paper_scale_fit_each_other(project: Path) -> None:
