@@ -74,7 +74,7 @@ def pass_at_k(experiment: Experiment, objective: str, k: int, trained_k: int) ->
         if (cell.objective, cell.k) != (objective, trained_k):
             continue
         for benchmark in experiment.benchmarks_of("standard"):
-            frame = read_frame(experiment.scores(cell.name, benchmark, 0), SCORES)
+            frame = read_frame(experiment.scores(cell.name, "standard", 0), SCORES, benchmark)
             for right in frame.groupby("problem_id")["correct"].sum():
                 wrong = planted.SAMPLES - int(right)
                 values.append(1 - math.comb(wrong, k) / math.comb(planted.SAMPLES, k))
@@ -139,7 +139,7 @@ def test_the_headline_is_resolved_by_p_values_adjusted_for_all_that_it_has(
     as_claimed: Experiment,
 ) -> None:
     """With p = .02 for each of six differences, Holm's method leaves all of them open."""
-    path = FIGURES["fig_difference"].outputs(as_claimed)[2]
+    path = FIGURES["fig_difference"].step(as_claimed).outputs[2]
     table = table_path(as_claimed, "claim_comparisons")
     before, numbers = read_csv(table), path.read_text()
     try:

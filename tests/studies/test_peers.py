@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,14 +182,13 @@ def test_the_cells_of_a_finished_study_count_as_trained(made: Experiment) -> Non
     assert states == ["trained"] * len(policies)
 
 
-def test_a_study_of_other_settings_is_not_replaced(
-    made: Experiment, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_study_of_other_settings_is_not_replaced(made: Experiment) -> None:
     table, _ = STUDIES["peers"].step(made).outputs
     before = table.read_bytes()
-    options = tiny_world.options(**OVERRIDES)
-    assert main(["study", "peers", *options, "--set=evaluation.k=[1,2]"]) == 2
-    assert "k: [1, 2, 4] -> [1, 2]" in capsys.readouterr().err
+    evaluation = made.config.evaluation.model_copy(update={"k": [1, 2]})
+    config = made.config.model_copy(update={"evaluation": evaluation})
+    with pytest.raises(InputError, match=r"was made with other settings \(k: \[1, 2, 4\] -> \[1,"):
+        STUDIES["peers"].write(replace(made, config=config))
     assert table.read_bytes() == before
 
 
