@@ -8,9 +8,10 @@ import pytest
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.names import VERIFIERS
+from rspo.config.steps import judge_inputs
 from rspo.core.errors import InputError
 from rspo.rewards import verify
-from rspo.rewards.configured import verifier_inputs, verifier_of
+from rspo.rewards.configured import verifier_of
 from rspo.rewards.sandbox_worker import _MODULES
 from tests.support import ROOT
 from tests.support.attacks import boxed
@@ -35,7 +36,7 @@ def test_the_first_verifier_that_accepts_decides_or_else_the_last() -> None:
 def test_a_config_lists_the_verifiers_of_the_cascade(tmp_path: Path) -> None:
     """Without xverify in the list, no judge is needed."""
     experiment = tiny(verifier="cascade", cascade=["exact", "rules"])
-    assert verifier_inputs(experiment, "cascade") == []
+    assert judge_inputs(experiment, "cascade") == []
     with verifier_of(experiment, "cascade", tmp_path / "verdicts") as configured:
         verdicts = configured([boxed("36"), boxed("6^2")], ["36", "36"], questions=["", ""])
     assert [verdict.verifier for verdict in verdicts] == ["exact", "rules"]
