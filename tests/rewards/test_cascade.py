@@ -82,23 +82,9 @@ def test_the_settings_of_exact_are_those_of_earlier_versions() -> None:
     assert fingerprints.verifier_settings(None, "exact") == {"verifier": "exact", "rules": 1}
 
 
-def test_results_of_the_former_math_verify_are_out_of_date() -> None:
-    """The name stood for the rules then: their scores and policies are not those of the library."""
-    former = {"verifier": "math_verify", "rules": 2}
-    experiment = tiny(verifier="math_verify")
-    cell = next(iter(experiment.cells))
-    for settings in (
-        fingerprints.settings(experiment, "score"),
-        fingerprints.settings(experiment, "train", cell),
-    ):
-        assert settings["verifier"] == "math_verify"
-        assert settings["library"] == "math-verify"
-        assert settings.items() & former.items() == {("verifier", "math_verify")}
-
-
 def test_another_cascade_gives_other_scores_and_policies() -> None:
     one = tiny(verifier="cascade", cascade=["exact", "rules"])
     other = tiny(verifier="cascade", cascade=["rules", "exact"])
-    for step, name in (("score", ""), ("train", next(iter(one.cells)))):
+    for step, name in (("score", "standard"), ("train", next(iter(one.cells)))):
         hashes = {fingerprints.settings_hash(each, step, name) for each in (one, other)}
         assert len(hashes) == 2
