@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the packages of envs/lock/ and this package into an existing environment: .venv (setup.sh),
+# Installs the packages of envs/lock/ and this package into an existing environment: .venv (setup.sh)
 # or the environment of an image (rspo.def).
 #
 #   envs/install.sh base PYTHON   what the tiny scale needs

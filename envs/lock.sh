@@ -45,7 +45,3 @@ for packages in base verl; do
 done
 sort -u "$folder/for-torch" >"$folder/torch.txt"
 mv "$folder"/*.txt envs/lock/
-
-# Snakemake creates a conda environment again when its file changes.
-digest=$(cat envs/lock/*.txt | sha256sum | cut -d ' ' -f 1)
-sed -i "s/^# SHA-256 of envs\/lock: .*/# SHA-256 of envs\/lock: $digest/" envs/conda-*.yaml

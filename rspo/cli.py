@@ -654,7 +654,7 @@ def doctor(
     ] = [],  # noqa: B006
     deployment: Annotated[
         str,
-        typer.Option(help="apptainer, if you start Snakemake with this --sdm."),
+        typer.Option(help="apptainer, if you start Snakemake with --sdm apptainer."),
     ] = "",
     environment: Annotated[
         bool, typer.Option("--environment", help="Only list the variables that jobs set.")

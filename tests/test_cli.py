@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,23 +15,16 @@ from rspo.cli import main, parse_overrides
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.training.progress import read_progress
-from tests.support import ROOT
+from tests.support import ROOT, tiny_world
 from tests.support.processes import LONGEST_WAIT, wait_until
 
 CELL = "small--rspo-pass--k4--n16--s0"
-SMALL = [
-    "--set=models.small.scratch={examples: 500, batch: 16, steps: 30}",
-    "--set=training={steps: 4, prompts_per_step: 10, mini_batch_prompts: 5, checkpoint_every: 2}",
-    "--set=data.train.generated.problems=10",
-    "--set=data.suites.standard.linear.generated.problems=5",
-    "--set=evaluation={samples: 4, block: 4, k: [1, 2], resamples: 20}",
-]
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, with the configs."""
-    shutil.copytree(ROOT / "config", tmp_path / "config")
+    """The current folder, with the configs; tiny has the sizes of tests."""
+    tiny_world.write_config(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -151,31 +143,25 @@ def test_a_malformed_override_is_an_error(item: str) -> None:
         (["train", CELL.replace("s0", "s7")], "has seeds = 1; --set seeds=8 adds it"),
         (["train", CELL, "--set", "trainin.steps=5"], "did you mean training?"),
         (["train", CELL, "--scale", "hugh"], "config/hugh.yaml: no such config file"),
-        (["train", CELL, "--set", "engine=verl"], "small--base/policy: no such policy"),
-        (["train", CELL], "small--base/policy: no such policy; `rspo pretrain small` makes it"),
+        (["train", CELL, "--set", "engine=verl"], "would have other settings than the config ("),
+        (["train", CELL], "small--base/policy: no such file; `rspo pretrain small` makes it"),
         (["pretrain", "smal"], "no model 'smal' in config/tiny.yaml; has small, medium"),
         (["prepare", "aime"], "no data set 'aime' in config/tiny.yaml; has train, validation"),
-        (["sample", CELL, "standard"], f"results/tiny/cells/{CELL}/policy: no such policy"),
+        (["sample", CELL, "standard"], f"policy: no such file; `rspo train {CELL}` makes it"),
         (["sample", CELL, "other"], "no suite 'other' in config/tiny.yaml; has standard, contam"),
-        (["sample", CELL, "linear"], "linear is a benchmark: `standard --benchmark linear`"),
-        (
-            ["score", CELL, "standard", "--benchmark", "liner"],
-            "suite 'standard' has no benchmark 'liner'; has linear, multiply, countdown",
-        ),
-        (["score", CELL, "standard"], "no such file"),
-        (["curves", CELL, "standard"], "no such file"),
+        (["sample", CELL, "linear"], "linear is a benchmark of the suite standard"),
+        (["score", CELL, "standard", "7"], "no block 7: config/tiny.yaml has evaluation.samples"),
+        (["score", CELL, "standard"], f"`rspo sample {CELL} standard 0` makes it"),
+        (["curves", CELL, "standard"], f"`rspo score {CELL} standard 0` makes it"),
         (["curves", CELL, "other"], "no suite 'other'"),
         (["figure", "fig_mian"], "fig_mian"),
         (["figure", "fig_main"], "curves"),
         (["scoer", CELL], "Did you mean 'score'"),
         (["score", CELL], "Missing argument 'suite'"),
-        (["score", CELL, "standard", "--bench", "linear"], "--benchmark"),
         (["score", CELL, "standard", "--block", "1"], "No such option: --block"),
-        (["score", "--responses", "a.jsonl"], "is now `rspo verify`"),
-        (["curves", "--scores=a.parquet"], "is now `rspo pass-at-k`"),
         (
             ["sample", "qwen2.5-math-7b--base", "standard", "--scale", "paper"],
-            "no such policy; `rspo pretrain qwen2.5-math-7b --scale paper` makes it",
+            "no such file; `rspo pretrain qwen2.5-math-7b --scale paper` makes it",
         ),
         (["pass-at-k", "a.parquet", "b.csv"], "a.parquet: no such file"),
     ],
@@ -192,9 +178,12 @@ def test_errors_that_the_user_can_fix_are_one_line_and_exit_status_2(
     assert written - {"tiny.yaml", "smollm.yaml", "paper.yaml", "README.md", ".lock"} == set()
 
 
+STEPS = "--set=models.small.scratch.steps=5000"  # which take a minute
+
+
 def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(project: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "rspo.cli", "pretrain", "small"],
+        [sys.executable, "-m", "rspo.cli", "pretrain", "small", "--force", STEPS],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,
@@ -218,8 +207,8 @@ def test_a_full_disk_is_one_line_that_names_the_file(
 ) -> None:
     """All tables and weights are written to a full device."""
     if command[0] == "train":
-        assert main(["prepare", "train", *SMALL]) == 0
-        assert main(["pretrain", "small", *SMALL]) == 0
+        assert main(["prepare", "train"]) == 0
+        assert main(["pretrain", "small"]) == 0
 
     def glob(path: Path, pattern: str) -> list[Path]:
         """An atomic write lists leftovers before it writes: put a link to the device there."""
@@ -230,7 +219,7 @@ def test_a_full_disk_is_one_line_that_names_the_file(
         return []
 
     monkeypatch.setattr(Path, "glob", glob)
-    assert main([*command, *SMALL]) == 1
+    assert main(command) == 1
     monkeypatch.undo()
     error = capsys.readouterr().err
     assert error.startswith("rspo: error: results/tiny/")
@@ -239,44 +228,56 @@ def test_a_full_disk_is_one_line_that_names_the_file(
     assert not (project / "results" / "tiny" / "cells" / CELL / "policy").exists()
 
 
+def test_a_folder_that_cannot_be_written_is_one_line_that_names_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "", str(path))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    assert main(["prepare", "linear"]) == 1
+    error = capsys.readouterr().err
+    assert error == "rspo: error: results/tiny/problems: Read-only file system\n"
+
+
 def test_every_step_of_one_cell_runs_without_snakemake(project: Path) -> None:
+    benchmarks = ("linear", "multiply", "countdown", "divide", "sequence")
     for command in (
         ["prepare", "train"],
         ["pretrain", "small"],
         ["train", CELL],
-        ["prepare", "linear"],
-        ["sample", CELL, "standard", "--benchmark=linear"],
-        ["score", CELL, "standard", "--benchmark=linear"],
+        *(["prepare", name] for name in benchmarks),
+        ["sample", CELL, "standard"],
+        ["score", CELL, "standard"],
     ):
-        assert main([*command, *SMALL]) == 0
-    for name in ("policy", "training.jsonl", "samples/linear/0.parquet", "scores/linear/0.parquet"):
+        assert main(command) == 0
+    tables = ("samples/standard/0.parquet", "scores/standard/0.parquet")
+    for name in ("policy", "training.jsonl", *tables):
         path = project / "results" / "tiny" / "cells" / CELL / name
         assert path.exists()
         assert path.with_name(path.name + ".provenance.json").is_file()
-    assert main(["status", *SMALL]) == 0
+    assert main(["status"]) == 0
 
 
 def test_a_finished_cell_is_trained_again_only_with_force(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in (["prepare", "train"], ["pretrain", "small"], ["train", CELL]):
-        assert main([*command, *SMALL]) == 0
+        assert main(command) == 0
     policy = project / "results" / "tiny" / "cells" / CELL / "policy"
     first = policy.stat().st_mtime_ns
     capsys.readouterr()
-    assert main(["train", CELL, *SMALL]) == 0
-    assert capsys.readouterr().out == (
-        f"{CELL} is finished; use --force to train it again and replace it\n"
-    )
+    assert main(["train", CELL]) == 0
+    assert capsys.readouterr().out == f"results/tiny/cells/{CELL}/policy is up to date\n"
     assert policy.stat().st_mtime_ns == first
-    assert main(["train", CELL, "--force", *SMALL]) == 0
+    assert main(["train", CELL, "--force"]) == 0
     assert policy.stat().st_mtime_ns > first
 
 
 @pytest.mark.parametrize(
     ("killed_in", "state", "left"),
     [
-        ("rspo.training.cell.write_provenance", "stopped", {"state.pt", "progress.json"}),
+        ("rspo.core.step.write_provenance", "stopped", {"state.pt", "progress.json"}),
         ("rspo.training.cell.remove_checkpoints", "stopped", {"state.pt", "progress.json"}),
         ("shutil.rmtree", "trained", {"state.pt"}),
     ],
@@ -302,19 +303,19 @@ def test_training_killed_after_its_policy_was_written_is_completed_by_the_same_c
     cell = project / "results" / "tiny" / "cells" / CELL
     checkpoint = cell / "checkpoint"
     for command in (["prepare", "train"], ["pretrain", "small"]):
-        assert main([*command, *SMALL]) == 0
+        assert main(command) == 0
     with monkeypatch.context() as patch:
         patch.setattr(killed_in, kill)
         with pytest.raises(Killed):
-            main(["train", CELL, *SMALL])
+            main(["train", CELL])
     assert {path.name for path in checkpoint.iterdir()} - {"origin.json"} == left
-    assert main(["status", *SMALL]) == 0
+    assert main(["status"]) == 0
     assert f"{CELL} {state} " in " ".join(capsys.readouterr().out.split())
     snapshot = read_progress(checkpoint)
     shown = list(snapshot.metrics) if snapshot else []
     assert shown == (["reward", "pass_at_4", "entropy"] if state == "stopped" else [])
-    assert main(["train", CELL, *SMALL]) == 0
-    assert main(["status", *SMALL]) == 0
+    assert main(["train", CELL]) == 0
+    assert main(["status"]) == 0
     assert f"{CELL} trained " in " ".join(capsys.readouterr().out.split())
     assert {path.name for path in cell.iterdir()} == {
         ".lock",

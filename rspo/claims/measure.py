@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -177,23 +176,24 @@ class Measurer:
             tables = {policy: self.scores(policy, benchmark) for policy in comparison.policies}
             (first, reference), *others = tables.items()
             for policy, table in others:
-                folder = self._scores_folder(policy, benchmark)
+                place = self._place(policy, benchmark)
                 if table.ids != reference.ids:
                     raise InputError(
-                        f"{folder}: has other problems than the scores of {first}; "
+                        f"{place}: has other problems than the scores of {first}; "
                         "differences need the same problems, so sample and score one of them again"
                     )
                 if table.correct.shape != reference.correct.shape:
                     raise InputError(
-                        f"{folder}: has {table.correct.shape[1]} samples of each problem, the "
+                        f"{place}: has {table.correct.shape[1]} samples of each problem, the "
                         f"scores of {first} have {reference.correct.shape[1]}"
                     )
         policy = comparison.policies[0]
         return [len(self.scores(policy, name).correct) for name in comparison.benchmarks]
 
-    def _scores_folder(self, policy: str, benchmark: str) -> Path:
-        """The folder of a policy's scores, for messages."""
-        return self.experiment.scores(policy, self.experiment.suite_of(benchmark), 0).parent
+    def _place(self, policy: str, benchmark: str) -> str:
+        """The folder of a policy's scores, and the benchmark, for messages."""
+        suite = self.experiment.suite_of(benchmark)
+        return f"{self.experiment.scores(policy, suite, 0).parent}, {benchmark}"
 
     def _scores(self, policy: str, benchmark: str) -> ScoreArrays:
         return policy_scores(self.experiment, policy, benchmark)
@@ -205,7 +205,7 @@ class Measurer:
                 return max_at_k(table.rewards, k)
             return pass_at_k(table.correct.shape[1], table.correct.sum(axis=1), k)
         except InputError as error:
-            raise InputError(f"{self._scores_folder(policy, benchmark)}: {error}") from None
+            raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
 
     def _of_entropy(self, comparison: EntropyComparison) -> Measurement:
         """Each run gives one value, so one seed gives no error."""

@@ -222,6 +222,7 @@ def _claims(experiment: Experiment, _: str) -> Settings:
     """The grid and its seeds determine the compared cells; `k` the values of k."""
     config = experiment.config
     result = config.model_dump(mode="json", include={"grid", "seeds"})
+    result["scale"] = experiment.scale
     result["suites"] = {suite: list(names) for suite, names in config.data.suites.items()}
     if config.extensions:  # which may have claims
         result["extensions"] = {file: digest(experiment.root / file) for file in config.extensions}

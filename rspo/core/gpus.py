@@ -1,7 +1,13 @@
 """The GPUs of a SLURM job, as PyTorch and vLLM see them."""
 
+import subprocess
+from typing import Literal
+
 from rspo.core.errors import InputError
 from rspo.core.slurm_job import name_of_this_job, this_job
+
+_SECONDS_TO_ANSWER = 10
+_MEBIBYTE = 2**20  # the unit of nvidia-smi
 
 
 def why_no_gpu() -> str:
@@ -49,3 +55,15 @@ def _granted() -> str:
     if job is None or job.gpu_count == 0:
         return ""
     return f"{name_of_this_job()} was granted {job.gpu_count} GPUs"
+
+
+def gpu_bytes(which: Literal["used", "total"]) -> int:
+    """Used or total memory of the GPU with the most; 0 if nvidia-smi does not tell."""
+    query = ["nvidia-smi", f"--query-gpu=memory.{which}", "--format=csv,noheader,nounits"]
+    try:
+        done = subprocess.run(
+            query, capture_output=True, text=True, timeout=_SECONDS_TO_ANSWER, check=True
+        )
+        return max(int(line) for line in done.stdout.split()) * _MEBIBYTE
+    except (OSError, subprocess.SubprocessError, ValueError):
+        return 0

@@ -31,7 +31,7 @@ class Columns:
 class ResponseFile:
     """The responses of a file, in its order.
 
-    responses: a sample is the text of its problem, and its number among the responses to it.
+    responses: the question is the text of the problem.
     answers: as they are in the file.
     content: SHA-256 of the standard input; empty for a file.
     """

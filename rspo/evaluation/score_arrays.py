@@ -86,9 +86,9 @@ def read_scores(*paths: Path, benchmark: str | None = None) -> ScoreArrays:
     Raises: InputError as `read_score_frame`, and for problems with different numbers of samples.
     """
     frame = read_score_frame(*paths, benchmark=benchmark)
-    for path, part in frame.groupby("path", sort=False):
-        _check_counts(path, part)
-    _check_counts(paths[-1], frame)
+    for place, part in frame.groupby("place", sort=False):
+        _check_counts(place, part)
+    _check_counts(place, frame)
     by_problem = frame.sort_values(["problem_id", "sample_index"])
     ids = tuple(by_problem["problem_id"].unique())
     return ScoreArrays(
@@ -99,47 +99,50 @@ def read_scores(*paths: Path, benchmark: str | None = None) -> ScoreArrays:
 
 
 def read_score_frame(*paths: Path, benchmark: str | None = None) -> "pd.DataFrame":
-    """The rows of one or several scores tables, Parquet or CSV, indexed by `path` and `row`.
+    """The rows of one or several scores tables, Parquet or CSV, indexed by `place` and `row`.
+
+    place: the path, and the benchmark whose rows are counted.
 
     Raises: InputError for a file that is not a scores table, an empty or NaN value, or a duplicated
         sample.
     """
     import pandas as pd
 
-    frames = []
+    frames = {}
     for path in paths:
         check_suffix(path)
+        place = str(path) if benchmark is None else f"{path}, {benchmark}"
         is_csv = path.suffix == ".csv"
-        frames.append(_read_csv(path) if is_csv else read_frame(path, _ANY_SCORES, benchmark))
-        _check_values(path, frames[-1])
-    frame = pd.concat(frames, keys=paths, names=["path", "row"])
+        frames[place] = _read_csv(path) if is_csv else read_frame(path, _ANY_SCORES, benchmark)
+        _check_values(place, frames[place])
+    frame = pd.concat(frames, names=["place", "row"])
     duplicated = frame[frame.duplicated(["problem_id", "sample_index"])]
     if len(duplicated):
-        (path, row), sample = duplicated.index[0], duplicated.iloc[0]
+        (place, row), sample = duplicated.index[0], duplicated.iloc[0]
         raise InputError(
-            f"{path}, row {row}: sample {sample['sample_index']} of problem "
+            f"{place}, row {row}: sample {sample['sample_index']} of problem "
             f"{sample['problem_id']!r} is duplicated"
         )
     return frame
 
 
-def _check_values(path: Path, frame: "pd.DataFrame") -> None:
+def _check_values(place: str, frame: "pd.DataFrame") -> None:
     """Raises: InputError for an empty value or an infinite reward."""
     for column in ("problem_id", "sample_index", "correct"):
         if (empty := frame[column].isna()).any():
-            raise InputError(f"{path}, row {empty.argmax()}: column {column!r} is empty")
+            raise InputError(f"{place}, row {empty.argmax()}: column {column!r} is empty")
     if not (finite := np.isfinite(frame["reward"])).all():
         row = finite.argmin()
-        raise InputError(f"{path}, row {row}: reward is {frame['reward'][row]}; must be finite")
+        raise InputError(f"{place}, row {row}: reward is {frame['reward'][row]}; must be finite")
 
 
-def _check_counts(path: object, frame: "pd.DataFrame") -> None:
+def _check_counts(place: object, frame: "pd.DataFrame") -> None:
     """Raises: InputError if problems have different numbers of samples."""
     counts = frame.groupby("problem_id", sort=False).size()
     few, many = counts.idxmin(), counts.idxmax()
     if counts[few] != counts[many]:
         raise InputError(
-            f"{path}: unequal numbers of samples: {counts[few]} of problem {few!r}, "
+            f"{place}: unequal numbers of samples: {counts[few]} of problem {few!r}, "
             f"{counts[many]} of problem {many!r}; every problem needs the same number"
         )
 

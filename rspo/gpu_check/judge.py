@@ -8,8 +8,8 @@ from typing import Any
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_text
+from rspo.core.gpus import gpu_bytes
 from rspo.core.hub import fetch_files
-from rspo.gpu_check.memory import gpu_bytes
 from rspo.gpu_check.random_judge import CONTEXT, write_random_judge
 from rspo.gpu_check.settings import JUDGED, CheckFailed, Settings
 from rspo.rewards.verdict import CORRECT, INCORRECT

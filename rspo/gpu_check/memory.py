@@ -1,18 +1,15 @@
 """Peak memory of the processes of a step."""
 
 import contextlib
-import subprocess
 import threading
-from typing import Literal
 
 import psutil
 
+from rspo.core.gpus import gpu_bytes
 from rspo.core.supervisor import processes_with
 from rspo.gpu_check.table import Memory
 
 SECONDS_BETWEEN_LOOKS = 1.0
-_SECONDS_TO_ANSWER = 10
-_MEBIBYTE = 2**20  # the unit of nvidia-smi
 
 
 class PeakMemory(threading.Thread):
@@ -54,15 +51,3 @@ def host_bytes(key: str) -> int:
         with contextlib.suppress(psutil.Error, OSError):
             total += process.memory_full_info().pss
     return total
-
-
-def gpu_bytes(which: Literal["used", "total"]) -> int:
-    """Used or total memory of the GPU with the most; 0 if nvidia-smi does not tell."""
-    query = ["nvidia-smi", f"--query-gpu=memory.{which}", "--format=csv,noheader,nounits"]
-    try:
-        done = subprocess.run(
-            query, capture_output=True, text=True, timeout=_SECONDS_TO_ANSWER, check=True
-        )
-        return max(int(line) for line in done.stdout.split()) * _MEBIBYTE
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return 0

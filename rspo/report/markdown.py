@@ -64,12 +64,14 @@ def _require_place(experiment: Experiment, page: Path, force: bool) -> None:
     """Raises: InputError for a page that is not named *.md or would replace something else."""
     if page.suffix != ".md":
         raise InputError(f"{page}: expected a name that ends with .md")
-    folder, results = page.with_suffix("").resolve(), experiment.results.resolve()
-    if folder.is_relative_to(results) or results.is_relative_to(folder):
-        raise InputError(
-            f"{page}: its pictures would replace {page.with_suffix('')}; choose a page outside "
-            f"{experiment.results}"
-        )
+    folder = page.with_suffix("").resolve()
+    for results in (experiment.results, experiment.reports):
+        place = results.resolve()
+        if folder.is_relative_to(place) or place.is_relative_to(folder):
+            raise InputError(
+                f"{page}: its pictures would replace {page.with_suffix('')}; choose a page "
+                f"outside {results}"
+            )
     title = f"# Results at the {experiment.scale} scale\n"
     existing = page.read_text(encoding="utf-8", errors="replace") if page.exists() else title
     if not (force or existing.startswith(title)):
@@ -85,7 +87,7 @@ def _contents(experiment: Experiment, folder: str) -> dict[str, Any]:
         "scale": experiment.scale,
         "seeds": experiment.config.seeds,
         "command": command(experiment, RESULTS_PAGE),
-        "commits": sorted({note["git_commit"] for note in notes if note is not None}),
+        "commits": sorted({note["git_commit"] for note in notes if note}),
         "folder": folder,
         "headline": headline(experiment),
         "summary": summary(experiment),

@@ -42,7 +42,7 @@ def _patch(package: str, version: str, issue: str | None) -> Callable[[_Function
     return record
 
 
-@_patch("snakemake", "9.27.1", None)
+@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/3907")
 def read_config_like_set() -> None:
     """Let `--config` read what `rspo --set` reads.
 

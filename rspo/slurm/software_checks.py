@@ -43,7 +43,10 @@ def image(launch: Launch) -> Iterator[Finding]:
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:
-    """Whether the policies and the checkpoints of a cell fit (`models.<name>.expected`)."""
+    """Whether the policies, and the checkpoints of the cells that train at the same time, fit.
+
+    It knows the free space of the file system, but not the user's quota.
+    """
     experiment = launch.experiment
     if experiment.config.engine != "verl" or not launch.trains:
         return
@@ -55,7 +58,10 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     parents = (experiment.results, *experiment.results.absolute().parents)
     free = shutil.disk_usage(next(path for path in parents if path.is_dir())).free
     least = disk.peak_bytes(min(sizes))
-    most = disk.peak_bytes(max(sizes)) + sum(map(disk.policy_bytes, sizes))
+    jobs = int(launch.profile.get("jobs") or len(sizes))
+    sizes.sort(reverse=True)
+    at_once, others = sizes[:jobs], sizes[jobs:]
+    most = sum(map(disk.peak_bytes, at_once)) + sum(map(disk.policy_bytes, others))
     if free < least:
         yield Finding(
             Kind.STOPS,
@@ -65,8 +71,9 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     elif free < most:
         yield Finding(
             Kind.CHANGE,
-            f"{experiment.results}: {free / 1e9:,.0f} GB are free; the policies of all unfinished "
-            f"cells and the checkpoints of one need {most / 1e9:,.0f} GB",
+            f"{experiment.results}: {free / 1e9:,.0f} GB are free; {len(at_once)} cells at a time "
+            f"and the policies of the others need {most / 1e9:,.0f} GB: free space, look at your "
+            f"quota, or set fewer `jobs` in {PROFILE}",
         )
 
 

@@ -24,12 +24,14 @@ from rspo.training.clipping import clipping_warning
 from rspo.training.origin import (
     STATE_FILE,
     is_begun,
+    is_begun_with,
     is_damaged,
     remove_checkpoints,
     use_checkpoint_of,
 )
 from rspo.training.progress import usage_before
 from rspo.training.records import Record
+from rspo.training.sampler_difference import sampler_warning
 from rspo.training.validation import validation_note
 
 _log = logging.getLogger(__name__)
@@ -76,8 +78,10 @@ class Engine(ABC):
 
 def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = False) -> None:
     checkpoint, step = experiment.checkpoint(name), steps.train(experiment, name)
-    if not step.is_due(force) and not is_begun(checkpoint):
-        if checkpoint.exists():  # an earlier process was killed while removing it
+    if not step.is_due(force or is_begun_with(checkpoint, step.settings)):
+        if checkpoint.exists() and not is_begun(
+            checkpoint
+        ):  # an earlier process was killed while removing it
             with step.locked():
                 remove_checkpoints(checkpoint)
         return
@@ -89,17 +93,13 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
         return engine.last_step(folder) > 0
 
     with step.locked(), engine.prepare() as train_remaining_steps:
-        origin = {
-            "settings": step.settings,
-            "base": engine.base_digest(base),
-            "problems": sha256(problems),
-        }
-        with resumed(step, checkpoint, origin, has_steps, force) as earlier:
+        inputs = {"base": engine.base_digest(base), "problems": sha256(problems)}
+        with resumed(step, checkpoint, inputs, has_steps, force) as earlier:
             if done := engine.last_step(checkpoint):
                 of = experiment.config.training.steps
                 print(f"{name} resumes from step {done} of {of}", flush=True)
             trained = train_remaining_steps()
-            _warn_of_clipping(experiment, name, trained.records)
+            _warn(experiment, name, trained.records)
             _publish(experiment, name, trained, base)
             notes = trained.notes | validation_note(experiment)
             step.record(trained.gpu_seconds, notes, earlier, trained.files)
@@ -109,20 +109,22 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
 def resumed(
     step: Step,
     checkpoint: Path,
-    origin: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     has_steps: Callable[[Path], bool],
     from_the_start: bool,
 ) -> Iterator[list[Usage]]:
-    """Put the checkpoint of this origin in place; remove it when the block succeeds.
+    """Put the checkpoint of these settings and inputs in place; remove it when the block succeeds.
 
     Args:
+        inputs: their digests.
         has_steps: whether a folder has finished steps; a checkpoint without is not kept.
-        from_the_start: whether to remove a checkpoint of this origin.
+        from_the_start: whether to remove such a checkpoint.
 
     Yields: usage of the earlier processes that trained with it, for the provenance.
 
     Raises: InputError for a damaged checkpoint.
     """
+    origin = {"settings": step.settings, **inputs}
     use_checkpoint_of(checkpoint, origin, has_steps, from_the_start)
     if is_damaged(checkpoint):
         raise InputError(
@@ -132,10 +134,12 @@ def resumed(
     remove_checkpoints(checkpoint)
 
 
-def _warn_of_clipping(experiment: Experiment, name: str, records: Sequence[Record]) -> None:
+def _warn(experiment: Experiment, name: str, records: Sequence[Record]) -> None:
     fraction = fmean(record["gradient_clipped"] for record in records)
     limit = experiment.config.training.optimizer.gradient_clip
     if warning := clipping_warning({name: fraction}, limit):
+        _log.warning("%s", warning)
+    if warning := sampler_warning({name: records}):
         _log.warning("%s", warning)
 
 

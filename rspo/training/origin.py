@@ -24,6 +24,12 @@ def is_begun(folder: Path) -> bool:
     return (folder / _NOTE_FILE).is_file()
 
 
+def is_begun_with(folder: Path, settings: Any) -> bool:
+    """Whether that training has these settings, whatever its inputs."""
+    begun_with = _origin(folder).get("settings")
+    return is_begun(folder) and fingerprint(begun_with) == fingerprint(settings)
+
+
 def is_damaged(folder: Path) -> bool:
     """Whether the state in a checkpoint folder is not a complete file of PyTorch."""
     state = folder / STATE_FILE
@@ -32,11 +38,16 @@ def is_damaged(folder: Path) -> bool:
 
 def _is_made_with(folder: Path, origin: Any) -> bool:
     """Whether the checkpoint in a folder has this origin: settings and inputs, as plain data."""
+    return fingerprint(_origin(folder)) == fingerprint(origin)
+
+
+def _origin(folder: Path) -> dict[str, Any]:
+    """Empty if there is none, or it is damaged."""
     try:
-        note = json.loads((folder / _NOTE_FILE).read_text())
-    except (OSError, ValueError):  # absent, or damaged
-        return False
-    return fingerprint(note) == fingerprint(origin)
+        origin: dict[str, Any] = json.loads((folder / _NOTE_FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return origin
 
 
 def use_checkpoint_of(

@@ -24,7 +24,7 @@ from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.cell import resumed
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
-from rspo.training.origin import STATE_FILE, is_begun
+from rspo.training.origin import STATE_FILE, is_begun_with
 from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
@@ -48,11 +48,11 @@ def make_base_policy(
         )
     name, step = base_name(model), steps.pretrain(experiment, model)
     checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]
-    if not step.is_due(force) and not is_begun(checkpoint):
+    if not step.is_due(force or is_begun_with(checkpoint, step.settings)):
         return
     with (
         step.locked(),
-        resumed(step, checkpoint, step.settings, _has_steps, force) as earlier,
+        resumed(step, checkpoint, {}, _has_steps, force) as earlier,
     ):
         finished = _finished_elsewhere(experiment, model)
         with atomic_write(experiment.policy(name)) as partial:

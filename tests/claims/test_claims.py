@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rspo.claims.catalogue import CLAIMS, inputs
+from rspo.claims.catalogue import CLAIMS, step
 from rspo.claims.comparisons import EntropyComparison, Method
 from rspo.claims.measure import Measurement, growth_with_fraction
 from rspo.claims.verdicts import results_of
-from rspo.claims.write import CLAIM_COLUMNS, COMPARISON_COLUMNS, outputs, write_claims
+from rspo.claims.write import CLAIM_COLUMNS, COMPARISON_COLUMNS, write_claims
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
-from rspo.core.tables import read_csv
+from rspo.core.tables import SCORES, read_csv, read_frame, write_frame
 from rspo.estimators import max_at_k, pass_at_k, pass_at_k_covariance, pass_at_k_variance
 from rspo.evaluation.score_arrays import policy_scores
 from rspo.evaluation.statistics import Estimate
@@ -25,13 +25,13 @@ Rows = list[dict[str, str]]
 UNRESOLVED = "not resolved at this size"
 
 
-def read(path: Path) -> Rows:
-    return read_csv(path).to_dict("records")
+def read(experiment: Experiment, name: str = "claims") -> Rows:
+    return read_csv(experiment.reports / f"{name}.csv").to_dict("records")
 
 
 def verdicts(experiment: Experiment) -> dict[str, str]:
     write_claims(experiment)
-    return {row["claim"]: row["verdict"] for row in read(outputs(experiment)[0])}
+    return {row["claim"]: row["verdict"] for row in read(experiment)}
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +43,12 @@ def as_claimed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def comparisons(experiment: Experiment, **wanted: str) -> Rows:
-    rows = read(outputs(experiment)[1])
+    rows = read(experiment, "claim_comparisons")
     return [row for row in rows if all(row[key] == value for key, value in wanted.items())]
 
 
 def test_what_was_planted_is_supported(as_claimed: Experiment) -> None:
-    found = {row["claim"]: row["verdict"] for row in read(outputs(as_claimed)[0])}
+    found = {row["claim"]: row["verdict"] for row in read(as_claimed)}
     # RSPO k=8 is planted to equal k=4 at Pass@4, so k=4 is not best against every other k.
     assert found == dict.fromkeys(CLAIMS, "supported") | {"C3b": UNRESOLVED}
 
@@ -78,8 +78,8 @@ def test_one_opposite_benchmark_contradicts_a_claim_about_all(tmp_path: Path) ->
     experiment = planted.plant_all(tmp_path, planted.as_claimed, grid_only="main")
     for number, cell in enumerate(experiment.cells.values()):
         if cell.objective == "hitchhiking":
-            rng = np.random.default_rng(number)
-            planted.plant(experiment, cell.name, "multiply", (1.0, 0.95), rng)
+            skills = {"linear": planted.as_claimed(cell), "multiply": (1.0, 0.95)}
+            planted.plant(experiment, cell.name, "standard", skills, number)
     found = verdicts(experiment)
     assert found["C1"] == "contradicted"
     (against,) = comparisons(experiment, claim="C1", decides="yes", benchmark="multiply")
@@ -159,7 +159,7 @@ def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> 
     alone = sum(pass_at_k_variance(16, one.sum(axis=1), 2) for one in right)
     within = (alone - 2 * pass_at_k_covariance(*right, 2)).sum() ** 0.5 / 160
     assert float(row["error_within"]) == pytest.approx(within)
-    claims = {found["claim"]: found for found in read(outputs(experiment)[0])}
+    claims = {found["claim"]: found for found in read(experiment)}
     said = "one training seed: the interval does not cover training variance"
     assert said in claims["C1"]["note"]
     # Entropies of two runs have no error that would tell whether the next two differ alike.
@@ -198,7 +198,7 @@ def test_equivalence_is_a_test_at_each_end_of_the_margin(tmp_path: Path) -> None
         for ways in (("greater", "less"), ("less", "greater"))
     )
     assert float(row["p"]) == pytest.approx(min(1, 2 * min(max(within), min(beyond))))
-    assert "equivalence_margin = 0.05" in read(outputs(experiment)[0])[-3]["note"]
+    assert "equivalence_margin = 0.05" in read(experiment)[-3]["note"]
 
 
 def test_p_values_are_adjusted_within_deciding_and_within_other_comparisons() -> None:
@@ -238,7 +238,7 @@ def test_the_base_policy_has_a_single_run(as_claimed: Experiment) -> None:
 
 
 def test_a_claims_row_is_its_comparison_with_the_weakest_evidence(as_claimed: Experiment) -> None:
-    for claim in read(outputs(as_claimed)[0]):
+    for claim in read(as_claimed):
         rows = comparisons(as_claimed, claim=claim["claim"], decides="yes")
         assert claim["comparisons"] == str(len(rows))
         assert float(claim["p_adjusted"]) == max(float(row["p_adjusted"]) for row in rows)
@@ -282,9 +282,8 @@ def test_too_few_steps_give_no_growth(steps: int) -> None:
 
 
 def test_the_page_has_the_content_of_the_table(as_claimed: Experiment) -> None:
-    table, _, page = outputs(as_claimed)
-    text = page.read_text()
-    for row in read(table):
+    text = (as_claimed.reports / "claims.md").read_text()
+    for row in read(as_claimed):
         assert f"| {row['claim']} {row['title']} | **{row['verdict']}** |" in text
         assert f"Hypothesis: {row['hypothesis']}." in text
         assert all(f"`{cell}`" in text for cell in row["cells"].split())
@@ -297,22 +296,23 @@ def test_every_column_is_explained() -> None:
 
 
 def test_the_same_data_give_the_same_files(as_claimed: Experiment) -> None:
-    before = [path.read_bytes() for path in outputs(as_claimed)]
-    write_claims(as_claimed)
-    assert [path.read_bytes() for path in outputs(as_claimed)] == before
+    outputs = step(as_claimed).outputs
+    before = [path.read_bytes() for path in outputs]
+    write_claims(as_claimed, force=True)
+    assert [path.read_bytes() for path in outputs] == before
 
 
 @pytest.mark.parametrize("kind", ["scores", "log"])
 def test_a_missing_input_is_named_and_nothing_written(tmp_path: Path, kind: str) -> None:
     experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1)
     cell = "small--rspo-pass--k4--n16--s0"
-    scores, log = experiment.scores(cell, "linear", 0), experiment.training_log(cell)
+    scores, log = experiment.scores(cell, "standard", 0), experiment.training_log(cell)
     path = scores if kind == "scores" else log
-    assert path in inputs(experiment)
+    assert path in step(experiment).input_files
     path.unlink()
     with pytest.raises(InputError, match=f"{path.name}: no such file"):
         write_claims(experiment)
-    assert not any(path.exists() for path in outputs(experiment))
+    assert not any(path.exists() for path in step(experiment).outputs)
 
 
 def test_an_unfinished_training_is_named(tmp_path: Path) -> None:
@@ -325,7 +325,9 @@ def test_an_unfinished_training_is_named(tmp_path: Path) -> None:
 
 def test_policies_with_other_problems_are_not_compared(tmp_path: Path) -> None:
     experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1, grid_only="main")
-    other = experiment.scores("small--base", "linear", 0)
-    other.write_bytes(experiment.scores("small--base", "multiply", 0).read_bytes())
-    with pytest.raises(InputError, match="scores/linear: has other problems than the scores of"):
+    path = experiment.scores("small--base", "standard", 0)
+    other = read_frame(path, SCORES)
+    other["benchmark"] = other["benchmark"].map({"linear": "multiply", "multiply": "linear"})
+    write_frame(path, SCORES, other)
+    with pytest.raises(InputError, match="scores/standard, linear: has other problems than"):
         write_claims(experiment)

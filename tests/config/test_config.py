@@ -53,10 +53,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
         ["tiny.yaml: grid", "at least 1 item"],
     ),
     (
-        {"verl": {"loss_aggregation": "token-mean"}},
-        ["verl.loss_aggregation", "is now training.loss_aggregation"],
-    ),
-    (
         {"training": {"loss_aggregation": "seq-mean-token-sum"}},
         ["training.loss_aggregation", "'seq-mean-token-sum-norm' or 'token-mean'"],
     ),
@@ -272,8 +268,8 @@ STEPS = [
     ("pretrain", "small"),
     ("train", "small--rspo-pass--k4--n16--s0"),
     ("train", "small--rspo-max--k4--n16--length--s0"),
-    ("sample", ""),
-    ("score", ""),
+    ("sample", "standard"),
+    ("score", "standard"),
     ("curves", ""),
     ("claims", ""),
 ]
@@ -335,9 +331,9 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     def settings() -> tuple[str, str]:
         experiment = Experiment.load("tiny", {"verifier": "rules"}, root=ROOT)
         cell = next(iter(experiment.cells))
-        return fingerprints.settings_hash(experiment, "score"), fingerprints.settings_hash(
-            experiment, "train", cell
-        )
+        names = {"score": "standard", "train": cell}
+        score, train = (fingerprints.settings_hash(experiment, *item) for item in names.items())
+        return score, train
 
     before = settings()
     monkeypatch.setitem(VERIFIER_VERSIONS, "rules", -1)
@@ -370,11 +366,8 @@ def test_the_judge_but_not_its_server_changes_fingerprints(change: str, same: bo
 def judge_hashes(overrides: list[str]) -> list[str]:
     """Fingerprints of the steps that use a judge."""
     experiment = Experiment.load("paper", parse_overrides(["verifier=xverify", *overrides]), ROOT)
-    cell = next(iter(experiment.cells))
-    return [
-        fingerprints.settings_hash(experiment, step, cell)
-        for step in ("train", "score", "agreement")
-    ]
+    names = {"train": next(iter(experiment.cells)), "score": "standard", "agreement": ""}
+    return [fingerprints.settings_hash(experiment, *item) for item in names.items()]
 
 
 def test_a_comparison_that_is_null_is_left_out() -> None:

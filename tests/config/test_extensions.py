@@ -126,8 +126,8 @@ def test_a_process_runs_an_extension_once(tmp_path: Path) -> None:
 
 
 def settings_of(experiment: Experiment) -> dict[str, str]:
-    steps = ("sample", "score", "curves", "claims")
-    found = {step: fingerprints.settings_hash(experiment, step) for step in steps}
+    names = {"sample": "standard", "score": "standard", "curves": "", "claims": ""}
+    found = {step: fingerprints.settings_hash(experiment, step, names[step]) for step in names}
     found |= {c: fingerprints.settings_hash(experiment, "train", c) for c in experiment.cells}
     return found
 
@@ -158,12 +158,6 @@ def test_a_new_version_remakes_what_depends_on_it_and_any_change_the_claims(
             found.append(settings_of(load(tmp_path, text, **config)))
     before, after = found
     assert {name for name in before if before[name] != after[name]} == changed | {"claims"}
-
-
-def test_the_settings_of_results_without_extensions_do_not_name_them(tmp_path: Path) -> None:
-    report = fingerprints.settings(tiny_world.load(tmp_path), "report")
-    assert "extensions" not in report
-    assert "evaluated" not in report["rewards"]
 
 
 @pytest.mark.parametrize(

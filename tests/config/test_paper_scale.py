@@ -100,12 +100,11 @@ def test_the_papers_evaluation_runs_from_real_rows_to_a_figure(
     plan = jobs(run(project, "-n", FIGURE, *config))
     assert plan == {
         "prepare": 2,
-        "sample_contamination_free": 2,
-        "score_contamination_free": 2,
+        "sample": 2,
+        "score": 2,
         "curves": 2,
         "figure": 1,
-        "publish_figure": 1,
-        "total": 10,
+        "total": 9,
     }
     done = run(project, FIGURE, *config)
     assert done.returncode == 0, done.stderr

@@ -63,12 +63,6 @@ def test_the_settings_of_a_training_have_those_of_its_variant_but_not_its_name(
     assert short == default
 
 
-def test_the_settings_of_existing_trainings_do_not_have_the_new_keys(tmp_path: Path) -> None:
-    settings = fingerprints.settings(load(tmp_path), "train", DEFAULT)
-    assert not {"variant", "false_accepts", "false_rejects"} & settings.keys()
-    assert "epochs" not in settings["training"]
-
-
 def test_wrong_verdicts_and_epochs_are_settings_of_a_training(tmp_path: Path) -> None:
     changes = {"rewards": {"false_accepts": 0.1}, "training": {"epochs": 2}}
     settings = fingerprints.settings(load(tmp_path, variants={"short": changes}), "train", SHORT)

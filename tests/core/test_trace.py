@@ -9,10 +9,11 @@ import pytest
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.tables import SCORES, read_table
 from rspo.core.trace import history, trace
+from rspo.evaluation.curves import curves
+from rspo.evaluation.score import score
 from rspo.figures import FIGURES, draw
-from tests.support import small_paper
+from tests.support import ROOT, small_paper
 
 CELL = "small--rspo-pass--k4--n8--s0"
 
@@ -23,19 +24,19 @@ def experiment(small_project: Path) -> Experiment:
 
 
 def figure_of(experiment: Experiment) -> Path:
-    return FIGURES["fig_main"].outputs(experiment)[0]
+    return FIGURES["fig_main"].step(experiment).outputs[0]
 
 
 def test_the_history_of_a_figure_has_every_step_back_to_the_data(experiment: Experiment) -> None:
     expected = {figure_of(experiment), experiment.problems("train")}
     for policy in experiment.policies:
-        expected |= {experiment.curves(policy, "standard"), experiment.policy(policy)}
-        for benchmark in experiment.benchmarks_of("standard"):
-            expected |= {
-                experiment.problems(benchmark),
-                experiment.samples(policy, benchmark, 0),
-                experiment.scores(policy, benchmark, 0),
-            }
+        expected |= {
+            experiment.curves(policy, "standard"),
+            experiment.policy(policy),
+            experiment.samples(policy, "standard", 0),
+            experiment.scores(policy, "standard", 0),
+        }
+    expected |= {experiment.problems(name) for name in experiment.benchmarks_of("standard")}
     assert set(history([figure_of(experiment)])) == expected
 
 
@@ -44,16 +45,17 @@ def test_inputs_are_the_files_that_each_step_reads(experiment: Experiment) -> No
         return history([path])[path].inputs
 
     base = experiment.policy("small--base")
-    problems, samples = experiment.problems("linear"), experiment.samples(CELL, "linear", 0)
-    assert inputs(problems) == inputs(base) == []
+    problems = [experiment.problems(name) for name in experiment.benchmarks_of("standard")]
+    samples = experiment.samples(CELL, "standard", 0)
+    assert inputs(problems[0]) == inputs(base) == []
     assert inputs(experiment.policy(CELL)) == [base, experiment.problems("train")]
     assert inputs(experiment.training_log(CELL)) == [base, experiment.problems("train")]
-    assert inputs(samples) == [experiment.policy(CELL), problems]
-    assert inputs(experiment.scores(CELL, "linear", 0)) == [problems, samples]
+    assert inputs(samples) == [experiment.policy(CELL), *problems]
+    assert inputs(experiment.scores(CELL, "standard", 0)) == [samples, *problems]
 
 
 def test_every_result_has_provenance(small_project: Path) -> None:
-    """Locks and links to tables are no results."""
+    """Locks are no results."""
     folders = set(small_project.glob("results/tiny/cells/*/policy"))
     for path in small_project.glob("results/tiny/**/*"):
         inside = folders & {path, *path.parents}
@@ -86,7 +88,7 @@ def test_the_source_of_a_hub_data_set_is_its_revision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(small_paper.ROOT / "config", "config")
+    shutil.copytree(ROOT / "config", "config")
     mirror = str(shared / "mirror")
     assert main(["prepare", "aime2024", "--scale", "paper", "--mirror", mirror]) == 0
     lines = list(trace(Path("results/paper/problems/aime2024.parquet")))
@@ -99,7 +101,7 @@ def test_the_command_prints_the_same_history_for_a_copy(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     original = figure_of(experiment)
-    copy = Path("reports") / original.name
+    copy = Path("elsewhere") / original.name
     copy.parent.mkdir()
     for suffix in ("", ".provenance.json"):
         shutil.copy(f"{original}{suffix}", f"{copy}{suffix}")
@@ -124,23 +126,17 @@ def test_a_file_without_provenance_is_an_error(experiment: Experiment) -> None:
 def test_an_input_that_changed_is_named_with_the_file_made_from_it(
     experiment: Experiment,
 ) -> None:
-    small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL)
+    score(small_paper.load({"length_discount": 0.25}), CELL, "standard", force=True)
     message = broken(figure_of(experiment))
-    curves = experiment.curves(CELL, "standard")
-    assert f"{curves}: was made from another version of {experiment.folder(CELL)}/scores" in message
-    assert "recreate it" in message
-    # A benchmark without a correct response has the same rewards under every discount.
-    solved = [
-        benchmark
-        for benchmark in experiment.benchmarks_of("standard")
-        if any(row["correct"] for row in read_table(experiment.scores(CELL, benchmark, 0), SCORES))
-    ]
-    assert message.count("\n") == len(solved) > 0
+    made, scores = experiment.curves(CELL, "standard"), experiment.scores(CELL, "standard", 0)
+    assert f"{made}: was made from another version of {scores}" in message
+    assert message.endswith("; recreate it")
+    assert message.count("\n") == 1
 
 
 def test_edited_and_removed_files_are_named(experiment: Experiment) -> None:
-    scores, policy = experiment.scores(CELL, "linear", 0), experiment.policy(CELL)
-    samples, problems = experiment.samples(CELL, "linear", 0), experiment.problems("divide")
+    scores, policy = experiment.scores(CELL, "standard", 0), experiment.policy(CELL)
+    samples, problems = experiment.samples(CELL, "standard", 0), experiment.problems("divide")
     scores.write_bytes(scores.read_bytes() + b"\0")
     (policy / "config.json").write_text("{}")
     samples.unlink()
@@ -154,15 +150,16 @@ def test_edited_and_removed_files_are_named(experiment: Experiment) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"inputs": []}'])
 def test_a_damaged_provenance_file_is_named(experiment: Experiment, text: str) -> None:
-    note = Path(f"{experiment.scores(CELL, 'linear', 0)}.provenance.json")
+    note = Path(f"{experiment.scores(CELL, 'standard', 0)}.provenance.json")
     note.write_text(text)
     assert str(note) in broken(figure_of(experiment))
 
 
 def test_a_history_is_valid_again_after_its_steps_ran_again(experiment: Experiment) -> None:
-    small_paper.make_scores(experiment, CELL)  # the same content
+    score(experiment, CELL, "standard", force=True)  # the same content
     list(trace(figure_of(experiment)))
-    small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL)
-    small_paper.make_curves(experiment, CELL)
-    draw(experiment, "fig_main")
+    changed = small_paper.load({"length_discount": 0.25})
+    score(changed, CELL, "standard", force=True)
+    curves(changed, CELL, "standard", force=True)
+    draw(changed, "fig_main", force=True)
     list(trace(figure_of(experiment)))

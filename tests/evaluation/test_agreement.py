@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from rspo.core.errors import InputError
-from rspo.core.tables import PROBLEMS, SAMPLES, read_csv, write_table
-from rspo.evaluation.agreement import agreement_of, compared, write_agreement
+from rspo.core.tables import PROBLEMS, read_csv, write_table
+from rspo.evaluation.agreement import agreement_of, write_agreement
 from rspo.evaluation.score import score
 from tests.support import tiny_world
-from tests.support.table_rows import problem, sample
+from tests.support.table_rows import problem, sample, write_samples
 
 
 @pytest.mark.parametrize("counts", [(5, 2, 1, 7), (3, 0, 0, 4), (0, 4, 4, 0), (1, 2, 3, 0)])
@@ -39,25 +39,27 @@ def test_kappa_is_undefined_if_both_accept_everything() -> None:
 
 def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:
     experiment = tiny_world.load(tmp_path, agreement={"against": "rules", "samples": 2})
-    for policy, benchmark in compared(experiment):
-        texts = [r"\boxed{5}", r"\boxed{05}", r"\boxed{5.0}"]  # the third sample is not compared
-        rows = [sample("p0", index, text) for index, text in enumerate(texts)]
-        write_table(experiment.problems(benchmark), PROBLEMS, [problem("p0", ["5"])])
-        write_table(experiment.samples(policy, benchmark, 0), SAMPLES, rows)
+    texts = [r"\boxed{5}", r"\boxed{05}", r"\boxed{5.0}"]  # the third sample is not compared
+    rows = [sample("p0", index, text) for index, text in enumerate(texts)]
+    compared = []
     for policy, suite in experiment.evaluations:
         if policy not in experiment.cells:
+            benchmarks = experiment.benchmarks_of(suite)
+            compared += [(policy, benchmark) for benchmark in benchmarks]
+            for benchmark in benchmarks:
+                write_table(experiment.problems(benchmark), PROBLEMS, [problem("p0", ["5"])])
+            write_samples(experiment, policy, suite, dict.fromkeys(benchmarks, rows))
             score(experiment, policy, suite)
     write_agreement(experiment)
 
-    tables = experiment.results / "tables"
-    found = read_csv(tables / "agreement.csv").to_dict("records")
-    assert [(row["policy"], row["benchmark"]) for row in found] == compared(experiment)
+    found = read_csv(experiment.table("agreement")).to_dict("records")
+    assert [(row["policy"], row["benchmark"]) for row in found] == compared
     for row in found:
         assert (row["verifier_a"], row["verifier_b"]) == ("exact", "rules")
         counts = [row[name] for name in ("responses", "both_correct", "only_b_correct")]
         assert counts == ["2", "1", "1"]
         assert row["agreement"] == "0.5"
-    differing = read_csv(tables / "disagreements.csv").to_dict("records")
+    differing = read_csv(experiment.table("disagreements")).to_dict("records")
     assert len(differing) == len(found)
     assert differing[0]["response"] == r"\boxed{05}"
     assert (differing[0]["verdict_a"], differing[0]["verdict_b"]) == ("incorrect", "correct")

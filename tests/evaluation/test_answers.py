@@ -13,12 +13,13 @@ import pytest
 
 from rspo.config.own import OWN_VERIFIERS, Verifier
 from rspo.core.errors import InputError
-from rspo.core.tables import SAMPLES, SCORES, read_csv, write_table
+from rspo.core.tables import read_csv
 from rspo.estimators import different_values
-from rspo.evaluation.answers import answers_table, write_answers
+from rspo.evaluation.answers import write_answers
 from rspo.evaluation.different import different_answers
 from rspo.evaluation.verify_file import verify_file
 from tests.support import registries, tiny_world
+from tests.support.table_rows import sample, score, write_samples, write_scores
 
 ANSWERS = ["a", "b", None, "a", "c", "a", None, "b"]
 
@@ -74,22 +75,14 @@ def test_the_table_counts_answers_by_problem_and_pools_benchmarks(tmp_path: Path
         },
     )
     for policy, suite in experiment.evaluations:
-        for benchmark in experiment.benchmarks_of(suite):
-            for block in experiment.blocks:
-                samples, scores = [], []
-                for problem in reversed(TEXTS):
-                    for index in (2 * block, 2 * block + 1):
-                        text = TEXTS[problem][index]
-                        key = {"problem_id": problem, "sample_index": index}
-                        rest = {"tokens": 3, "finish_reason": "stop", "seed": 0}
-                        samples.append(key | {"text": text} | rest)
-                        correct = text == RIGHT[problem]
-                        verdict = {"verifier": "exact", "verdict": "", "reward": float(correct)}
-                        scores.append(key | {"correct": correct} | verdict)
-                write_table(experiment.samples(policy, benchmark, block), SAMPLES, samples)
-                write_table(experiment.scores(policy, benchmark, block), SCORES, scores)
+        texts = [(name, *one) for name in reversed(TEXTS) for one in enumerate(TEXTS[name])]
+        samples = [sample(*one) for one in texts]
+        scores = [score(name, index, text == RIGHT[name], 1.0) for name, index, text in texts]
+        benchmarks = experiment.benchmarks_of(suite)
+        write_samples(experiment, policy, suite, dict.fromkeys(benchmarks, samples))
+        write_scores(experiment, policy, suite, dict.fromkeys(benchmarks, scores))
     write_answers(experiment)
-    rows = read_csv(answers_table(experiment), "policy", "benchmark", "k")
+    rows = read_csv(experiment.table("answers"), "policy", "benchmark", "k")
     (one, *_) = rows[(rows["benchmark"] == "linear_larger") & (rows["k"] == "2")].to_dict("records")
     counts = [int(one[name]) for name in ("problems", "samples", "responses", "without_answer")]
     assert counts == [3, 4, 12, 5]
@@ -107,8 +100,8 @@ def test_the_table_counts_answers_by_problem_and_pools_benchmarks(tmp_path: Path
     with registries.restored():
         OWN_VERIFIERS["mine"] = Verifier("mine", lambda response, answers: False)
         config = experiment.config.model_copy(update={"verifier": "mine"})
-        write_answers(replace(experiment, config=config))
-    others = read_csv(answers_table(experiment), *OF_ANSWERS)
+        write_answers(replace(experiment, config=config), force=True)
+    others = read_csv(experiment.table("answers"), *OF_ANSWERS)
     assert {*others[OF_ANSWERS].to_numpy().flat} == {"nan"}
     kept = [name for name in rows if name not in OF_ANSWERS]
     pd.testing.assert_frame_equal(others[kept], rows[kept])

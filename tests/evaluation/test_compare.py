@@ -14,12 +14,12 @@ from scipy.stats import ttest_rel
 
 from rspo.cli import main
 from rspo.config.experiment import Experiment
-from rspo.core.tables import PROBLEMS, SCORES, write_table
+from rspo.core.tables import PROBLEMS, write_table
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.paired_differences import Pair, differences
 from tests.support import tiny_world
 from tests.support.exact import max_at_k_estimate
-from tests.support.table_rows import problem, random_scores
+from tests.support.table_rows import problem, random_scores, write_scores
 
 A, B = "small--rspo-pass--k4--n16--s0", "small--policy-gradient--k1--n16--s0"
 FAMILIES = ("linear", "multiply", "countdown", "divide", "sequence")
@@ -36,14 +36,14 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """The current folder is a project with random scores of two cells."""
     monkeypatch.chdir(tmp_path)
     experiment = tiny_world.load(Path())
-    for number, family in enumerate(FAMILIES):
+    for family in FAMILIES:
         rows = [problem(f"p{row}", ["1"]) for row in range(6)]
         for row in rows:
             row["prompt"][0]["content"] += f" of {family}"
         write_table(experiment.problems(family), PROBLEMS, rows)
-        for seed, cell in enumerate((A, B)):
-            scores = random_scores(10 * number + seed)
-            write_table(experiment.scores(cell, family, 0), SCORES, scores)
+    for seed, cell in enumerate((A, B)):
+        scores = {name: random_scores(10 * row + seed) for row, name in enumerate(FAMILIES)}
+        write_scores(experiment, cell, "standard", scores)
     return experiment
 
 
@@ -295,10 +295,11 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
 
     cell, folder = "small--rspo-pass--k4--n8--s0", Path("results/tiny")
     with Path("mine.jsonl").open("w") as file:
-        for path in sorted((folder / "cells" / cell / "samples").glob("*/0.parquet")):
-            problems = pd.read_parquet(folder / "problems" / f"{path.parent.name}.parquet")
+        samples = pd.read_parquet(folder / "cells" / cell / "samples" / "standard" / "0.parquet")
+        for benchmark, rows in samples.groupby("benchmark"):
+            problems = pd.read_parquet(folder / "problems" / f"{benchmark}.parquet")
             problems = problems.set_index("id")
-            for row in pd.read_parquet(path).to_dict("records"):
+            for row in rows.to_dict("records"):
                 of = problems.loc[row["problem_id"]]
                 line = {"problem": of["prompt"][-1]["content"], "answer": list(of["answers"])}
                 file.write(json.dumps(line | {"response": row["text"]}) + "\n")

@@ -10,24 +10,24 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.tables import CURVES, SCORES, read_csv, read_frame, write_table
-from rspo.evaluation.curves import curve, curves, curves_table, write_curves_table
+from rspo.core.tables import CURVES, read_csv, read_frame
+from rspo.evaluation.curves import curve, curves, write_curves_table
 from rspo.evaluation.score_arrays import ScoreArrays
 from rspo.evaluation.statistics import resampled_problems
 from tests.support import tiny_world
 from tests.support.exact import max_at_k_estimate
-from tests.support.table_rows import Row, random_scores
+from tests.support.table_rows import Row, random_scores, write_scores
 
 POLICY = "small--base"
 FAMILIES = ("linear", "multiply", "countdown", "divide", "sequence")
+SCORES = {family: random_scores(seed) for seed, family in enumerate(FAMILIES)}
 
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
     """A small experiment with random scores of the base policy on every benchmark."""
     experiment = tiny_world.load(tmp_path)
-    for seed, family in enumerate(FAMILIES):
-        write_table(experiment.scores(POLICY, family, 0), SCORES, random_scores(seed))
+    write_scores(experiment, POLICY, "standard", SCORES)
     return experiment
 
 
@@ -56,8 +56,8 @@ def test_estimates_are_means_over_problems(experiment: Experiment) -> None:
     for metric, column in (("pass_at_k", "correct"), ("max_at_k", "reward")):
         for k in (1, 2, 4):
             pooled = []
-            for seed, family in enumerate(FAMILIES):
-                rewards = pd.DataFrame(random_scores(seed)).groupby("problem_id")[column]
+            for family in FAMILIES:
+                rewards = pd.DataFrame(SCORES[family]).groupby("problem_id")[column]
                 exact = [float(max_at_k_estimate(list(map(float, one)), k)) for _, one in rewards]
                 point = frame.loc[family, metric, k]
                 assert point["estimate"] == pytest.approx(np.mean(exact))
@@ -109,10 +109,9 @@ def test_policies_are_resampled_alike_whatever_the_order_of_their_rows(
     experiment: Experiment,
 ) -> None:
     other = "small--policy-gradient--k1--n16--s0"
-    for seed, family in enumerate(FAMILIES):
-        shuffled = random_scores(seed)
-        np.random.default_rng(1).shuffle(shuffled)  # type: ignore[arg-type]
-        write_table(experiment.scores(other, family, 0), SCORES, shuffled)
+    order = np.random.default_rng(1).permutation(48)
+    shuffled = {family: [SCORES[family][row] for row in order] for family in reversed(FAMILIES)}
+    write_scores(experiment, other, "standard", shuffled)
     expected = curves_of(experiment).assign(cell=other)
     pd.testing.assert_frame_equal(curves_of(experiment, other), expected, check_exact=True)
 
@@ -122,16 +121,15 @@ def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path)
     whole = curves_of(experiment)
     evaluation = tiny_world.OVERRIDES["evaluation"] | {"block": 4}
     cut = tiny_world.load(tmp_path, evaluation=evaluation)
-    for seed, family in enumerate(FAMILIES):
-        for block in (0, 1):
-            rows = [row for row in random_scores(seed) if row["sample_index"] // 4 == block]
-            write_table(cut.scores(POLICY, family, block), SCORES, rows)
-    pd.testing.assert_frame_equal(curves_of(cut), whole, check_exact=True)
-    write_table(cut.scores(POLICY, "divide", 0), SCORES, random_scores(0)[:-1])
-    with pytest.raises(InputError, match=r"divide/1\.parquet, row 0: sample 4 .* is duplicated"):
-        curves(cut, POLICY, "standard")
-    cut.scores(POLICY, "divide", 1).unlink()
-    with pytest.raises(InputError, match=r"divide/1\.parquet: no such file"):
+    write_scores(cut, POLICY, "standard", SCORES)
+    curves(cut, POLICY, "standard", force=True)
+    pd.testing.assert_frame_equal(read_frame(cut.curves(POLICY, "standard"), CURVES), whole)
+    write_scores(experiment, POLICY, "standard", SCORES)  # both blocks in the first file
+    message = r"standard/1\.parquet, linear, row 0: sample 4 .* is duplicated"
+    with pytest.raises(InputError, match=message):
+        curves(cut, POLICY, "standard", force=True)
+    cut.scores(POLICY, "standard", 1).unlink()
+    with pytest.raises(InputError, match=r"1\.parquet: no such file; `rspo score .* standard 1`"):
         curves(cut, POLICY, "standard")
 
 
@@ -159,48 +157,47 @@ def changed(row: int, **values: Any) -> list[Row]:
     [
         (
             random_scores(0)[:-1],
-            r"divide/0\.parquet: unequal numbers of samples: 7 of problem 'p5', 8 of problem 'p0'",
+            r"standard/0\.parquet, divide: unequal numbers of samples: 7 of problem 'p5', 8 of",
         ),
         (
             random_scores(0, samples=16),
             r"unequal numbers of samples per problem \(8 in linear, .*16 in divide",
         ),
         ([*random_scores(0), random_scores(0)[0]], r"row 48: sample 0 of problem 'p0' is dupl"),
-        (changed(5, reward=float("nan")), r"divide/0\.parquet, row 5: reward is nan; must be fin"),
-        (changed(5, reward=float("inf")), r"divide/0\.parquet, row 5: reward is inf; must be fin"),
-        (changed(5, correct=None), r"divide/0\.parquet, row 5: column 'correct' is empty"),
-        ([], r"divide/0\.parquet: has no rows"),
+        (changed(5, reward=float("nan")), r"0\.parquet, divide, row 5: reward is nan; must be fin"),
+        (changed(5, reward=float("inf")), r"0\.parquet, divide, row 5: reward is inf; must be fin"),
+        (changed(5, correct=None), r"0\.parquet, divide, row 5: column 'correct' is empty"),
+        ([], r"standard/0\.parquet: has no rows of benchmark divide"),
     ],
 )
 def test_bad_scores_are_refused(experiment: Experiment, rows: list[Row], message: str) -> None:
-    write_table(experiment.scores(POLICY, "divide", 0), SCORES, rows)
+    write_scores(experiment, POLICY, "standard", SCORES | {"divide": rows})
     with pytest.raises(InputError, match=message):
         curves(experiment, POLICY, "standard")
     assert not experiment.curves(POLICY, "standard").exists()
 
 
 def test_too_few_samples_are_refused(experiment: Experiment) -> None:
-    for family in FAMILIES:
-        rows = [row for row in random_scores(0) if row["sample_index"] < 3]
-        write_table(experiment.scores(POLICY, family, 0), SCORES, rows)
+    rows = [row for row in random_scores(0) if row["sample_index"] < 3]
+    write_scores(experiment, POLICY, "standard", dict.fromkeys(FAMILIES, rows))
     with pytest.raises(InputError, match="k = 4 with n = 3 samples; allowed: 1 <= k <= n"):
         curves(experiment, POLICY, "standard")
 
 
 def test_a_truncated_file_is_named(experiment: Experiment) -> None:
-    path = experiment.scores(POLICY, "divide", 0)
+    path = experiment.scores(POLICY, "standard", 0)
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(InputError, match=r"divide/0\.parquet: not a complete Parquet file"):
+    with pytest.raises(InputError, match=r"standard/0\.parquet: not a complete Parquet file"):
         curves(experiment, POLICY, "standard")
 
 
 def test_one_table_has_every_curve_with_the_policys_settings(experiment: Experiment) -> None:
     for policy, suite in experiment.evaluations:
-        for seed, benchmark in enumerate(experiment.benchmarks_of(suite)):
-            write_table(experiment.scores(policy, benchmark, 0), SCORES, random_scores(seed))
+        benchmarks = experiment.benchmarks_of(suite)
+        write_scores(experiment, policy, suite, dict.fromkeys(benchmarks, random_scores(0)))
         curves(experiment, policy, suite)
     write_curves_table(experiment)
-    frame = read_csv(curves_table(experiment))
+    frame = read_csv(experiment.table("curves"))
     # Both metrics at three k, for every benchmark and pooled.
     suites = [suite for _, suite in experiment.evaluations]
     assert len(frame) == sum(6 * (len(experiment.benchmarks_of(suite)) + 1) for suite in suites)
@@ -219,4 +216,4 @@ def test_one_table_has_every_curve_with_the_policys_settings(experiment: Experim
 def test_a_missing_curve_is_named_and_no_table_written(experiment: Experiment) -> None:
     with pytest.raises(InputError, match=r"curves/standard\.parquet: no such file"):
         write_curves_table(experiment)
-    assert not curves_table(experiment).exists()
+    assert not experiment.table("curves").exists()

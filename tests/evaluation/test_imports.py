@@ -14,6 +14,7 @@ from rspo.datasets.prepare import prepare
 from rspo.training.pretraining import make_base_policy
 from tests.support import tiny_world
 
+SUITE = "contamination_free"
 RSPO = Path(sys.executable).with_name("rspo")
 OPTIONS = [
     option
@@ -37,10 +38,10 @@ def imported(folder: Path, *arguments: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A base policy and the problems of a benchmark."""
+    """A base policy and the problems of a suite."""
     folder = tmp_path_factory.mktemp("imports")
     experiment = tiny_world.load(folder)
-    for name in ("train", "linear"):
+    for name in ("train", *experiment.benchmarks_of(SUITE)):
         prepare(experiment, name)
     make_base_policy(experiment, "small")
     return folder
@@ -49,13 +50,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_sample_score_and_train_import_neither_pandas_nor_seaborn(project: Path) -> None:
     cell = "small--policy-gradient--k1--n16--s0"
     for command in (
-        ("sample", "small--base", "standard", "--benchmark=linear"),
-        ("score", "small--base", "standard", "--benchmark=linear"),
-        ("train", cell),
+        ("sample", "small--base", SUITE, "--force"),
+        ("score", "small--base", SUITE, "--force"),
+        ("train", cell, "--force"),
     ):
         packages = imported(project, *command)
         assert "pyarrow" in packages or command[0] == "train"
         assert not packages & {"pandas", "seaborn", "matplotlib"}, command
     experiment = tiny_world.load(project)
-    assert read_table(experiment.samples("small--base", "linear", 0), SAMPLES)
+    assert read_table(experiment.samples("small--base", SUITE, 0), SAMPLES)
     assert experiment.policy(cell).is_dir()

@@ -10,8 +10,8 @@ import pytest
 
 from rspo.cli import main
 from rspo.config.experiment import Experiment
-from rspo.core.tables import PROBLEMS, SCORES, write_table
-from tests.support import ROOT
+from rspo.core.tables import PROBLEMS, write_table
+from tests.support import ROOT, table_rows
 from tests.support.table_rows import problem, random_scores
 
 
@@ -79,14 +79,10 @@ def test_the_commands_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> N
 
 def write_scores(experiment: Experiment, cells: list[str]) -> None:
     """Random scores of cells on the suite `standard`, with the problems."""
-    samples, size = experiment.config.evaluation.samples, experiment.config.evaluation.block
-    for number, benchmark in enumerate(experiment.benchmarks_of("standard")):
-        rows = [problem(f"{benchmark}/test/{row}", ["1"]) for row in range(6)]
+    benchmarks = experiment.benchmarks_of("standard")
+    for benchmark in benchmarks:
+        rows = [problem(f"p{row}", ["1"]) for row in range(6)]
         write_table(experiment.problems(benchmark), PROBLEMS, rows)
-        for seed, cell in enumerate(cells):
-            scores = random_scores(10 * number + seed, samples=samples)
-            for row in scores:
-                row["problem_id"] = f"{benchmark}/test/{row['problem_id'][1:]}"
-            for block in experiment.blocks:
-                part = [row for row in scores if row["sample_index"] // size == block]
-                write_table(experiment.scores(cell, benchmark, block), SCORES, part)
+    for seed, cell in enumerate(cells):
+        scores = random_scores(seed, samples=experiment.config.evaluation.samples)
+        table_rows.write_scores(experiment, cell, "standard", dict.fromkeys(benchmarks, scores))

@@ -19,9 +19,13 @@ from rspo.evaluation.response_file import Columns
 from rspo.evaluation.verify_file import verify_file
 from rspo.rewards import is_correct
 from tests.support.exact import max_at_k_estimate
-from tests.support.table_rows import random_scores
+from tests.support.table_rows import Row, random_scores
 
-HEADER = ",".join(SCORES.schema.names) + "\n"
+HEADER = "problem_id,sample_index,correct,verifier,verdict,reward\n"
+
+
+def of_linear(rows: list[Row]) -> list[Row]:
+    return [{"benchmark": "linear"} | row for row in rows]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
@@ -33,7 +37,7 @@ def test_every_format_gives_the_same_curve(tmp_path: Path, suffix: str) -> None:
     elif suffix == ".jsonl":
         write_json_lines(source, [row | {"problem": row["problem_id"]} for row in rows])
     else:
-        write_table(source, SCORES, rows)
+        write_table(source, SCORES, of_linear(rows))
     pass_at_k_of_file(source, output)
     frame = read_frame(output, CURVES)
     assert set(frame["k"]) == {1, 2, 4, 8}
@@ -47,7 +51,7 @@ def test_every_format_gives_the_same_curve(tmp_path: Path, suffix: str) -> None:
 
 def test_a_csv_curve_has_the_same_numbers(tmp_path: Path) -> None:
     source = tmp_path / "mine.parquet"
-    write_table(source, SCORES, random_scores(3))
+    write_table(source, SCORES, of_linear(random_scores(3)))
     pass_at_k_of_file(source, tmp_path / "curve.parquet", [3, 8])
     pass_at_k_of_file(source, tmp_path / "curve.csv", [3, 8])
     expected = read_frame(tmp_path / "curve.parquet", CURVES)
@@ -76,7 +80,7 @@ def test_bad_scores_are_refused(tmp_path: Path) -> None:
         InputError, match=r"curve\.xlsx: has the suffix '\.xlsx'; allowed: \.parquet, \.csv"
     ):
         pass_at_k_of_file(source, tmp_path / "curve.xlsx")
-    write_table(tmp_path / "mine.parquet", SCORES, random_scores(3))
+    write_table(tmp_path / "mine.parquet", SCORES, of_linear(random_scores(3)))
     with pytest.raises(InputError, match=r"mine\.parquet: k = 9 with n = 8 samples"):
         pass_at_k_of_file(tmp_path / "mine.parquet", output, [9])
     assert not output.exists()

@@ -1,6 +1,5 @@
 """Scores: a verdict and a reward for each sample of a policy; bad samples are refused."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +9,24 @@ from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
-from rspo.core.provenance import provenance_path
-from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
-from rspo.core.usage import usage_so_far
+from rspo.core.provenance import read_provenance
+from rspo.core.tables import PROBLEMS, SCORES, read_table, write_table
 from rspo.evaluation.score import score
 from rspo.rewards import JudgedResponses, Reward, register
 from tests.support import judge_server, paper_scale, registries, tiny_world
-from tests.support.table_rows import problem, sample
+from tests.support.table_rows import problem, sample, write_samples
 
-POLICY = "small--base"
+POLICY, SUITE = "small--base", "contamination_free"
+BENCHMARKS = ["linear_larger", "divide_larger"]
 
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> Experiment:
-    """Two problems of `linear` and no samples yet."""
+    """Two problems of each benchmark, with the same ids, and no samples yet."""
     experiment = tiny_world.load(tmp_path)
-    problems = [problem("p0", ["5"]), problem("p1", ["7", "seven"])]
-    write_table(experiment.problems("linear"), PROBLEMS, problems)
+    for name, answer in zip(BENCHMARKS, ("5", "6"), strict=True):
+        problems = [problem("p0", [answer]), problem("p1", ["7", "seven"])]
+        write_table(experiment.problems(name), PROBLEMS, problems)
     return experiment
 
 
@@ -38,25 +38,26 @@ SAMPLES_OF_BOTH = [
 ]
 
 
-def write_samples(experiment: Experiment, rows: list[dict[str, Any]]) -> None:
-    write_table(experiment.samples(POLICY, "linear", 0), SAMPLES, rows)
-
-
 def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     """Every policy's reward is 1 - 0.5 * tokens / 18, which Max@k is evaluated on."""
-    write_samples(experiment, SAMPLES_OF_BOTH)
-    score(experiment, POLICY, "standard", "linear")
-    path = experiment.scores(POLICY, "linear", 0)
-    rows = read_table(path, SCORES)
-    assert [tuple(row.values()) for row in rows] == [
-        ("p0", 0, True, "exact", "correct", 0.75),
-        ("p0", 1, False, "exact", "incorrect", 0.0),
-        ("p1", 0, True, "exact", "correct", 0.5),
-        ("p1", 1, False, "exact", "no answer", 0.0),
+    write_samples(experiment, POLICY, SUITE, dict.fromkeys(BENCHMARKS, SAMPLES_OF_BOTH))
+    score(experiment, POLICY, SUITE)
+    path = experiment.scores(POLICY, SUITE, 0)
+    linear, divide = BENCHMARKS
+    assert [tuple(row.values()) for row in read_table(path, SCORES)] == [
+        (linear, "p0", 0, True, "exact", "correct", 0.75),
+        (linear, "p0", 1, False, "exact", "incorrect", 0.0),
+        (linear, "p1", 0, True, "exact", "correct", 0.5),
+        (linear, "p1", 1, False, "exact", "no answer", 0.0),
+        (divide, "p0", 0, False, "exact", "incorrect", 0.0),
+        (divide, "p0", 1, True, "exact", "correct", 1 - 0.5 * 3 / 18),
+        (divide, "p1", 0, True, "exact", "correct", 0.5),
+        (divide, "p1", 1, False, "exact", "no answer", 0.0),
     ]
-    note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
-    assert note["settings"] == fingerprints.settings(experiment, "score")
-    assert len(note["inputs"]) == 2
+    note = read_provenance(path)
+    assert note["settings"] == fingerprints.settings(experiment, "score", SUITE)
+    inputs = [experiment.samples(POLICY, SUITE, 0), *map(experiment.problems, BENCHMARKS)]
+    assert list(note["inputs"]) == list(map(str, inputs))
 
 
 def test_a_reward_of_the_user_is_evaluated_on_right_and_wrong_responses(
@@ -69,30 +70,10 @@ def test_a_reward_of_the_user_is_evaluated_on_right_and_wrong_responses(
     with registries.restored():
         register(Reward("boxed", reward))
         changed = tiny_world.load(tmp_path, rewards={"evaluated": "boxed"})
-        write_samples(changed, SAMPLES_OF_BOTH)
-        score(changed, POLICY, "standard", "linear")
-    rows = read_table(changed.scores(POLICY, "linear", 0), SCORES)
+        write_samples(changed, POLICY, SUITE, dict.fromkeys(BENCHMARKS, SAMPLES_OF_BOTH))
+        score(changed, POLICY, SUITE)
+    rows = read_table(changed.scores(POLICY, SUITE, 0), SCORES, BENCHMARKS[0])
     assert [row["reward"] for row in rows] == pytest.approx([1.01, 0.07, 0.92, -0.01])
-
-
-def test_seconds_of_one_process_are_split_among_its_blocks(tmp_path: Path) -> None:
-    """This process has already used many seconds, so counting them twice would fail."""
-    experiment = tiny_world.load(tmp_path, evaluation={"samples": 4, "block": 2, "k": [1, 2]})
-    problems = [problem("p0", ["5"]), problem("p1", ["7", "seven"])]
-    write_table(experiment.problems("linear"), PROBLEMS, problems)
-    for block in (0, 1):
-        rows = [row | {"sample_index": row["sample_index"] + 2 * block} for row in SAMPLES_OF_BOTH]
-        write_table(experiment.samples(POLICY, "linear", block), SAMPLES, rows)
-    score(experiment, POLICY, "standard", "linear")
-    notes = [
-        json.loads(provenance_path(experiment.scores(POLICY, "linear", block)).read_text())
-        for block in (0, 1)
-    ]
-    for key, used in {
-        "cpu_seconds": usage_so_far().cpu_seconds,
-        "wall_seconds": usage_so_far().wall_seconds,
-    }.items():
-        assert 0 < sum(note[key] for note in notes) <= used + 0.02  # two decimals each
 
 
 @pytest.mark.parametrize(
@@ -100,52 +81,61 @@ def test_seconds_of_one_process_are_split_among_its_blocks(tmp_path: Path) -> No
     [
         (
             [*SAMPLES_OF_BOTH, sample("p2", 0, "")],
-            r"linear/0\.parquet: 1 problems are not in the benchmark, the first 'p2'",
+            r"free/0\.parquet: 1 problems are not in the benchmark, the first 'p2' of divide",
         ),
-        (SAMPLES_OF_BOTH[:2], r"linear/0\.parquet: 1 problems have no samples, the first 'p1'"),
+        (
+            SAMPLES_OF_BOTH[:2],
+            r"free/0\.parquet: 1 problems have no samples, the first 'p1' of divide_larger",
+        ),
         (
             [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "") | {"text": None}],
-            r"linear/0\.parquet, row 3: column 'text' is empty",
+            r"free/0\.parquet, row 7: column 'text' is empty",
         ),
         (
             [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "", tokens=19)],
-            r"linear/0\.parquet: a response of 19 tokens; allowed: 0 \.\. 18",
+            r"free/0\.parquet: a response of 19 tokens; allowed: 0 \.\. 18",
         ),
-        ([], r"linear/0\.parquet: has no rows"),
+        ([], r"free/0\.parquet: 2 problems have no samples, the first 'p0' of divide_larger"),
     ],
 )
 def test_bad_samples_are_refused(
     experiment: Experiment, rows: list[dict[str, Any]], message: str
 ) -> None:
-    write_samples(experiment, rows)
+    rows_of = dict(zip(BENCHMARKS, (SAMPLES_OF_BOTH, rows), strict=True))
+    write_samples(experiment, POLICY, SUITE, rows_of)
     with pytest.raises(InputError, match=message):
-        score(experiment, POLICY, "standard", "linear")
-    assert not experiment.scores(POLICY, "linear", 0).exists()
+        score(experiment, POLICY, SUITE)
+    assert not experiment.scores(POLICY, SUITE, 0).exists()
 
 
 def test_missing_samples_and_unknown_policies_are_named(experiment: Experiment) -> None:
-    with pytest.raises(InputError, match=r"samples/linear/0\.parquet: no such file"):
-        score(experiment, POLICY, "standard", "linear")
+    message = rf"samples/{SUITE}/0\.parquet: no such file; `rspo sample {POLICY} {SUITE} 0`"
+    with pytest.raises(InputError, match=message):
+        score(experiment, POLICY, SUITE)
     with pytest.raises(InputError, match="no cell 'smal--base'"):
-        score(experiment, "smal--base", "standard")
+        score(experiment, "smal--base", SUITE)
+    with pytest.raises(InputError, match=r"no block 1: .*samples = 8 in blocks of 8; allowed: 0"):
+        score(experiment, POLICY, SUITE, 1)
 
 
 TEMPLATE = "Q {question} | O {output} | A {answer}"
 
 
 def judged_experiment(tmp_path: Path, url: str, verifier: str = "xverify") -> Experiment:
-    """The paper scale with four samples of one problem, and a judge at a URL."""
+    """The paper scale with four samples of a suite of one problem, and a judge at a URL."""
+    generated = {"families": ["linear"], "split": "test", "problems": 1}
     experiment = paper_scale.load(
         tmp_path,
+        data={"suites": {"mine": {"own": {"label": "own", "generated": generated}}}},
         verifier=verifier,
         xverify={"url": url, "retry_seconds": 0.2},
         evaluation={"samples": 4, "block": 4, "k": [1, 2]},
     )
     policy = experiment.policies[0]
     texts = [r"\boxed{5}", r"\boxed{\frac{10}{2}}", r"\boxed{6}", "I say five"]
-    rows = [sample("amc/0", index, text) for index, text in enumerate(texts)]
-    write_table(experiment.problems("amc"), PROBLEMS, [problem("amc/0", ["5"])])
-    write_table(experiment.samples(policy, "amc", 0), SAMPLES, rows)
+    rows = [sample("own/0", index, text) for index, text in enumerate(texts)]
+    write_table(experiment.problems("own"), PROBLEMS, [problem("own/0", ["5"])])
+    write_samples(experiment, policy, "mine", {"own": rows})
     write_text(experiment.judge_prompt, f"PROMPT = {TEMPLATE!r}")
     return experiment
 
@@ -156,8 +146,8 @@ def five(prompt: str) -> judge_server.Answer:
 
 def scored(experiment: Experiment) -> list[tuple[bool, str, str]]:
     policy = experiment.policies[0]
-    score(experiment, policy, "standard", "amc")
-    rows = read_table(experiment.scores(policy, "amc", 0), SCORES)
+    score(experiment, policy, "mine")
+    rows = read_table(experiment.scores(policy, "mine", 0), SCORES)
     return [(row["correct"], row["verifier"], row["verdict"]) for row in rows]
 
 
@@ -172,10 +162,10 @@ def test_xverify_verifies_every_response_once(
             (False, "xverify", "invalid reply"),
             (True, "xverify", "correct"),
         ]
-        assert "Q problem amc/0 | O I say five | A 5" in judge.prompts
+        assert "Q problem own/0 | O I say five | A 5" in judge.prompts
         assert "2 of 4 responses that the judge model verified count as wrong" in caplog.text
-        path = experiment.scores(experiment.policies[0], "amc", 0)
-        note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
+        path = experiment.scores(experiment.policies[0], "mine", 0)
+        note = read_provenance(path)
         assert note["notes"]["verdicts"] == {"xverify: correct": 2, "xverify: invalid reply": 2}
         assert note["settings"]["xverify"]["model"] == "IAAR-Shanghai/xVerify-0.5B-I"
         path.unlink()
@@ -197,12 +187,11 @@ def test_the_cascade_records_which_verifier_decided(tmp_path: Path) -> None:
 def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(tmp_path: Path) -> None:
     with judge_server.running(lambda prompt: (500, "")) as judge:
         experiment = judged_experiment(tmp_path, judge.url)
-        message = (
-            r"^qwen2\.5-math-1\.5b--base on amc: the judge at .* HTTP 500 ; 0 verdicts are stored"
-        )
-        with pytest.raises(InputError, match=message):
+        policy = experiment.policies[0]
+        stored = rf"0 verdicts are stored in {experiment.verdicts(policy, 'mine')}$"
+        with pytest.raises(InputError, match=f"^the judge at .* HTTP 500 ; {stored}"):
             scored(experiment)
-    assert not experiment.scores(experiment.policies[0], "amc", 0).exists()
+    assert not experiment.scores(policy, "mine", 0).exists()
 
 
 def test_a_run_killed_before_its_provenance_verifies_nothing_again(
@@ -211,13 +200,12 @@ def test_a_run_killed_before_its_provenance_verifies_nothing_again(
     with judge_server.running(five) as judge:
         experiment = judged_experiment(tmp_path, judge.url, "cascade")
         with monkeypatch.context() as broken:
-            broken.setattr("rspo.evaluation.verification.write_provenance", interrupt)
+            broken.setattr("rspo.core.step.write_provenance", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 scored(experiment)
         monkeypatch.setattr("rspo.rewards.configured.verify", interrupt)
         assert [correct for correct, *_ in scored(experiment)] == [True, True, False, True]
-    path = experiment.scores(experiment.policies[0], "amc", 0)
-    assert path.with_name(path.name + ".provenance.json").is_file()
+    assert read_provenance(experiment.scores(experiment.policies[0], "mine", 0))
 
 
 def interrupt(*_: object, **__: object) -> None:

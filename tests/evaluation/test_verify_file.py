@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 from rspo.cli import main
-from rspo.evaluation.response_file import Columns, read_response_file
 from tests.evaluation.test_imports import imported
 from tests.support import ROOT, judge_server
 from tests.support.judge_prompt import commit
@@ -329,7 +328,7 @@ def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFi
         xverify = {"prompt": prompt, "model": "test/judge", "url": judge.url, "start_seconds": 1}
         xverify |= {"retry_seconds": 0, "concurrent_requests": 2, "request_seconds": 10}
         setting = f"--set=xverify={json.dumps(xverify)}"
-        assert main(["fetch-prompt", setting]) == 0
+        assert main(["fetch-prompt", setting, "--force"]) == 0
         words = ["verify", "responses.jsonl", "--verifier=cascade", setting]
         assert main(words) == main(words) == 0  # its verdicts are stored
         assert sorted(judge.prompts) == [r"a | no | 5", r"b | so \boxed{2} | 1 or one"]
@@ -347,11 +346,6 @@ def test_verify_and_compare_import_neither_torch_nor_pandas(folder: Path) -> Non
         packages = imported(folder, *command)
         assert "numpy" in packages
         assert not packages & {"torch", "pandas", "transformers", "matplotlib"}, command
-
-
-def test_responses_of_a_problem_are_numbered_in_the_order_of_the_file() -> None:
-    file = read_response_file(Path("responses.jsonl"), Columns())
-    assert file.responses.samples == [("a", 0), ("b", 0), ("a", 1), ("b", 1), ("c", 0)]
 
 
 def test_a_device_gets_no_file_beside_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,8 +46,11 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def settings(experiment: Experiment) -> dict[str, str]:
     """The fingerprint of every step and figure."""
-    steps = ("sample", "score", "agreement", "curves", "claims", "gradients")
-    found = {step: fingerprints.settings_hash(experiment, step) for step in steps}
+    suites = {"sample": "standard", "score": "standard"}
+    steps = (*suites, "agreement", "curves", "claims", "gradients")
+    found = {
+        step: fingerprints.settings_hash(experiment, step, suites.get(step, "")) for step in steps
+    }
     found |= {c: fingerprints.settings_hash(experiment, "train", c) for c in experiment.cells}
     every = figures_of(experiment)
     return found | {f: fingerprint(every[f].settings(experiment)) for f in available(experiment)}

@@ -224,11 +224,11 @@ def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     command = [sys.executable, "-c", script, str(tmp_path / "there"), *names]
     subprocess.run(command, cwd=ROOT, env=os.environ | changes, check=True)
     for name in names:
-        outputs = zip(FIGURES[name].outputs(here), FIGURES[name].outputs(there), strict=True)
-        for one, other in outputs:
+        made, again = (FIGURES[name].step(experiment).outputs for experiment in (here, there))
+        for one, other in zip(made, again, strict=True):
             assert one.stat().st_size > 500
             assert one.read_bytes() == other.read_bytes(), one.name
-        pdf, png, _ = FIGURES[name].outputs(here)
+        pdf, png, _ = made
         assert b"/FontFile2" in pdf.read_bytes()  # embedded as TrueType
         assert b"/Type3" not in pdf.read_bytes()
         with Image.open(png) as image:
@@ -237,7 +237,7 @@ def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_draw_leaves_nothing_when_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = experiment_in(tmp_path)
-    outputs = FIGURES["fig_disjoint"].outputs(experiment)
+    outputs = FIGURES["fig_disjoint"].step(experiment).outputs
 
     def fail_at(suffix: str) -> None:
         def save(picture: Picture, path: Path, format: str, **options: Any) -> None:

@@ -17,6 +17,7 @@ from docutils.core import publish_parts
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
+from rspo.core.provenance import read_provenance
 from rspo.core.tables import CURVES, read_table, write_table
 from rspo.figures import FIGURES, available, draw, figures_of, in_all, style
 from rspo.figures import figure as figure_module
@@ -31,13 +32,15 @@ def test_provenance_names_inputs_and_columns(tmp_path: Path, name: str) -> None:
     experiment, figure = experiment_in(tmp_path), FIGURES[name]
     write_inputs(experiment, name)
     draw(experiment, name)
-    for path in figure.outputs(experiment):
-        provenance = json.loads(path.with_name(path.name + ".provenance.json").read_text())
-        assert list(provenance["inputs"]) == [str(item) for item in figure.inputs(experiment)]
+    step = figure.step(experiment)
+    assert [path.parent for path in step.outputs] == [experiment.reports] * 3
+    for path in step.outputs:
+        provenance = read_provenance(path)
+        assert list(provenance["inputs"]) == [str(item) for item in step.input_files]
         assert provenance["settings"]["columns"] == figure.columns
-    header = figure.outputs(experiment)[2].read_text().partition("\n")[0]
+    header = step.outputs[2].read_text().partition("\n")[0]
     assert header.split(",") == list(figure.columns)
-    assert len(figure.inputs(experiment)) == (8 if name == "fig_main" else 0)
+    assert len(step.input_files) == (8 if name == "fig_main" else 0)
 
 
 @pytest.mark.parametrize(("overrides", "options"), [({}, ""), ({"seeds": 2}, " --config seeds=2")])
@@ -52,7 +55,7 @@ def test_missing_curves_name_file_and_command(
         draw(experiment, "fig_main")
     assert str(error.value).startswith(f"{missing}: ")
     assert f"`snakemake {missing}{options}`" in str(error.value)
-    assert not (experiment.results / "figures").exists()
+    assert not experiment.reports.exists()
 
 
 def test_missing_logs_name_file_command_and_scale(tmp_path: Path) -> None:
@@ -171,7 +174,7 @@ def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> No
         figure = figures_of(experiment)[name]
         assert figure.metric == ("max_at_k" if grid == "lengths" else "pass_at_k")
         assert grid in figure.caption
-        with figure.outputs(experiment)[2].open() as stream:
+        with figure.step(experiment).outputs[2].open() as stream:
             rows = list(csv.DictReader(stream))
         methods = methods_of(experiment, figure.policies(experiment))
         assert list(dict.fromkeys(row["method"] for row in rows)) == [m.label for m in methods]

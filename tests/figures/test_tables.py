@@ -247,7 +247,7 @@ def test_differences_are_the_claims_comparisons_at_the_trained_k(
     """In percentage points; the p-values are adjusted by Holm over all six."""
     experiment, figure = experiments["tiny"], FIGURES["fig_difference"]
     table = figure.table(experiment, figure)
-    (path,) = figure.inputs(experiment)
+    (path,) = figure.step(experiment).input_files
     rows = pd.read_csv(path, dtype={"k": str})
     labels = {"baseline": "RSPO k={k} - Baseline k={k}", "policy gradient": "RSPO k={k} - PG"}
     expected = [(against, k) for against in labels for k in (2, 4, 8)]
@@ -269,10 +269,10 @@ def test_without_such_comparisons_the_figure_of_differences_is_empty(
 ) -> None:
     """Comparisons of other cells, problems, k or sign are not of the figure."""
     source = experiments["tiny"]
-    experiment, figure = replace(source, results=tmp_path), FIGURES["fig_difference"]
-    (path,) = figure.inputs(source)
+    experiment, figure = replace(source, reports=tmp_path), FIGURES["fig_difference"]
+    (path,) = figure.step(source).input_files
     rows = pd.read_csv(path)
-    (target,) = figure.inputs(experiment)
+    (target,) = figure.step(experiment).input_files
     for change in (
         {"claim": "C7"},
         {"benchmark": "linear"},

@@ -25,6 +25,7 @@ from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
+from rspo.core.provenance import read_provenance
 from rspo.core.tables import (
     CURVES,
     PROBLEMS,
@@ -41,7 +42,7 @@ from rspo.core.trace import history
 from rspo.datasets.prepare import prepare
 from rspo.figures import FIGURES, Figure, draw, in_all, style
 from rspo.figures.captions import full_caption
-from rspo.report import figures, inputs, report_path, table_path
+from rspo.report import figures, step, table_path
 from rspo.report.markdown import write_results
 from rspo.report.page import write_report
 from rspo.report.page_table import number
@@ -50,8 +51,9 @@ from rspo.report.sections.summary import summary
 from rspo.report.sections.training import training_pictures
 from rspo.report.visible_text import visible
 from tests.support import planted, small_paper, tiny_world
-from tests.support.small_paper import without_hosts_and_times
+from tests.support.small_paper import by_hand, without_hosts_and_times
 
+REPORT = Path("reports/report.html")  # in the current folder
 ERRATA_TESTS = Path(__file__).parents[1] / "objectives" / "test_errata.py"
 
 
@@ -114,7 +116,7 @@ def made(once: Path) -> Iterator[Experiment]:
 
 @pytest.fixture
 def tree(made: Experiment) -> Tree:
-    return Tree(report_path(made).read_text())
+    return Tree(REPORT.read_text())
 
 
 @pytest.fixture
@@ -123,8 +125,8 @@ def experiment(small_project: Path) -> Experiment:
 
 
 def page_of(experiment: Experiment) -> str:
-    write_report(experiment)
-    return report_path(experiment).read_text()
+    write_report(experiment, force=True)
+    return REPORT.read_text()
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -147,11 +149,7 @@ def test_every_figure_is_there_with_its_caption_and_every_number(
     story = {"fig_main": "figure", "fig_difference": "differences", "fig_entropy": "entropy"}
     for name in in_all(made):
         assert full_caption(made, FIGURES[name]) in tree.sections[story.get(name, "figures")]
-        png, numbers = (
-            path for path in FIGURES[name].outputs(made) if path.suffix in (".png", ".csv")
-        )
-        assert png.suffix == ".png"
-        rows = rows_of(numbers)
+        rows = rows_of(FIGURES[name].step(made).outputs[2])
         shown = tree.tables[f"Every number of {name}"]
         assert shown[0] == list(rows[0])
         assert len(shown) == 1 + len(rows)
@@ -187,7 +185,7 @@ def test_training_curves_mark_the_second_pass_over_the_prompts(experiment: Exper
     """60 prompts, 10 per step, 6 steps: one pass; with 45 prompts the second begins at step 5."""
     again = "A pass over the training prompts is 4 steps: a jump at step 5 is the second pass"
     assert "A pass over" not in Tree(page_of(experiment)).sections["training"]
-    prompts = experiment.problems("train")
+    prompts = by_hand(experiment.problems("train"))
     write_table(prompts, PROBLEMS, read_table(prompts, PROBLEMS)[:45])
     assert again in Tree(page_of(experiment)).sections["training"]
 
@@ -237,11 +235,8 @@ def test_the_training_section_shows_validations(tmp_path: Path) -> None:
 
 def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     text = tree.sections["setup"]
-    judged = sum(
-        len(read_table(made.scores(policy, benchmark, 0), SCORES))
-        for policy in made.policies
-        for benchmark in made.benchmarks_of("standard")
-    )
+    files = [made.scores(policy, "standard", 0) for policy in made.policies]
+    judged = sum(len(read_table(file, SCORES)) for file in files)
     assert f"{judged:,}, of {len(made.policies)} policies" in text
     said = " ".join(tree.sections["open"].split())
     assert "Of 4 claims 1 is supported, 1 is contradicted, 1 is not resolved" in said
@@ -268,7 +263,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment) -> None:
-    figure = rows_of(FIGURES["fig_main"].outputs(experiment)[2])
+    figure = rows_of(FIGURES["fig_main"].step(experiment).outputs[2])
     path = table_path(experiment, "claim_comparisons")
     row = rows_of(path)[0] | {"claim": "C3b"}
     tests, leads = [], {}
@@ -300,7 +295,7 @@ def test_the_summary_has_rewards_in_their_own_unit(tmp_path: Path) -> None:
     row |= {"low": 0.25, "high": 0.5, "error_seeds": ""}
     estimates = {"PG": 0.3125, "RSPO k=2": 0.375}
     figure = [row | {"method": name, "estimate": value} for name, value in estimates.items()]
-    write_rows(FIGURES["fig_max_at_k"].outputs(experiment)[2], figure)
+    write_rows(FIGURES["fig_max_at_k"].step(experiment).outputs[2], figure)
     curve = {"cell": "x", "benchmark": "linear", "problems": 9, "samples": 4}
     write_rows(table_path(experiment, "curves"), [curve])
     columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
@@ -408,9 +403,9 @@ def test_the_config_is_that_of_the_run(made: Experiment, tree: Tree) -> None:
 
 
 def test_provenance_lists_every_file_behind_the_page(made: Experiment, tree: Tree) -> None:
-    behind = history([report_path(made)])
+    behind = history([REPORT])
     listed = {row[0] for row in tree.tables["Every file behind this page"][1:]}
-    assert listed == {str(path) for path in behind} - {str(report_path(made))}
+    assert listed == {str(path) for path in behind} - {str(REPORT)}
     for policy in made.policies:
         assert str(made.policy(policy)) in listed
     sources = {row[0] for row in tree.tables["Where the data come from"][1:]}
@@ -419,12 +414,19 @@ def test_provenance_lists_every_file_behind_the_page(made: Experiment, tree: Tre
 
 
 def test_a_broken_history_is_reported(experiment: Experiment) -> None:
-    small_paper.make_scores(
-        small_paper.load({"length_discount": 0.25}), "small--rspo-pass--k2--n8--s0"
-    )
+    other = small_paper.load({"length_discount": 0.25})
+    small_paper.make_scores(other, "small--rspo-pass--k4--n8--s0", force=True)
     text = Tree(page_of(experiment)).sections["provenance"]
     assert "The history of this page is broken" in text
     assert "was made from another" in text
+
+
+def test_an_input_of_other_settings_is_refused(experiment: Experiment) -> None:
+    small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL, force=True)
+    message = rf"0\.parquet was made with other .* `rspo score {CELL} standard 0 --force` makes it"
+    with pytest.raises(InputError, match=message):
+        write_report(experiment)
+    assert not REPORT.exists()
 
 
 def test_every_erratum_has_its_tests_and_every_such_test_its_erratum(tree: Tree) -> None:
@@ -447,7 +449,7 @@ HOSTILE = (
 def rewrite(
     path: Path, table: TableFormat, change: Callable[[int, dict[str, object]], None]
 ) -> None:
-    rows = read_table(path, table)
+    rows = read_table(by_hand(path), table)
     for place, row in enumerate(rows):
         change(place, row)
     write_table(path, table, rows)
@@ -462,8 +464,8 @@ def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
     def write(place: int, row: dict[str, object]) -> None:
         row["text"], row["tokens"] = f"answer {place}.", 17 if place == 5 else 3
 
-    rewrite(experiment.scores(CELL, "linear", 0), SCORES, judge)
-    rewrite(experiment.samples(CELL, "linear", 0), SAMPLES, write)
+    rewrite(experiment.scores(CELL, "standard", 0), SCORES, judge)
+    rewrite(experiment.samples(CELL, "standard", 0), SAMPLES, write)
     text = Tree(page_of(experiment)).sections["samples"]
     linear = text[text.index(f"linear, by {CELL}") : text.index(f"multiply, by {CELL}")]
     assert re.findall(r"answer (\d+)\.", linear) == ["9", "0", "5"]
@@ -474,13 +476,17 @@ def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
 
 
 def test_a_missing_kind_of_response_is_reported(experiment: Experiment) -> None:
-    rewrite(experiment.scores(CELL, "linear", 0), SCORES, lambda _, row: row.update(correct=False))
+    rewrite(
+        experiment.scores(CELL, "standard", 0), SCORES, lambda _, row: row.update(correct=False)
+    )
     text = Tree(page_of(experiment)).sections["samples"]
     assert "No response is right." in text[: text.index("multiply, by")]
 
 
 def test_model_output_stays_text(experiment: Experiment) -> None:
-    rewrite(experiment.samples(CELL, "linear", 0), SAMPLES, lambda _, row: row.update(text=HOSTILE))
+    rewrite(
+        experiment.samples(CELL, "standard", 0), SAMPLES, lambda _, row: row.update(text=HOSTILE)
+    )
     page = page_of(experiment)
     tree = Tree(page)
     assert "script" not in {tag for tag, _ in tree.elements}
@@ -528,7 +534,7 @@ def test_hosts_and_times_are_in_two_sections_only(experiment: Experiment) -> Non
 def test_training_seconds_are_not_on_the_page(experiment: Experiment) -> None:
     before = page_of(experiment)
     for cell in experiment.cells:
-        log = [json.loads(line) for line in experiment.training_log(cell).open()]
+        log = [json.loads(line) for line in by_hand(experiment.training_log(cell)).open()]
         for entry in log:
             entry |= {"seconds": {"sample": 77.7}, "tokens_per_second": 1}
         experiment.training_log(cell).write_text("".join(json.dumps(e) + "\n" for e in log))
@@ -538,7 +544,7 @@ def test_training_seconds_are_not_on_the_page(experiment: Experiment) -> None:
 def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lost = [experiment.scores(CELL, "linear", 0), table_path(experiment, "claims")]
+    lost = [experiment.scores(CELL, "standard", 0), table_path(experiment, "claims")]
     for path in lost:
         path.unlink()
     with pytest.raises(InputError) as caught:
@@ -547,7 +553,7 @@ def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
     assert "needs 2 missing files" in message
     assert "snakemake reports/report.html" in message
     assert all(str(path) in message for path in lost)
-    assert not report_path(experiment).exists()
+    assert not REPORT.exists()
     assert main(["report"]) == 2
     assert "missing files" in capsys.readouterr().err
 
@@ -564,32 +570,33 @@ def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
 def test_a_bad_table_is_named(
     experiment: Experiment, name: str, content: str | bytes, message: str
 ) -> None:
-    path = table_path(experiment, name)
+    path = by_hand(table_path(experiment, name))
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(InputError, match=message) as caught:
         write_report(experiment)
     assert str(path) in str(caught.value)
-    assert not report_path(experiment).exists()
+    assert not REPORT.exists()
 
 
 def test_a_training_log_that_ends_early_is_named(experiment: Experiment) -> None:
-    log = experiment.training_log(CELL)
+    log = by_hand(experiment.training_log(CELL))
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
     with pytest.raises(InputError, match=f"{log}: has 5 rows, expected one for each step 1 to 6"):
         write_report(experiment)
 
 
 def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
-    scores = experiment.scores(CELL, "linear", 0)
-    write_table(scores, SCORES, read_table(scores, SCORES)[:-1])
+    scores = by_hand(experiment.scores(CELL, "standard", 0))
+    rows = read_table(scores, SCORES)
+    write_table(scores, SCORES, rows[1:])
     with pytest.raises(InputError, match="samples, scores and problems do not belong together"):
         write_report(experiment)
 
 
 def test_the_inputs_are_result_files(made: Experiment) -> None:
-    for path in inputs(made):
+    for path in step(made).input_files:
         assert path.is_file(), path
-        assert path.is_relative_to(made.results)
+        assert read_provenance(path), path
 
 
 def test_pictures_are_at_least_as_wide_as_on_paper(tree: Tree) -> None:
@@ -629,7 +636,7 @@ def test_no_number_has_more_than_two_digits_beyond_its_error(made: Experiment, t
                     assert digits_of((ends[1] - ends[0]) / 2, cells[value]) <= 2, (caption, row)
                     checked += 1
     assert checked > 100
-    text = re.sub("<[^>]+>", " ", report_path(made).read_text())
+    text = re.sub("<[^>]+>", " ", REPORT.read_text())
     pairs = re.findall(r"([+\u2212]?[\d.]+)\u00a0\u00b1\u00a0([\d.]+)", text)
     assert len(pairs) > 5
     for value, error in pairs:

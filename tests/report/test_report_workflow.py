@@ -37,13 +37,13 @@ def project(small_results: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     shutil.copy(ROOT / "Snakefile", root)
     # Snakemake makes these again with its rules.
     shutil.rmtree(root / "results" / "tiny" / "tables")
-    shutil.rmtree(root / "results" / "tiny" / "figures")
+    shutil.rmtree(root / "reports", ignore_errors=True)
     make_all(root)
     return root
 
 
 @pytest.mark.long  # two minutes on a quiet machine
-@pytest.mark.parametrize("lost", ["samples/linear/0.parquet", "scores/divide/0.parquet"])
+@pytest.mark.parametrize("lost", ["samples/standard/0.parquet", "scores/standard/0.parquet"])
 def test_a_lost_file_is_made_again_with_what_depends_on_it_and_gives_the_same_report(
     project: Path, lost: str
 ) -> None:
@@ -51,12 +51,11 @@ def test_a_lost_file_is_made_again_with_what_depends_on_it_and_gives_the_same_re
     before = page(project)
     (project / CELL / lost).unlink()
     plan = planned(project)
-    assert plan.pop("sample_standard", 0) == ("samples" in lost)
+    assert plan.pop("sample", 0) == ("samples" in lost)
     # One of five policies; fig_main reads its curves, and fig_difference the claims.
-    assert [plan.pop(rule) for rule in ("score_standard", "curves", "figure")] == [1, 1, 2]
-    made_from_them = {"tables", "claims", "cost", "report"}
-    published = {"publish_figure", "publish_table", "publish_claims", "publish_report"}
-    assert set(plan) == made_from_them | published | {"all", "total"}
+    assert [plan.pop(rule) for rule in ("score", "curves", "figure")] == [1, 1, 2]
+    made_from_them = {"tables", "answers", "claims", "cost", "report"}
+    assert set(plan) == made_from_them | {"all", "total"}
     make_all(project)
     assert page(project) == before
     assert planned(project) == {}
@@ -70,13 +69,12 @@ def test_every_lost_file_is_planned_again(project: Path) -> None:
     kinds = [
         *(tiny / "problems" / name for name in ("train.parquet", "linear.parquet")),
         *(policy / name for name in ("policy", "training.jsonl", "curves/standard.parquet")),
-        *(policy / kind / "linear" / "0.parquet" for kind in ("samples", "scores")),
+        *(policy / kind / "standard" / "0.parquet" for kind in ("samples", "scores")),
         next(tiny.glob("cells/*/gradients.parquet")),
-        *(tiny / "figures" / f"fig_main.{kind}" for kind in ("pdf", "png", "csv")),
-        *(tiny / "tables" / f"{name}.csv" for name in ("curves", "cost", "claims")),
-        *(tiny / "tables" / name for name in ("claims.md", "claim_comparisons.csv")),
-        *(place / "report.html" for place in (tiny, project / "reports")),
-        *(project / "reports" / name for name in ("fig_main.png", "claims.md", "tables/cost.csv")),
+        *(tiny / "tables" / f"{name}.csv" for name in ("curves", "cost", "answers")),
+        *(project / "reports" / f"fig_main.{kind}" for kind in ("pdf", "png", "csv")),
+        *(project / "reports" / f"claims.{kind}" for kind in ("csv", "md")),
+        *(project / "reports" / name for name in ("claim_comparisons.csv", "report.html")),
     ]
     for path in kinds:
         aside = path.rename(path.with_name("aside"))

@@ -12,6 +12,7 @@ from rspo.figures import FIGURES, in_all
 from rspo.report import results_files, table_path
 from rspo.report.markdown import cell, write_results
 from tests.support import small_paper
+from tests.support.small_paper import by_hand
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_the_page_has_every_figure_and_links_to_files_beside_it(
 
 def test_the_page_has_the_verdict_of_every_claim(experiment: Experiment, tmp_path: Path) -> None:
     write_results(experiment, tmp_path / "results.md")
-    claims = read_csv(experiment.results / "tables" / "claims.csv").to_dict("records")
+    claims = read_csv(table_path(experiment, "claims")).to_dict("records")
     rows = rows_of((tmp_path / "results.md").read_text(), "Claims")
     assert [row[:3] for row in rows] == [
         [claim["claim"], cell(claim["title"]), claim["verdict"].partition(":")[0]]
@@ -51,7 +52,7 @@ def test_the_page_has_the_verdict_of_every_claim(experiment: Experiment, tmp_pat
 
 def test_the_main_table_has_both_errors(experiment: Experiment, tmp_path: Path) -> None:
     """Estimate, interval over problems, and standard error over seeds if there are several."""
-    path = next(file for file in FIGURES["fig_main"].outputs(experiment) if file.suffix == ".csv")
+    path = by_hand(FIGURES["fig_main"].step(experiment).outputs[2])
     frame = read_csv(path)
     for error in ("", "1.25"):
         write_csv(path, frame.assign(error_seeds=error))
@@ -85,7 +86,13 @@ def test_a_missing_figure_or_another_suffix_is_an_error_and_writes_nothing(
 
 
 def test_pictures_cannot_replace_results(experiment: Experiment) -> None:
-    for page in ("results.md", "results/tiny.md", "results/tiny/figures.md"):
+    for page in (
+        "results.md",
+        "results/tiny.md",
+        "results/tiny/page.md",
+        "reports.md",
+        "reports/a.md",
+    ):
         with pytest.raises(InputError, match=r": its pictures would replace "):
             write_results(experiment, Path(page))
     assert table_path(experiment, "claims").exists()

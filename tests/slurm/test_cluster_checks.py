@@ -88,8 +88,8 @@ def test_partitions_and_types_of_gpus_are_found(
     ("rules", "used"),
     [
         ([], True),
-        (["train", "sample_standard"], False),
-        (["train", "curves_standard"], True),
+        (["train", "sample"], False),
+        (["train", "curves"], True),
     ],
 )
 def test_the_default_request_is_checked_if_a_job_uses_it(
@@ -227,7 +227,7 @@ def test_too_little_gpu_memory_for_the_judge_is_reported(
     answer = Answer("ok", "n7", {}, gpu_bytes=gigabytes * 10**9)
     fake("srun", f"echo '{json.dumps(asdict(answer))}'")
     experiment = Experiment.load("paper", {"xverify": {"training_gpu_memory": fraction}})
-    of_training = Launch.read(experiment, frozenset({"train"}), "conda")
+    of_training = Launch.read(experiment, frozenset({"train"}), "apptainer")
     found = problems(lambda: list(node_checks.nodes(of_training)))
     assert found == ([f"partition gpu: node n7 {line}"] if line else [])
 

@@ -13,7 +13,8 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.slurm import node_checks
-from rspo.slurm.probe import Answer, Task, _ask_judge
+from rspo.slurm.launch import Kind
+from rspo.slurm.probe import Answer, Task, _ask_judge, missing_to_compile
 from tests.support import ROOT
 
 
@@ -56,3 +57,42 @@ def test_the_packages_and_the_gpu_are_reported(tmp_path: Path) -> None:
     reason = "ModuleNotFoundError: No module named 'flash_attn'"
     assert answer.packages == {"flash_attn": reason}
     assert (answer.gpu, bool(answer.no_gpu)) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("path", "include", "compiler", "missing"),
+    [
+        ("bin", "include", "gcc", ""),
+        ("bin", "include", "clang", ""),
+        ("", "include", "gcc", "a C compiler"),
+        ("bin", "other", "gcc", "/other/Python.h"),
+        ("", "other", "gcc", "a C compiler and /other/Python.h"),
+    ],
+)
+def test_what_triton_compiles_with_must_be_on_the_node(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    include: str,
+    compiler: str,
+    missing: str,
+) -> None:
+    for file in (tmp_path / "bin" / compiler, tmp_path / "include" / "Python.h"):
+        file.parent.mkdir()
+        file.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / path) if path else "")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path / include)})
+    answer = Answer("ok", "n7", {}, no_compiler=missing_to_compile())
+    assert answer.no_compiler.replace(str(tmp_path), "") == missing
+    found = [finding.line for finding in node_checks.software(answer)]
+    assert [line.startswith(f"lacks {answer.no_compiler}: ") for line in found] == [True] * bool(
+        missing
+    )
+
+
+def test_a_cache_that_nodes_share_is_one_line() -> None:
+    answer = Answer("ok", "n7", {}, shared_caches={"TRITON_CACHE_DIR": "lustre"})
+    (finding,) = node_checks.software(answer)
+    assert finding.kind is Kind.CHANGE
+    assert finding.line.startswith("would have TRITON_CACHE_DIR on lustre, which nodes share: ")

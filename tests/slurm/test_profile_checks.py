@@ -226,7 +226,7 @@ def test_retries_too_few_for_sampling_should_change(project: Path, retries: int)
         "slurm/config.yaml: set-resources.sample.runtime = 4h: the longest sampling may take 21.3 "
         "h, and retries = 2 resumes it 2 times: set a longer runtime, or retries: 5"
     )
-    assert of_paper("sample_standard") == [Finding(Kind.CHANGE, line)] * (retries == 2)
+    assert of_paper("sample") == [Finding(Kind.CHANGE, line)] * (retries == 2)
 
 
 def test_the_shipped_profile_and_the_paper_scale_fit_each_other(project: Path) -> None:
@@ -254,8 +254,9 @@ def test_other_numbers_of_gpus_than_ranks_are_reported(
     ("free", "expected"),
     [
         (48e9, (Kind.STOPS, "48 GB are free; the smallest cell needs 49 GB while it writes a")),
-        (500e9, (Kind.CHANGE, "500 GB are free; the policies of all unfinished cells and the")),
-        (600e9, None),
+        (1e12, (Kind.CHANGE, "1,000 GB are free; 25 cells at a time and the policies of the o")),
+        (2.59e12, (Kind.CHANGE, "2,590 GB are free; 25 cells at a time and the policies of the")),
+        (2.60e12, None),
     ],
 )
 def test_a_disk_without_space_for_checkpoints_is_reported(
@@ -264,14 +265,27 @@ def test_a_disk_without_space_for_checkpoints_is_reported(
     free: float,
     expected: tuple[Kind, str] | None,
 ) -> None:
-    """By hand: two checkpoints of 16 bytes per parameter are 49 GB for 1.54e9 parameters. For all
-    cells, 4 bytes of 18 x 1.54e9 and of 7 x 7.62e9 parameters, and 32 of the larger: 568 GB."""
+    """By hand: two checkpoints of 16 bytes per parameter are 49 GB for 1.54e9 parameters. For 18
+    cells of 1.54e9 and 7 of 7.62e9 parameters at a time, they are 2,594 GB."""
     set_free_space(monkeypatch, free)
     found = [(finding.kind, finding.line) for finding in of_paper()]
     assert len(found) == (expected is not None)
     for (kind, line), (expected_kind, words) in zip(found, [expected], strict=False):  # type: ignore[misc]
         assert kind == expected_kind
         assert line.removeprefix("results/paper: ").startswith(words)
+
+
+def test_fewer_jobs_at_a_time_need_less_of_the_disk(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand: one cell of 7.62e9 parameters is 244 GB, and the policies of the others are 294."""
+    profile = project / "slurm" / "config.yaml"
+    profile.write_text(profile.read_text().replace("\njobs: 200\n", "\njobs: 1\n"))
+    set_free_space(monkeypatch, 530e9)
+    (finding,) = of_paper()
+    assert "1 cells at a time and the policies of the others need 538 GB" in finding.line
+    set_free_space(monkeypatch, 540e9)
+    assert of_paper() == []
 
 
 def test_a_checkpoint_of_other_ranks_is_reported(project: Path) -> None:

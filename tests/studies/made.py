@@ -26,7 +26,7 @@ def make(study: str, overrides: dict[str, Any]) -> Experiment:
     for policy in experiment.policies_of(study):
         sample_suite(experiment, policy, "standard")
         score(experiment, policy, "standard")
-    assert main(["study", study, *tiny_world.options(**overrides)]) == 0
+    assert main(["study", study, *tiny_world.options(**overrides), "--force"]) == 0
     return experiment
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from rspo.objectives import compared
 from rspo.status.policies import statuses
 from rspo.studies import STUDIES
 from rspo.studies.peers.page import page
+from rspo.studies.peers.table import table as table_of
 from rspo.training.train import train
 from tests.support import registries, tiny_world
 from tests.support.figure_inputs import experiment_in
@@ -78,13 +80,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Experiment]:
             sample_suite(experiment, policy, "standard")
             score(experiment, policy, "standard")
         write_gradients(experiment, "small--base", "peers")
-        assert main(["study", "peers", *tiny_world.options(**OVERRIDES)]) == 0
+        assert main(["study", "peers", *tiny_world.options(**OVERRIDES), "--force"]) == 0
         yield experiment
 
 
 @pytest.fixture
 def rows(made: Experiment) -> pd.DataFrame:
-    return pd.read_csv(STUDIES["peers"].outputs(made)[0])
+    return pd.read_csv(STUDIES["peers"].step(made).outputs[0])
 
 
 def mean_pass_at_k(experiment: Experiment, cell: str, k: int) -> float:
@@ -169,8 +171,8 @@ def test_gradients_of_a_study_leave_those_of_the_compared_objectives_as_they_are
 
 def test_an_objective_of_a_user_is_on_the_page_and_in_the_figure(made: Experiment) -> None:
     draw(made, "fig_peers")
-    assert "| `mine` |" in STUDIES["peers"].outputs(made)[1].read_text()
-    figure = read_csv(made.results / "figures" / "fig_peers.csv")
+    assert "| `mine` |" in STUDIES["peers"].step(made).outputs[1].read_text()
+    figure = read_csv(made.reports / "fig_peers.csv")
     assert {*figure["objective"]} == {"rspo_pass_at_k", "policy_gradient", "mine", "base"}
 
 
@@ -180,14 +182,13 @@ def test_the_cells_of_a_finished_study_count_as_trained(made: Experiment) -> Non
     assert states == ["trained"] * len(policies)
 
 
-def test_a_study_of_other_settings_is_not_replaced(
-    made: Experiment, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table, _ = STUDIES["peers"].outputs(made)
+def test_a_study_of_other_settings_is_not_replaced(made: Experiment) -> None:
+    table, _ = STUDIES["peers"].step(made).outputs
     before = table.read_bytes()
-    options = tiny_world.options(**OVERRIDES)
-    assert main(["study", "peers", *options, "--set=evaluation.k=[1,2]"]) == 2
-    assert "k: [1, 2, 4] -> [1, 2]" in capsys.readouterr().err
+    evaluation = made.config.evaluation.model_copy(update={"k": [1, 2]})
+    config = made.config.model_copy(update={"evaluation": evaluation})
+    with pytest.raises(InputError, match=r"was made with other settings \(k: \[1, 2, 4\] -> \[1,"):
+        STUDIES["peers"].write(replace(made, config=config))
     assert table.read_bytes() == before
 
 
@@ -197,7 +198,7 @@ def test_a_choice_without_validation_is_one_line(made: Experiment) -> None:
     write_json_lines(path, [{**row, "validation": {}} for row in log])
     try:
         with pytest.raises(InputError, match=r"lr-triple.*no validation with Pass@2"):
-            STUDIES["peers"].write(made)
+            table_of(made, list(STUDIES["peers"].columns))
     finally:
         write_json_lines(path, log)
 

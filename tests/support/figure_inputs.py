@@ -40,10 +40,10 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
             count = 40 * experiment.config.training.prompts_per_step + 3
             write_table(experiment.problems("train"), PROBLEMS, problem_rows(count))
         if figure.comparisons:
-            (path,) = figure.inputs(experiment)
+            (path,) = figure.step(experiment).input_files
             write_csv(path, pd.DataFrame(comparison_rows(experiment)))
         if figure.study:
-            (path,) = figure.inputs(experiment)
+            (path,) = figure.step(experiment).input_files
             write_csv(path, study_table(experiment, figure.study))
         for number, policy in enumerate(figure.policies(experiment)):
             if figure.curves:
@@ -51,8 +51,7 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
                 rows = curve_rows(experiment, policy, suite)
                 write_table(experiment.curves(policy, suite), CURVES, rows)
             if figure.scores:
-                for benchmark in experiment.benchmarks_of(figure.suite(experiment)):
-                    write_scores(experiment, policy, benchmark, number)
+                write_scores(experiment, policy, figure.suite(experiment), number)
             if figure.training_logs:
                 log = log_rows(experiment, policy, number)
                 write_json_lines(experiment.training_log(policy), log)
@@ -61,16 +60,17 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
                 write_table(experiment.gradients(policy), GRADIENTS, rows)
 
 
-def write_scores(experiment: Experiment, policy: str, benchmark: str, number: int) -> None:
+def write_scores(experiment: Experiment, policy: str, suite: str, number: int) -> None:
     """Scores of 40 problems; later policies solve more of them."""
     problems, size = 40, experiment.config.evaluation.block
     able = (np.arange(problems) / problems) ** 2 * (0.5 + 0.02 * number)
-    for block in experiment.blocks:
+    benchmarks = experiment.benchmarks_of(suite)
+    for block, path in enumerate(experiment.score_files(policy, suite)):
         rng = np.random.default_rng([number, block])
         correct = (rng.random((problems, size)) < able[:, None]).flatten()
         frame = pd.DataFrame(
             {
-                "problem_id": [f"{benchmark}/{i:03}" for i in range(problems) for _ in range(size)],
+                "problem_id": [f"{i:03}" for i in range(problems) for _ in range(size)],
                 "sample_index": [*range(block * size, (block + 1) * size)] * problems,
                 "correct": correct,
                 "verifier": "exact",
@@ -78,7 +78,7 @@ def write_scores(experiment: Experiment, policy: str, benchmark: str, number: in
                 "reward": correct * 1.0,
             }
         )
-        write_frame(experiment.scores(policy, benchmark, block), SCORES, frame)
+        write_frame(path, SCORES, pd.concat(frame.assign(benchmark=name) for name in benchmarks))
 
 
 def problem_rows(count: int) -> list[dict[str, object]]:

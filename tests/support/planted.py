@@ -1,7 +1,7 @@
 """Scores and training logs of policies with known skill, for the whole grid."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,20 +108,28 @@ def plant_scores(
     for number, (policy, suite) in enumerate(experiment.evaluations):
         cell = experiment.cells.get(policy)
         able = skill(cell) if cell else base
-        for other, benchmark in enumerate(experiment.benchmarks_of(suite)):
-            rng = np.random.default_rng([number, other])
-            plant(experiment, policy, benchmark, able, rng)
+        benchmarks = experiment.benchmarks_of(suite)
+        plant(experiment, policy, suite, dict.fromkeys(benchmarks, able), number)
 
 
 def plant(
-    experiment: Experiment, policy: str, benchmark: str, skill: Skill, rng: np.random.Generator
+    experiment: Experiment, policy: str, suite: str, skills: Mapping[str, Skill], seed: int
 ) -> None:
-    reach, often = skill
+    """Scores of a policy, with its skill on each benchmark."""
+    frames = [
+        _scores(benchmark, *skill, np.random.default_rng([seed, other]))
+        for other, (benchmark, skill) in enumerate(skills.items())
+    ]
+    write_frame(experiment.scores(policy, suite, 0), SCORES, pd.concat(frames))
+
+
+def _scores(benchmark: str, reach: float, often: float, rng: np.random.Generator) -> pd.DataFrame:
     can = (np.arange(PROBLEMS) + 0.5) / PROBLEMS < reach
     right = (rng.random((PROBLEMS, SAMPLES)) < often) & can[:, None]
     solved = right.flatten()
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
+            "benchmark": benchmark,
             "problem_id": [f"{benchmark}/{i:03}" for i in range(PROBLEMS) for _ in range(SAMPLES)],
             "sample_index": list(range(SAMPLES)) * PROBLEMS,
             "correct": solved,
@@ -131,7 +139,6 @@ def plant(
             "reward": solved * rng.uniform(0.4, 1.0, solved.size),
         }
     )
-    write_frame(experiment.scores(policy, benchmark, 0), SCORES, frame)
 
 
 def plant_logs(

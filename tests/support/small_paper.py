@@ -9,9 +9,11 @@ import pandas as pd
 import yaml
 from scipy import stats
 
+from rspo.claims import catalogue
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.provenance import write_provenance
+from rspo.core.files import write_text
+from rspo.core.provenance import provenance_path
 from rspo.core.tables import read_csv, write_csv
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves, write_curves_table
@@ -121,17 +123,20 @@ def write_claims_and_cost(experiment: Experiment) -> None:
         for name in experiment.data_sets
         if name != "train"
     ]
-    claims_csv, _, comparisons_csv = steps.claims(experiment).outputs
-    tables = {
-        claims_csv: (claims, steps.claims(experiment)),
-        comparisons_csv: (comparisons, steps.claims(experiment)),
-        experiment.table("cost"): (cost, steps.cost(experiment)),
-        experiment.table("contamination"): (overlaps, steps.contamination(experiment)),
-        experiment.table("answers"): (_answers(experiment), steps.answers(experiment)),
-    }
-    for path, (rows, step) in tables.items():
+    made = catalogue.step(experiment)
+    claims_csv, page, comparisons_csv = made.outputs
+    write_text(page, "# Claims\n")
+    for path, rows in {
+        claims_csv: claims,
+        comparisons_csv: comparisons,
+        experiment.table("cost"): cost,
+        experiment.table("contamination"): overlaps,
+        experiment.table("answers"): _answers(experiment),
+    }.items():
         write_csv(path, pd.DataFrame(rows))
-        write_provenance(path, step.settings, [experiment.table("curves")])
+    for step in (made, steps.cost(experiment), steps.contamination(experiment)):
+        step.record()
+    steps.answers(experiment).record()
 
 
 def _answers(experiment: Experiment) -> list[dict[str, Any]]:
@@ -166,7 +171,7 @@ def _comparison(
     outcome: str,
 ) -> dict[str, Any]:
     """A row of claim_comparisons.csv, with one seed."""
-    curves_of_all = read_csv(experiment.results / "tables" / "curves.csv").set_index("benchmark")
+    curves_of_all = read_csv(experiment.table("curves")).set_index("benchmark")
     problems = curves_of_all.loc["pooled", "problems"].iloc[0]
     cells = [
         name
@@ -203,6 +208,12 @@ def _comparison(
     }
 
 
+def by_hand(path: Path) -> Path:
+    """Without provenance, the content of a result is not compared with that of its step."""
+    provenance_path(path).unlink()
+    return path
+
+
 def without_hosts_and_times(page: str) -> str:
     """A report without its sections "cost" and "provenance"."""
     for section in ("cost", "provenance"):
@@ -211,8 +222,8 @@ def without_hosts_and_times(page: str) -> str:
     return page
 
 
-def make_scores(experiment: Experiment, policy: str) -> None:
-    score(experiment, policy, "standard")
+def make_scores(experiment: Experiment, policy: str, force: bool = False) -> None:
+    score(experiment, policy, "standard", force=force)
 
 
 def make_curves(experiment: Experiment, policy: str) -> None:

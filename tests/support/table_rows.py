@@ -1,10 +1,16 @@
-"""Rows of the problems, samples and scores tables."""
+"""Rows of the problems, samples and scores tables, and the tables of a suite."""
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rspo.config.experiment import Experiment
+from rspo.core.tables import SAMPLES, SCORES, TableFormat, write_table
+
 Row = dict[str, Any]
+RowsOf = Mapping[str, Sequence[Row]]  # by benchmark
 
 
 def problem(name: str, answers: list[str]) -> Row:
@@ -40,3 +46,24 @@ def random_scores(seed: int, problems: int = 6, samples: int = 8) -> list[Row]:
             for index in range(samples)
         ]
     return rows
+
+
+def write_samples(experiment: Experiment, policy: str, suite: str, rows_of: RowsOf) -> None:
+    _write_blocks(experiment, experiment.sample_files(policy, suite), SAMPLES, rows_of)
+
+
+def write_scores(experiment: Experiment, policy: str, suite: str, rows_of: RowsOf) -> None:
+    _write_blocks(experiment, experiment.score_files(policy, suite), SCORES, rows_of)
+
+
+def _write_blocks(
+    experiment: Experiment, paths: Sequence[Path], table: TableFormat, rows_of: RowsOf
+) -> None:
+    """Each row in its block's table; samples beyond N are in the last one."""
+    blocks: list[list[Row]] = [[] for _ in paths]
+    for benchmark, rows in rows_of.items():
+        for row in rows:
+            block = row["sample_index"] // experiment.config.evaluation.block
+            blocks[min(block, len(paths) - 1)].append({"benchmark": benchmark} | row)
+    for path, rows in zip(paths, blocks, strict=True):
+        write_table(path, table, rows)

@@ -1,7 +1,7 @@
 """Responses of verl's vLLM server and of this package's, to the same requests, on a CPU.
 
-`python -m tests.support.vllm_server FOLDER` samples from the model in FOLDER. It prints, for each of
-the two servers, the token ids, the log-probabilities, and how many times the engine returned
+`python -m tests.support.vllm_server FOLDER` samples from the model in FOLDER. It prints, for each
+of the two servers, the token ids, the log-probabilities, and how many times the engine returned
 something for a response.
 """
 

@@ -1,7 +1,6 @@
 """Pass@k and Max@k on held-out problems during training."""
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,8 @@ import pytest
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import read_json_lines
+from rspo.core.files import read_json_lines, sha256
+from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
 from rspo.policies.tokenizer import ChatTokenizer
@@ -137,14 +137,11 @@ def test_validation_settings_do_not_change_the_fingerprint_of_a_cell(tmp_path: P
     assert len(hashes) == 1
 
 
-def test_the_provenance_of_the_log_has_the_validation_settings(validated: Experiment) -> None:
-    notes = {
-        path.name: json.loads((path.parent / f"{path.name}.provenance.json").read_text())
-        for path in (validated.policy(CELL), validated.training_log(CELL))
-    }
-    assert notes["training.jsonl"]["settings"]["validation"].items() >= EVERY_TWO.items()
-    assert str(validated.problems("validation")) in notes["training.jsonl"]["inputs"]
-    assert "validation" not in notes["policy"]["settings"]
+def test_the_provenance_has_the_validation_settings_as_a_note(validated: Experiment) -> None:
+    note = read_provenance(validated.training_log(CELL))
+    assert note["notes"]["validation"].items() >= EVERY_TWO.items()
+    assert note["notes"]["validation"]["set"] == sha256(validated.problems("validation"))
+    assert "validation" not in note["settings"]["training"]
 
 
 def test_a_missing_validation_set_is_named_before_training(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def methods(project: Path, figure: str) -> set[str]:
 
 def objective(project: Path) -> None:
     assert methods(project, "fig_top_two") == {"base", "policy_gradient", "top_two_mean"}
-    plan = jobs(snakemake(project, "-n", "results/tiny/figures/fig_weight_by_difficulty.csv"))
+    plan = jobs(snakemake(project, "-n", "reports/fig_weight_by_difficulty.csv"))
     assert plan == {"figure": 1, "total": 1}
     file = project / "top_two_mean.py"
     file.write_text(file.read_text().replace("least_n=2", "least_n=2, version=2"))
@@ -80,8 +80,8 @@ def reward(project: Path) -> None:
     cell = project / "results/tiny/cells/small--rspo-max--k4--n16--concise--s0"
     assert methods(project, "fig_concise") == {"base", "rspo_max_at_k"}
     for policy in (cell, cell.parent / "small--base"):
-        samples = read_frame(policy / "samples/linear/0.parquet", SAMPLES)
-        scores = read_frame(policy / "scores/linear/0.parquet", SCORES)
+        samples = read_frame(policy / "samples/standard/0.parquet", SAMPLES)
+        scores = read_frame(policy / "scores/standard/0.parquet", SCORES)
         assert scores["correct"].any()
         short = samples["tokens"] <= 9  # of at most 18
         assert (scores["reward"] == scores["correct"] * (0.5 + 0.5 * short)).all()
@@ -89,11 +89,11 @@ def reward(project: Path) -> None:
     file.write_text(file.read_text().replace('"concise", concise', '"concise", concise, 2'))
     plan = jobs(snakemake(project, "-n", "reports/fig_concise.pdf"))
     assert plan["train"] == 1
-    assert plan["score_standard"] == 2
+    assert plan["score"] == 2
 
 
 def verifier(project: Path) -> None:
-    agreement = rows_of(project / "reports" / "tables" / "agreement.csv")
+    agreement = rows_of(project / "results/tiny/tables/agreement.csv")
     assert {row["verifier_b"] for row in agreement} == {"last_number"}
     assert sum(int(row["responses"]) for row in agreement) == 5 * 6 * 4
 
@@ -101,7 +101,7 @@ def verifier(project: Path) -> None:
 def benchmark(project: Path) -> None:
     rows = read_table(project / "results/tiny/problems/products.parquet", PROBLEMS)
     assert [row["answers"] for row in rows] == [["102"], ["7"], ["432", "432.0"]]
-    sets = {row["set_b"] for row in rows_of(project / "reports/tables/contamination.csv")}
+    sets = {row["set_b"] for row in rows_of(project / "results/tiny/tables/contamination.csv")}
     assert "products" in sets
     drawn = rows_of(project / "reports" / "fig_mine.csv")
     assert {row["benchmark"] for row in drawn} == {"products", "pooled"}

@@ -1,4 +1,4 @@
-"""The locked versions, the scripts that install them, and the recipe of the Apptainer image."""
+"""The locked versions, the scripts that install them, and the Apptainer file."""
 
 import os
 import re
@@ -249,7 +249,7 @@ def test_the_image_recipe_installs_the_gpu_packages_from_existing_files() -> Non
     assert cuda.group(1) == locked_versions("gpu")["cuda-toolkit"]
 
 
-# It logs its arguments and runs the command of the job without the image.
+# In place of Apptainer: logs its arguments and runs the command of the job without the image.
 APPTAINER = """#!/bin/sh
 [ "$1" != --version ] || { echo apptainer version 1.4.0 && exit; }
 echo "$*" >>apptainer.log
@@ -260,12 +260,12 @@ exec bash -c "$last"
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project on a machine that seems to have Apptainer."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "apptainer").write_text(APPTAINER)
-    (programs / "apptainer").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    """A project on a machine with Apptainer."""
+    program = tmp_path / "programs" / "apptainer"
+    program.parent.mkdir()
+    program.write_text(APPTAINER)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     return make_project(tmp_path / "project")
 
 

@@ -30,7 +30,7 @@ CURVES = [
     f"results/tiny/cells/{policy}/curves/own.parquet"
     for policy in ("small--base", "small--policy-gradient--k1--n8--s0")
 ]
-EVALUATION = {"sample_own": 2, "score_own": 2, "curves": 2}
+EVALUATION = {"sample": 2, "score": 2, "curves": 2}
 
 
 def rspo(folder: Path, *words: str) -> str:

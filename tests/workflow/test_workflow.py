@@ -1,5 +1,6 @@
 """The DAG as a user meets it, on a world of a few steps: Snakemake itself, in a fresh folder."""
 
+import csv
 import json
 import os
 import re
@@ -9,10 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from rspo.config import steps
+from rspo.config.experiment import Experiment, base_name
+from rspo.core.provenance import read_provenance
+from rspo.core.step import Step
 from rspo.core.tables import SAMPLES, SCORES, read_table
 from tests.support import ROOT, tiny_world
 from tests.support.processes import wait_until
 from tests.support.snakemake_project import PROGRAMS, SMALL_WORLD, jobs, make_project, snakemake
+
+GRID = ("main", "scalability", "model_size", "contamination_free", "max_at_k", "grpo")
+NO_GRID: dict[str, object] = dict.fromkeys(GRID)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +56,10 @@ def test_all_trains_25_cells_and_evaluates_them_and_two_base_policies(
     assert plan["train"] == 25
     assert plan["pretrain"] == 2
     assert plan["prepare"] == 9
-    # One job for all benchmarks of a suite.
-    assert plan["sample"] == plan["score"] == plan["curves"] == 27 + 8
+    # One job for all benchmarks of a suite and the samples of a block.
+    blocks = len(Experiment.load(scale, root=ROOT).blocks())
+    assert plan["sample"] == plan["score"] == blocks * (27 + 8)
+    assert plan["curves"] == 27 + 8
     assert plan.get("gradients", 0) == gradients
 
 
@@ -141,7 +151,9 @@ def test_more_seeds_add_cells(planning: Path) -> None:
         ("training={stepz: 3}", "unknown key training.stepz"),
         ("training.stepz=3", "unknown key training.stepz"),
         ("training.=3", "unknown key training."),
-        ("seeds", "--config seeds: expected KEY=VALUE, such as seeds=3"),
+        ("seeds", "--config seeds: expected KEY=VALUE, such as training.steps=50"),
+        ("seeds=many", "seeds = 'many'"),
+        ("training.steps=1.5", "training.steps = 1.5"),
         ("results=Snakefile", "results = 'Snakefile': is a file; expected a folder"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
         ("scale=paper mirror=workflow", "mirror = workflow: has none of the data sets"),
@@ -244,8 +256,11 @@ def test_a_changed_setting_replaces_a_finished_policy(built: Path, tmp_path: Pat
     done = snakemake(folder, str(cell / "curves" / "standard.parquet"), *config)
     assert done.returncode == 0, done.stderr
     assert len((folder / cell / "training.jsonl").read_text().splitlines()) == 3
-    tables = "samples/standard/0.parquet", "scores/standard/0.parquet", "curves/standard.parquet"
-    for name in tables:
+    for name in (
+        "samples/standard/0.parquet",
+        "scores/standard/0.parquet",
+        "curves/standard.parquet",
+    ):
         assert (folder / cell / name).stat().st_mtime > (built / cell / name).stat().st_mtime
 
 
@@ -309,13 +324,92 @@ def test_touch_does_not_make_files_of_other_settings_current(
     assert {rule: plan.get(rule, 0) for rule in remade} == remade
 
 
+@pytest.fixture
+def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """A project at the paper's scale with files in place of the results that a cell depends on."""
+    monkeypatch.chdir(make_project(tmp_path))
+    experiment = Experiment.load("paper")
+    cell = next(iter(experiment.cells))
+    made = [
+        *(steps.prepare(experiment, name) for name in ("train", "validation")),
+        steps.policy_step(experiment, base_name(experiment.model_of(cell))),
+        steps.fetch_prompt(experiment),
+        *([steps.fetch_judge(experiment)] if experiment.judge_model else []),
+    ]
+    for step in made:
+        make(step)
+    (experiment.results / "judge" / "ready").touch()
+    make(steps.train(experiment, cell))
+    return experiment
+
+
+def make(step: Step) -> None:
+    for path in step.outputs:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("") if path.suffix else path.mkdir(exist_ok=True)
+        os.utime(path)
+    step.record()
+
+
+@pytest.mark.parametrize(
+    ("remade", "plan"),
+    [
+        ("problems/validation.parquet", {}),
+        ("judge/ready", {}),
+        ("judge/prompt.py", {"judge": 1, "total": 1}),
+        ("problems/train.parquet", {"train": 1, "total": 1}),
+    ],
+)
+def test_a_cell_trains_again_for_its_problems_but_not_for_the_validation_or_the_stamp_of_the_judge(
+    trained: Experiment, remade: str, plan: dict[str, int]
+) -> None:
+    policy = trained.policy(next(iter(trained.cells)))
+    target = ["-n", str(policy), "--config", "scale=paper"]
+    assert jobs(snakemake(Path.cwd(), *target)) == {}
+    os.utime(trained.results / remade)
+    assert jobs(snakemake(Path.cwd(), *target)) == plan
+
+
+def test_a_new_time_of_the_same_problems_trains_no_cell_again(built: Path) -> None:
+    os.utime(built / "results" / "tiny" / "problems" / "train.parquet")
+    done = snakemake(built, "-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD)
+    assert "Nothing to be done" in done.stdout + done.stderr
+
+
+def test_reports_have_the_scale_that_ran_last(tmp_path: Path) -> None:
+    """Two scales that differ in one number, switched back and forth."""
+    folder = make_project(tmp_path / "project")
+    shutil.copy(folder / "config" / "tiny.yaml", folder / "config" / "other.yaml")
+    cell = {"model": "small", "objective": "policy_gradient", "n": 8}
+    small = [
+        *SMALL_WORLD,
+        f"grid={json.dumps(NO_GRID | {'mine': {'suite': 'standard', 'cells': [cell]}})}",
+    ]
+    scales = {"tiny": small, "other": [*small, "scale=other", "evaluation.seed=1"]}
+    drawn = {}
+    for scale in ("tiny", "other", "tiny", "other"):
+        target = ["reports/fig_mine.pdf", "reports/claims.md", "--config", *scales[scale]]
+        done = snakemake(folder, *target)
+        assert done.returncode == 0, done.stderr
+        note = read_provenance(folder / "reports" / "fig_mine.csv")
+        assert note["settings"]["scale"] == scale
+        assert all(path.startswith(f"results/{scale}/") for path in note["inputs"])
+        assert {
+            row["scale"] for row in csv.DictReader((folder / "reports" / "claims.csv").open())
+        } == {scale}
+        numbers = (folder / "reports" / "fig_mine.csv").read_text()
+        assert drawn.setdefault(scale, numbers) == numbers
+    assert drawn["tiny"] != drawn["other"]
+
+
 def test_a_result_of_a_command_follows_its_settings(built: Path, tmp_path: Path) -> None:
     """Snakemake's record of this cell has the settings that it has again in the end."""
     folder = shutil.copytree(built, tmp_path / "copy", symlinks=True)
     cell = "small--rspo-pass--k4--n8--s0"
     target = ["-n", f"results/tiny/cells/{cell}/policy", "--config", *SMALL_WORLD]
     training = tiny_world.OVERRIDES["training"] | {"steps": 3}
-    command = tiny_world.command("train", cell, "--force", training=training)
+    changes = tiny_world.OVERRIDES | {"training": training}
+    command = tiny_world.command("train", cell, "--force", **changes)
     subprocess.run(command, cwd=folder, check=True)
     assert jobs(snakemake(folder, *target))["train"] == 1
     done = snakemake(folder, *target, "training.steps=3")
@@ -368,7 +462,7 @@ def test_a_failed_job_shows_its_one_line_and_leaves_nothing_half_written(built: 
     done = snakemake(built, target, "--forcerun", target, "--config", *SMALL_WORLD)
     problems.write_bytes(whole)
     assert done.returncode != 0
-    assert "linear.parquet: not a complete Parquet file" in done.stdout + done.stderr
+    assert "linear.parquet was damaged or changed after it was written" in done.stdout + done.stderr
     assert not (built / target).exists()
     assert not list((built / target).parent.glob(".*partial*"))
     again = snakemake(built, target, "--config", *SMALL_WORLD)
@@ -409,17 +503,17 @@ def test_a_second_run_is_refused_until_the_first_was_killed(tmp_path: Path) -> N
             snakemake(folder, "results/tiny/problems/train.parquet"),
             snakemake(folder, "reports/fig_intro.pdf", "--config", "scale=smollm"),
         ]
-        other = snakemake(folder, "reports/fig_slow.pdf", "-n", "--config", "results=trial")
+        other = snakemake(folder, "trial/problems/linear.parquet", "--config", "results=trial")
     finally:
         first.kill()
         first.wait()
+        (folder / "go").touch()  # which ends the job that it left behind
     for done in refused:
         assert done.returncode == 1
         lines = [line for line in done.stderr.splitlines() if f"process {first.pid} on " in line]
         assert len(lines) == 1, done.stderr
     assert not (folder / "results" / "tiny" / "problems").exists()
     assert other.returncode == 0, other.stderr
-    (folder / "go").touch()
     done = snakemake(folder, *SLOW_RUN)
     assert done.returncode == 0, done.stderr
     assert (folder / "reports" / "fig_slow.pdf").exists()
@@ -468,4 +562,4 @@ def test_one_entry_in_the_config_adds_a_benchmark(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     plan = jobs(snakemake(folder, "-n", "all", *options))
     assert plan["prepare"] == 9  # the new set is there
-    assert plan["sample"] == plan["score_standard"] == 27
+    assert plan["curves"] == 27 + 8

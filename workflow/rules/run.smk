@@ -40,14 +40,13 @@ HELD = ExitStack()  # until the process ends, however it ends
 
 onstart:
     # Not reached by a dry run, nor by the Snakemake inside a SLURM job.
-    jobs = workflow.dag.needrun_jobs()
-    outputs = [str(output) for job in jobs for output in job.output]
-    for folder in (RESULTS, REPORTS):
-        if any(output.startswith(f"{folder}/") for output in outputs):
-            try:
-                HELD.enter_context(exclusive_lock(Path(folder)))
-            except InputError as error:
-                raise WorkflowError(str(error))
+    outputs = [str(output) for job in workflow.dag.needrun_jobs() for output in job.output]
+    writes_reports = any(output.startswith(f"{REPORTS}/") for output in outputs)
+    try:
+        for folder in [RESULTS, REPORTS] if writes_reports else [RESULTS]:
+            HELD.enter_context(exclusive_lock(Path(folder)))
+    except InputError as error:
+        raise WorkflowError(str(error))
     if not workflow.local_exec:
         run_doctor(workflow)
     # The logger plugin `rspo` shows the progress of these policies.

@@ -15,6 +15,7 @@ from rspo.report.page_table import page_table
 from rspo.report.sections.figures import MEASURED, Picture, data_url, inches, png_of
 from rspo.training.clipping import clipping_warning
 from rspo.training.logs import read_log
+from rspo.training.sampler_difference import sampler_warning
 
 _PASS = "pass_at_"
 _CLIPPED = "gradient_clipped"
@@ -103,12 +104,14 @@ def _caption(experiment: Experiment, logs: dict[str, pd.DataFrame]) -> str:
         fractions = {name: log[_CLIPPED].mean() for name, log in logs.items()}
         warning = clipping_warning(fractions, limit)
         clipping = f"Gradients clipped: fraction of the updates. {warning} "
+    records = {name: log.to_dict("records") for name, log in logs.items()}
+    differing = f"{warning} " if (warning := sampler_warning(records)) else ""
     validated = any(key.startswith(_HELD_OUT) for log in logs.values() for key in log)
     held_out = "Held-out problems: those of data.validation. " if validated else ""
     return (
         "Reward, entropy and Pass@k of the responses of each training step"
         f"{average}; thin: each step; thick: centred moving average; errors are not drawn. "
-        f"{repeated}{clipping}{held_out}{cells_sentence(experiment, list(logs))}"
+        f"{repeated}{clipping}{differing}{held_out}{cells_sentence(experiment, list(logs))}"
     )
 
 

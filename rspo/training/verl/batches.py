@@ -50,6 +50,22 @@ def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> None:
     batch.reorder(sorted(range(expected), key=lambda row: (prompts[row], samples[row])))
 
 
+def sampler_difference(batch: KVBatchMeta) -> dict[str, float]:
+    """How far the sampler's log-probabilities of the sampled tokens are from the actor's.
+
+    Returns: the mean absolute difference, in nats per token, and the correlation, which is missing
+        where all tokens have the same log-probability.
+    """
+    data = fields(batch, "old_log_probs", "rollout_log_probs")
+    actor, sampler = (
+        torch.cat(data[name].unbind()).double() for name in ("old_log_probs", "rollout_log_probs")
+    )
+    found = {"difference": (actor - sampler).abs().mean().item()}
+    if len(actor) > 1 and min(actor.std(), sampler.std()) > 0:
+        found["correlation"] = torch.corrcoef(torch.stack([actor, sampler]))[0, 1].item()
+    return found
+
+
 def response_tokens(data: TensorDict) -> list[list[int]]:
     """Token ids of each response, from the column `responses`."""
     return [response.tolist() for response in data["responses"].unbind()]

@@ -35,7 +35,8 @@ def require_attention(implementation: str) -> None:
         raise InputError(
             "actor_rollout_ref.model.override_config.attn_implementation is flash_attention_2, and "
             "flash-attn is not installed: run `make setup-gpu`, which compiles it, or set the key, "
-            "under verl.overrides, to sdpa (slow for packed sequences) or flex_attention"
+            "under verl.overrides, to sdpa (slow for packed sequences) or flex_attention, and the "
+            "tokens of a pass to at most 8192 (actor_rollout_ref.actor.ppo_max_token_len_per_gpu)"
         )
 
 

@@ -5,6 +5,7 @@ called here) and verl/trainer/ppo/v1/trainer_sync.py.
 """
 
 import json
+import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,16 +31,20 @@ from rspo.training.adam import learning_rate_factor, require_finite
 from rspo.training.progress import Progress
 from rspo.training.prompts import Prompts
 from rspo.training.records import Scored, Stopwatch, named_rewards, record_of, shown_metrics
+from rspo.training.sampler_difference import sampler_warning, steps_above
 from rspo.training.validation import held_out_prompts, is_due, validation_record
-from rspo.training.verl.batches import as_metrics, sort_by_prompt
+from rspo.training.verl.batches import as_metrics, sampler_difference, sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE, keep_the_last
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.held_out import PARTITION, held_out_responses
 from rspo.training.verl.interface import require_parameters, require_source, require_version
+from rspo.training.verl.phase_memory import PhaseMemory
 from rspo.training.verl.prompt_dataset import PromptsInOrder, experiment_of
 from rspo.training.verl.scoring import Scoring
 from rspo.training.verl.verification import POLL_SECONDS, Verification
 from rspo.training.verl.worker import PolicyWorker
+
+_log = logging.getLogger(__name__)
 
 require_version()
 for function, names in (
@@ -68,6 +73,7 @@ class Trainer(PPOTrainerSync):
     stopping = False  # a stop was requested and its checkpoint is written
     clock: Stopwatch  # of the current step
     weights_seconds: float  # for sending the current step's weights to the servers
+    difference: dict[str, float]  # of the current step, see `sampler_difference`
 
     def __init__(self, config: DictConfig, verify: Verify) -> None:
         super().__init__(config)
@@ -80,6 +86,7 @@ class Trainer(PPOTrainerSync):
         self.scoring = Scoring(self.experiment.config, self.cell, self.chat_tokenizer)
         self.held_out = held_out_prompts(self.experiment, self.chat_tokenizer)
         self.records: list[dict[str, Any]] = []
+        self.memory = PhaseMemory(gpus=self.experiment.trains_on_gpus)
 
     def _init_dataloader(self) -> None:
         """Keep the number of updates, which verl would overwrite with the number of steps."""
@@ -147,10 +154,17 @@ class Trainer(PPOTrainerSync):
         elif self.global_steps % self.training.checkpoint_every:
             self._save_checkpoint()
 
+    def _lap(self, phase: str) -> None:
+        self.clock.lap(phase)
+        self.memory.lap(phase)
+
     def _send_weights(self, send: Callable[[], None]) -> None:
+        if self.records:
+            self.memory.lap("checkpoint")  # and the validation before it
         started = time.perf_counter()
         send()
         self.weights_seconds = time.perf_counter() - started
+        self.memory.lap("weights")
 
     def _step_once(
         self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int
@@ -165,19 +179,22 @@ class Trainer(PPOTrainerSync):
         self.on_sample_end()
         expected = self.training.prompts_per_step * self.cell.n
         sort_by_prompt(batch, expected, f"step {self.global_steps}")
-        self.clock.lap("sample")
+        self._lap("sample")
         scored, entropy = self.scoring.score(batch, verification.of(batch))
-        self.clock.lap("reward")
+        self._lap("reward")
         updates = self._updates(batch, scored, metrics)
-        self.clock.lap("update")
+        self._lap("update")
         seconds = self.clock.seconds | {"weights": self.weights_seconds}
         optimizer = self.training.optimizer
         record = record_of(self.global_steps - 1, scored, entropy, updates, seconds, optimizer)
+        record |= {"sampler": self.difference, "memory_gb": dict(self.memory.peaks)}
         if is_due(self.global_steps, self.training):
             record |= self._validation()
         metrics["actor/entropy"] = entropy  # verl's own depends on loss_agg_mode and dropping
         metrics.update(as_metrics(record))
         self.records.append(record)
+        if steps_above(self.records) == [record["step"]]:  # the first one
+            _log.warning("%s", sampler_warning({self.cell.name: self.records}))
         self.progress.report(self.global_steps, shown_metrics(record, self.cell))
         timing_raw.update(seconds)
         return batch
@@ -215,7 +232,9 @@ class Trainer(PPOTrainerSync):
             rows = kept_rows(advantages[part], lengths[part], self._ranks(), aggregation)
             parts.append(self._balanced([first + row for row in rows], lengths))
         remaining = self._balanced([row for rows in parts for row in rows], lengths)
-        self._compute_old_log_prob(self._select(batch, remaining), metrics)
+        with_log_probs = self._select(batch, remaining)
+        self._compute_old_log_prob(with_log_probs, metrics)
+        self.difference = sampler_difference(with_log_probs)
         updates = [self._update(self._select(batch, rows), mini_batch) for rows in parts]
         step = reduce_metrics({key: [update[key] for update in updates] for key in updates[0]})
         metrics.update({key if "/" in key else f"actor/{key}": step[key] for key in step})

@@ -33,6 +33,8 @@ NO_CLIP = 1.0e6
 # both servers and the actor take 0.3 GB each, and the weights and Adam's moments of 1.5B parameters
 # in float32 take 2.3 GB on each of 8 GPUs. Most jobs need far more, such as activations.
 MAX_GPU_MEMORY_OF_SERVERS = 0.96
+# Two responses with prompts that fill the context of the paper's models.
+MOST_TOKENS_WITHOUT_FLASH_ATTN = 8192
 
 # Keys that verl's config lacks, with defaults: of this package, Ray and transformers.
 _ADDED: dict[str, Any] = {
@@ -155,6 +157,7 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
         _merge(config, layer, origin)
     _let_verl_check(config)
     _require_gpu_memory(experiment, config)
+    _require_small_passes(experiment, config)
     return config
 
 
@@ -279,6 +282,28 @@ def _require_gpu_memory(experiment: Experiment, config: DictConfig) -> None:
             f"{given}: the actor needs memory of the same GPU too; allowed: at most "
             f"{MAX_GPU_MEMORY_OF_SERVERS:g} in total"
         )
+
+
+def _require_small_passes(experiment: Experiment, config: DictConfig) -> None:
+    """Raises: InputError if a pass without flash-attn has too many tokens for a GPU.
+
+    Without its package, verl keeps a log-softmax of all logits in float32 for the backward pass,
+    20 GB for 32,768 tokens (verl/utils/torch_functional.py, `logprobs_from_logits`).
+    """
+    actor, kind = config.actor_rollout_ref, "flash_attention_2"
+    if not experiment.trains_on_gpus or actor.model.override_config.attn_implementation == kind:
+        return
+    passes = {
+        "actor.ppo_max_token_len_per_gpu": actor.actor.ppo_max_token_len_per_gpu,
+        "rollout.log_prob_max_token_len_per_gpu": actor.rollout.log_prob_max_token_len_per_gpu,
+    }
+    for key, tokens in passes.items():
+        if tokens > MOST_TOKENS_WITHOUT_FLASH_ATTN:
+            raise InputError(
+                f"actor_rollout_ref.{key} = {tokens}: without attn_implementation: {kind}, the "
+                "logits of a pass take three times the memory; allowed: at most "
+                f"{MOST_TOKENS_WITHOUT_FLASH_ATTN}"
+            )
 
 
 def _require_loggers(settings: VerlSettings) -> None:

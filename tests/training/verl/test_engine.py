@@ -23,6 +23,7 @@ from rspo.core.supervisor import processes_with
 from rspo.datasets.prepare import prepare
 from rspo.policies import qwen2
 from rspo.policies.tokenizer import ChatTokenizer
+from rspo.training.sampler_difference import steps_above
 from rspo.training.train import train as train_locally
 from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE
 from rspo.training.verl.ray_cluster import key_of
@@ -124,11 +125,13 @@ def test_no_temporary_file_is_left(killed: Killed) -> None:
 
 def test_driver_ranks_and_servers_have_the_variables_that_doctor_lists(killed: Killed) -> None:
     folder = killed.experiment.reports.parent / "temporary"
-    for part in ("verl.driver", "PolicyWorker", "Server"):
-        (variables,) = [its for name, its in killed.environments.items() if part in name]
-        assert VLLM.items() <= variables.items()
-        for name in local_caches():
-            assert Path(variables[name]).is_relative_to(folder)
+    for part in ("verl.driver", "ray::WorkerDict", "ray::Server"):
+        found = [its for name, its in killed.environments.items() if part in name]
+        assert found, list(killed.environments)
+        for variables in found:
+            assert VLLM.items() <= variables.items()
+            for name in local_caches():
+                assert Path(variables[name]).is_relative_to(folder)
 
 
 def test_the_files_are_those_of_the_local_engine(
@@ -138,7 +141,7 @@ def test_the_files_are_those_of_the_local_engine(
         read_json_lines(experiment.training_log(CELL)) for experiment in (trained, trained_locally)
     )
     for ours, theirs in zip(records, expected, strict=True):
-        assert list(ours) == list(theirs)
+        assert set(ours) == {*theirs, "sampler", "memory_gb"}
         for record in (ours, theirs):
             # Before clipping. Without a correct response, a mini-batch has no gradient to clip.
             assert (record["gradient_norm"] > CLIP) == (record["gradient_clipped"] > 0)
@@ -168,6 +171,19 @@ def test_with_the_same_random_numbers_the_records_are_the_same(
         # verl's is an estimate from the sampled tokens.
         assert ours["entropy"] == pytest.approx(theirs["entropy"], rel=0.15)
         assert ours.get("validation") == pytest.approx(theirs.get("validation"))
+
+
+def test_the_sampler_has_the_actors_weights_and_phases_have_their_memory(
+    trained: Experiment,
+) -> None:
+    records = read_json_lines(trained.training_log(CELL))
+    assert steps_above(records) == []
+    for record in records:
+        assert 0 < record["sampler"]["difference"] < 1e-4  # float32
+        assert record["sampler"]["correlation"] > 0.999
+        assert set(record["seconds"]) <= set(record["memory_gb"])
+        assert min(record["memory_gb"].values()) > 0
+    assert "checkpoint" in records[-1]["memory_gb"]
 
 
 def test_the_policy_is_validated_at_regular_steps_and_at_the_end(trained: Experiment) -> None:
@@ -232,5 +248,5 @@ def test_verl_yaml_has_the_config(trained: Experiment) -> None:
 
 def test_provenance_names_verl(trained: Experiment) -> None:
     note = json.loads((trained.folder(CELL) / "policy.provenance.json").read_text())
-    assert note["settings"]["settings"]["engine"] == "verl"
+    assert note["settings"]["engine"] == "verl"
     assert note["packages"]["verl"] == "0.9.1"

@@ -24,6 +24,7 @@ from rspo.training.verl import trainer as trainer_module
 from rspo.training.verl.batches import sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE
 from rspo.training.verl.interface import require_source
+from rspo.training.verl.phase_memory import PhaseMemory
 from rspo.training.verl.prompt_dataset import PromptLoop
 from rspo.training.verl.trainer import Trainer
 from rspo.training.verl.verification import Verification
@@ -64,9 +65,17 @@ def trainer_of(experiment: Experiment, step: int = 1, ranks: int = 1) -> Trainer
     trainer.training, trainer.global_steps = experiment.config.training, step
     trainer.actor_rollout_wg = Actor(ranks)
     trainer.records = []
+    trainer.memory = PhaseMemory(gpus=False)
     trainer.with_log_probs = []
     trainer._compute_old_log_prob = lambda batch, _: trainer.with_log_probs.append(batch)
     return trainer
+
+
+@pytest.fixture(autouse=True)
+def without_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log-probabilities are in verl's queue, which no test here starts."""
+    difference = {"difference": 0.0, "correlation": 1.0}
+    monkeypatch.setattr(trainer_module, "sampler_difference", lambda batch: difference)
 
 
 class Actor:

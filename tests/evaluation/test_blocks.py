@@ -1,0 +1,170 @@
+"""`rspo sample` and `rspo score` write one table for each policy, suite and block."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rspo.config import steps
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.locks import exclusive_lock
+from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
+from rspo.datasets.prepare import prepare
+from rspo.evaluation.journal import journal_of
+from rspo.evaluation.sample import sample_suite
+from rspo.evaluation.score import score
+from rspo.policies.torch_sampler import TorchSampler
+from tests.support import tiny_world
+
+POLICY, SUITE = "small--base", "contamination_free"
+BENCHMARKS = ["linear_larger", "divide_larger"]
+AGAIN = f"rspo sample {POLICY} {SUITE} 0 --force"
+
+
+def load(root: Path, samples: int = 8) -> Experiment:
+    evaluation = tiny_world.OVERRIDES["evaluation"] | {"samples": samples}
+    return tiny_world.load(root, evaluation=evaluation)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A base policy and the problems of two benchmarks."""
+    root = tmp_path_factory.mktemp("world")
+    experiment = tiny_world.load_prepared(root)
+    for benchmark in BENCHMARKS:
+        prepare(experiment, benchmark)
+    return root
+
+
+@pytest.fixture
+def experiment(world: Path) -> Iterator[Experiment]:
+    """No samples and no scores."""
+    result = load(world)
+    yield result
+    for kind in ("samples", "scores"):
+        for path in (result.folder(POLICY) / kind).rglob("*.*"):
+            path.unlink()
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Benchmark and block of every batch that is sampled."""
+    result = []
+    draw = TorchSampler.draw
+
+    def record(sampler, questions, batch, block):  # type: ignore[no-untyped-def]
+        result.append((block.stream[1], block.number))
+        return draw(sampler, questions, batch, block)
+
+    monkeypatch.setattr(TorchSampler, "draw", record)
+    return result
+
+
+def test_a_table_has_the_samples_of_every_problem_of_the_suite(
+    experiment: Experiment, drawn: list[tuple[str, int]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample_suite(experiment, POLICY, SUITE)
+    path = experiment.samples(POLICY, SUITE, 0)
+    rows = read_table(path, SAMPLES)
+    assert [(row["benchmark"], row["problem_id"], row["sample_index"]) for row in rows] == [
+        (benchmark, problem["id"], index)
+        for benchmark in BENCHMARKS
+        for problem in read_table(experiment.problems(benchmark), PROBLEMS)
+        for index in range(8)
+    ]
+    drawn.clear()
+    sample_suite(experiment, POLICY, SUITE)
+    assert capsys.readouterr().out == f"{path} is up to date\n"
+    assert drawn == []
+
+
+def test_a_killed_job_resumes_from_its_journal_to_the_same_file(
+    experiment: Experiment, drawn: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_suite(experiment, POLICY, SUITE)
+    path = experiment.samples(POLICY, SUITE, 0)
+    whole = path.read_bytes()
+    record = TorchSampler.draw
+
+    def kill_at_the_second(sampler, questions, batch, block):  # type: ignore[no-untyped-def]
+        if block.stream[1] == BENCHMARKS[1]:
+            raise KeyboardInterrupt
+        return record(sampler, questions, batch, block)
+
+    path.unlink()  # as Snakemake does before a job
+    with monkeypatch.context() as killed:
+        killed.setattr(TorchSampler, "draw", kill_at_the_second)
+        with pytest.raises(KeyboardInterrupt):
+            sample_suite(experiment, POLICY, SUITE)
+    assert not path.exists()
+    assert journal_of(path).exists()
+    drawn.clear()
+    sample_suite(experiment, POLICY, SUITE)
+    assert drawn == [(BENCHMARKS[1], 0)]
+    assert path.read_bytes() == whole
+    assert not journal_of(path).exists()
+
+
+def test_more_samples_add_a_block_and_keep_the_old_file(
+    world: Path, experiment: Experiment, drawn: list[tuple[str, int]]
+) -> None:
+    sample_suite(experiment, POLICY, SUITE)
+    old = experiment.samples(POLICY, SUITE, 0)
+    before = old.read_bytes(), old.stat().st_mtime_ns
+    drawn.clear()
+    more = load(world, samples=16)
+    for block in more.blocks():
+        sample_suite(more, POLICY, SUITE, block)
+    assert drawn == [(name, 1) for name in BENCHMARKS]
+    assert (old.read_bytes(), old.stat().st_mtime_ns) == before
+    added = read_table(more.samples(POLICY, SUITE, 1), SAMPLES)
+    assert {row["sample_index"] for row in added} == {*range(8, 16)}
+
+
+def test_samples_and_scores_of_changed_problems_are_refused_as_another_version(
+    experiment: Experiment,
+) -> None:
+    sample_suite(experiment, POLICY, SUITE)
+    score(experiment, POLICY, SUITE)
+    path = experiment.problems(BENCHMARKS[1])
+    rows = read_table(path, PROBLEMS)
+    samples = experiment.samples(POLICY, SUITE, 0)
+    message = rf"{samples} was made from another version of {path}"
+    try:
+        write_table(path, PROBLEMS, rows[:-1])
+        steps.prepare(experiment, BENCHMARKS[1]).record()
+        with pytest.raises(InputError, match=f"{message}: .*--force replaces it"):
+            sample_suite(experiment, POLICY, SUITE)
+        with pytest.raises(InputError, match=f"{message}; `{AGAIN}` makes it again"):
+            score(experiment, POLICY, SUITE)
+        sample_suite(experiment, POLICY, SUITE, force=True)
+        score(experiment, POLICY, SUITE, force=True)
+        assert len(read_table(experiment.scores(POLICY, SUITE, 0), SCORES)) == 8 * (6 + 5)
+    finally:
+        write_table(path, PROBLEMS, rows)
+        steps.prepare(experiment, BENCHMARKS[1]).record()
+
+
+def test_a_damaged_table_is_named_with_the_command_that_makes_it_again(
+    experiment: Experiment, drawn: list[tuple[str, int]]
+) -> None:
+    sample_suite(experiment, POLICY, SUITE)
+    path = experiment.samples(POLICY, SUITE, 0)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    message = f"{path} was damaged or changed after it was written"
+    with pytest.raises(InputError, match=f"{message}: .*--force replaces it"):
+        sample_suite(experiment, POLICY, SUITE)
+    with pytest.raises(InputError, match=f"{message}; `{AGAIN}` makes it again"):
+        score(experiment, POLICY, SUITE)
+    drawn.clear()
+    sample_suite(experiment, POLICY, SUITE, force=True)
+    assert drawn == [(name, 0) for name in BENCHMARKS]
+    assert path.read_bytes() == whole
+
+
+def test_two_processes_cannot_make_a_table(experiment: Experiment) -> None:
+    folder = experiment.samples(POLICY, SUITE, 0).parent
+    with exclusive_lock(folder), pytest.raises(InputError, match="is running here"):
+        sample_suite(experiment, POLICY, SUITE)

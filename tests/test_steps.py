@@ -1,0 +1,444 @@
+"""What every command does first: it checks its inputs, and keeps results of other settings."""
+
+import hashlib
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rspo.cli import main
+from rspo.config.merge import merge
+from rspo.core.files import digest, write_text
+from rspo.core.provenance import provenance_path, write_provenance
+from rspo.core.step import differences
+from rspo.training import pretraining
+from rspo.training.checkpoint import save_checkpoint
+from tests.support import ROOT
+
+CELL = "small--rspo-pass--k4--n8--s0"
+CELLS = Path("results/tiny/cells")
+BASE, FOLDER = CELLS / "small--base", CELLS / CELL
+MORE = "{label: More, generated: {families: [divide], split: test, problems: 2}}"
+CELL_OF_GRID = "{model: small, objective: rspo_pass_at_k, k: 4, n: 8}"
+
+# For each command that writes results: its arguments, another setting, the first of its outputs,
+# and how the refusal names the difference. Its inputs have the same settings with both.
+COMMANDS = {
+    "prepare": (
+        ["linear"],
+        "data.suites.standard.linear.generated.problems=3",
+        "results/tiny/problems/linear.parquet",
+        "generated.problems: 6 -> 3",
+    ),
+    "contamination": (
+        [],
+        f"data.suites.standard.more={MORE}",
+        "results/tiny/tables/contamination.csv",
+        "sets: ",
+    ),
+    "pretrain": (
+        ["small"],
+        "models.small.scratch.steps=41",
+        f"{BASE}/policy",
+        "scratch.steps: 40 -> 41",
+    ),
+    "train": ([CELL], "training.steps=2", f"{FOLDER}/policy", "training.steps: 6 -> 2"),
+    "sample": (
+        [CELL, "standard"],
+        "evaluation.seed=7",
+        f"{FOLDER}/samples/standard/0.parquet",
+        "seed: 1000 -> 7",
+    ),
+    "score": (
+        [CELL, "standard"],
+        "rewards.length_discount=0.25",
+        f"{FOLDER}/scores/standard/0.parquet",
+        "length_discount: 0.5 -> 0.25",
+    ),
+    "curves": (
+        [CELL, "standard"],
+        "evaluation.resamples=60",
+        f"{FOLDER}/curves/standard.parquet",
+        "resamples: 50 -> 60",
+    ),
+    "tables": (
+        [],
+        f"grid.main.cells=[{CELL_OF_GRID}]",
+        "results/tiny/tables/curves.csv",
+        "evaluations: 5 -> 2",
+    ),
+    "gradients": (
+        ["small--base"],
+        "gradients.seed=1",
+        f"{BASE}/gradients.parquet",
+        "gradients.seed: 2000 -> 1",
+    ),
+    "agreement": (
+        [],
+        "agreement.samples=3",
+        "results/tiny/tables/agreement.csv",
+        "samples: 2 -> 3",
+    ),
+    "claims": (
+        [],
+        "evaluation.equivalence_margin=0.3",
+        "reports/claims.csv",
+        "equivalence_margin: 0.02 -> 0.3",
+    ),
+    "figure": (
+        ["fig_main"],
+        "models.small.label=Little",
+        "reports/fig_main.pdf",
+        'models.small: "Small (0.1M)" -> "Little"',
+    ),
+    "report": ([], "agreement.samples=3", "reports/report.html", "samples: 2 -> 3"),
+    "answers": (
+        [],
+        "evaluation.k=[1, 2]",
+        "results/tiny/tables/answers.csv",
+        "k: [1, 2, 4] -> [1, 2]",
+    ),
+    "cost": ([], "seeds=2", "results/tiny/tables/cost.csv", "policies: 5 -> 9"),
+}
+# Without a scale's settings, or with downloads: each has a test of its own below; `study` has one
+# in tests/studies.
+OTHERS = {"verify", "pass-at-k", "results", "fetch-prompt", "fetch-judge", "study"}
+# Sections of the config that the command of that name needs.
+SECTIONS = {
+    "gradients": {"prompts": 2, "responses": 32, "policies": ["small--base"]},
+    "agreement": {"against": "rules", "samples": 2},
+}
+
+
+class Killed(BaseException):
+    """Ends a training as a kill would."""
+
+
+def kill_after_a_checkpoint(*words: str) -> None:
+    """Run a command of training until it has saved its first checkpoint."""
+
+    def save(*arguments: Any) -> None:
+        save_checkpoint(*arguments)
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rspo.training.local_engine.save_checkpoint", save)
+        with pytest.raises(Killed):
+            main(words)
+
+
+def set_in_config(**changes: Any) -> None:
+    """Write settings into config/tiny.yaml."""
+    file = Path("config/tiny.yaml")
+    values = merge(yaml.safe_load(file.read_text()), changes)
+    file.write_text(yaml.safe_dump(values, sort_keys=False))
+
+
+def contents(folder: Path) -> dict[str, tuple[str, int]]:
+    """Digest and time of every file, without locks."""
+    return {
+        str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one line of a command that ends with an error that the user can fix."""
+    capsys.readouterr()
+    assert main(words) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert re.fullmatch("rspo: error: .*\n", output.err)
+    return output.err.removeprefix("rspo: error: ").rstrip("\n")
+
+
+def run_command_in(message: str) -> None:
+    """Run the `rspo` command that a message names."""
+    named = re.search("`rspo (.*)` makes it", message)
+    assert named
+    assert main(named[1].split()) == 0
+
+
+def test_every_command_that_writes_results_has_a_test_here(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    main(["--help"])
+    commands = re.findall(r"^│ ([a-z][a-z-]*) ", capsys.readouterr().out, flags=re.MULTILINE)
+    forced = set()
+    for command in commands:
+        main([command, "--help"])
+        if "--force" in capsys.readouterr().out:
+            forced.add(command)
+    assert forced == {*COMMANDS} | OTHERS
+    others = {"status", "trace", "plan", "doctor", "gpu-check", "compare", "diagnose"}
+    assert {*commands} - forced == others
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
+    small_project: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    arguments, setting, file, difference = COMMANDS[command]
+    words = [command, *arguments]
+    if command in SECTIONS:
+        set_in_config(**{command: SECTIONS[command]})
+    if command == "contamination":  # its other setting is a further set of problems
+        assert main(["prepare", "more", f"--set={setting}"]) == 0
+    if command == "report":
+        assert main(["claims", "--force"]) == 0
+    assert main([*words, "--force"]) == 0
+    before = contents(small_project)
+    capsys.readouterr()
+    assert main(words) == 0
+    assert capsys.readouterr().out.startswith(f"{file} is up to date\n")
+
+    error = error_of(capsys, *words, f"--set={setting}")
+    assert error.startswith(f"{file} would have other settings than the config (")
+    assert difference in error
+    assert error.endswith("): --results DIR writes to another folder, --force writes here")
+    assert contents(small_project) == before
+
+    assert main([*words, f"--set={setting}", "--force"]) == 0
+    assert re.search(r"^wrote .*(results/tiny|reports)", capsys.readouterr().out, re.MULTILINE)
+    error = error_of(capsys, *words)
+    assert error.startswith(f"{file} was made with other settings (")
+    assert error.endswith("): --results DIR writes to another folder, --force replaces it")
+
+
+def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in the hint for a seed that the config lacks."""
+    second = CELL.replace("--s0", "--s1")
+    assert "--set seeds=2 adds it" in error_of(capsys, "train", second)
+    assert main(["train", second, "--set=seeds=3"]) == 0
+    assert main(["curves", CELL, "standard", "--set=training.steps=9"]) == 0
+    assert f"{FOLDER}/curves/standard.parquet is up to date" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("by_hand", "path", "difference", "reader"),
+    [
+        (
+            ["pretrain", "small", "--set=models.small.scratch.steps=41"],
+            f"{BASE}/policy",
+            "scratch.steps: 41 -> 40",
+            ["train", CELL],
+        ),
+        (
+            ["train", CELL, "--set=training.steps=2"],
+            f"{FOLDER}/policy",
+            "training.steps: 2 -> 6",
+            ["sample", CELL, "standard"],
+        ),
+        (
+            ["score", CELL, "standard", "--set=rewards.length_discount=0.25"],
+            f"{FOLDER}/scores/standard/0.parquet",
+            "length_discount: 0.25 -> 0.5",
+            ["curves", CELL, "standard"],
+        ),
+    ],
+)
+def test_an_input_of_other_settings_is_refused_with_the_command_that_makes_it(
+    small_project: Path,
+    capsys: pytest.CaptureFixture[str],
+    by_hand: list[str],
+    path: str,
+    difference: str,
+    reader: list[str],
+) -> None:
+    assert main([*by_hand, "--force"]) == 0
+    for words in (reader, [*reader, "--force"]):
+        error = error_of(capsys, *words)
+        assert error.startswith(f"{path} was made with other settings ({difference}); `rspo ")
+        assert error.endswith(" --force` makes it again")
+    run_command_in(error)
+    assert main([*reader, "--force"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "of", "reader"),
+    [
+        ("results/tiny/problems/train.parquet", "", ["train", CELL]),
+        ("results/tiny/problems/linear.parquet", "", ["sample", CELL, "standard"]),
+        (f"{BASE}/policy", "model.safetensors", ["train", CELL]),
+        (f"{FOLDER}/policy", "model.safetensors", ["sample", CELL, "standard"]),
+        (f"{FOLDER}/samples/standard/0.parquet", "", ["score", CELL, "standard"]),
+        (f"{FOLDER}/scores/standard/0.parquet", "", ["curves", CELL, "standard"]),
+    ],
+)
+@pytest.mark.parametrize("part", [0, 0.9])
+def test_a_damaged_input_is_named_with_the_command_that_makes_it(
+    small_project: Path,
+    capsys: pytest.CaptureFixture[str],
+    file: str,
+    of: str,
+    reader: list[str],
+    part: float,
+) -> None:
+    """Empty, or cut off."""
+    cut(Path(file, of), part)
+    if of:
+        assert main(["status"]) == 0
+        policy = Path(file).parent.name
+        assert f"{policy} stale" in " ".join(capsys.readouterr().out.split())
+    error = error_of(capsys, *reader)
+    assert error.startswith(f"{file} was damaged or changed after it was written; `rspo ")
+    assert error.endswith(" --force` makes it again")
+    run_command_in(error)
+    assert main(reader) == 0  # the same content
+
+
+def cut(file: Path, part: float) -> None:
+    file.write_bytes(file.read_bytes()[: int(part * file.stat().st_size)])
+
+
+@pytest.mark.parametrize("part", [0, 0.9])
+def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
+    small_project: Path, capsys: pytest.CaptureFixture[str], part: float
+) -> None:
+    shutil.rmtree(FOLDER / "policy")
+    kill_after_a_checkpoint("train", CELL)
+    state = FOLDER / "checkpoint" / "state.pt"
+    cut(state, part)
+    assert main(["status"]) == 0
+    assert f"{CELL} stale" in " ".join(capsys.readouterr().out.split())
+    error = error_of(capsys, "train", CELL)
+    assert error == f"{state} is damaged; `rspo train {CELL} --force` starts from step 1"
+    assert "`rspo train " in error_of(capsys, "sample", CELL, "standard")
+    assert main(["train", CELL, "--force"]) == 0
+    assert not state.parent.exists()
+
+
+def test_a_result_of_other_inputs_is_refused(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after new scores: Snakemake makes the curves again, and by hand `--force` does."""
+    curves, scores = (FOLDER / name for name in ("curves/standard.parquet", "scores/standard/0"))
+    note = provenance_path(curves)
+    values = json.loads(note.read_text())
+    values["inputs"][f"{scores}.parquet"] = "0" * 64
+    note.write_text(json.dumps(values))
+    expected = f"{curves} was made from another version of {scores}.parquet"
+    assert error_of(capsys, "curves", CELL, "standard").startswith(f"{expected}: --results DIR ")
+    run_command_in(error_of(capsys, "tables"))
+    assert main(["tables"]) == 0
+
+
+def test_a_trial_run_goes_to_a_folder_of_its_own(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(small_project)
+    trial = ["--set=training.steps=2", "--results", "trial"]
+    run_command_in(error_of(capsys, "train", CELL, *trial))
+    assert main(["prepare", "train", *trial]) == 0
+    assert main(["train", CELL, *trial]) == 0
+    assert len(Path("trial/cells", CELL, "training.jsonl").read_text().splitlines()) == 2
+    assert f"wrote trial/cells/{CELL}/policy, trial/cells/{CELL}/training.jsonl\n" in (
+        capsys.readouterr().out
+    )
+    shutil.rmtree("trial")
+    assert contents(small_project) == before
+
+
+def test_a_trial_run_pretrains_only_a_model_of_other_settings(
+    small_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it copies the base policy of the scale, unless that is damaged."""
+
+    def train(*arguments: Any) -> None:
+        trained.append(arguments[0].results.name)
+        pretrain(*arguments)
+
+    pretrain, trained = pretraining._train, list[str]()
+    monkeypatch.setattr(pretraining, "_train", train)
+    words = ["pretrain", "small", "--set=training.steps=2"]
+    assert main([*words, "--results=same"]) == 0
+    assert digest(Path("same/cells/small--base/policy")) == digest(BASE / "policy")
+    assert main([*words, "--set=models.small.scratch.steps=41", "--results=other"]) == 0
+    cut(BASE / "policy" / "model.safetensors", 0.9)
+    assert main([*words, "--results=damaged"]) == 0
+    assert trained == ["other", "damaged"]
+    notes = [
+        json.loads(Path(name, "cells/small--base/policy.provenance.json").read_text())
+        for name in ("same", "damaged")
+    ]
+    assert notes[0]["digest"] == notes[1]["digest"]
+    assert notes[0]["notes"] == notes[1]["notes"]
+
+
+def test_force_trains_from_the_first_step_although_there_is_a_checkpoint(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed after a checkpoint: the same command without --force resumes, also then."""
+    train = ["train", CELL, "--set=training.ppo_clip=0.1"]
+    for _ in range(2):
+        kill_after_a_checkpoint(*train, "--force")
+        assert "resumes" not in capsys.readouterr().out
+    # The policy of the earlier settings is still there.
+    assert main(train) == 0
+    assert f"{CELL} resumes from step 2 of 6" in capsys.readouterr().out
+
+
+def test_a_file_that_the_user_names_is_kept_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"problem": "1+1", "answer": "2", "response": rf"\boxed{{{n}}}"} for n in (2, 3, 2, 4)]
+    Path("responses.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    verify, curve = ["verify", "responses.jsonl"], ["pass-at-k"]
+    curve += ["responses.verdicts.jsonl", "curves.csv", "--k=1"]
+    for words, other in ((verify, "--verifier=exact"), (curve, "--k=2")):
+        assert main(words) == main(words) == 0
+        before = contents(tmp_path)
+        capsys.readouterr()
+        assert main([*words, other]) == 2
+        assert "was made with other settings" in capsys.readouterr().err
+        assert contents(tmp_path) == before
+        assert main([*words, other, "--force"]) == 0
+    Path("mine.csv").write_text("mine")
+    assert main(["pass-at-k", "responses.verdicts.jsonl", "mine.csv"]) == 2
+    assert "mine.csv exists and is no result of this command" in capsys.readouterr().err
+    assert Path("mine.csv").read_text() == "mine"
+
+
+def test_a_page_of_results_does_not_replace_another_text(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("README.md").write_text("# Mine\n")
+    words = ["results", "README.md"]
+    assert main(words) == 2
+    assert "README.md does not have the results of this scale" in capsys.readouterr().err
+    assert Path("README.md").read_text() == "# Mine\n"
+
+
+@pytest.mark.parametrize("command", ["fetch-prompt", "fetch-judge"])
+def test_downloads_of_another_version_are_kept(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(ROOT / "config", "config")
+    path = Path("results/paper/judge", "prompt.py" if command == "fetch-prompt" else "model")
+    write_text(path, "")
+    write_provenance(path, {"revision": "a" * 40})
+    error = error_of(capsys, command, "--scale=paper")
+    assert error.startswith(f"{path} was made with other settings (")
+
+
+def test_differences_name_nested_keys_and_absent_ones() -> None:
+    old = {"a": {"b": 1, "c": [1, 2]}, "d": None}
+    new = {"a": {"b": 2, "c": [1, 2]}, "e": "long " * 20}
+    assert sorted(differences(old, new)) == [
+        "a.b: 1 -> 2",
+        "d: null -> none",
+        'e: none -> "long long long long long long long l...',
+    ]
+    assert list(differences(old, old)) == []

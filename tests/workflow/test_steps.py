@@ -1,0 +1,91 @@
+"""The rules of the workflow have the inputs, outputs and settings of the steps of `rspo`."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rspo import report
+from rspo.claims import catalogue
+from rspo.config import steps
+from rspo.config.experiment import Experiment
+from rspo.core.step import Step
+from rspo.figures import figures_of
+from rspo.studies import STUDIES
+from tests.support import ROOT
+from tests.support.snakemake_project import make_project
+
+# The step of a rule, from the experiment and the wildcards of a job.
+STEPS: dict[str, Callable[..., Step]] = {
+    "prepare": steps.prepare,
+    "contamination": steps.contamination,
+    "pretrain": steps.pretrain,
+    "train": lambda e, cell: steps.train(e, cell),
+    "sample": lambda e, policy, suite, block: steps.sample(e, policy, suite, int(block)),
+    "score": lambda e, policy, suite, block: steps.score(e, policy, suite, int(block)),
+    "curves": steps.curves,
+    "gradients": steps.gradients,
+    "study_gradients": steps.gradients,
+    "tables": steps.tables,
+    "answers": steps.answers,
+    "cost": steps.cost,
+    "agreement": steps.agreement,
+    "fetch_prompt": steps.fetch_prompt,
+    "fetch_judge": steps.fetch_judge,
+    "claims": catalogue.step,
+    "study": lambda e, study: STUDIES[study].step(e),
+    "figure": lambda e, figure: figures_of(e)[figure].step(e),
+    "report": report.step,
+}
+WITHOUT_STEP = {"all", "data", "judge"}
+
+
+@pytest.mark.parametrize(
+    ("scale", "others"),
+    [("tiny", {"gradients", "study_gradients"}), ("paper", {"fetch_prompt", "fetch_judge"})],
+)
+def test_each_job_has_the_inputs_outputs_and_settings_of_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scale: str, others: set[str]
+) -> None:
+    """Of `snakemake all`, the data, the agreement of verifiers, and a study of the tiny scale."""
+    monkeypatch.chdir(make_project(tmp_path))
+    targets = ["all", "data", f"results/{scale}/tables/agreement.csv"]
+    targets += ["reports/fig_peers.pdf"] if scale == "tiny" else []
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.snakemake_jobs", scale, *targets],
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    experiment = Experiment.load(scale)
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    rules = {job["rule"] for job in found}
+    optional = {"gradients", "study_gradients", "study", "fetch_prompt", "fetch_judge"}
+    assert rules - WITHOUT_STEP >= STEPS.keys() - optional | others
+    for job in found:
+        if job["rule"] in WITHOUT_STEP:
+            continue
+        step = STEPS[job["rule"]](experiment, **job["wildcards"])
+        assert set(job["output"]) == {*map(str, step.outputs)}
+        assert job["settings"] == step.settings_hash
+        assert inputs_of(experiment, job) == {*map(str, made(experiment, step, job["rule"]))}
+
+
+def inputs_of(experiment: Experiment, job: dict[str, object]) -> set[str]:
+    """The inputs of a job, with the files of the judge in place of their stamp."""
+    inputs = set(job["input"])  # type: ignore[call-overload]
+    stamp = str(experiment.results / "judge" / "ready")
+    if stamp in inputs:
+        files = experiment.judge_prompt, experiment.judge_model
+        inputs |= {str(file) for file in files if file}
+    unread = {str(experiment.problems("validation"))} if job["rule"] == "train" else set()
+    return inputs - {stamp} - unread
+
+
+def made(experiment: Experiment, step: Step, rule: str) -> list[Path]:
+    """The inputs of a step; those of the cost are the curves that exist, and here none does."""
+    return (steps.tables(experiment) if rule == "cost" else step).input_files
