@@ -112,7 +112,7 @@ def sampling_time(launch: Launch) -> Iterator[Finding]:
     request = launch.request("sample")
     if not launch.runs("sample") or request.minutes is None or not request.requests_gpus:
         return  # without a GPU, `missing_gpus` reports it
-    hours = max(plan(launch.experiment).sampling_hours or [0.0])
+    hours = max(plan(launch.experiment).sampling.hours or [0.0])
     retries = int(launch.profile.get("retries") or 0)
     if hours * 60 > request.minutes * (retries + 1):
         needed = math.ceil(hours * 60 / request.minutes) - 1

@@ -334,7 +334,7 @@ def test_the_history_names_the_file_and_its_content(tmp_path: Path) -> None:
 
 def test_the_plan_counts_the_problems_of_a_file(tmp_path: Path) -> None:
     write(tmp_path / "my.jsonl", TWO)
-    assert plan(load(tmp_path)).samplings > 0
+    assert plan(load(tmp_path)).sampling.number > 0
 
 
 def test_the_command_needs_no_other_file(

@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.provenance import write_provenance
 from rspo.cost import write_cost_table
-from rspo.slurm.cluster import NodeGroup, time_limit
-from rspo.slurm.plan import parallel_jobs, plan, text
+from rspo.slurm.cluster import time_limit
+from rspo.slurm.plan import plan, text
 from rspo.slurm.profile import read_classes, read_profile
 from rspo.training.progress import Progress, usage_before
 from tests.support import ROOT, paper_scale, tiny_world
@@ -35,9 +34,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_paper_is_3200_gpu_hours_of_training(here: Path) -> None:
     found = plan(paper_scale.load(here))
-    assert found.cells == 25
-    assert found.cell_hours == pytest.approx([16] * 25, rel=1e-3)
-    assert found.cell_gpus == 8
+    assert found.training.number == 25
+    assert found.training.hours == pytest.approx([16] * 25, rel=1e-3)
+    assert found.training.gpus == 8
     assert found.training_jobs == 25
     assert "25 cells on 8 GPUs: 3,200 GPU-hours, 16 h the longest" in text(paper_scale.load(here))
 
@@ -71,19 +70,19 @@ def test_hours_of_a_cell_depend_on_steps_and_nodes(
     here: Path, settings: dict[str, dict[str, int]], gpus: int, hours: float
 ) -> None:
     work = plan(paper_scale.load(here, **settings))
-    assert work.cell_gpus == gpus
-    assert work.cell_hours == pytest.approx([hours] * 25, rel=1e-3)
+    assert work.training.gpus == gpus
+    assert work.training.hours == pytest.approx([hours] * 25, rel=1e-3)
 
 
 def test_scoring_takes_what_the_judge_needs_to_read_every_response(here: Path) -> None:
     """By hand: 64 responses of 3,072 tokens to each of 1,560 problems for 27 policies and of 170
     for 8, at 50,000 tokens a second."""
     found = plan(paper_scale.load(here))
-    assert (found.scorings, found.scoring_gpus) == (35, 1)
+    assert (found.scoring.number, found.scoring.gpus) == (35, 1)
     hours = 64 * 3072 / 50000 / 3600
-    assert found.scoring_hours is not None
+    assert found.scoring.hours is not None
     each = [hours * 170] * 8 + [hours * 1560] * 27
-    assert sorted(found.scoring_hours) == pytest.approx(each)
+    assert sorted(found.scoring.hours) == pytest.approx(each)
     assert (
         "scoring          35 jobs on 1 GPU: at most 47 GPU-hours, 1.7 h the longest (50,000 "
         "tokens/s, not measured), and 1.2 GPU-hours to load the judge (2 minutes each, not "
@@ -96,7 +95,7 @@ def test_a_trial_of_some_problems_is_planned_with_these(here: Path) -> None:
     found = plan(paper_scale.load(here, evaluation={"problems": 100}))
     hours = 64 * 3072 / 50000 / 3600
     each = [hours * 130] * 8 + [hours * 413] * 27
-    assert sorted(found.scoring_hours or []) == pytest.approx(each)
+    assert sorted(found.scoring.hours or []) == pytest.approx(each)
 
 
 @pytest.mark.parametrize(
@@ -122,36 +121,6 @@ def test_the_tiny_scale_needs_no_gpu(here: Path) -> None:
     assert "GPU" not in said
 
 
-@pytest.mark.parametrize(("kind", "gpus"), [(None, 8), ("h800", 8), ("a100", 2), ("h100", 0)])
-def test_a_node_has_gpus_of_a_type_or_of_any(kind: str | None, gpus: int) -> None:
-    nodes = NodeGroup("gpu", 3, None, 1000, 64, {"h800": 8, "a100": 2})
-    assert nodes.gpus_of(kind) == gpus
-
-
-@pytest.mark.parametrize(
-    ("partition", "kind", "gpus", "jobs"),
-    [
-        ("long", "h800", 8, 2),  # the nodes with a100 have too few
-        ("long", None, 1, 20),
-        ("long", "h800", 3, 4),  # two on a node, two GPUs left
-        ("short", "h800", 8, 3),
-        (None, "h800", 8, 3),  # one of the partitions, whichever: not both
-        ("long", None, 0, 4),
-        ("cpu", None, 8, 0),
-    ],
-)
-def test_jobs_that_fit_on_a_cluster_in_parallel(
-    here: Path, partition: str | None, kind: str | None, gpus: int, jobs: int
-) -> None:
-    nodes = [
-        NodeGroup("long", 2, None, 1000, 64, {"h800": 8}),
-        NodeGroup("long", 2, None, 1000, 64, {"a100": 2}),
-        NodeGroup("short", 3, None, 1000, 64, {"h800": 8}),
-    ]
-    request = replace(read_profile()[1]["train"], partition=partition, gpu_type=kind, gpus=gpus)
-    assert parallel_jobs(nodes, request) == jobs
-
-
 def test_disk_is_what_policies_checkpoints_and_texts_take(here: Path) -> None:
     """By hand: 18 cells of 1.54e9 parameters and 7 of 7.62e9, four bytes each; every response of
     3,072 tokens at four bytes, 64 to each of 1,560 problems for 27 policies and 170 for 8."""
@@ -168,13 +137,13 @@ def test_existing_files_are_not_planned_again(here: Path) -> None:
     name = next(iter(experiment.cells))
     make_samples(experiment, name)
     found = plan(experiment)
-    assert (found.cells, found.samplings) == (24, 27 + 8 - 1)
+    assert (found.training.number, found.sampling.number) == (24, 27 + 8 - 1)
     experiment.samples(name, "standard", 0).unlink()
     found = plan(experiment)
-    assert found.samplings == 27 + 8
-    assert before.sampling_hours is not None
-    assert found.sampling_hours is not None
-    assert sum(found.sampling_hours) < sum(before.sampling_hours)
+    assert found.sampling.number == 27 + 8
+    assert before.sampling.hours is not None
+    assert found.sampling.hours is not None
+    assert sum(found.sampling.hours) < sum(before.sampling.hours)
 
 
 def make_samples(experiment: Experiment, name: str) -> None:
@@ -195,13 +164,20 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
     assert plan(experiment) == before
     changed = paper_scale.load(here, training={"ppo_clip": 0.1})
     found = plan(changed)
-    assert (found.cells, found.samplings) == (before.cells + 1, before.samplings + 1)
+    assert (found.training.number, found.sampling.number) == (
+        before.training.number + 1,
+        before.sampling.number + 1,
+    )
 
 
 def test_without_an_estimate_only_jobs_are_counted(here: Path) -> None:
     experiment = tiny_world.load(here)
     found = plan(experiment)
-    assert (found.cells, found.samplings, found.cell_hours) == (25, 27 + 8, None)
+    assert (found.training.number, found.sampling.number, found.training.hours) == (
+        25,
+        27 + 8,
+        None,
+    )
     assert "duration unknown (set models.<name>.expected)" in text(experiment)
 
 
@@ -345,7 +321,7 @@ def test_usage_of_a_killed_process_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "minutes"),
-    [("2-00:00:00", 2880), ("4:00:00", 240), ("30:00", 30), ("1:30", 1.5), ("infinite", None)],
+    [("2-00:00:00", 2880), ("4:00:00", 240), ("30:00", 30), ("1:30", 1.5), ("UNLIMITED", None)],
 )
 def test_time_limits_of_slurm_are_parsed(text: str, minutes: float | None) -> None:
     assert time_limit(text) == minutes
