@@ -27,7 +27,6 @@ from rspo.training.clipping import clipping_warning
 from rspo.training.origin import origin_of, remove_checkpoints, use_checkpoint_of
 from rspo.training.progress import usage_before
 from rspo.training.records import Record
-from rspo.training.sampler_difference import sampler_warning
 from rspo.training.validation import log_origin
 
 _INPUTS = ("base", "problems")  # keys of an origin that are no settings
@@ -95,7 +94,7 @@ def train_cell(experiment: Experiment, name: str, engine: Engine) -> None:
             if step := engine.last_step(checkpoint):
                 print(f"{name} resumes from step {step} of {steps}", flush=True)
             trained = train_remaining_steps()
-            _warn(experiment, name, trained.records)
+            _warn_of_clipping(experiment, name, trained.records)
             _publish(experiment, name, trained, base)
             _write_provenance(experiment, name, trained, origin, [base, problems], earlier)
 
@@ -162,12 +161,10 @@ def resumed(
     remove_checkpoints(checkpoint)
 
 
-def _warn(experiment: Experiment, name: str, records: Sequence[Record]) -> None:
+def _warn_of_clipping(experiment: Experiment, name: str, records: Sequence[Record]) -> None:
     fraction = fmean(record["gradient_clipped"] for record in records)
     limit = experiment.config.training.optimizer.gradient_clip
     if warning := clipping_warning({name: fraction}, limit):
-        _log.warning("%s", warning)
-    if warning := sampler_warning({name: records}):
         _log.warning("%s", warning)
 
 
