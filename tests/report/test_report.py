@@ -23,6 +23,7 @@ from PIL import Image
 
 from rspo.cli import main
 from rspo.config.experiment import Experiment
+from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
 from rspo.core.provenance import read_provenance
@@ -398,7 +399,7 @@ def test_cost_is_summed_over_steps(tree: Tree) -> None:
 
 def test_the_config_is_that_of_the_run(made: Experiment, tree: Tree) -> None:
     config = yaml.safe_load(tree.sections["config"].partition("key.")[2])
-    assert config == made.config.model_dump(mode="json", exclude_none=True)
+    assert Config.model_validate(config) == made.config
     assert config["training"]["steps"] == 6
 
 
@@ -414,16 +415,17 @@ def test_provenance_lists_every_file_behind_the_page(made: Experiment, tree: Tre
 
 
 def test_a_broken_history_is_reported(experiment: Experiment) -> None:
-    other = small_paper.load({"length_discount": 0.25})
-    small_paper.make_scores(other, "small--rspo-pass--k4--n8--s0", force=True)
+    """The page checks its inputs; it shows what is wrong further back."""
+    by_hand(experiment.curves(CELL, "standard"))
     text = Tree(page_of(experiment)).sections["provenance"]
     assert "The history of this page is broken" in text
-    assert "was made from another" in text
+    assert "curves/standard.parquet: has no provenance" in text
 
 
-def test_an_input_of_other_settings_is_refused(experiment: Experiment) -> None:
+def test_figures_of_other_scores_are_refused(experiment: Experiment) -> None:
     small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL, force=True)
-    message = rf"0\.parquet was made with other .* `rspo score {CELL} standard 0 --force` makes it"
+    scores = experiment.scores(CELL, "standard", 0)
+    message = f"from another version of {scores}; `rspo figure fig_.* --force` makes it again"
     with pytest.raises(InputError, match=message):
         write_report(experiment)
     assert not REPORT.exists()
