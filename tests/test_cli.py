@@ -178,9 +178,12 @@ def test_errors_that_the_user_can_fix_are_one_line_and_exit_status_2(
     assert written - {"tiny.yaml", "smollm.yaml", "paper.yaml", "README.md", ".lock"} == set()
 
 
+STEPS = "--set=models.small.scratch.steps=5000"  # which take a minute
+
+
 def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(project: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "rspo.cli", "pretrain", "small"],
+        [sys.executable, "-m", "rspo.cli", "pretrain", "small", "--force", STEPS],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         text=True,

@@ -26,6 +26,7 @@ from rspo.core.provenance import write_provenance
 from rspo.core.tables import SCORES, read_table, write_table
 
 ROW = {
+    "benchmark": "linear",
     "problem_id": "a/1",
     "sample_index": 0,
     "correct": True,
@@ -113,7 +114,7 @@ def test_a_row_without_a_column_or_of_another_type_is_an_error(tmp_path: Path) -
         ("empty", "has no rows"),
         ("column", "the column 'reward' is missing; has"),
         ("type", "column 'reward'"),
-        ("version", r"is scores/0, expected scores/1"),
+        ("version", r"is scores/0, expected scores/2"),
     ],
 )
 def test_the_error_for_a_bad_table_names_the_file_and_the_reason(

@@ -12,7 +12,7 @@ import yaml
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.datasets.contamination import contamination_table, overlaps, write_contamination_table
+from rspo.datasets.contamination import overlaps, write_contamination_table
 from rspo.datasets.normal_form import normal_form
 from rspo.datasets.prepare import prepare
 from tests.support import paper_scale, tiny_world
@@ -70,7 +70,7 @@ def test_overlaps_equal_those_of_comparing_every_pair_of_texts() -> None:
 
 
 def table(experiment: Experiment) -> dict[tuple[str, str, str], tuple[int, str, str]]:
-    with contamination_table(experiment).open() as stream:
+    with experiment.table("contamination").open() as stream:
         rows = list(csv.DictReader(stream))
     found = {
         (row["set_a"], row["set_b"], row["kind"]): (int(row["count"]), row["ids_a"], row["ids_b"])
@@ -99,7 +99,7 @@ def test_a_set_that_is_not_prepared_is_named(tiny: Experiment) -> None:
     tiny.problems("multiply").unlink()
     with pytest.raises(InputError, match=r"multiply\.parquet: no such file"):
         write_contamination_table(tiny)
-    assert not contamination_table(tiny).exists()
+    assert not tiny.table("contamination").exists()
 
 
 @pytest.fixture

@@ -9,16 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from rspo.datasets.prepared import existing_problems
 
 from rspo.cli import main
-from rspo.config import fingerprints
+from rspo.config import fingerprints, steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import sha256
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.core.trace import trace
-from rspo.datasets.contamination import contamination_table, write_contamination_table
+from rspo.datasets.contamination import write_contamination_table
 from rspo.datasets.prepare import prepare, require_own_files
 from rspo.slurm.plan import plan
 from tests.support import tiny_world
@@ -279,13 +278,19 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
     before = fingerprints.settings_hash(experiment, "prepare", "mine")
     file.touch()
     assert fingerprints.settings_hash(experiment, "prepare", "mine") == before
-    existing_problems(experiment, "mine")
+    require_problems(experiment)
     write(file, TWO[:1])
     assert fingerprints.settings_hash(experiment, "prepare", "mine") != before
-    with pytest.raises(InputError, match=r"content: .*: `rspo prepare mine` makes it again"):
-        existing_problems(experiment, "mine")
-    assert len(prepared(experiment)) == 1
-    existing_problems(experiment, "mine")
+    with pytest.raises(InputError, match=r"content: .*rspo prepare mine --force"):
+        require_problems(experiment)
+    prepare(experiment, "mine", force=True)
+    assert len(read_table(experiment.problems("mine"), PROBLEMS)) == 1
+    require_problems(experiment)
+
+
+def require_problems(experiment: Experiment) -> None:
+    """The check of every command that reads the problems."""
+    steps.prepare(experiment, "mine").require_output(experiment.problems("mine"))
 
 
 def test_a_benchmark_in_a_file_is_compared_with_the_other_sets(tmp_path: Path) -> None:
@@ -296,9 +301,9 @@ def test_a_benchmark_in_a_file_is_compared_with_the_other_sets(tmp_path: Path) -
     (known,) = read_table(experiment.problems("multiply"), PROBLEMS)[:1]
     copied = {"question": known["prompt"][0]["content"], "gold": "1"}
     write(tmp_path / "my.jsonl", [*TWO, copied])
-    prepare(experiment, "mine")
+    prepare(experiment, "mine", force=True)
     write_contamination_table(experiment)
-    lines = contamination_table(experiment).read_text().splitlines()
+    lines = experiment.table("contamination").read_text().splitlines()
     assert f"multiply,mine,exact,1,{known['id']},mine/2" in lines
 
 

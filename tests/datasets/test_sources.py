@@ -74,7 +74,7 @@ def test_a_trial_has_the_first_problems_of_each_benchmark(
     problems = prepared(experiment, mirror)
     assert [problem["prompt"][0]["content"] for problem in problems] == ["1+1?", "2+2?"]
     with pytest.raises(InputError, match="expected 2 rows, got 3"):
-        prepared(with_hub(tmp_path, first=2), mirror)
+        prepare(with_hub(tmp_path, first=2), "minerva", mirror, force=True)
     assert experiment.first_problems_of("train") is None
     assert experiment.first_problems_of("validation") is None
 
@@ -134,7 +134,7 @@ def test_rows_without_an_answer_are_dropped_and_listed(
     assert (kept["id"], kept["row"]) == ("minerva/1", 1)
     assert "math-ai/minervamath/test, row 0" in caplog.text
     with pytest.raises(InputError, match=r"expected 0 rows without an answer, got 1; .*row 0"):
-        prepare(with_hub(tmp_path), "minerva", mirror)
+        prepare(with_hub(tmp_path), "minerva", mirror, force=True)
 
 
 def test_context_precedes_its_question(tmp_path: Path, write: Callable[..., Path]) -> None:
@@ -243,9 +243,9 @@ def test_each_number_of_rows_has_its_own_content(
     two = content_sha256([("one", ["2"]), ("two", ["2"])])
     experiment = with_hub(tmp_path, rows=[1, 2], content_sha256={2: two})
     prepare(experiment, "minerva", write([row("one"), row("two")]))
-    prepare(experiment, "minerva", write([row("another")]))
+    prepare(experiment, "minerva", write([row("another")]), force=True)
     with pytest.raises(InputError, match=r"hub\.content_sha256 = \{2: [0-9a-f]{64}\}"):
-        prepare(experiment, "minerva", write([row("one"), row("three")]))
+        prepare(experiment, "minerva", write([row("one"), row("three")]), force=True)
 
 
 @pytest.mark.parametrize(

@@ -275,7 +275,7 @@ def test_too_few_training_prompts_are_an_error(world: Experiment) -> None:
     overrides = tiny_world.OVERRIDES | {"gradients": SETTINGS | {"prompts": 1000}}
     experiment = Experiment.load("tiny", overrides, world.results.parent.parent)
     with pytest.raises(InputError, match=r"gradients.prompts = 1000: .* has only 60 problems"):
-        write_gradients(experiment, "small--base")
+        write_gradients(experiment, "small--base", force=True)
 
 
 def test_a_scale_without_the_section_says_so(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ import pytest
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
+from rspo.core.provenance import provenance_path
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
+from rspo.datasets.prepare import prepare
 from rspo.evaluation.sample import sample_suite
 from rspo.policies.prompt_limit import response_tokens, too_long
 from rspo.training.pretraining import make_base_policy
@@ -41,7 +43,10 @@ def experiment(tmp_path: Path) -> Experiment:
     """A small experiment with a base policy, and problems of which the second is too long."""
     experiment = tiny_world.load(tmp_path)
     make_base_policy(experiment, "small")
+    for name in experiment.benchmarks_of("standard"):
+        prepare(experiment, name)
     for name in ("train", "linear"):
+        provenance_path(experiment.problems(name)).unlink(missing_ok=True)
         problems = [problem(name, row, LONG if row == 1 else f"{row}+1=?") for row in range(40)]
         write_table(experiment.problems(name), PROBLEMS, problems)
     return experiment
@@ -66,9 +71,9 @@ def test_training_leaves_long_prompts_out_and_lists_them(
 def test_evaluation_keeps_long_prompts_with_shorter_responses(
     experiment: Experiment, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sample_suite(experiment, "small--base", "standard", "linear")
-    path = experiment.samples("small--base", "linear", 0)
-    rows = read_table(path, SAMPLES)
+    sample_suite(experiment, "small--base", "standard")
+    path = experiment.samples("small--base", "standard", 0)
+    rows = read_table(path, SAMPLES, "linear")
     n = experiment.config.evaluation.samples
     assert [row["problem_id"] for row in rows] == [
         f"linear/{p}" for p in range(40) for _ in range(n)

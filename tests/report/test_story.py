@@ -21,6 +21,7 @@ from rspo.report.sections.headline import headline
 from rspo.report.sections.method import example
 from rspo.report.sections.unresolved import Unresolved, unresolved
 from tests.support import planted
+from tests.support.small_paper import by_hand
 
 VALUE = rf"([+{MINUS}]?[\d.]+)\u00a0±\u00a0([\d.]+)"
 
@@ -145,7 +146,8 @@ def test_the_headline_is_resolved_by_p_values_adjusted_for_all_that_it_has(
     try:
         write_csv(table, before.assign(p="0.02"))
         assert "above" in sentence_of(as_claimed)
-        draw(as_claimed, "fig_difference")
+        by_hand(table)
+        draw(as_claimed, "fig_difference", force=True)
         assert read_csv(path)["p_adjusted"].astype(float).to_list() == pytest.approx([0.12] * 6)
         assert sentence_of(as_claimed).count("is not resolved") == 2
     finally:

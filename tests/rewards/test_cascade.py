@@ -8,9 +8,10 @@ import pytest
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.config.names import VERIFIERS
+from rspo.config.steps import judge_inputs
 from rspo.core.errors import InputError
 from rspo.rewards import verify
-from rspo.rewards.configured import verifier_inputs, verifier_of
+from rspo.rewards.configured import verifier_of
 from rspo.rewards.sandbox_worker import _MODULES
 from tests.support import ROOT
 from tests.support.attacks import boxed
@@ -35,7 +36,7 @@ def test_the_first_verifier_that_accepts_decides_or_else_the_last() -> None:
 def test_a_config_lists_the_verifiers_of_the_cascade(tmp_path: Path) -> None:
     """Without xverify in the list, no judge is needed."""
     experiment = tiny(verifier="cascade", cascade=["exact", "rules"])
-    assert verifier_inputs(experiment, "cascade") == []
+    assert judge_inputs(experiment, "cascade") == []
     with verifier_of(experiment, "cascade", tmp_path / "verdicts") as configured:
         verdicts = configured([boxed("36"), boxed("6^2")], ["36", "36"], questions=["", ""])
     assert [verdict.verifier for verdict in verdicts] == ["exact", "rules"]
@@ -81,23 +82,9 @@ def test_the_settings_of_exact_are_those_of_earlier_versions() -> None:
     assert fingerprints.verifier_settings(None, "exact") == {"verifier": "exact", "rules": 1}
 
 
-def test_results_of_the_former_math_verify_are_out_of_date() -> None:
-    """The name stood for the rules then: their scores and policies are not those of the library."""
-    former = {"verifier": "math_verify", "rules": 2}
-    experiment = tiny(verifier="math_verify")
-    cell = next(iter(experiment.cells))
-    for settings in (
-        fingerprints.settings(experiment, "score"),
-        fingerprints.settings(experiment, "train", cell),
-    ):
-        assert settings["verifier"] == "math_verify"
-        assert settings["library"] == "math-verify"
-        assert settings.items() & former.items() == {("verifier", "math_verify")}
-
-
 def test_another_cascade_gives_other_scores_and_policies() -> None:
     one = tiny(verifier="cascade", cascade=["exact", "rules"])
     other = tiny(verifier="cascade", cascade=["rules", "exact"])
-    for step, name in (("score", ""), ("train", next(iter(one.cells)))):
+    for step, name in (("score", "standard"), ("train", next(iter(one.cells)))):
         hashes = {fingerprints.settings_hash(each, step, name) for each in (one, other)}
         assert len(hashes) == 2

@@ -16,9 +16,9 @@ def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
     repository, path = tmp_path / "upstream", tmp_path / "judge" / "prompt.py"
     pinned = commit(repository, f"PROMPT = '''{TEMPLATE}'''\n")
     commit(repository, "PROMPT = 'newer'\n")
-    fetch_prompt(Upstream(repository=str(repository), commit=pinned), path)
+    source = fetch_prompt(Upstream(repository=str(repository), commit=pinned), path)
     assert read_prompt(path, "paper") == TEMPLATE
-    assert path.with_name("prompt.py.provenance.json").is_file()
+    assert source.endswith(f"{FILE} @ {pinned}")
 
 
 def test_the_error_names_a_commit_that_could_not_be_fetched(tmp_path: Path) -> None:

@@ -163,13 +163,13 @@ def test_disk_is_what_policies_checkpoints_and_texts_take(here: Path) -> None:
 
 
 def test_existing_files_are_not_planned_again(here: Path) -> None:
-    experiment = paper_scale.load(here)
+    experiment = paper_scale.load(here, evaluation={"block": 32})
     before = plan(experiment)
     name = next(iter(experiment.cells))
     make_samples(experiment, name)
     found = plan(experiment)
     assert (found.cells, found.samplings) == (24, 27 + 8 - 1)
-    experiment.samples(name, "math500", 0).unlink()
+    experiment.samples(name, "standard", 0).unlink()
     found = plan(experiment)
     assert found.samplings == 27 + 8
     assert before.sampling_hours is not None
@@ -178,10 +178,10 @@ def test_existing_files_are_not_planned_again(here: Path) -> None:
 
 
 def make_samples(experiment: Experiment, name: str) -> None:
-    """An empty policy with its samples on the suite `standard`."""
+    """An empty policy and log with samples on the suite `standard`."""
     experiment.policy(name).mkdir(parents=True)
-    for table in experiment.tables_of(name, "standard"):
-        path = experiment.samples(name, *table)
+    experiment.training_log(name).touch()
+    for path in experiment.sample_files(name, "standard"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
 
@@ -191,9 +191,7 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
     name = "qwen2.5-math-1.5b--rspo-pass--k2--n16--s0"
     make_samples(experiment, name)
     before = plan(experiment)
-    write_provenance(
-        experiment.policy(name), {"settings": fingerprints.settings(experiment, "train", name)}
-    )
+    write_provenance(experiment.policy(name), fingerprints.settings(experiment, "train", name))
     assert plan(experiment) == before
     changed = paper_scale.load(here, training={"ppo_clip": 0.1})
     found = plan(changed)

@@ -1,7 +1,6 @@
 """A small experiment with all results, made in this process in the current folder."""
 
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,7 @@ from rspo.evaluation.score import score
 from rspo.figures import draw, in_all
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
-from tests.support import ROOT
-from tests.support.tiny_world import OVERRIDES
+from tests.support import tiny_world
 
 _CELLS = [
     {"model": "small", "objective": "policy_gradient", "n": 8},
@@ -37,14 +35,14 @@ def load(rewards: Mapping[str, Any] | None = None) -> Experiment:
     """The tiny scale with one grid entry of four cells, and sizes for tests.
 
     Args:
-        rewards: replaces the section `rewards` of the config.
+        rewards: changes of the section `rewards` of the config.
     """
     if not Path("config").exists():
-        shutil.copytree(ROOT / "config", "config")
+        tiny_world.write_config(Path())
         values = yaml.safe_load(Path("config/tiny.yaml").read_text())
         values["grid"] = {"main": {"suite": "standard", "cells": _CELLS}}
         Path("config/tiny.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
-    return Experiment.load("tiny", OVERRIDES | ({"rewards": dict(rewards)} if rewards else {}))
+    return Experiment.load("tiny", {"rewards": dict(rewards)} if rewards else {})
 
 
 def make() -> Experiment:

@@ -408,7 +408,8 @@ def test_a_result_of_a_command_follows_its_settings(built: Path, tmp_path: Path)
     cell = "small--rspo-pass--k4--n8--s0"
     target = ["-n", f"results/tiny/cells/{cell}/policy", "--config", *SMALL_WORLD]
     training = tiny_world.OVERRIDES["training"] | {"steps": 3}
-    command = tiny_world.command("train", cell, "--force", training=training)
+    changes = tiny_world.OVERRIDES | {"training": training}
+    command = tiny_world.command("train", cell, "--force", **changes)
     subprocess.run(command, cwd=folder, check=True)
     assert jobs(snakemake(folder, *target))["train"] == 1
     done = snakemake(folder, *target, "training.steps=3")
