@@ -95,7 +95,7 @@ COMMANDS = {
         "reports/fig_main.pdf",
         'models.small: "Small (0.1M)" -> "Little"',
     ),
-    "report": ([], "agreement.samples=3", "reports/report.html", "samples: 2 -> 3"),
+    "report": ([], "agreement.samples=3", "reports/report.html", "agreement.samples: 4 -> 3"),
     "answers": (
         [],
         "evaluation.k=[1, 2]",
@@ -189,8 +189,6 @@ def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
         set_in_config(**{command: SECTIONS[command]})
     if command == "contamination":  # its other setting is a further set of problems
         assert main(["prepare", "more", f"--set={setting}"]) == 0
-    if command == "report":
-        assert main(["claims", "--force"]) == 0
     assert main([*words, "--force"]) == 0
     before = contents(small_project)
     capsys.readouterr()

@@ -341,8 +341,7 @@ class VerlSettings(Section):
     nodes: Positive
     ranks_per_node: Positive  # processes per policy; on cuda, one GPU each
     loggers: tuple[Literal["console", "tensorboard", "wandb", "trackio"], ...]  # verl's own
-    # A job ends, to resume, after this many seconds without a step, or this many times the median
-    # duration of its steps, whichever is longer. The first step, with the start, may take twice.
+    # A job ends, to resume, after so long without a step: the longer of seconds and median steps.
     hang_seconds: float = Field(1800, gt=0)
     hang_steps: Positive = 10
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else

@@ -1,8 +1,4 @@
-"""The environment variables of every process that uses vLLM or compiles kernels.
-
-The process that starts the others sets them once: `rspo train` for the driver, the ranks and the
-servers of a training; `rspo sample` and `rspo score` for vLLM in their own job.
-"""
+"""The environment variables of every process that uses vLLM or compiles kernels."""
 
 import os
 import tempfile
@@ -15,8 +11,7 @@ VLLM = {
     # vLLM's own sampler serves these requests anyway: the judge's have seeds, and the policy's
     # return log-probabilities after temperature and top-p.
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
-    # By default, vLLM 0.24 runs a Llama with another model runner than a Qwen2. With one for both,
-    # a check with a small Llama says something about the paper's models.
+    # By default, vLLM 0.24 has other model runners for a Llama, as in the checks, than for a Qwen2.
     "VLLM_USE_V2_MODEL_RUNNER": "0",
     # Processes would share the cache of compiled code. It is not written atomically, so one can
     # read an incomplete file of another. verl disables it as well.

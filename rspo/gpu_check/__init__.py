@@ -3,7 +3,6 @@
 steps       which steps there are, and what each needs
 run         runs them, each in processes of its own, and writes the table as it goes
 table       the table as text
-memory      peak memory of a step's processes
 one_step    the process of a step: calls its check
 settings    what a check knows, and the overrides of config/smollm.yaml
 random_judge  a judge with random verdicts

@@ -8,13 +8,13 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from rspo.config.merge import merge
 from rspo.gpu_check.settings import CheckFailed, NotHere, Settings
+from rspo.training.verl.interface import FLASH
 
 # Of SmolLM2-135M, with grouped queries. Lengths on both sides of the kernels' blocks.
 HEADS, KEY_VALUE_HEADS, SIZE = 9, 3, 64
 LENGTHS = (1, 63, 64, 130, 517)
 # flash-attn's own tests allow three times PyTorch's rounding error for gradients.
 ALLOWED = 3.0
-FLASH = "flash_attention_2"  # the default on GPUs
 
 # query, key, value (tokens, heads, head size) and the sequences' lengths -> (tokens, heads, size)
 Attention = Callable[[Tensor, Tensor, Tensor, Sequence[int]], Tensor]

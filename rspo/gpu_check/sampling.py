@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rspo.config.experiment import base_name
 from rspo.core.tables import PROBLEMS, read_table
+from rspo.gpu_check.random_judge import write_random_policy
 from rspo.gpu_check.settings import SUITE, CheckFailed, Settings
 from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.responses import Block, Question, Response
@@ -22,8 +23,18 @@ ALLOWED = {torch.float32: 0.01, torch.bfloat16: 0.05}
 
 
 def check(settings: Settings) -> str:
+    return _check(settings, settings.experiment().policy(base_name(settings.model)))
+
+
+def check_qwen2(settings: Settings) -> str:
+    """With random weights, but in the architecture of the paper's models."""
+    folder = Path(settings.folder) / "qwen2"
+    write_random_policy(folder, settings.experiment().policy(base_name(settings.model)))
+    return _check(settings, folder)
+
+
+def _check(settings: Settings, folder: Path) -> str:
     experiment = settings.experiment()
-    folder = experiment.policy(base_name(settings.model))
     tokenizer, sampling = ChatTokenizer(folder), experiment.config.sampling
     problems = read_table(experiment.problems(experiment.benchmarks_of(SUITE)[0]), PROBLEMS)
     prompts = tokenizer.prompts([problem["prompt"] for problem in problems])
@@ -39,7 +50,8 @@ def check(settings: Settings) -> str:
     seconds = time.perf_counter() - started
     asked = [question.prompt for question in questions for _ in BLOCK.indices]
     difference = mean_difference(folder, asked[:COMPARED], responses[:COMPARED])
-    dtype = sampler.llm.llm_engine.model_config.dtype
+    config = sampler.llm.llm_engine.vllm_config
+    dtype, runner = config.model_config.dtype, 1 + config.use_v2_model_runner
     if not difference <= ALLOWED[dtype]:
         raise CheckFailed(
             f"log-probabilities differ from those of transformers by {difference:.2g} on average; "
@@ -47,8 +59,8 @@ def check(settings: Settings) -> str:
         )
     tokens = sum(len(response.tokens) for response in responses)
     return (
-        f"{len(responses)} responses, {tokens / seconds:.0f} tokens/s, {dtype}; log-probabilities "
-        f"differ from those of transformers by {difference:.1g}"
+        f"{len(responses)} responses, {tokens / seconds:.0f} tokens/s, {dtype}, model runner "
+        f"{runner}; log-probabilities differ from those of transformers by {difference:.1g}"
     )
 
 

@@ -28,6 +28,7 @@ STEPS = (
     Step(_REDUCE, f"{_HERE}.collectives:check", 180, (_SOFTWARE,)),
     Step(_MODEL, f"{_HERE}.model:check", 600, (_SOFTWARE,)),
     Step("vLLM sampling", f"{_HERE}.sampling:check", 400, (_MODEL,)),
+    Step("vLLM sampling, Qwen2", f"{_HERE}.sampling:check_qwen2", 400, (_MODEL,)),
     Step(_TRAINING, f"{_HERE}.training:check_steps", 600, _TO_TRAIN),
     Step("judge beside verl", f"{_HERE}.judge:check", 600, _TO_TRAIN),
     Step("weights sent to the sampler", f"{_HERE}.weights:check", 600, _TO_TRAIN),

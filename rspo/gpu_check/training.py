@@ -13,6 +13,7 @@ from typing import Any
 from rspo.core.files import read_json_lines
 from rspo.gpu_check.settings import KILLED, PROMPTS, STEPS, TRAINED, CheckFailed, N, Settings
 from rspo.training.records import Record
+from rspo.training.sampler_difference import sampler_warning
 from rspo.training.verl.checkpoints import RECORDS_FILE, last_step
 
 _KILLED_AFTER, _STEPS_OF_KILLED = 2, 4  # a fast GPU must not finish before the kill
@@ -28,6 +29,8 @@ def check_steps(settings: Settings) -> str:
     records = read_json_lines(settings.experiment().training_log(settings.cell(TRAINED)))
     require_steps(records, STEPS)
     require_dropping(records)
+    if warning := sampler_warning({settings.cell(TRAINED): records}):
+        raise CheckFailed(warning)
     dropped = sum(round(record["zero_weight"] * PROMPTS * N) for record in records)
     last = records[-1]
     seconds = sum(last["seconds"].values())

@@ -29,16 +29,16 @@ def step(experiment: Experiment) -> Step:
 def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     """Every file that the report reads; all are required."""
     data = ["train", *(benchmark for _, benchmark in readable(experiment))]
-    made = [steps.contamination(experiment), steps.answers(experiment)]
-    made += [steps.prepare(experiment, name) for name in data]
     shown = dict.fromkeys(
         (policy, experiment.suite_of(benchmark)) for policy, benchmark in readable(experiment)
     )
-    return [
-        *results_inputs(experiment),
-        *map(steps.first_output, made),
+    made = steps.contamination(experiment), steps.answers(experiment)
+    return [  # what others are made from comes first, so that a message names the cause
+        *(steps.first_output(steps.prepare(experiment, name)) for name in data),
         *(steps.log_input(experiment, cell) for cell in experiment.cells),
         *(pair for one in shown for pair in steps.scored_inputs(experiment, *one)),
+        *map(steps.first_output, made),
+        *results_inputs(experiment),
     ]
 
 

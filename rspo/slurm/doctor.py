@@ -83,28 +83,26 @@ def report_environment(experiment: Experiment) -> bool:
     """
     from rspo.policies import vllm_sampler
 
-    config, settings = experiment.config, experiment.config.verl
-    own = environment.VLLM | environment.local_caches()
+    settings, own = experiment.config.verl, environment.VLLM | environment.local_caches()
     processes = {"sampler": own | vllm_sampler.ENVIRONMENT, "judge": own}
-    if config.engine == "verl" and settings is not None:
+    if experiment.config.engine == "verl" and settings is not None:
         from rspo.training.verl import ray_cluster, run
 
         run.set_verl_environment(settings)  # before verl is imported
         from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
         folder = ray_cluster.folder_of(experiment.folder(next(iter(experiment.cells))), rank=0)
-        driver = own | run.CPU if settings.device == "cpu" else own
-        driver = driver | ray_cluster.environment("(random)", folder)
+        driver = own | (run.CPU if settings.device == "cpu" else {})
+        driver |= ray_cluster.environment("(random)", folder)
         ranks = driver | get_ppo_ray_runtime_env()["env_vars"]
         processes |= {"judge beside a policy": driver, "driver": driver}
         processes |= {"ranks": ranks, "policy's servers": ranks}
-    users: dict[str, list[str]] = {}
+    users: dict[tuple[str, str], list[str]] = {}
     for process, variables in processes.items():
-        for name, value in variables.items():
-            users.setdefault(f"{name}={value}", []).append(process)
-    paths = {line: line.partition("=")[2] for line in users}
-    shared = environment.on_shared_folders(paths)
-    for line, names in sorted(users.items()):
-        where = f" (on {shared[line]}, which nodes share)" if line in shared else ""
-        print(f"{line}{where}: {', '.join(names)}")
+        for variable in variables.items():
+            users.setdefault(variable, []).append(process)
+    shared = environment.on_shared_folders(dict(users.keys()))
+    for (name, value), of in sorted(users.items()):
+        where = f" (on {shared[name]}, which nodes share)" if name in shared else ""
+        print(f"{name}={value}{where}: {', '.join(of)}")
     return not shared

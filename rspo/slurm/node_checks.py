@@ -270,12 +270,6 @@ def software(answer: Answer) -> Iterator[Finding]:
             f"lacks {answer.no_compiler}: Triton compiles a C program for each kernel; load a "
             "compiler in the precommand, or make .venv with a Python that has its headers",
         )
-    for name, kind in answer.shared_caches.items():
-        yield Finding(
-            Kind.CHANGE,
-            f"would have {name} on {kind}, which nodes share: set TMPDIR to a folder of the node, "
-            "or remove this variable",
-        )
 
 
 def _no_gpu(answer: Answer) -> str:

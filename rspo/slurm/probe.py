@@ -20,7 +20,6 @@ import sysconfig
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rspo.core.environment import local_caches, on_shared_folders
 from rspo.core.gpus import why_no_gpu
 
 # Every job step needs srun; requeueing needs scontrol.
@@ -62,7 +61,6 @@ class Answer:
     cuda: version that PyTorch was built with; empty for a build without CUDA.
     no_gpu: why PyTorch or vLLM would not use the granted GPU; empty if they would.
     no_compiler: what Triton lacks to compile a kernel's launcher; empty if nothing.
-    shared_caches: variables whose caches would be on a file system that nodes share, with its type.
     driver: version of NVIDIA's driver; empty if unknown.
     judge: models that the judge serves; None if there is no judge to check.
     no_judge: why it does not answer; empty if it does.
@@ -79,7 +77,6 @@ class Answer:
     cuda: str = ""
     no_gpu: str = ""
     no_compiler: str = ""
-    shared_caches: dict[str, str] = field(default_factory=dict)
     driver: str = ""
     judge: list[str] | None = None
     no_judge: str = ""
@@ -144,7 +141,6 @@ def _import(answer: Answer, packages: tuple[str, ...]) -> None:
 def _look_for_gpu(answer: Answer) -> None:
     """Whether the imported packages use the GPU, and what they need to compile kernels."""
     answer.driver, answer.no_compiler = _driver(), missing_to_compile()
-    answer.shared_caches = on_shared_folders(local_caches())
     if "torch" in answer.versions:
         import torch
 
@@ -162,11 +158,10 @@ def _look_for_gpu(answer: Answer) -> None:
 
 def missing_to_compile() -> str:
     """What Triton lacks on this host: it compiles C for each kernel (runtime/build.py)."""
-    compiler = os.environ.get("CC", "gcc"), "clang"
-    header = Path(sysconfig.get_paths()["include"]) / "Python.h"
-    found = any(shutil.which(name) for name in compiler)
-    missing = ["a C compiler"] * (not found) + [str(header)] * (not header.is_file())
-    return " and ".join(missing)
+    compilers, include = (os.environ.get("CC", "gcc"), "clang"), sysconfig.get_paths()["include"]
+    missing = [] if any(map(shutil.which, compilers)) else ["a C compiler"]
+    header = Path(include, "Python.h")
+    return " and ".join(missing + [str(header)] * (not header.is_file()))
 
 
 def _driver() -> str:

@@ -43,10 +43,7 @@ def image(launch: Launch) -> Iterator[Finding]:
 
 
 def disk_space(launch: Launch) -> Iterator[Finding]:
-    """Whether the policies, and the checkpoints of the cells that train at the same time, fit.
-
-    It knows the free space of the file system, but not the user's quota.
-    """
+    """Whether the policies, and the checkpoints of the cells that train at the same time, fit."""
     experiment = launch.experiment
     if experiment.config.engine != "verl" or not launch.trains:
         return

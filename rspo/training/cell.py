@@ -31,7 +31,6 @@ from rspo.training.origin import (
 )
 from rspo.training.progress import usage_before
 from rspo.training.records import Record
-from rspo.training.sampler_difference import sampler_warning
 from rspo.training.validation import validation_note
 
 _log = logging.getLogger(__name__)
@@ -99,7 +98,7 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
                 of = experiment.config.training.steps
                 print(f"{name} resumes from step {done} of {of}", flush=True)
             trained = train_remaining_steps()
-            _warn(experiment, name, trained.records)
+            _warn_of_clipping(experiment, name, trained.records)
             _publish(experiment, name, trained, base)
             notes = trained.notes | validation_note(experiment)
             step.record(trained.gpu_seconds, notes, earlier, trained.files)
@@ -134,12 +133,10 @@ def resumed(
     remove_checkpoints(checkpoint)
 
 
-def _warn(experiment: Experiment, name: str, records: Sequence[Record]) -> None:
+def _warn_of_clipping(experiment: Experiment, name: str, records: Sequence[Record]) -> None:
     fraction = fmean(record["gradient_clipped"] for record in records)
     limit = experiment.config.training.optimizer.gradient_clip
     if warning := clipping_warning({name: fraction}, limit):
-        _log.warning("%s", warning)
-    if warning := sampler_warning({name: records}):
         _log.warning("%s", warning)
 
 

@@ -1,7 +1,7 @@
 """Warn if the sampler's log-probabilities are not those of the actor, which has the same weights.
 
-They differ by rounding. A sampler with older weights, a wrong kernel or a wrong type differs more,
-and trains without any other sign.
+They differ by rounding. With older weights, a wrong kernel or a wrong type they differ by more, and
+there is no other sign of it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,28 +18,19 @@ _LEAST = 0.001  # far above the rounding of float32
 
 def steps_above(records: Sequence[Mapping[str, Any]]) -> list[int]:
     """The steps whose difference is above the bound."""
-    measured = {
-        record["step"]: record["sampler"]["difference"]
-        for record in records
-        if isinstance(record.get("sampler"), Mapping)  # not with the local engine
-    }
-    if not measured:
-        return []
-    first = next(iter(measured.values()))
-    later = min(MOST, max(_LEAST, _TIMES_FIRST * first))
-    return [
-        step
-        for number, (step, value) in enumerate(measured.items())
-        if not value <= (later if number else MOST)  # also if it is not a number
-    ]
+    measured = [record for record in records if isinstance(record.get("sampler"), Mapping)]
+    found, bound = [], MOST
+    for record in measured:
+        difference = record["sampler"]["difference"]
+        if not difference <= bound:  # also if it is not a number
+            found.append(record["step"])
+        if record is measured[0]:
+            bound = min(MOST, max(_LEAST, _TIMES_FIRST * difference))
+    return found
 
 
 def sampler_warning(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """A sentence that names the cells with a step above the bound, or "".
-
-    Args:
-        logs: records of training.jsonl, by cell.
-    """
+    """A sentence that names the cells that have a step above the bound, or "" if none has."""
     above = {name: steps_above(records) for name, records in logs.items()}
     found = [f"{name} ({len(at)} steps, first {at[0]})" for name, at in above.items() if at]
     if not found:

@@ -22,7 +22,9 @@ from matplotlib.figure import Figure as Picture
 from PIL import Image
 
 from rspo.cli import main
+from rspo.config import steps
 from rspo.config.experiment import Experiment
+from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
 from rspo.core.provenance import read_provenance
@@ -398,7 +400,7 @@ def test_cost_is_summed_over_steps(tree: Tree) -> None:
 
 def test_the_config_is_that_of_the_run(made: Experiment, tree: Tree) -> None:
     config = yaml.safe_load(tree.sections["config"].partition("key.")[2])
-    assert config == made.config.model_dump(mode="json", exclude_none=True)
+    assert Config.model_validate(config) == made.config
     assert config["training"]["steps"] == 6
 
 
@@ -414,8 +416,10 @@ def test_provenance_lists_every_file_behind_the_page(made: Experiment, tree: Tre
 
 
 def test_a_broken_history_is_reported(experiment: Experiment) -> None:
-    other = small_paper.load({"length_discount": 0.25})
-    small_paper.make_scores(other, "small--rspo-pass--k4--n8--s0", force=True)
+    """A policy that was replaced after its responses were sampled: no input of the report."""
+    cell = "small--rspo-pass--k4--n8--s0"
+    (experiment.policy(cell) / "README.md").write_text("another policy")
+    steps.train(experiment, cell).record()
     text = Tree(page_of(experiment)).sections["provenance"]
     assert "The history of this page is broken" in text
     assert "was made from another" in text

@@ -32,7 +32,7 @@ def grid(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Path:
     # The shell of the plugin removes the backslash; the shell of the job inserts the number.
     more = r" && env > \\$SLURM_JOB_ID.environment"
     profile.write_text(text.replace(f'{first}"', f'{first}{more}"'))
-    targets = [slurm_world.FIGURE, "reports/tables/cost.csv"]
+    targets = [slurm_world.FIGURE, "results/tiny/tables/cost.csv"]
     status, output = slurm_world.run(cluster, project, *targets, "--jobs=4")
     assert status == 0, output
     return project
@@ -68,7 +68,7 @@ def test_each_training_job_was_granted_eight_h800s(grid: Path, cluster: Cluster,
 
 def test_each_evaluation_was_granted_one_gpu_and_other_jobs_none(grid: Path) -> None:
     cell = grid / "results" / "tiny" / "cells" / slurm_world.CELLS[0]
-    for place, gpus in (("samples/linear/0", "gpu:h800:1"), ("curves/standard", "")):
+    for place, gpus in (("samples/standard/0", "gpu:h800:1"), ("curves/standard", "")):
         note = json.loads((cell / f"{place}.parquet.provenance.json").read_text())
         assert note["slurm"]["gpus"] == gpus
 
@@ -94,7 +94,7 @@ def test_each_jobs_output_is_kept_under_its_cells_name(grid: Path) -> None:
 
 
 def test_the_cost_table_charges_eight_gpus_for_training(grid: Path) -> None:
-    with (grid / "reports" / "tables" / "cost.csv").open() as stream:
+    with (grid / "results" / "tiny" / "tables" / "cost.csv").open() as stream:
         rows = {(row["policy"], row["step"]): row for row in csv.DictReader(stream)}
     assert list(rows) == [
         (policy, step)

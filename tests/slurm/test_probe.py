@@ -13,7 +13,6 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.slurm import node_checks
-from rspo.slurm.launch import Kind
 from rspo.slurm.probe import Answer, Task, _ask_judge, missing_to_compile
 from tests.support import ROOT
 
@@ -89,10 +88,3 @@ def test_what_triton_compiles_with_must_be_on_the_node(
     assert [line.startswith(f"lacks {answer.no_compiler}: ") for line in found] == [True] * bool(
         missing
     )
-
-
-def test_a_cache_that_nodes_share_is_one_line() -> None:
-    answer = Answer("ok", "n7", {}, shared_caches={"TRITON_CACHE_DIR": "lustre"})
-    (finding,) = node_checks.software(answer)
-    assert finding.kind is Kind.CHANGE
-    assert finding.line.startswith("would have TRITON_CACHE_DIR on lustre, which nodes share: ")

@@ -13,7 +13,7 @@ from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, sna
 
 pytestmark = pytest.mark.ci
 
-SCORE = "results/tiny/cells/small--base/scores/linear/0.parquet"
+SCORE = "results/tiny/cells/small--base/scores/standard/0.parquet"
 
 
 def cascade(upstream: Path, pinned: str, url: str | None) -> list[str]:
@@ -39,7 +39,7 @@ def test_the_judge_decides_on_what_the_rules_do_not_accept(tmp_path: Path) -> No
         assert jobs(snakemake(project, "-n", SCORE, *config))["fetch_prompt"] == 1
         done = snakemake(project, SCORE, *config)
     assert done.returncode != 0
-    assert "rspo: error: small--base on linear: the judge at" in done.stdout + done.stderr
+    assert "rspo: error: the judge at" in done.stdout + done.stderr
     assert not (project / SCORE).exists()
     with judge_server.running(lambda prompt: judge_server.reply("correct")) as judge:
         config = cascade(upstream, pinned, judge.url)
@@ -68,9 +68,9 @@ def one_base() -> list[str]:
 
 def test_agreement_of_verifiers_is_a_target(tmp_path: Path, one_base: list[str]) -> None:
     project = make_project(tmp_path)
-    done = snakemake(project, "reports/tables/agreement.csv", *one_base)
+    done = snakemake(project, "results/tiny/tables/agreement.csv", *one_base)
     assert done.returncode == 0, done.stderr
-    with (project / "reports/tables/agreement.csv").open() as lines:
+    with (project / "results/tiny/tables/agreement.csv").open() as lines:
         rows = list(csv.DictReader(lines))
     benchmarks = ("linear", "multiply", "countdown", "divide", "sequence")
     assert [row["benchmark"] for row in rows] == list(benchmarks)

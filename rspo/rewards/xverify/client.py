@@ -22,13 +22,8 @@ from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError, LostProcess
 from rspo.rewards.verdict import CORRECT, INCORRECT, INVALID_REPLY, NO_REPLY, REFUSED
 
-SAMPLING = {
-    "temperature": 0.1,
-    "top_p": 0.7,
-    "top_k": -1,
-    "repetition_penalty": 1.0,
-    "max_tokens": 2048,
-}
+SAMPLING = {"temperature": 0.1, "top_p": 0.7, "max_tokens": 2048}
+SAMPLING |= {"top_k": -1, "repetition_penalty": 1.0}
 # HTTP statuses after which a retry may succeed: timeouts, too many requests, server errors.
 _RETRIABLE = {408, 409, 425, 429, 500, 502, 503, 504}
 

@@ -53,16 +53,14 @@ def sort_by_prompt(batch: KVBatchMeta, expected: int, what: str) -> None:
 def sampler_difference(batch: KVBatchMeta) -> dict[str, float]:
     """How far the sampler's log-probabilities of the sampled tokens are from the actor's.
 
-    Returns: the mean absolute difference, in nats per token, and the correlation, which is missing
-        where all tokens have the same log-probability.
+    Returns: the mean absolute difference, in nats, and the correlation, unless it is undefined.
     """
-    data = fields(batch, "old_log_probs", "rollout_log_probs")
-    actor, sampler = (
-        torch.cat(data[name].unbind()).double() for name in ("old_log_probs", "rollout_log_probs")
-    )
-    found = {"difference": (actor - sampler).abs().mean().item()}
-    if len(actor) > 1 and min(actor.std(), sampler.std()) > 0:
-        found["correlation"] = torch.corrcoef(torch.stack([actor, sampler]))[0, 1].item()
+    names = ("old_log_probs", "rollout_log_probs")
+    data = fields(batch, *names)
+    pair = torch.stack([torch.cat(data[name].unbind()).double() for name in names])
+    found = {"difference": (pair[0] - pair[1]).abs().mean().item()}
+    if pair.shape[1] > 1 and pair.std(dim=1).min() > 0:
+        found["correlation"] = torch.corrcoef(pair)[0, 1].item()
     return found
 
 

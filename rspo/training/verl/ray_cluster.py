@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 # From the start of the first node to the last; imports from a slow disk take minutes.
 SECONDS_TO_JOIN = 600.0
 SECONDS_WITHOUT_HEAD = 10.0
-_START_WAIT = "RAY_raylet_start_wait_time_s"
 _SECONDS_TO_START = "300"  # of Ray on one node; its default of 30 is too short on a busy host
 # By default, Ray starts one process per slot in advance.
 _NO_PRESTART = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
@@ -105,17 +104,12 @@ def folder_of(cell: Path, rank: int) -> Path:
 
 
 def environment(token: str, folder: Path) -> dict[str, str]:
-    """The variables of Ray and its processes.
-
-    Temporary files go to Ray's folder, which is removed: verl leaves a lock file per checkpoint.
-    """
+    """The variables of Ray and its processes."""
     return {
-        "TMPDIR": str(folder / "tmp"),
+        "TMPDIR": str(folder / "tmp"),  # removed with the folder: verl leaves files there
         **_NO_PRESTART,
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": token,
-        "RAY_USAGE_STATS_ENABLED": "0",
-        _START_WAIT: os.environ.get(_START_WAIT, _SECONDS_TO_START),
+        **{"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_USAGE_STATS_ENABLED": "0"},
+        "RAY_raylet_start_wait_time_s": _SECONDS_TO_START,
     }
 
 

@@ -174,8 +174,8 @@ def _as_yaml(config: "DictConfig") -> str:
 class _Steps:
     """Tells when a step takes so long that a process must hang.
 
-    The driver reports each step in a file. This process watches it, because the driver's own
-    threads stop too if the hanging call holds Python's lock.
+    The driver reports each step in a file. This process watches it, because a call that hangs may
+    stop all threads of the driver.
     """
 
     def __init__(self, checkpoint: Path, settings: VerlSettings) -> None:
@@ -184,9 +184,7 @@ class _Steps:
         self.reported, self.looked, self.waited = self._report(), time.monotonic(), 0.0
 
     def _report(self) -> int:
-        with suppress(OSError):
-            return self.file.stat().st_mtime_ns
-        return 0
+        return self.file.stat().st_mtime_ns if self.file.exists() else 0
 
     def overdue(self) -> str | None:
         """Message about a step that takes too long. Call it every few seconds."""
@@ -197,8 +195,7 @@ class _Steps:
         if reported != self.reported:
             self.durations.append(self.waited)
             self.reported, self.waited = reported, 0.0
-        # The first duration includes the start.
-        median = statistics.median(self.durations[1:] or [0.0])
+        median = statistics.median(self.durations[1:] or [0.0])  # the first includes the start
         limit = max(self.settings.hang_seconds, self.settings.hang_steps * median)
         if self.waited < limit * (1 if self.durations else 2):
             return None

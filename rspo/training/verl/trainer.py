@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import ray
 from omegaconf import DictConfig
 from torch import Tensor
@@ -24,6 +25,8 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
+from rspo.core.gpus import gpu_bytes
+from rspo.core.peak import Peak
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
@@ -38,7 +41,6 @@ from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE, keep_the_l
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.held_out import PARTITION, held_out_responses
 from rspo.training.verl.interface import require_parameters, require_source, require_version
-from rspo.training.verl.phase_memory import PhaseMemory
 from rspo.training.verl.prompt_dataset import PromptsInOrder, experiment_of
 from rspo.training.verl.scoring import Scoring
 from rspo.training.verl.verification import POLL_SECONDS, Verification
@@ -74,6 +76,7 @@ class Trainer(PPOTrainerSync):
     clock: Stopwatch  # of the current step
     weights_seconds: float  # for sending the current step's weights to the servers
     difference: dict[str, float]  # of the current step, see `sampler_difference`
+    memory_gb: dict[str, float]  # peak of each phase
 
     def __init__(self, config: DictConfig, verify: Verify) -> None:
         super().__init__(config)
@@ -86,7 +89,10 @@ class Trainer(PPOTrainerSync):
         self.scoring = Scoring(self.experiment.config, self.cell, self.chat_tokenizer)
         self.held_out = held_out_prompts(self.experiment, self.chat_tokenizer)
         self.records: list[dict[str, Any]] = []
-        self.memory = PhaseMemory(gpus=self.experiment.trains_on_gpus)
+        # Of the fullest GPU: PyTorch's own peak lacks the servers of policy and judge.
+        gpus = self.experiment.trains_on_gpus
+        self.memory_gb = {}
+        self.memory = Peak(lambda: gpu_bytes("used") if gpus else psutil.virtual_memory().used)
 
     def _init_dataloader(self) -> None:
         """Keep the number of updates, which verl would overwrite with the number of steps."""
@@ -156,15 +162,18 @@ class Trainer(PPOTrainerSync):
 
     def _lap(self, phase: str) -> None:
         self.clock.lap(phase)
-        self.memory.lap(phase)
+        self._note_memory(phase)
+
+    def _note_memory(self, phase: str) -> None:
+        self.memory_gb[phase] = round(self.memory.take() / 1e9, 2)
 
     def _send_weights(self, send: Callable[[], None]) -> None:
         if self.records:
-            self.memory.lap("checkpoint")  # and the validation before it
+            self._note_memory("checkpoint")  # and the validation before it
         started = time.perf_counter()
         send()
         self.weights_seconds = time.perf_counter() - started
-        self.memory.lap("weights")
+        self._note_memory("weights")
 
     def _step_once(
         self, metrics: dict[str, Any], timing_raw: dict[str, Any], sample_batch_size: int
@@ -187,7 +196,7 @@ class Trainer(PPOTrainerSync):
         seconds = self.clock.seconds | {"weights": self.weights_seconds}
         optimizer = self.training.optimizer
         record = record_of(self.global_steps - 1, scored, entropy, updates, seconds, optimizer)
-        record |= {"sampler": self.difference, "memory_gb": dict(self.memory.peaks)}
+        record |= {"sampler": self.difference, "memory_gb": dict(self.memory_gb)}
         if is_due(self.global_steps, self.training):
             record |= self._validation()
         metrics["actor/entropy"] = entropy  # verl's own depends on loss_agg_mode and dropping

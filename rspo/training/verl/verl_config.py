@@ -21,7 +21,7 @@ from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import Config, VerlSettings
 from rspo.core.errors import InputError
 from rspo.training.verl.advantages import K_KEY, estimator_name
-from rspo.training.verl.interface import require_version
+from rspo.training.verl.interface import FLASH, require_version
 
 # Has the data set and the agent loop.
 PROMPTS_MODULE = "rspo.training.verl.prompt_dataset"
@@ -157,7 +157,6 @@ def verl_config(experiment: Experiment, name: str) -> DictConfig:
         _merge(config, layer, origin)
     _let_verl_check(config)
     _require_gpu_memory(experiment, config)
-    _require_small_passes(experiment, config)
     return config
 
 
@@ -268,7 +267,9 @@ def _require_gpu_memory(experiment: Experiment, config: DictConfig) -> None:
     """Raises: InputError if the servers of the policy and the judge leave no memory for the actor.
 
     vLLM takes its fraction of the GPU's total memory in addition to its CUDA context, and does not
-    start with less free memory (vllm/v1/worker/utils.py, `request_memory`).
+    start with less free memory (vllm/v1/worker/utils.py, `request_memory`). Without the package
+    flash-attn, verl keeps a log-softmax of all logits in float32 for the backward pass, 20 GB for
+    32,768 tokens (verl/utils/torch_functional.py, `logprobs_from_logits`).
     """
     if not experiment.trains_on_gpus:
         return
@@ -282,28 +283,14 @@ def _require_gpu_memory(experiment: Experiment, config: DictConfig) -> None:
             f"{given}: the actor needs memory of the same GPU too; allowed: at most "
             f"{MAX_GPU_MEMORY_OF_SERVERS:g} in total"
         )
-
-
-def _require_small_passes(experiment: Experiment, config: DictConfig) -> None:
-    """Raises: InputError if a pass without flash-attn has too many tokens for a GPU.
-
-    Without its package, verl keeps a log-softmax of all logits in float32 for the backward pass,
-    20 GB for 32,768 tokens (verl/utils/torch_functional.py, `logprobs_from_logits`).
-    """
-    actor, kind = config.actor_rollout_ref, "flash_attention_2"
-    if not experiment.trains_on_gpus or actor.model.override_config.attn_implementation == kind:
-        return
-    passes = {
-        "actor.ppo_max_token_len_per_gpu": actor.actor.ppo_max_token_len_per_gpu,
-        "rollout.log_prob_max_token_len_per_gpu": actor.rollout.log_prob_max_token_len_per_gpu,
-    }
-    for key, tokens in passes.items():
-        if tokens > MOST_TOKENS_WITHOUT_FLASH_ATTN:
-            raise InputError(
-                f"actor_rollout_ref.{key} = {tokens}: without attn_implementation: {kind}, the "
-                "logits of a pass take three times the memory; allowed: at most "
-                f"{MOST_TOKENS_WITHOUT_FLASH_ATTN}"
-            )
+    actor, most = config.actor_rollout_ref, MOST_TOKENS_WITHOUT_FLASH_ATTN
+    tokens = actor.actor.ppo_max_token_len_per_gpu
+    if actor.model.override_config.attn_implementation != FLASH and tokens > most:
+        raise InputError(
+            f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu = {tokens}: without "
+            f"attn_implementation: {FLASH}, the logits of a pass take three times the memory; "
+            f"allowed: at most {most}"
+        )
 
 
 def _require_loggers(settings: VerlSettings) -> None:

@@ -6,6 +6,7 @@ five minutes on a busy core.
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 from safetensors.torch import load_file
 
+from rspo.cli import parse_overrides
 from rspo.config.experiment import Experiment
+from rspo.config.merge import merge
 from rspo.core.files import read_json_lines
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table
 from rspo.policies.tokenizer import ChatTokenizer
@@ -43,7 +47,7 @@ CHANGES = {
     "evaluation": {"samples": 8, "block": 8, "k": [1, 2, 4], "resamples": 50},
     "grid.main.cells": [{"model": MODEL, "objective": "rspo_pass_at_k", "k": 4, "n": N}],
 }
-OPTIONS = ["--scale=smollm", *(f"--set={key}={json.dumps(to)}" for key, to in CHANGES.items())]
+OVERRIDES = parse_overrides([f"{key}={json.dumps(to)}" for key, to in CHANGES.items()])
 # No padding token, tokens as objects, and an end token that does not end a turn.
 TOKENS = {"eos_token": {"__type": "AddedToken", "content": "<|endoftext|>"}, "pad_token": None}
 
@@ -74,12 +78,14 @@ class Run:
 @pytest.fixture(scope="module", params=[write_llama, write_smollm], ids=["llama", "smollm"])
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
     root = tmp_path_factory.mktemp("smollm")
-    (root / "config").symlink_to(ROOT / "config")
+    shutil.copytree(ROOT / "config", root / "config")
+    config = root / "config" / "smollm.yaml"
+    config.write_text(yaml.safe_dump(merge(yaml.safe_load(config.read_text()), OVERRIDES)))
     request.param(root / "mirror")
     log = root / "log"
 
     def start(*words: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "rspo.cli", *words, *OPTIONS]
+        command = [sys.executable, "-m", "rspo.cli", *words, "--scale=smollm"]
         with log.open("ab") as output:
             return subprocess.Popen(
                 command, cwd=root, env=environment(), stdout=output, stderr=subprocess.STDOUT
@@ -149,8 +155,9 @@ def test_responses_end_with_the_turn_or_at_the_limit(run: Run, policy: str) -> N
         assert len(problems) == PROBLEMS_EACH
         lengths = {len(ids) for ids in tokenizer.prompts([row["prompt"] for row in problems])}
         assert len(lengths) > 1
-        samples = read_table(run.experiment.samples(policy, benchmark, 0), SAMPLES)
-        scores = read_table(run.experiment.scores(policy, benchmark, 0), SCORES)
+        suite = run.experiment.suite_of(benchmark)
+        samples = read_table(run.experiment.samples(policy, suite, 0), SAMPLES, benchmark)
+        scores = read_table(run.experiment.scores(policy, suite, 0), SCORES, benchmark)
         assert len(samples) == len(scores) == PROBLEMS_EACH * 8
         for sample in samples:
             reasons.add(sample["finish_reason"])
@@ -162,7 +169,7 @@ def test_responses_end_with_the_turn_or_at_the_limit(run: Run, policy: str) -> N
 def test_the_figure_is_traced_to_the_model_of_the_mirror(run: Run) -> None:
     root = run.experiment.results.parent.parent
     done = subprocess.run(
-        [sys.executable, "-m", "rspo.cli", "trace", "results/smollm/figures/fig_main.pdf"],
+        [sys.executable, "-m", "rspo.cli", "trace", "reports/fig_main.pdf"],
         cwd=root,
         env=environment(),
         capture_output=True,

@@ -16,6 +16,7 @@ from verl.workers.rollout.replica import TokenOutput
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError, LostProcess
+from rspo.core.peak import Peak
 from rspo.core.signals import Stopped
 from rspo.training.prompts import read_prompts
 from rspo.training.records import Scored
@@ -24,7 +25,6 @@ from rspo.training.verl import trainer as trainer_module
 from rspo.training.verl.batches import sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE
 from rspo.training.verl.interface import require_source
-from rspo.training.verl.phase_memory import PhaseMemory
 from rspo.training.verl.prompt_dataset import PromptLoop
 from rspo.training.verl.trainer import Trainer
 from rspo.training.verl.verification import Verification
@@ -65,7 +65,7 @@ def trainer_of(experiment: Experiment, step: int = 1, ranks: int = 1) -> Trainer
     trainer.training, trainer.global_steps = experiment.config.training, step
     trainer.actor_rollout_wg = Actor(ranks)
     trainer.records = []
-    trainer.memory = PhaseMemory(gpus=False)
+    trainer.memory, trainer.memory_gb = Peak(lambda: 0.0), {}
     trainer.with_log_probs = []
     trainer._compute_old_log_prob = lambda batch, _: trainer.with_log_probs.append(batch)
     return trainer

@@ -276,25 +276,25 @@ def test_servers_that_leave_no_memory_of_a_gpu_to_the_actor_are_an_error(
 
 
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
-PASSES = ("actor.ppo_max_token_len_per_gpu", "rollout.log_prob_max_token_len_per_gpu")
+PASS = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 
 
 @pytest.mark.parametrize("kind", ["sdpa", "flex_attention"])
 def test_without_flash_attn_a_pass_must_be_small(tmp_path: Path, kind: str) -> None:
     """Otherwise the first update on a GPU would run out of memory."""
 
-    def overrides(*tokens: int) -> dict[str, Any]:
+    def load(**tokens: int) -> Experiment:
         changes = nested(f"verl.overrides.{ATTENTION}", kind)
-        for key, count in zip(PASSES, tokens, strict=False):
-            changes = merge(changes, nested(f"verl.overrides.actor_rollout_ref.{key}", count))
-        return changes
+        for key, count in tokens.items():
+            changes = merge(changes, nested(f"verl.overrides.{key}", count))
+        return paper_scale.load(tmp_path, **changes)
 
-    for tokens, key, count in (((), PASSES[0], 32768), ((8192, 8193), PASSES[1], 8193)):
+    for tokens, count in (({}, 32768), ({PASS: 8193}, 8193)):
         with pytest.raises(InputError) as caught:
-            verl_config(paper_scale.load(tmp_path, **overrides(*tokens)), CELL_1_5B)
-        assert str(caught.value).startswith(f"actor_rollout_ref.{key} = {count}: without ")
+            verl_config(load(**tokens), CELL_1_5B)
+        assert str(caught.value).startswith(f"{PASS} = {count}: without ")
         assert str(caught.value).endswith("allowed: at most 8192")
-    verl_config(paper_scale.load(tmp_path, **overrides(8192)), CELL_1_5B)
+    verl_config(load(**{PASS: 8192}), CELL_1_5B)
 
 
 @pytest.mark.parametrize(

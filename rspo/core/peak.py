@@ -1,0 +1,29 @@
+"""The highest value that a function has while something runs, such as memory in use."""
+
+import threading
+from collections.abc import Callable
+
+
+class Peak(threading.Thread):
+    """Calls the function once per second until its block ends, or this process."""
+
+    def __init__(self, value: Callable[[], float]) -> None:
+        super().__init__(daemon=True)
+        self.value, self.highest, self._stopped = value, 0.0, threading.Event()
+        self.start()
+
+    def __enter__(self) -> "Peak":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._stopped.wait(1.0):
+            self.highest = max(self.highest, self.value())
+
+    def take(self) -> float:
+        """The highest value since the last call."""
+        highest, self.highest = max(self.highest, self.value()), 0.0
+        return highest
