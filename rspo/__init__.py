@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rspo.objectives.contract import check_weights
     from rspo.objectives.diagnose import diagnose
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__", "check_weights", "diagnose"]
 
 

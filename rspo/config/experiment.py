@@ -230,6 +230,13 @@ class Experiment:
             sets.update(suite)
         return sets
 
+    def data_sets_of(self, model: str) -> list[str]:
+        """Names of the sets of problems that the cells of a model and its base policy read."""
+        pairs = self.evaluations
+        suites = dict.fromkeys(suite for policy, suite in pairs if self.model_of(policy) == model)
+        benchmarks = (name for suite in suites for name in self.benchmarks_of(suite))
+        return ["train", "validation", *benchmarks]
+
     def data_set(self, name: str) -> DataSet:
         if name not in self.data_sets:
             raise InputError(

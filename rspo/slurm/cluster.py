@@ -1,9 +1,10 @@
-"""Partitions and settings of the SLURM cluster, and what it says about a job."""
+"""Nodes, settings and limits of the SLURM cluster, as its commands report them."""
 
 import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from functools import cached_property
 
 from rspo.core.errors import InputError
@@ -22,6 +23,22 @@ class Refused(InputError):
     """SLURM does not accept a job."""
 
 
+@dataclass(frozen=True)
+class NodeGroup:
+    """The nodes of one partition that are equal in GPUs, memory and CPUs."""
+
+    partition: str
+    count: int
+    minutes: float | None  # time limit of the partition; None: unlimited
+    megabytes: int
+    cpus: int
+    gpus: dict[str, int]  # GPUs of each node by type; "" for GPUs without a type
+
+    def gpus_of(self, kind: str | None) -> int:
+        """GPUs of this type on each node; None: of the type with the most GPUs."""
+        return max(self.gpus.values(), default=0) if kind is None else self.gpus.get(kind, 0)
+
+
 class Slurm:
     """The cluster that this machine belongs to.
 
@@ -33,11 +50,24 @@ class Slurm:
         return shutil.which("sinfo") is not None
 
     @cached_property
-    def partitions(self) -> dict[str, dict[str, str]]:
-        """By name: what `scontrol show partition` prints."""
-        output = self.ask("scontrol", "--all", "--oneliner", "show", "partition")
-        rows = [_fields(line) for line in output.splitlines()]
-        return {row["PartitionName"]: row for row in rows if "PartitionName" in row}
+    def nodes(self) -> list[NodeGroup]:
+        groups = []
+        for line in self.ask("sinfo", "--all", "-h", "-e", "-o", "%R|%D|%l|%m|%c|%G").splitlines():
+            partition, count, limit, megabytes, cpus, gres = line.split("|")
+            groups.append(
+                NodeGroup(
+                    partition,
+                    int(count),
+                    time_limit(limit),
+                    int(megabytes.rstrip("+")),
+                    int(cpus.rstrip("+")),
+                    {
+                        kind: int(number)
+                        for kind, number in re.findall(r"gpu:(?:([^:,(]+):)?(\d+)", gres)
+                    },
+                )
+            )
+        return groups
 
     @cached_property
     def settings(self) -> dict[str, str]:
@@ -45,6 +75,12 @@ class Slurm:
         lines = self.ask("scontrol", "show", "config").splitlines()
         pairs = (line.split("=", 1) for line in lines if "=" in line)
         return {name.strip(): value.strip() for name, value in pairs}
+
+    @cached_property
+    def preempt_modes(self) -> dict[str, str]:
+        """PreemptMode, such as `REQUEUE`, by partition."""
+        output = self.ask("scontrol", "--all", "--oneliner", "show", "partition")
+        return dict(re.findall(r"PartitionName=(\S+).* PreemptMode=(\S+)", output))
 
     def held_job(self, *options: str) -> dict[str, str]:
         """What `scontrol show job` prints of a job with these options of `sbatch`.
@@ -66,9 +102,10 @@ class Slurm:
             self.ask("scancel", f"--name={name}")
             raise _no_answer("sbatch", f"no job number in its output: {done.stdout}")
         try:
-            return _fields(self.ask("scontrol", "--oneliner", "show", "job", numbers[-1]))
+            words = self.ask("scontrol", "--oneliner", "show", "job", numbers[-1]).split()
         finally:
             self.ask("scancel", numbers[-1])
+        return dict(word.split("=", 1) for word in words if "=" in word)
 
     def ask(self, *words: str, seconds: float = 60) -> str:
         """Output of a SLURM command."""
@@ -102,12 +139,8 @@ def _no_answer(command: str, reason: str) -> NoAnswer:
     return NoAnswer(f"SLURM does not answer ({command}: {' '.join(' '.join(lines).split())})")
 
 
-def _fields(line: str) -> dict[str, str]:
-    return dict(word.split("=", 1) for word in line.split() if "=" in word)
-
-
 def time_limit(text: str) -> float | None:
-    """SLURM's `2-00:00:00`, `4:00:00` or `30:00` in minutes; None for `UNLIMITED`."""
+    """SLURM's `2-00:00:00`, `4:00:00` or `30:00` in minutes; None for `infinite`."""
     if not (match := re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)):
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())

@@ -1,28 +1,60 @@
 """Checks of slurm/config.yaml against SLURM's partitions, limits and settings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
-from rspo.slurm.cluster import Refused, Slurm, time_limit
+from rspo.slurm.cluster import NodeGroup, Refused, Slurm
 from rspo.slurm.launch import Finding, Kind, Launch, is_training
-from rspo.slurm.profile import PROFILE, Request, options_of_all_jobs, setting
-from rspo.slurm.profile_checks import format_hours
+from rspo.slurm.profile import (
+    DEFAULT,
+    PROFILE,
+    Request,
+    format_hours,
+    options_of_all_jobs,
+    setting,
+)
+
+
+@dataclass(frozen=True)
+class _Refusal(Finding):
+    """That `sbatch` refuses a job; with its message."""
+
+    reason: str
 
 
 def requests(launch: Launch) -> Iterator[Finding]:
-    """Whether SLURM accepts and requeues the jobs of each request."""
+    """Whether SLURM has nodes for each request, and accepts and requeues such jobs."""
     if launch.slurm is None:
         yield Finding(
             Kind.NOTE,
             "SLURM is not installed on this machine (no sinfo): the cluster was not checked",
         )
         return
-    for request in launch.used:
-        yield from _of_request(launch, launch.slurm, request)
+    found = [
+        finding for request in launch.used for finding in _of_request(launch, launch.slurm, request)
+    ]
+    yield from _of_all_classes(launch, found) or found
+
+
+def _of_all_classes(launch: Launch, found: Sequence[Finding]) -> list[Finding]:
+    """One line instead of one for each class, if SLURM refuses all for the same reason."""
+    classes = len(launch.used)
+    reasons = {finding.reason for finding in found if isinstance(finding, _Refusal)}
+    if classes < 2 or len(found) < classes or len(reasons) != 1:
+        return []
+    if not all(isinstance(finding, _Refusal) for finding in found):
+        return []
+    (reason,) = reasons
+    key_of_word = {"account": f"{DEFAULT}.slurm_account"}
+    key_of_word |= {word: setting(launch.profile, word) for word in ("qos", "reservation")}
+    keys = [key for word, key in key_of_word.items() if word in reason.lower()]
+    what = f"set {keys[0]}" if keys else "no class of jobs is accepted"
+    return [Finding(Kind.STOPS, f'{PROFILE}: SLURM accepts no job ("{reason}"): {what}')]
 
 
 def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
-    """The requests whose jobs SLURM does not refuse."""
+    """The requests that SLURM has nodes for and whose jobs it does not refuse."""
     return [
         request
         for request in launch.used
@@ -33,38 +65,70 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
 
 @cache
 def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
-    found = [Finding(Kind.STOPS, line) for line in _partitions(slurm, request)]
-    return found or (list(_submission(launch, slurm, request)) if request.is_complete else [])
+    nodes = launch.experiment.nodes if request.rule == "train_on_nodes" else 1
+    missing = [Finding(Kind.STOPS, line) for line in _nodes(slurm, request, nodes)]
+    if missing or not request.is_complete:
+        return missing
+    return list(_submission(launch, slurm, request, nodes))
 
 
-def _partitions(slurm: Slurm, request: Request) -> Iterator[str]:
-    """Whether the partitions exist, and one of them has the time: many clusters accept such jobs,
-    which then wait forever."""
-    if unknown := set(request.partitions) - set(slurm.partitions):
+def _nodes(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
+    """What is missing in the partition for the jobs of one rule.
+
+    Args:
+        needed: number of nodes of a job.
+    """
+    partitions = {nodes.partition for nodes in slurm.nodes}
+    if unknown := set(request.partitions) - partitions:
         yield (
             f"{request.key}.slurm_partition = {','.join(sorted(unknown))!r} does not exist here; "
-            f"allowed: {', '.join(sorted(slurm.partitions))}"
+            f"allowed: {', '.join(sorted(partitions))}"
         )
         return
-    limits = [time_limit(slurm.partitions[name].get("MaxTime", "")) for name in request.partitions]
-    longest = max((limit for limit in limits if limit is not None), default=None)
-    if longest is not None and None not in limits and (request.minutes or 0) > longest:
+    # With several partitions, one is enough here; `_submission` tests what the cluster enforces.
+    wanted = set(request.partitions) or partitions
+    there = [nodes for nodes in slurm.nodes if nodes.partition in wanted]
+    with_gpus = [nodes for nodes in there if nodes.gpus_of(request.gpu_type) >= request.gpus]
+    if not with_gpus:
+        has = sorted({f"gpu:{k}:{n}" for nodes in there for k, n in nodes.gpus.items()})
+        yield (
+            f"{request.key}.gres = {request.gres!r}: the nodes of partition {request.partition} "
+            f"have {', '.join(has) or 'no GPUs'}"
+        )
+        return
+    yield from _limits(request, with_gpus)
+    if needed > (count := sum(nodes.count for nodes in with_gpus)):
+        yield (
+            f"verl.nodes = {needed}: partition {request.partition} has {count} such nodes "
+            f"({request.key})"
+        )
+
+
+def _limits(request: Request, there: list[NodeGroup]) -> Iterator[str]:
+    """Whether the request exceeds the time, memory or CPUs of these nodes."""
+    limits = [nodes.minutes for nodes in there]
+    longest = None if None in limits else max(limit for limit in limits if limit is not None)
+    if longest is not None and (request.minutes or 0) > longest:
         several = " (each training then takes several jobs)" if is_training(request) else ""
         yield (
             f"{request.key}.runtime = {format_hours(request.minutes or 0)} is longer than "
             f"partition {request.partition} allows; set {format_hours(longest)}{several}"
         )
+    if request.megabytes > (most := max(nodes.megabytes for nodes in there)):
+        yield f"{request.key}.mem_mb = {request.megabytes}: its nodes have {most}"
+    if request.cpus > (most := max(nodes.cpus for nodes in there)):
+        yield f"{request.key}.cpus_per_task = {request.cpus}: its nodes have {most}"
 
 
-def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Finding]:
-    """Whether SLURM refuses such a job, or cannot requeue it."""
-    nodes = launch.experiment.nodes if request.rule == "train_on_nodes" else 1
+def _submission(launch: Launch, slurm: Slurm, request: Request, nodes: int) -> Iterator[Finding]:
+    """Whether SLURM itself refuses such a job, or cannot requeue it."""
     several = [f"--nodes={nodes}", f"--ntasks={nodes}"] if nodes > 1 else []
     options = [*request.options, *several, *options_of_all_jobs(launch.profile)]
     try:
         job = slurm.held_job(*options)
     except Refused as error:
-        yield Finding(Kind.STOPS, f"{request.key}: sbatch {' '.join(options)}: {error}")
+        line = f"{request.key}: sbatch {' '.join(options)}: {error}"
+        yield _Refusal(Kind.STOPS, line, _reason(str(error)))
         return
     requeue = setting(launch.profile, "requeue")
     if is_training(request) and launch.profile.get(requeue, True) and job.get("Requeue") != "1":
@@ -77,6 +141,13 @@ def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Find
         )
 
 
+def _reason(message: str) -> str:
+    """SLURM's message without the words that all have."""
+    for words in ("sbatch: ", "error: ", "Batch job submission failed: "):
+        message = message.replace(words, "")
+    return message
+
+
 def preemption(launch: Launch) -> Iterator[Finding]:
     """Whether SLURM requeues preempted jobs, by partition or for the whole cluster."""
     if launch.slurm is None:
@@ -86,8 +157,8 @@ def preemption(launch: Launch) -> Iterator[Finding]:
     by_partition = settings.get("PreemptType") == "preempt/partition_prio"
     wanted = {name for request in launch.used for name in request.partitions or [""]}
     for partition in sorted(wanted):
-        row = launch.slurm.partitions.get(partition, {}) if by_partition else {}
-        if "CANCEL" in row.get("PreemptMode", everywhere).split(","):
+        modes = launch.slurm.preempt_modes if by_partition else {}
+        if "CANCEL" in modes.get(partition, everywhere).split(","):
             yield Finding(
                 Kind.CHANGE,
                 f"SLURM cancels preempted jobs of partition {partition or '(default)'} "

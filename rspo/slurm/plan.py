@@ -20,7 +20,7 @@ from pathlib import Path
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Expected
 from rspo.datasets.prepare import problems_of_file
-from rspo.slurm.profile import DEFAULT, read_profile
+from rspo.slurm.profile import DEFAULT, format_hours, read_profile
 from rspo.status.policies import is_finished
 from rspo.training.verl import disk
 
@@ -170,7 +170,11 @@ def text(experiment: Experiment) -> str:
     else:
         n = experiment.nodes
         bound = f" (lower bound: as if {n} nodes were {n} times as fast as one)" if n > 1 else ""
-        jobs = f", {work.training_jobs} jobs of at most {limit:.3g} h" if hours and limit else ""
+        jobs = (
+            f", {work.training_jobs} jobs of at most {format_hours(60 * limit)}"
+            if hours and limit
+            else ""
+        )
         lines.append(f"training         {training}: {work.training.work}{bound}{jobs}")
     reads = f" ({PREFILL_TOKENS_PER_SECOND:,} tokens/s, not measured)"
     lines.append(_evaluation("evaluation", work.sampling, unknown, "", "policies"))

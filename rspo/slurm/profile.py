@@ -304,3 +304,7 @@ def _minutes(key: str, value: Any) -> float | None:
         return int(text) if text.isdecimal() else parse_timespan(text) / 60
     except InvalidTimespan:
         raise InputError(f"{key}.runtime = {value!r}; allowed: minutes, or such as 4h") from None
+
+
+def format_hours(minutes: float) -> str:
+    return f"{minutes / 60:g}h" if minutes >= 60 else f"{minutes:g}m"

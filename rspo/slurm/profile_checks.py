@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rspo.config.experiment import Experiment
 from rspo.slurm.launch import Finding, Kind, Launch, is_training
 from rspo.slurm.plan import plan
-from rspo.slurm.profile import PROFILE, RULES, Request
+from rspo.slurm.profile import PROFILE, RULES, Request, format_hours
 from rspo.training.verl.disk import checkpoint_bytes
 
 # Between the signal and the time limit, the running step and a checkpoint must finish. SLURM checks
@@ -184,7 +184,3 @@ def hub_access(launch: Launch) -> Iterator[Finding]:
             f"{PROFILE}: precommand has no export HF_HUB_OFFLINE=1: jobs connect to the hub "
             "although they need nothing from it, and hang on nodes without internet access",
         )
-
-
-def format_hours(minutes: float) -> str:
-    return f"{minutes / 60:g}h" if minutes >= 60 else f"{minutes:g}m"

@@ -50,7 +50,7 @@ def test_a_time_limit_makes_several_jobs_of_a_cell(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "said"), [("5", "of at most 5 min"), ("90", "of at most 1.5 h"), ("null", "longest")]
+    ("limit", "said"), [("5", "of at most 5m"), ("90", "of at most 1.5h"), ("null", "longest")]
 )
 def test_a_time_limit_is_printed_in_hours_or_minutes(here: Path, limit: str, said: str) -> None:
     profile = here / "slurm" / "config.yaml"
