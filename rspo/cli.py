@@ -280,14 +280,6 @@ def pretrain(
         make_base_policy(experiment, model, mirror, force)
 
 
-@command(TRAINING, "rspo check-prompts small")
-def check_prompts(experiment: "Experiment", model: Model) -> None:
-    """Check that a model can be trained and evaluated on the problems of the config."""
-    from rspo.slurm.data_checks import require_prompts
-
-    require_prompts(experiment, model)
-
-
 @command(TRAINING, "rspo train small--rspo-pass--k4--n16--s0")
 def train(
     experiment: "Experiment",

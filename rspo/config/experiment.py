@@ -202,13 +202,14 @@ class Experiment:
 
     def model_of(self, policy: str) -> str:
         """The model of a policy (cell or base)."""
-        if self.is_base(policy) and policy.removesuffix(f"--{BASE}") in self._trained_models:
+        if self.is_base(policy) and policy.removesuffix(f"--{BASE}") in self.trained_models:
             return policy.removesuffix(f"--{BASE}")
         return self.cell(policy).model
 
     @cached_property
-    def _trained_models(self) -> set[str]:
-        return {cell.model for cell in (self.cells | self.study_cells).values()}
+    def trained_models(self) -> list[str]:
+        """Names of the models of all cells."""
+        return list(dict.fromkeys(cell.model for cell in (self.cells | self.study_cells).values()))
 
     @property
     def nodes(self) -> int:
@@ -229,13 +230,6 @@ class Experiment:
         for suite in data.suites.values():
             sets.update(suite)
         return sets
-
-    def data_sets_of(self, model: str) -> list[str]:
-        """Names of the sets of problems that the cells of a model and its base policy read."""
-        pairs = self.evaluations
-        suites = dict.fromkeys(suite for policy, suite in pairs if self.model_of(policy) == model)
-        benchmarks = (name for suite in suites for name in self.benchmarks_of(suite))
-        return ["train", "validation", *benchmarks]
 
     def data_set(self, name: str) -> DataSet:
         if name not in self.data_sets:

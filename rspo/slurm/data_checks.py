@@ -4,7 +4,6 @@ They call what the jobs call, so that a message is that of the job.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
@@ -29,30 +28,37 @@ def own_files(launch: Launch) -> Iterator[Finding]:
 def prompts(launch: Launch) -> Iterator[Finding]:
     """Whether each model can be trained and evaluated on the problems that exist."""
     experiment = launch.experiment
-    for model in dict.fromkeys(experiment.model_of(policy) for policy in experiment.policies):
+    by_training = ["train", "validation"] if launch.trains else []
+    pairs = [
+        (experiment.model_of(policy), data_set)
+        for policy, suite in experiment.evaluations
+        for data_set in (
+            *by_training,
+            *(experiment.benchmarks_of(suite) if launch.runs("sample") else []),
+        )
+    ]
+    missing = set()
+    for model, data_set in dict.fromkeys(pairs):
+        files = experiment.policy(base_name(model)), experiment.problems(data_set)
+        if absent := [path for path in files if not path.exists()]:
+            missing |= set(absent)
+            continue
         try:
-            require_prompts(experiment, model)
+            _use(experiment, model, data_set)
         except InputError as error:
-            yield Finding(Kind.STOPS, str(error))
+            yield Finding(Kind.STOPS, f"{model} on {data_set}: {error}")
+    if missing:
+        yield Finding(
+            Kind.NOTE,
+            f"problems and models: {len(missing)} files do not exist yet, such as {min(missing)}; "
+            "after `snakemake data models`, this checks whether they fit",
+        )
 
 
-def require_prompts(experiment: Experiment, model: str) -> None:
-    """Check that a model can be trained and evaluated on its problems, as far as both exist.
-
-    Raises: InputError that names the model and the data set.
-    """
-    folder = experiment.policy(base_name(model))
-    for data_set in experiment.data_sets_of(model):
-        if folder.is_dir() and experiment.problems(data_set).is_file():
-            try:
-                _use(experiment, folder, data_set)
-            except InputError as error:
-                raise InputError(f"{model} on {data_set}: {error}") from None
-
-
-def _use(experiment: Experiment, folder: Path, data_set: str) -> None:
-    """Do what the jobs do with a base policy and problems. Raises: InputError."""
+def _use(experiment: Experiment, model: str, data_set: str) -> None:
+    """Do what the jobs do with both. Raises: InputError."""
     config, data = experiment.config, experiment.problems(data_set)
+    folder = experiment.policy(base_name(model))
     require_context(folder, config.sampling)
     tokenizer = ChatTokenizer(folder)
     if data_set == "train":

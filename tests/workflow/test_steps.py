@@ -40,7 +40,7 @@ STEPS: dict[str, Callable[..., Step]] = {
     "figure": lambda e, figure: figures_of(e)[figure].step(e),
     "report": report.step,
 }
-WITHOUT_STEP = {"all", "data", "judge", "check_prompts"}
+WITHOUT_STEP = {"all", "data", "models", "judge"}
 
 
 @pytest.mark.parametrize(
@@ -83,9 +83,7 @@ def inputs_of(experiment: Experiment, job: dict[str, object]) -> set[str]:
         files = experiment.judge_prompt, experiment.judge_model
         inputs |= {str(file) for file in files if file}
     unread = {str(experiment.problems("validation"))} if job["rule"] == "train" else set()
-    checked = {path for path in inputs if path.endswith("--base/prompts_checked")}
-    assert bool(checked) == (job["rule"] in ("train", "sample"))
-    return inputs - {stamp} - checked - unread
+    return inputs - {stamp} - unread
 
 
 def made(experiment: Experiment, step: Step, rule: str) -> list[Path]:

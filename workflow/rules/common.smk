@@ -70,12 +70,6 @@ def problems_of(wildcards):
     return [f"{RESULTS}/problems/{name}.parquet" for name in names]
 
 
-def prompts_checked(policy):
-    """Stamp of the check of a policy's model."""
-    model = experiment.model_of(policy)
-    return ancient(f"{RESULTS}/cells/{model}--base/prompts_checked")
-
-
 def judge_files(verifier):
     """Stamp for the files that a verifier with a judge model needs."""
     return [ancient(JUDGE)] if experiment.config.needs_judge(verifier) else []

@@ -2,7 +2,6 @@ rule sample:
     input:
         problems_of,
         policy=f"{RESULTS}/cells/{{policy}}/policy",
-        checked=lambda wildcards: prompts_checked(wildcards.policy),
     output:
         f"{RESULTS}/cells/{{policy}}/samples/{{suite}}/{{block}}.parquet",
     log:

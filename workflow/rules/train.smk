@@ -8,7 +8,6 @@ rule train:
         base=lambda wildcards: f"{RESULTS}/cells/{experiment.cell(wildcards.cell).model}--base/policy",
         problems=f"{RESULTS}/problems/train.parquet",
         held_out=ancient(f"{RESULTS}/problems/validation.parquet"),
-        checked=lambda wildcards: prompts_checked(wildcards.cell),
         judge=judge_files(experiment.config.verifier),
     output:
         policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),
@@ -33,7 +32,6 @@ rule train_on_nodes:
         base=rules.train.input.base,
         problems=rules.train.input.problems,
         held_out=rules.train.input.held_out,
-        checked=rules.train.input.checked,
         judge=judge_files(experiment.config.verifier),
     output:
         policy=directory(f"{RESULTS}/cells/{{cell}}/policy"),
