@@ -99,7 +99,7 @@ def pass_hat_k_variance(n: int, c: ArrayLike, k: int) -> Floats:
     return pass_at_k_variance(n, n - _counts(n, c), k)
 
 
-def different_values(n: int, counts: ArrayLike, k: int) -> Floats:
+def distinct_values(n: int, counts: ArrayLike, k: int) -> Floats:
     """Expected number of different values in a random k-subset of n samples.
 
         sum_a 1 - C(n - n_a, k) / C(n, k)

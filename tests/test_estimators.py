@@ -10,7 +10,7 @@ import pytest
 
 from rspo.core.errors import InputError
 from rspo.estimators import (
-    different_values,
+    distinct_values,
     max_at_k,
     max_at_k_variance,
     pass_at_k,
@@ -272,4 +272,4 @@ def test_a_single_reward_and_too_many_values_are_errors() -> None:
     with pytest.raises(InputError, match="rewards need a last axis of n samples"):
         max_at_k(3.0, 1)
     with pytest.raises(InputError, match="counts of values must sum to at most n = 4"):
-        different_values(4, [4, 4], 2)
+        distinct_values(4, [4, 4], 2)

@@ -155,7 +155,7 @@ def _score(experiment: Experiment, suite: str) -> Settings:
     result = verifier_settings(experiment, config.verifier)
     result["benchmarks"] = experiment.benchmarks_of(suite)
     result["max_response_tokens"] = config.sampling.max_response_tokens
-    name = config.rewards.evaluated
+    name = config.evaluation.reward
     if name == "length":
         return result | _reward(experiment, name)
     return result | {"reward": name} | _reward(experiment, name)

@@ -31,7 +31,7 @@ class Verifier:
 
 
 @dataclass(frozen=True)
-class JudgedResponses:
+class VerifiedResponses:
     """Responses to compute rewards of, one an item.
 
     texts: without the end token.
@@ -57,7 +57,7 @@ class Reward:
     """
 
     name: str
-    function: Callable[[JudgedResponses], ArrayLike]
+    function: Callable[[VerifiedResponses], ArrayLike]
     version: int = 1
 
 

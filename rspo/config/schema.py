@@ -353,7 +353,6 @@ class VerlSettings(Section):
 
 class Rewards(Section):
     length_discount: float = Field(ge=0, le=1)
-    evaluated: RewardName = "length"  # of Max@k, for all policies
     # Rates of wrong verdicts to simulate in training: of incorrect responses that are accepted, and
     # of correct ones that are rejected. Only `engine: local` allows them. Evaluation has none.
     false_accepts: Fraction = 0.0
@@ -412,6 +411,7 @@ class Evaluation(Section):
     seed: int = Field(ge=0)
     resamples: Positive
     problems: Positive | None = None  # the first of each benchmark, for trial runs; null: all
+    reward: RewardName = "length"  # of Max@k, for all policies
     # Largest difference in Pass@k at which two methods count as equivalent (claim C9).
     equivalence_margin: float = Field(gt=0, lt=1)
 

@@ -14,7 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.own import OWN_VERIFIERS
 from rspo.config.schema import POOLED
 from rspo.core.tables import SAMPLES, read_frame, write_csv
-from rspo.estimators import different_values, pass_hat_k
+from rspo.estimators import distinct_values, pass_hat_k
 from rspo.evaluation.score_arrays import policy_scores
 from rspo.evaluation.statistics import Floats, stratified_variance
 from rspo.evaluation.verify_file import extracted_answer
@@ -75,7 +75,7 @@ def _rows(experiment: Experiment, policy: str, suite: str) -> Iterator[list[obje
         sized = [name, problems, samples, responses, *of_answers]
         for k in sorted(experiment.config.evaluation.k):
             right = np.concatenate([pass_hat_k(samples, one.correct, k) for one in benchmarks])
-            kinds = np.concatenate([different_values(samples, one.counts, k) for one in benchmarks])
+            kinds = np.concatenate([distinct_values(samples, one.counts, k) for one in benchmarks])
             different = _mean(kinds, strata) if known else (np.nan, np.nan)
             yield [*sized, k, *_mean(right, strata), *different]
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from rspo.estimators import different_values
+from rspo.estimators import distinct_values
 
 
 def different_answers(answers: Sequence[str | None], k: int) -> float:
@@ -18,4 +18,4 @@ def different_answers(answers: Sequence[str | None], k: int) -> float:
     Raises: InputError unless 1 <= k <= len(answers).
     """
     counts = Counter(answer for answer in answers if answer is not None)
-    return float(different_values(len(answers), list(counts.values()) or [0], k))
+    return float(distinct_values(len(answers), list(counts.values()) or [0], k))

@@ -22,7 +22,7 @@ def score(
 ) -> None:
     """Write one scores table of a policy: a row for each sample of the suite and block.
 
-    The reward is `rewards.evaluated` of the config for every policy, whatever reward it was trained
+    The reward is `evaluation.reward` of the config for every policy, whatever reward it was trained
     with: Max@k is evaluated on this reward, and Pass@k on `correct`. A killed run resumes from its
     journal.
 
@@ -95,7 +95,7 @@ def _rewards_if(correct: bool, experiment: Experiment, path: Path, samples: Rows
     try:
         rewards: list[float] = rewards_of(
             experiment.config,
-            experiment.config.rewards.evaluated,
+            experiment.config.evaluation.reward,
             np.full(len(samples), correct),
             [sample["tokens"] for sample in samples],
             lambda: [sample["text"] for sample in samples],

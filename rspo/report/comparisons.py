@@ -36,7 +36,7 @@ _OF_LOGS = {EntropyComparison: NATS, DroppingComparison: TIME}
 
 
 @dataclass(frozen=True)
-class Tested:
+class ComparisonRow:
     """One comparison; its numbers are in its unit, NaN where they are unknown.
 
     margin: the claim says that the value is between -margin and margin; NaN: that it is above 0.
@@ -80,7 +80,7 @@ class Tested:
         return "unknown" if math.isnan(self.low) else interval(self.low, self.high)
 
 
-def tested(experiment: Experiment) -> dict[str, list[Tested]]:
+def tested(experiment: Experiment) -> dict[str, list[ComparisonRow]]:
     """The comparisons of every claim that has some, in the order of the table.
 
     Raises: InputError for a table that is missing or lacks a column.
@@ -91,7 +91,7 @@ def tested(experiment: Experiment) -> dict[str, list[Tested]]:
     numbers = [*_NUMBERS, *_TESTED, "margin", "seeds", "problems"]
     rows[numbers] = rows[numbers].apply(pd.to_numeric)  # empty becomes NaN
     units = _units(experiment)
-    result: dict[str, list[Tested]] = {}
+    result: dict[str, list[ComparisonRow]] = {}
     for row in rows.to_dict("records"):
         unit = _OF_METRIC.get(row["metric"]) or units.get(row["claim"], Unit(""))
         result.setdefault(row["claim"], []).append(_tested(row, unit))
@@ -107,12 +107,12 @@ def _units(experiment: Experiment) -> dict[str, Unit]:
     }
 
 
-def _tested(row: "dict[str, object]", unit: Unit) -> Tested:
+def _tested(row: "dict[str, object]", unit: Unit) -> ComparisonRow:
     values = {name: float(str(row[name])) for name in (*_NUMBERS, "margin")}
     degrees = values.pop("degrees")
     values = {name: unit.factor * value for name, value in values.items()}
     errors = (values["error_problems"], values["error_seeds"], values["error"])
-    return Tested(
+    return ComparisonRow(
         label=_label(row),
         unit=unit,
         decides=row["decides"] == "yes",

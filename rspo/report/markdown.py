@@ -47,8 +47,8 @@ def write_results(experiment: Experiment, page: Path, force: bool = False) -> No
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["cell"] = cell
-    environment.globals["cell"] = cell
+    environment.filters["cell"] = escape_table_cell
+    environment.globals["cell"] = escape_table_cell
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     folder = page.with_suffix("")
     text = template.render(_contents(experiment, folder.name))
@@ -116,6 +116,6 @@ def _cost(experiment: Experiment) -> list[tuple[str, str]]:
     ]
 
 
-def cell(text: str) -> str:
+def escape_table_cell(text: str) -> str:
     """Text in a cell of a Markdown table."""
     return text.replace("|", "\\|").replace("<", "&lt;")

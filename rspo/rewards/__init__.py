@@ -24,8 +24,8 @@ from rspo.config.extensions import errors_of
 from rspo.config.names import CASCADE, VERIFIERS
 from rspo.config.own import (
     OWN_VERIFIERS,
-    JudgedResponses,
     Reward,
+    VerifiedResponses,
     Verifier,
     register,
     verifier_names,
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CASCADE",
     "VERIFIERS",
-    "JudgedResponses",
     "Reward",
     "Verdict",
+    "VerifiedResponses",
     "Verifier",
     "is_correct",
     "length_discounted",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rspo.config.experiment import Experiment
 from rspo.config.extensions import errors_of
 from rspo.config.names import NEED_CONFIG
-from rspo.config.own import OWN_REWARDS, JudgedResponses
+from rspo.config.own import OWN_REWARDS, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.rewards import Verdict, length_discounted, verify
@@ -45,7 +45,7 @@ def rewards_of(
         return correct.astype(np.float64)
     if name == "length":
         return length_discounted(correct, tokens, limit, config.rewards.length_discount)
-    responses = JudgedResponses(texts(), correct, np.array(tokens, dtype=np.int64), limit)
+    responses = VerifiedResponses(texts(), correct, np.array(tokens, dtype=np.int64), limit)
     with errors_of(f"reward {name!r} failed"):
         rewards = np.asarray(OWN_REWARDS[name].function(responses), dtype=np.float64)
     if rewards.shape != correct.shape or not np.isfinite(rewards).all():

@@ -27,7 +27,7 @@ def requests(launch: Launch) -> Iterator[Finding]:
     """Whether SLURM has nodes for each request, and accepts and requeues such jobs."""
     if launch.slurm is None:
         yield Finding(
-            Kind.NOTE,
+            Kind.INFO,
             "SLURM is not installed on this machine (no sinfo): the cluster was not checked",
         )
         return
@@ -50,7 +50,7 @@ def _of_all_classes(launch: Launch, found: Sequence[Finding]) -> list[Finding]:
     key_of_word |= {word: setting(launch.profile, word) for word in ("qos", "reservation")}
     keys = [key for word, key in key_of_word.items() if word in reason.lower()]
     what = f"set {keys[0]}" if keys else "no class of jobs is accepted"
-    return [Finding(Kind.STOPS, f'{PROFILE}: SLURM accepts no job ("{reason}"): {what}')]
+    return [Finding(Kind.ERROR, f'{PROFILE}: SLURM accepts no job ("{reason}"): {what}')]
 
 
 def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
@@ -59,14 +59,14 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
         request
         for request in launch.used
         if request.is_complete
-        and all(finding.kind is not Kind.STOPS for finding in _of_request(launch, slurm, request))
+        and all(finding.kind is not Kind.ERROR for finding in _of_request(launch, slurm, request))
     ]
 
 
 @cache
 def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
     nodes = launch.experiment.nodes if request.rule == "train_on_nodes" else 1
-    missing = [Finding(Kind.STOPS, line) for line in _nodes(slurm, request, nodes)]
+    missing = [Finding(Kind.ERROR, line) for line in _nodes(slurm, request, nodes)]
     if missing or not request.is_complete:
         return missing
     return list(_submission(launch, slurm, request, nodes))
@@ -128,12 +128,12 @@ def _submission(launch: Launch, slurm: Slurm, request: Request, nodes: int) -> I
         job = slurm.held_job(*options)
     except Refused as error:
         line = f"{request.key}: sbatch {' '.join(options)}: {error}"
-        yield _Refusal(Kind.STOPS, line, _reason(str(error)))
+        yield _Refusal(Kind.ERROR, line, _reason(str(error)))
         return
     requeue = setting(launch.profile, "requeue")
     if is_training(request) and launch.profile.get(requeue, True) and job.get("Requeue") != "1":
         yield Finding(
-            Kind.CHANGE,
+            Kind.WARNING,
             f"{request.key}: SLURM does not requeue such jobs (Requeue = 0), so each part of a "
             "training is a job of its own: set retries to the hours of a cell divided by those of "
             f"the time limit, rounded up, and {requeue}: false (otherwise Snakemake does not retry "
@@ -160,7 +160,7 @@ def preemption(launch: Launch) -> Iterator[Finding]:
         modes = launch.slurm.preempt_modes if by_partition else {}
         if "CANCEL" in modes.get(partition, everywhere).split(","):
             yield Finding(
-                Kind.CHANGE,
+                Kind.WARNING,
                 f"SLURM cancels preempted jobs of partition {partition or '(default)'} "
                 "(PreemptMode = CANCEL), and Snakemake submits them again only when SLURM forgets "
                 f"them, after {age} s, at most five times: choose a partition whose "
@@ -177,13 +177,13 @@ def job_history(launch: Launch) -> Iterator[Finding]:
     age = _seconds_remembered(settings)
     if settings.get("AccountingStorageType") == "accounting_storage/slurmdbd":
         yield Finding(
-            Kind.CHANGE,
+            Kind.WARNING,
             f"{PROFILE}: {command} = squeue forgets ended jobs after {age} s "
             "(MinJobAge), and this cluster has accounting, which keeps them: set sacct",
         )
     elif age < 120:
         yield Finding(
-            Kind.CHANGE,
+            Kind.WARNING,
             f"SLURM forgets ended jobs after {age} s (MinJobAge), and Snakemake looks at them "
             "every minute: it may submit a failed job again without using a retry, because it "
             "cannot see that the job failed; ask your cluster's administrators for 300 s",
@@ -199,7 +199,7 @@ def privacy(launch: Launch) -> Iterator[Finding]:
     """Whether the check for jobs of other users can see them."""
     if launch.slurm and "jobs" in launch.slurm.settings.get("PrivateData", "").split(","):
         yield Finding(
-            Kind.NOTE,
+            Kind.INFO,
             "SLURM hides the jobs of other users (PrivateData has jobs): your run cannot see at "
             "its start that another user's jobs work in this folder; file locks still protect "
             "each cell",

@@ -22,7 +22,7 @@ def own_files(launch: Launch) -> Iterator[Finding]:
     try:
         require_own_files(launch.experiment)
     except InputError as error:
-        yield Finding(Kind.STOPS, str(error))
+        yield Finding(Kind.ERROR, str(error))
 
 
 def prompts(launch: Launch) -> Iterator[Finding]:
@@ -46,10 +46,10 @@ def prompts(launch: Launch) -> Iterator[Finding]:
         try:
             _use(experiment, model, data_set)
         except InputError as error:
-            yield Finding(Kind.STOPS, f"{model} on {data_set}: {error}")
+            yield Finding(Kind.ERROR, f"{model} on {data_set}: {error}")
     if missing:
         yield Finding(
-            Kind.NOTE,
+            Kind.INFO,
             f"problems and models: {len(missing)} files do not exist yet, such as {min(missing)}; "
             "after `snakemake data models`, this checks whether they fit",
         )

@@ -60,7 +60,7 @@ def findings(
         try:
             found.extend(check(launch))
         except NoAnswer as error:
-            found.append(Finding(Kind.STOPS, str(error)))
+            found.append(Finding(Kind.ERROR, str(error)))
             launch = replace(launch, slurm=None)
     return sorted(found, key=lambda finding: list(Kind).index(finding.kind))
 
@@ -69,8 +69,8 @@ def report(experiment: Experiment, rules: Collection[str] = (), deployment: str 
     """Print every finding on a line; returns whether nothing must change."""
     found = findings(experiment, rules, deployment)
     for finding in found:
-        print(f"{finding.kind:6}  {finding.line}")
-    fine = all(finding.kind is Kind.NOTE for finding in found)
+        print(f"{finding.kind:7}  {finding.line}")
+    fine = all(finding.kind is Kind.INFO for finding in found)
     if fine:
         print("nothing to change")
     return fine

@@ -13,9 +13,9 @@ from rspo.training.verl.config_check import ConfigCheck, check_configs
 
 
 class Kind(StrEnum):
-    STOPS = "stops"  # certain to stop a job: Snakemake does not start
-    CHANGE = "change"  # may cost time: Snakemake prints it and starts
-    NOTE = ""  # right, not checked, or not needed
+    ERROR = "error"  # certain to stop a job: Snakemake does not start
+    WARNING = "warning"  # may cost time: Snakemake prints it and starts
+    INFO = ""  # right, not checked, or not needed
 
 
 @dataclass(frozen=True)

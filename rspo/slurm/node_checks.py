@@ -79,7 +79,7 @@ def locks(launch: Launch) -> Iterator[Finding]:
         with _locked_file():
             pass
     except InputError as error:
-        yield Finding(Kind.STOPS, str(error))
+        yield Finding(Kind.ERROR, str(error))
 
 
 def nodes(launch: Launch) -> Iterator[Finding]:
@@ -179,13 +179,13 @@ def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Findi
     answers = [line for line in output.splitlines() if line.startswith('{"file"')]
     if not answers:
         words = " ".join(output.split())
-        yield Finding(Kind.STOPS, f"unexpected output of rspo.slurm.probe: {words}")
+        yield Finding(Kind.ERROR, f"unexpected output of rspo.slurm.probe: {words}")
         return
     answer = Answer(**json.loads(answers[-1]))
     findings = [*_shared(file.parent, answer), *software(answer), *_judge(judge, answer)]
     if placement.beside_judge and judge:
         findings += _memory_of_judge(judge, answer)
-    for finding in findings or [Finding(Kind.NOTE, _summary(answer))]:
+    for finding in findings or [Finding(Kind.INFO, _summary(answer))]:
         yield Finding(finding.kind, f"node {answer.host} {finding.line}")
 
 
@@ -214,7 +214,7 @@ def _no_answer(precommand: str, why: str) -> Finding:
         why: the output of `srun` and the command.
     """
     if not (failed := _COMMAND_FAILED.search(why)):
-        return Finding(Kind.NOTE, f"files and software were not checked on a node ({why})")
+        return Finding(Kind.INFO, f"files and software were not checked on a node ({why})")
     in_precommand = bool(precommand) and _REACHED not in why
     what = (
         f"{PROFILE}'s precommand `{precommand}`"
@@ -224,26 +224,26 @@ def _no_answer(precommand: str, why: str) -> Finding:
     # What the command itself printed says more than SLURM's message about its end.
     own = re.sub(r"(srun: )?(error: )?" + _COMMAND_FAILED.pattern, "", why).replace(_REACHED, "")
     reason = " ".join(own.removeprefix("srun: ").split()) or failed[2]
-    return Finding(Kind.STOPS, f"node {failed[1]}: {reason} (running {what})")
+    return Finding(Kind.ERROR, f"node {failed[1]}: {reason} (running {what})")
 
 
 def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
     """Whether the node shares files, locks and SLURM's commands with this host."""
     if answer.file == "unlocked":
         yield Finding(
-            Kind.STOPS,
+            Kind.ERROR,
             f"ignores a lock that this host holds in {folder}: two jobs could "
             "train one cell; mount the file system with flock (Lustre: -o flock; NFS: version 4)",
         )
     elif answer.file != "ok":
         yield Finding(
-            Kind.STOPS,
+            Kind.ERROR,
             f"does not see {folder} as this host does: run this in a folder "
             "of a shared file system",
         )
     consequences = {
-        probe.STEP: (Kind.STOPS, "no job could start its step"),
-        probe.QUEUE: (Kind.CHANGE, "no job could requeue itself"),
+        probe.STEP: (Kind.ERROR, "no job could start its step"),
+        probe.QUEUE: (Kind.WARNING, "no job could requeue itself"),
     }
     for command, reason in answer.commands.items():
         kind, consequence = consequences[command]
@@ -259,14 +259,14 @@ def software(answer: Answer) -> Iterator[Finding]:
     """Whether the packages can be imported there and use the GPU."""
     for name, reason in answer.packages.items():
         yield Finding(
-            Kind.STOPS,
+            Kind.ERROR,
             f"cannot import {name} ({reason}); `make setup-gpu` installs it",
         )
     if answer.no_gpu:
-        yield Finding(Kind.STOPS, f"has a GPU that jobs would not use: {_no_gpu(answer)}")
+        yield Finding(Kind.ERROR, f"has a GPU that jobs would not use: {_no_gpu(answer)}")
     if answer.no_compiler:
         yield Finding(
-            Kind.STOPS,
+            Kind.ERROR,
             f"lacks {answer.no_compiler}: Triton compiles a C program for each kernel; load a "
             "compiler in the precommand, or make .venv with a Python that has its headers",
         )
@@ -291,19 +291,19 @@ def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding
         return
     if answer.judge_status:
         yield Finding(
-            Kind.STOPS,
+            Kind.ERROR,
             f"reaches xverify.url = {settings.url}, which answers {answer.judge_status} to "
             "/v1/models: set the address of vLLM's server, such as http://NODE:8000",
         )
     elif answer.judge is None:
         yield Finding(
-            Kind.STOPS,
+            Kind.ERROR,
             f"gets no answer from xverify.url = {settings.url} ({answer.no_judge}): start "
             "the server, or set null",
         )
     elif settings.model not in answer.judge:
         yield Finding(
-            Kind.STOPS,
+            Kind.ERROR,
             f"reaches xverify.url = {settings.url}, which serves {', '.join(answer.judge)}, not "
             f"xverify.model = {settings.model}: start it with --served-model-name {settings.model}",
         )
@@ -315,7 +315,7 @@ def _memory_of_judge(settings: XVerifySettings, answer: Answer) -> Iterator[Find
     if 0 < fraction * answer.gpu_bytes < LEAST_JUDGE_BYTES:
         least = math.ceil(LEAST_JUDGE_BYTES / answer.gpu_bytes * 100) / 100
         yield Finding(
-            Kind.STOPS,
+            Kind.ERROR,
             f"has GPUs of {answer.gpu_bytes / 1e9:.0f} GB: xverify.training_gpu_memory = "
             f"{fraction:g} leaves {fraction * answer.gpu_bytes / 1e9:.1f} GB to the judge, which "
             f"needs at least {LEAST_JUDGE_BYTES / 1e9:.1f} GB; set {least:g} or more",

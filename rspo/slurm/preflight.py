@@ -31,17 +31,17 @@ def run_doctor(workflow: Any) -> None:
         "Checking config, software and cluster as `rspo doctor` does.", file=sys.stderr, flush=True
     )
     done = subprocess.run(words, env=_environment(), capture_output=True, text=True)
-    lines = [(line[:6].strip(), line[8:]) for line in done.stdout.splitlines()]
-    stops = [line for kind, line in lines if kind == Kind.STOPS]
-    changes = [line for kind, line in lines if kind == Kind.CHANGE]
-    if done.returncode not in (0, 2) or (done.returncode and not stops + changes):
+    lines = [(line[:7].strip(), line[9:]) for line in done.stdout.splitlines()]
+    errors = [line for kind, line in lines if kind == Kind.ERROR]
+    warnings = [line for kind, line in lines if kind == Kind.WARNING]
+    if done.returncode not in (0, 2) or (done.returncode and not errors + warnings):
         # The profile is invalid, or `rspo doctor` was killed.
         silent = f"`rspo doctor` exited with {done.returncode}"
         last = (done.stderr.strip() or silent).splitlines()[-1]
-        stops = [last.removeprefix("rspo: error: ")]
-    if stops:
-        raise WorkflowError("\n".join(stops))
-    for line in changes:
+        errors = [last.removeprefix("rspo: error: ")]
+    if errors:
+        raise WorkflowError("\n".join(errors))
+    for line in warnings:
         print(f"rspo: {line}", file=sys.stderr, flush=True)
 
 

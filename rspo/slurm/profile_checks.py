@@ -40,7 +40,7 @@ def missing_gpus(launch: Launch) -> Iterator[Finding]:
             continue
         if on_cpus:
             yield Finding(
-                Kind.NOTE,
+                Kind.INFO,
                 f"{PROFILE}: {RULES}.{rule} requests no GPU: {work} runs on CPUs, as training does "
                 "(verl.device: cpu)",
             )
@@ -48,7 +48,7 @@ def missing_gpus(launch: Launch) -> Iterator[Finding]:
             several = rule == "train_on_nodes"
             how = "--gpus-per-node=TYPE:NUMBER in its slurm_extra" if several else "its gres"
             yield Finding(
-                Kind.STOPS,
+                Kind.ERROR,
                 f"{PROFILE}: {RULES}.{rule} requests no GPU, but {work} needs them: set {how}",
             )
 
@@ -62,7 +62,7 @@ def gpus_of_ranks(launch: Launch) -> Iterator[Finding]:
         if request.gpus and request.gpus != settings.ranks_per_node:
             too_few = request.gpus < settings.ranks_per_node
             yield Finding(
-                Kind.STOPS if too_few else Kind.CHANGE,
+                Kind.ERROR if too_few else Kind.WARNING,
                 f"{request.key} requests {request.gpus} GPUs of a node, and verl.ranks_per_node = "
                 f"{settings.ranks_per_node} uses one each: set both to the same number",
             )
@@ -81,27 +81,27 @@ def _signal(request: Request, needed: int) -> Iterator[Finding]:
     option = f"--signal=USR1@{max(needed, USUAL_SIGNAL_SECONDS)}"
     if seconds is None:
         yield Finding(
-            Kind.CHANGE,
+            Kind.WARNING,
             f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: SLURM would kill a job "
             f"at its time limit without a checkpoint; set '{option}'",
         )
     elif minutes is not None and minutes * 60 <= seconds:
         yield Finding(
-            Kind.STOPS,
+            Kind.ERROR,
             f"{request.key}.runtime = {format_hours(minutes)} is no longer than the "
             f"{seconds} seconds of --signal: every job would be asked to stop at its "
             f"start; set {format_hours(least)} or more",
         )
     elif minutes is not None and minutes < least:
         yield Finding(
-            Kind.CHANGE,
+            Kind.WARNING,
             f"{request.key}.runtime = {format_hours(minutes)}: --signal comes {seconds} seconds "
             "earlier, perhaps before the models are loaded and a step is done, so that jobs would "
             f"requeue themselves without progress; set {format_hours(least)} or more",
         )
     elif seconds < needed and (request.minutes or 0) > 10:
         yield Finding(
-            Kind.CHANGE,
+            Kind.WARNING,
             f"{request.key}.slurm_extra: {seconds} seconds before the time limit are too few "
             f"for a step and a checkpoint; set '{option}'",
         )
@@ -117,7 +117,7 @@ def sampling_time(launch: Launch) -> Iterator[Finding]:
     if hours * 60 > request.minutes * (retries + 1):
         needed = math.ceil(hours * 60 / request.minutes) - 1
         yield Finding(
-            Kind.CHANGE,
+            Kind.WARNING,
             f"{request.key}.runtime = {format_hours(request.minutes)}: the longest sampling may "
             f"take {hours:.1f} h, and retries = {retries} resumes it {retries} times: set a longer "
             f"runtime, or retries: {needed}",
@@ -143,7 +143,7 @@ def unused_gpus(launch: Launch) -> Iterator[Finding]:
         if request.gpus and (reason := reasons.get(request.rule)):
             # Sampling and training need no GPUs only for tiny models.
             yield Finding(
-                Kind.CHANGE if request.rule == "score" else Kind.NOTE,
+                Kind.WARNING if request.rule == "score" else Kind.INFO,
                 f"{request.key} requests {request.gres}, which is not needed: {reason}; "
                 "remove that line",
             )
@@ -170,7 +170,7 @@ def expressions(launch: Launch) -> Iterator[Finding]:
     for request in launch.used:
         for name, value in request.expressions:
             yield Finding(
-                Kind.NOTE,
+                Kind.INFO,
                 f"{request.key}.{name} = {value!r} is an expression, which Snakemake evaluates "
                 "for each job: not checked",
             )
@@ -180,7 +180,7 @@ def hub_access(launch: Launch) -> Iterator[Finding]:
     """Whether jobs connect to the hub."""
     if "HF_HUB_OFFLINE=1" not in str(launch.profile.get("precommand")):
         yield Finding(
-            Kind.NOTE,
+            Kind.INFO,
             f"{PROFILE}: precommand has no export HF_HUB_OFFLINE=1: jobs connect to the hub "
             "although they need nothing from it, and hang on nodes without internet access",
         )

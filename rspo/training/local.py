@@ -46,10 +46,10 @@ from rspo.training.records import (
     Record,
     Scored,
     Stopwatch,
-    judge,
     named_rewards,
     record_of,
     tokens_of,
+    verify_tokens,
     with_wrong_verdicts,
 )
 
@@ -126,7 +126,7 @@ class Trainer:
         """Compute which responses are correct, and their rewards R(x, y^i); (P, n) each."""
         rows = [row for row in range(len(batch.tokens)) for _ in range(self.cell.n)]
         tokens, name = tokens_of(responses), self.cell.reward
-        correct = judge(tokens, rows, batch, self.tokenizer, self.verify)  # (P * n,)
+        correct = verify_tokens(tokens, rows, batch, self.tokenizer, self.verify)  # (P * n,)
         accepted = with_wrong_verdicts(correct, self.config.rewards, self.cell.seed, step)
         rewards = named_rewards(name, accepted, tokens, self.tokenizer, self.config)
         return correct.reshape(-1, self.cell.n), rewards.reshape(-1, self.cell.n)

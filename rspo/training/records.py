@@ -74,7 +74,7 @@ def tokens_of(responses: Responses) -> list[list[int]]:
     return [ids[:length] for ids, length in zip(responses.tokens.tolist(), lengths, strict=True)]
 
 
-def judge(
+def verify_tokens(
     responses: Sequence[Sequence[int]],
     rows: Sequence[int],
     prompts: Prompts,

@@ -21,7 +21,7 @@ from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.local import Trainer
 from rspo.training.prompts import Prompts, read_prompts
-from rspo.training.records import judge, named_rewards, tokens_of
+from rspo.training.records import named_rewards, tokens_of, verify_tokens
 
 CHUNK = 32  # problems sampled together
 
@@ -62,9 +62,9 @@ def validate(trainer: Trainer, step: int, held_out: Prompts) -> dict[str, dict[s
         prompts = held_out.tokens[first : first + CHUNK]
         tokens += tokens_of(trainer.sample(prompts, samples, "validation", step, first))
     rows = [row for row in range(count) for _ in range(samples)]
-    correct = judge(tokens, rows, held_out, trainer.tokenizer, trainer.verify)
+    correct = verify_tokens(tokens, rows, held_out, trainer.tokenizer, trainer.verify)
     config, tokenizer = trainer.config, trainer.tokenizer
-    rewards = named_rewards(config.rewards.evaluated, correct, tokens, tokenizer, config)
+    rewards = named_rewards(config.evaluation.reward, correct, tokens, tokenizer, config)
     return validation_record(correct, rewards, config)
 
 
@@ -73,12 +73,12 @@ def validation_record(
 ) -> dict[str, dict[str, float]]:
     """The entry of training.jsonl for one validation: means over the problems, as in the curves.
 
-    It has Pass@k, and Max@k of `rewards.evaluated` whatever the cell's own reward is, for every
+    It has Pass@k, and Max@k of `evaluation.reward` whatever the cell's own reward is, for every
     power of two up to the number of samples per problem.
 
     Args:
         correct: (problems * samples,), in the order of the problems.
-        rewards: `rewards.evaluated` of the same responses.
+        rewards: `evaluation.reward` of the same responses.
     """
     samples = config.training.validation.samples
     counts, rewards = correct.reshape(-1, samples).sum(axis=1), rewards.reshape(-1, samples)

@@ -10,7 +10,7 @@ import torch
 
 from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
-from rspo.config.own import OWN_REWARDS, JudgedResponses, Reward, Verifier, register
+from rspo.config.own import OWN_REWARDS, Reward, VerifiedResponses, Verifier, register
 from rspo.core.errors import InputError
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import verify
@@ -56,7 +56,7 @@ def grid(*cells: dict[str, Any]) -> dict[str, Any]:
 def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
     sources = OBJECTIVE, REWARD, VERIFIER
     settings = {"grid": grid(FIRST, CELL), "verifier": "last"}
-    experiment = load(tmp_path, *sources, **settings, rewards={"evaluated": "half"})
+    experiment = load(tmp_path, *sources, **settings, evaluation={"reward": "half"})
     assert list(experiment.cells)[:2] == ["small--first--k1--n4--s0", MAX_CELL]
     load(tmp_path, *sources, verifier="cascade", cascade=["exact", "last"])
 
@@ -67,7 +67,7 @@ def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
         ({"grid": grid(FIRST)}, "unknown objective 'first'; allowed: policy_gradient"),
         ({"grid": grid(CELL)}, r"reward = 'half'.*allowed: binary, length"),
         ({"verifier": "last"}, r"verifier = 'last'.*allowed: exact, rules"),
-        ({"rewards": {"evaluated": "lenght"}}, "did you mean length"),
+        ({"evaluation": {"reward": "lenght"}}, "did you mean length"),
     ],
 )
 def test_without_the_extension_its_names_are_unknown(
@@ -149,7 +149,7 @@ def test_a_new_version_remakes_what_depends_on_it_and_any_change_the_claims(
         {
             "grid": grid(FIRST, CELL),
             "verifier": "last",
-            "rewards": {"evaluated": "half"},
+            "evaluation": {"reward": "half"},
         },
     )
     found = []
@@ -169,7 +169,7 @@ def test_a_new_version_remakes_what_depends_on_it_and_any_change_the_claims(
     ],
 )
 def test_a_reward_that_is_not_a_number_for_each_response_is_named(
-    tmp_path: Path, function: Callable[[JudgedResponses], Any]
+    tmp_path: Path, function: Callable[[VerifiedResponses], Any]
 ) -> None:
     config = tiny_world.load(tmp_path).config
     register(Reward("bad", function))

@@ -14,7 +14,7 @@ import pytest
 from rspo.config.own import OWN_VERIFIERS, Verifier
 from rspo.core.errors import InputError
 from rspo.core.tables import read_csv
-from rspo.estimators import different_values
+from rspo.estimators import distinct_values
 from rspo.evaluation.answers import write_answers
 from rspo.evaluation.different import different_answers
 from rspo.evaluation.verify_file import verify_file
@@ -38,7 +38,7 @@ def test_the_expected_number_does_not_depend_on_the_number_of_samples() -> None:
     exact = sum(1 - (1 - weight) ** 4 for weight in weights)
     for n in (4, 8, 32):
         counts = rng.multinomial(n, weights, 20_000)
-        values = different_values(n, counts, 4)
+        values = distinct_values(n, counts, 4)
         assert values.mean() == pytest.approx(exact, abs=4 * values.std() / sqrt(20_000))
 
 

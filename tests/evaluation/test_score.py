@@ -12,7 +12,7 @@ from rspo.core.files import write_text
 from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, SCORES, read_table, write_table
 from rspo.evaluation.score import score
-from rspo.rewards import JudgedResponses, Reward, register
+from rspo.rewards import Reward, VerifiedResponses, register
 from tests.support import judge_server, paper_scale, registries, tiny_world
 from tests.support.table_rows import problem, sample, write_samples
 
@@ -63,13 +63,13 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
 def test_a_reward_of_the_user_is_evaluated_on_right_and_wrong_responses(
     tmp_path: Path, experiment: Experiment
 ) -> None:
-    def reward(responses: JudgedResponses) -> list[float]:
+    def reward(responses: VerifiedResponses) -> list[float]:
         boxed = [0.1 * ("boxed" in text) for text in responses.texts]
         return list(responses.correct + boxed - responses.tokens / 100)
 
     with registries.restored():
         register(Reward("boxed", reward))
-        changed = tiny_world.load(tmp_path, rewards={"evaluated": "boxed"})
+        changed = tiny_world.load(tmp_path, evaluation={"reward": "boxed"})
         write_samples(changed, POLICY, SUITE, dict.fromkeys(BENCHMARKS, SAMPLES_OF_BOTH))
         score(changed, POLICY, SUITE)
     rows = read_table(changed.scores(POLICY, SUITE, 0), SCORES, BENCHMARKS[0])

@@ -10,7 +10,7 @@ from rspo.core.errors import InputError
 from rspo.core.tables import read_csv, write_csv
 from rspo.figures import FIGURES, in_all
 from rspo.report import results_files, table_path
-from rspo.report.markdown import cell, write_results
+from rspo.report.markdown import escape_table_cell, write_results
 from tests.support import small_paper
 from tests.support.small_paper import by_hand
 
@@ -45,7 +45,7 @@ def test_the_page_has_the_verdict_of_every_claim(experiment: Experiment, tmp_pat
     claims = read_csv(table_path(experiment, "claims")).to_dict("records")
     rows = rows_of((tmp_path / "results.md").read_text(), "Claims")
     assert [row[:3] for row in rows] == [
-        [claim["claim"], cell(claim["title"]), claim["verdict"].partition(":")[0]]
+        [claim["claim"], escape_table_cell(claim["title"]), claim["verdict"].partition(":")[0]]
         for claim in claims
     ]
 

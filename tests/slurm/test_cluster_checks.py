@@ -59,7 +59,7 @@ def launch(*rules: str) -> Launch:
 
 
 def problems(found: Callable[[], list[Finding]]) -> list[str]:
-    return [finding.line for finding in found() if finding.kind is Kind.STOPS]
+    return [finding.line for finding in found() if finding.kind is Kind.ERROR]
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ def test_a_held_job_without_a_number_is_cancelled_by_its_name(tmp_path: Path, fa
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        ("n7: task 0: Exited with exit code 1", Kind.STOPS),
-        ("n7: task 0: Segmentation fault", Kind.STOPS),
-        ("n7: task 0: Killed", Kind.NOTE),
-        ("n7: task 0: Exited with exit code 137", Kind.NOTE),
-        ("n7: task 0: Out Of Memory", Kind.NOTE),
+        ("n7: task 0: Exited with exit code 1", Kind.ERROR),
+        ("n7: task 0: Segmentation fault", Kind.ERROR),
+        ("n7: task 0: Killed", Kind.INFO),
+        ("n7: task 0: Exited with exit code 137", Kind.INFO),
+        ("n7: task 0: Out Of Memory", Kind.INFO),
     ],
 )
 def test_only_a_command_that_fails_by_itself_stops_the_run(
@@ -161,7 +161,7 @@ def test_only_a_command_that_fails_by_itself_stops_the_run(
     fake("srun", f"echo 'srun: error: {error}' >&2; exit 1")
     (finding,) = node_checks.nodes(launch("train"))
     assert finding.kind is kind
-    assert (": node n7: " in finding.line) == (kind is Kind.STOPS)
+    assert (": node n7: " in finding.line) == (kind is Kind.ERROR)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_a_failing_precommand_is_its_own_message_and_the_text_of_the_file(
     )
 
 
-@pytest.mark.parametrize(("printed", "kind"), [("", Kind.NOTE), ("Welcome", Kind.STOPS)])
+@pytest.mark.parametrize(("printed", "kind"), [("", Kind.INFO), ("Welcome", Kind.ERROR)])
 def test_a_check_that_slurm_lost_does_not_stop_the_run(
     fake: Fake, printed: str, kind: Kind
 ) -> None:
@@ -245,7 +245,7 @@ def test_ended_jobs_that_slurm_forgets_between_two_looks_are_reported(
 ) -> None:
     fake("scontrol", f"echo MinJobAge = {age} sec")
     found = list(cluster_checks.job_history(launch("train")))
-    assert [finding.kind for finding in found] == [Kind.CHANGE] * lines
+    assert [finding.kind for finding in found] == [Kind.WARNING] * lines
     assert all(f"after {age} s (MinJobAge), and Snakemake looks" in line.line for line in found)
 
 
@@ -273,11 +273,11 @@ def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(
     slurm_world.edit_profile(project, "set-resources", "train", runtime=12)
     fake("sinfo", "printf 'sinfo: error: first\nsinfo: error: second\n' >&2; exit 1")
     found = doctor.findings(Experiment.load("paper"))
-    assert [(finding.kind, finding.line) for finding in found if finding.kind is Kind.STOPS] == [
-        (Kind.STOPS, "no flash-attn"),
-        (Kind.STOPS, "SLURM does not answer (sinfo: error: first error: second)"),
+    assert [(finding.kind, finding.line) for finding in found if finding.kind is Kind.ERROR] == [
+        (Kind.ERROR, "no flash-attn"),
+        (Kind.ERROR, "SLURM does not answer (sinfo: error: first error: second)"),
     ]
     assert ["set-resources.train.runtime = 12m" in finding.line for finding in found] == [
-        finding.kind is Kind.CHANGE for finding in found
+        finding.kind is Kind.WARNING for finding in found
     ]
     assert not any("not installed" in finding.line for finding in found)

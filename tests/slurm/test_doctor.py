@@ -50,24 +50,24 @@ def doctor(
 def problems(done: subprocess.CompletedProcess[str], kind: str) -> list[str]:
     """The findings of a kind; there must be no other problem."""
     assert done.stderr == ""
-    kinds = {line[:8].strip() for line in done.stdout.splitlines() if line[:2] != "no"}
+    kinds = {line[:9].strip() for line in done.stdout.splitlines() if line[:2] != "no"}
     assert kinds <= {kind, ""}
-    found = [line[8:] for line in done.stdout.splitlines() if line.startswith(kind)]
+    found = [line[9:] for line in done.stdout.splitlines() if line.startswith(kind)]
     assert done.returncode == (2 if found else 0)
     return found
 
 
-def changes(done: subprocess.CompletedProcess[str]) -> list[str]:
-    return problems(done, "change")
+def warnings(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return problems(done, "warning")
 
 
-def stops(done: subprocess.CompletedProcess[str]) -> list[str]:
-    return problems(done, "stops")
+def errors(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return problems(done, "error")
 
 
 def test_the_shipped_profile_fits_such_a_cluster(cluster: Cluster, project: Path) -> None:
     done = doctor(project, cluster.environment)
-    assert stops(done) == []
+    assert errors(done) == []
     for partition in ("cpu", "gpu"):
         line = "node n[12] sees this folder, its locks, this software and SLURM"
         assert re.search(f"partition {partition}: {line}", done.stdout)
@@ -103,14 +103,14 @@ def test_each_wrong_value_is_reported_with_a_correct_one(
     cluster: Cluster, project: Path, values: dict[str, Any], expected: str
 ) -> None:
     slurm_world.edit_profile(project, "set-resources", "train", **values)
-    (line,) = stops(doctor(project, cluster.environment))
+    (line,) = errors(doctor(project, cluster.environment))
     assert line == f"slurm/config.yaml: set-resources.train.{expected}"
 
 
 def test_a_training_without_a_signal_should_change(cluster: Cluster, project: Path) -> None:
     extra = "'--open-mode=append'"
     slurm_world.edit_profile(project, "set-resources", "train", slurm_extra=extra)
-    (line,) = changes(doctor(project, cluster.environment))
+    (line,) = warnings(doctor(project, cluster.environment))
     assert line == (
         "slurm/config.yaml: set-resources.train.slurm_extra has no --signal=USR1@SECONDS: SLURM "
         "would kill a job at its time limit without a checkpoint; set '--signal=USR1@600'"
@@ -133,7 +133,7 @@ def test_a_mistyped_name_stops_before_any_job_is_submitted(cluster: Cluster, pro
 
 def test_a_refusal_of_slurm_is_quoted(cluster: Cluster, project: Path) -> None:
     slurm_world.edit_profile(project, "set-resources", "train", constraint="nvlink")
-    (line,) = stops(doctor(project, cluster.environment))
+    (line,) = errors(doctor(project, cluster.environment))
     assert line.startswith("slurm/config.yaml: set-resources.train: sbatch --partition=gpu ")
     assert line.endswith("Invalid feature specification")
 
@@ -143,7 +143,7 @@ def test_a_partition_that_cancels_preempted_jobs_is_reported(
 ) -> None:
     cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=CANCEL")
     try:
-        (line,) = changes(doctor(project, cluster.environment))
+        (line,) = warnings(doctor(project, cluster.environment))
     finally:
         cluster.command("scontrol", "update", "PartitionName=gpu", "PreemptMode=REQUEUE")
     assert line.startswith("SLURM cancels preempted jobs of partition gpu (PreemptMode = CANCEL)")
@@ -155,7 +155,7 @@ def test_a_cluster_without_requeue_is_reported(
     """As by a submit plugin, which no setting shows."""
     change_answers(monkeypatch, lambda words, answer: answer().replace("Requeue=1", "Requeue=0"))
     ((kind, line),) = in_this_process(cluster, project, monkeypatch)[0]
-    assert kind is Kind.CHANGE
+    assert kind is Kind.WARNING
     assert line.startswith(
         "slurm/config.yaml: set-resources.train: SLURM does not requeue such jobs"
     )
@@ -190,8 +190,8 @@ def in_this_process(
     monkeypatch.setenv("PATH", cluster.environment["PATH"])
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     found = [(finding.kind, finding.line) for finding in findings(Experiment.load("tiny"))]
-    notes = [line for kind, line in found if kind is Kind.NOTE]
-    return [problem for problem in found if problem[0] is not Kind.NOTE], notes
+    notes = [line for kind, line in found if kind is Kind.INFO]
+    return [problem for problem in found if problem[0] is not Kind.INFO], notes
 
 
 def test_a_reservation_for_all_jobs_is_part_of_every_check(cluster: Cluster, project: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_reservation_for_all_jobs_is_part_of_every_check(cluster: Cluster, pro
     profile["slurm-patient-reservation"] = "nobodys"
     (project / "slurm" / "config.yaml").write_text(yaml.safe_dump(profile))
     # One line for all classes, and no second one by the node that none gets.
-    (line,) = stops(doctor(project, cluster.environment))
+    (line,) = errors(doctor(project, cluster.environment))
     assert line.startswith("slurm/config.yaml: SLURM accepts no job (")
     assert line.endswith("): set slurm-patient-reservation")
 
@@ -308,7 +308,7 @@ def test_a_precommand_that_fails_on_a_node_is_reported(
     cluster: Cluster, project: Path, command: str, words: str
 ) -> None:
     slurm_world.set_precommand(project, command)
-    found = stops(doctor(project, cluster.environment))
+    found = errors(doctor(project, cluster.environment))
     for line, partition in zip(found, ("cpu", "gpu"), strict=True):
         reason, _, rest = line.partition(" (running ")
         assert rest == f"slurm/config.yaml's precommand `{command}`)"
@@ -325,7 +325,7 @@ def test_a_precommand_is_run_as_the_plugin_runs_it(cluster: Cluster, project: Pa
         "export HF_HUB_OFFLINE=1",
     )
     done = doctor(project, cluster.environment | {"RSPO_HERE": "here"})
-    assert stops(done) == []
+    assert errors(done) == []
     assert done.stdout.count(" sees this folder") == 2
 
 
@@ -333,7 +333,7 @@ def test_software_that_fails_after_the_precommand_is_reported(
     cluster: Cluster, project: Path
 ) -> None:
     slurm_world.set_precommand(project, "export HF_HUB_OFFLINE=1 PYTHONHOME=/nowhere")
-    found = stops(doctor(project, cluster.environment))
+    found = errors(doctor(project, cluster.environment))
     assert len(found) == 2
     assert all("(running " in line and "precommand" not in line for line in found)
 
@@ -369,15 +369,15 @@ def test_a_cluster_that_hides_jobs_is_noted(
 
 def test_only_training_continues_in_another_job(cluster: Cluster, project: Path) -> None:
     slurm_world.edit_profile(project, "default-resources", slurm_partition="short")
-    (line,) = stops(doctor(project, cluster.environment))
+    (line,) = errors(doctor(project, cluster.environment))
     assert line.endswith("runtime = 4h is longer than partition short allows; set 1m")
 
 
 def test_too_many_nodes_are_reported(cluster: Cluster, project: Path) -> None:
     several = ["--set", "engine=verl", "--set", "verl.nodes=2"]
-    assert stops(doctor(project, cluster.environment, *several)) == []
+    assert errors(doctor(project, cluster.environment, *several)) == []
     several[-1] = "verl.nodes=4"
-    (line,) = stops(doctor(project, cluster.environment, *several))
+    (line,) = errors(doctor(project, cluster.environment, *several))
     assert line.startswith("verl.nodes = 4: partition gpu has 2 such nodes")
 
 
@@ -397,7 +397,7 @@ def test_a_folder_that_the_nodes_do_not_see_is_reported(cluster: Cluster, tmp_pa
         text=True,
         timeout=300,
     )
-    found = stops(done)
+    found = errors(done)
     assert len(found) == 2  # for each partition
     assert all(" does not see" in line or "(running " in line for line in found)
 
@@ -406,6 +406,6 @@ def test_a_controller_that_does_not_answer_is_one_line(project: Path, tmp_path: 
     slurm_cluster.require_slurm()
     nowhere = os.environ | {"SLURM_CONF": str(tmp_path / "slurm.conf")}
     done = doctor(project, nowhere)
-    (line,) = stops(done)
+    (line,) = errors(done)
     assert line.startswith("SLURM does not answer (sinfo: ")
     assert line.count("sinfo: ") == 1

@@ -144,7 +144,7 @@ def test_an_unreachable_judge_is_reported_by_the_node(
     url = "http://127.0.0.1:9"
     words = ["rspo", "doctor", "--scale", "paper", "--rule", "score", "--set", f"xverify.url={url}"]
     done = run(project, environment, *words)
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("stops")]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("error")]
     start = f"gets no answer from xverify.url = {url} (ConnectError: "
     assert re.match(f"stops   partition gpu: node n[12] {re.escape(start)}", line)
 

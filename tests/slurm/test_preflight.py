@@ -57,13 +57,13 @@ def test_only_runs_with_the_projects_profile_are_checked(
     assert Path("checked").exists() == checked
 
 
-def test_changes_are_printed_and_stops_are_raised(
+def test_warnings_are_printed_and_errors_are_raised(
     start: Start, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    start("echo 'change  a: b'; echo '        c'; exit 2")
+    start("echo 'warning  a: b'; echo '         c'; exit 2")
     assert capsys.readouterr().err.splitlines()[1:] == ["rspo: a: b"]
     with pytest.raises(WorkflowError, match=r"^d\ne$"):
-        start("echo 'stops   d'; echo 'stops   e'; exit 2")
+        start("echo 'error    d'; echo 'error    e'; exit 2")
 
 
 @pytest.mark.parametrize(

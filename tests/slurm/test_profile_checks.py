@@ -40,8 +40,8 @@ def check(
 ) -> tuple[list[Finding], list[str]]:
     """What stops jobs or should change, and the notes."""
     found = findings(Experiment.load(scale, settings), rules, deployment)
-    problems = [finding for finding in found if finding.kind is not Kind.NOTE]
-    return problems, [finding.line for finding in found if finding.kind is Kind.NOTE]
+    problems = [finding for finding in found if finding.kind is not Kind.INFO]
+    return problems, [finding.line for finding in found if finding.kind is Kind.INFO]
 
 
 def of_paper(*rules: str, **settings: Any) -> list[Finding]:
@@ -73,7 +73,7 @@ def test_a_gpu_for_scoring_without_an_own_judge_should_change(
     found = of_paper(verifier=verifier, xverify={"url": url})
     key = "slurm/config.yaml: set-resources.score requests gpu:h800:1, which is not needed"
     assert [finding.line.startswith(key) for finding in found] == [True] * (not needed)
-    assert [finding.kind for finding in found] == [Kind.CHANGE] * (not needed)
+    assert [finding.kind for finding in found] == [Kind.WARNING] * (not needed)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_rule_that_needs_gpus_and_requests_none_is_reported(
     path.write_text(yaml.safe_dump(profile))
     line = f"slurm/config.yaml: set-resources.{rule} requests no GPU, but {how}"
     settings = settings | {"xverify": {"url": "http://judge:8000"}}  # no judge of scoring
-    assert of_paper(**settings) == [Finding(Kind.STOPS, line)]
+    assert of_paper(**settings) == [Finding(Kind.ERROR, line)]
     assert of_paper("curves", **settings) == []  # a run without such jobs
     assert len(of_paper(f"{rule}_standard", **settings)) == 1  # the rule of a suite
 
@@ -127,7 +127,7 @@ def test_a_judge_without_a_gpu_is_reported(
         "(xverify.url: null) needs them: set its gres"
     )
     of_rule = [finding for finding in problems if f".{rule} requests" in finding.line]
-    assert of_rule == [Finding(Kind.STOPS, line)] * (url is None)
+    assert of_rule == [Finding(Kind.ERROR, line)] * (url is None)
 
 
 def test_without_gpus_everything_can_run_on_cpus(project: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_signal_too_late_for_a_checkpoint_is_reported(project: Path) -> None:
     for seconds, problems in ((520, 0), (519, 1)):
         extra = f"'--signal=USR1@{seconds}'"
         slurm_world.edit_profile(project, "set-resources", "train", slurm_extra=extra)
-        assert [finding.kind for finding in of_paper()] == [Kind.CHANGE] * problems
+        assert [finding.kind for finding in of_paper()] == [Kind.WARNING] * problems
     assert of_paper()[0].line.endswith("a step and a checkpoint; set '--signal=USR1@600'")
 
 
@@ -200,7 +200,7 @@ def test_a_time_limit_shorter_than_the_signal_is_reported(
         f"slurm/config.yaml: set-resources.train.runtime = {shown} is no longer than the 600 "
         "seconds of --signal: every job would be asked to stop at its start; set 40m or more"
     )
-    assert of_paper() == [Finding(Kind.STOPS, line)] * (shown is not None)
+    assert of_paper() == [Finding(Kind.ERROR, line)] * (shown is not None)
 
 
 @pytest.mark.parametrize(("runtime", "too_short"), [(12, True), (39, True), (40, False)])
@@ -213,7 +213,7 @@ def test_a_time_limit_just_above_the_signal_should_change(
         "earlier, perhaps before the models are loaded and a step is done, so that jobs would "
         "requeue themselves without progress; set 40m or more"
     )
-    assert of_paper() == [Finding(Kind.CHANGE, line)] * too_short
+    assert of_paper() == [Finding(Kind.WARNING, line)] * too_short
 
 
 @pytest.mark.parametrize("retries", [2, 5])
@@ -226,7 +226,7 @@ def test_retries_too_few_for_sampling_should_change(project: Path, retries: int)
         "slurm/config.yaml: set-resources.sample.runtime = 4h: the longest sampling may take 21.3 "
         "h, and retries = 2 resumes it 2 times: set a longer runtime, or retries: 5"
     )
-    assert of_paper("sample") == [Finding(Kind.CHANGE, line)] * (retries == 2)
+    assert of_paper("sample") == [Finding(Kind.WARNING, line)] * (retries == 2)
 
 
 def test_the_shipped_profile_and_the_paper_scale_fit_each_other(project: Path) -> None:
@@ -234,7 +234,7 @@ def test_the_shipped_profile_and_the_paper_scale_fit_each_other(project: Path) -
     assert of_paper() == []
 
 
-@pytest.mark.parametrize(("gpus", "kind"), [(4, Kind.STOPS), (8, None), (16, Kind.CHANGE)])
+@pytest.mark.parametrize(("gpus", "kind"), [(4, Kind.ERROR), (8, None), (16, Kind.WARNING)])
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_other_numbers_of_gpus_than_ranks_are_reported(
     project: Path, gpus: int, kind: Kind | None, nodes: int
@@ -253,9 +253,9 @@ def test_other_numbers_of_gpus_than_ranks_are_reported(
 @pytest.mark.parametrize(
     ("free", "expected"),
     [
-        (48e9, (Kind.STOPS, "48 GB are free; the smallest cell needs 49 GB while it writes a")),
-        (1e12, (Kind.CHANGE, "1,000 GB are free; 25 cells at a time and the policies of the o")),
-        (2.59e12, (Kind.CHANGE, "2,590 GB are free; 25 cells at a time and the policies of the")),
+        (48e9, (Kind.ERROR, "48 GB are free; the smallest cell needs 49 GB while it writes a")),
+        (1e12, (Kind.WARNING, "1,000 GB are free; 25 cells at a time and the policies of the o")),
+        (2.59e12, (Kind.WARNING, "2,590 GB are free; 25 cells at a time and the policies of the")),
         (2.60e12, None),
     ],
 )
@@ -296,7 +296,7 @@ def test_a_checkpoint_of_other_ranks_is_reported(project: Path) -> None:
     shard.touch()
     (checkpoint / "latest_checkpointed_iteration.txt").write_text("60")
     (finding,) = of_paper()
-    assert finding.kind is Kind.CHANGE
+    assert finding.kind is Kind.WARNING
     assert "written by 4 ranks; 8 ranks cannot read it" in finding.line
     assert of_paper(verl={"ranks_per_node": 4})[0].line.count("verl.ranks_per_node = 4") == 1
 
@@ -320,14 +320,14 @@ def test_an_expression_is_noted_and_not_refused(project: Path, key: str, value: 
 def test_a_missing_image_is_reported(project: Path) -> None:
     problems, notes = check("paper", deployment="apptainer")
     assert [(finding.kind, finding.line.split(":")[0]) for finding in problems] == [
-        (Kind.STOPS, "envs/rspo.sif")
+        (Kind.ERROR, "envs/rspo.sif")
     ]
     assert any("jobs use the environment of apptainer" in note for note in notes)
 
 
 def test_what_verl_refuses_is_reported(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "check_configs", lambda experiment: ConfigCheck(["no flash-attn"]))
-    assert of_paper() == [Finding(Kind.STOPS, "no flash-attn")]
+    assert of_paper() == [Finding(Kind.ERROR, "no flash-attn")]
     assert of_paper("sample") == []
 
 
@@ -341,7 +341,7 @@ def test_problems_that_do_not_fit_a_model_are_reported(
     slurm_run.make_inputs(Experiment.load("tiny"))
     assert check("tiny", **tiny)[0] == []
     problems, _ = check("tiny", **tiny, sampling={"max_response_tokens": 1000})
-    assert [finding.kind for finding in problems] == [Kind.STOPS, Kind.STOPS]
+    assert [finding.kind for finding in problems] == [Kind.ERROR, Kind.ERROR]
     for finding, data_set in zip(problems, ("train", "linear"), strict=True):
         folder = "results/tiny/cells/small--base/policy"
         assert finding.line.startswith(f"small on {data_set}: {folder}/config.json: ")

@@ -8,7 +8,7 @@ from rspo.claims.verdicts import AGAINST, FOR, OPEN
 from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
 from rspo.report import table_path
-from rspo.report.comparisons import NATS, Tested, tested
+from rspo.report.comparisons import NATS, ComparisonRow, tested
 from rspo.report.page_table import PageTable
 from rspo.report.rounding import p_value
 
@@ -76,7 +76,7 @@ def claims(experiment: Experiment) -> Claims:
     )
 
 
-def _claim(row: Row, comparisons: Sequence[Tested]) -> Claim:
+def _claim(row: Row, comparisons: Sequence[ComparisonRow]) -> Claim:
     verdict = _short(row["verdict"])
     deciding = [one for one in comparisons if one.decides]
     others = [one for one in comparisons if not one.decides]
@@ -102,14 +102,14 @@ def _claim(row: Row, comparisons: Sequence[Tested]) -> Claim:
     )
 
 
-def _weakest(deciding: Sequence[Tested]) -> str:
+def _weakest(deciding: Sequence[ComparisonRow]) -> str:
     if not deciding:
         return ""
     one = max(deciding, key=lambda one: one.p_for)
     return f"{one.label}: {one.value} {one.unit.name}, adjusted p {p_value(one.p_adjusted)}"
 
 
-def _table(caption: str, comparisons: Sequence[Tested]) -> PageTable | None:
+def _table(caption: str, comparisons: Sequence[ComparisonRow]) -> PageTable | None:
     if not comparisons:
         return None
     caption = f"{caption} ({comparisons[0].unit.name} \u00b1 half of the 95 % interval)"

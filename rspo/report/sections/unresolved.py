@@ -15,7 +15,7 @@ from rspo.evaluation.seeds_needed import (
     smallest_resolvable,
 )
 from rspo.report import table_path
-from rspo.report.comparisons import Tested, tested
+from rspo.report.comparisons import ComparisonRow, tested
 from rspo.report.rounding import MINUS, p_value, rounded
 
 _OUTCOMES = {
@@ -56,7 +56,9 @@ def unresolved(experiment: Experiment) -> list[Unresolved]:
     return sorted(found, key=lambda one: _ORDER.get(one.verdict, len(_ORDER)))
 
 
-def _unresolved(name: str, title: str, verdict: str, comparisons: Sequence[Tested]) -> Unresolved:
+def _unresolved(
+    name: str, title: str, verdict: str, comparisons: Sequence[ComparisonRow]
+) -> Unresolved:
     short, _, why = verdict.partition(": ")
     deciding = [one for one in comparisons if one.decides]
     counts = {way: sum(one.outcome == way for one in deciding) for way in (FOR, OPEN, AGAINST)}
@@ -79,14 +81,14 @@ def _are(count: int) -> str:
     return f"{count or 'none'} {'is' if count == 1 else 'are'}"
 
 
-def _why_against(one: Tested) -> str:
+def _why_against(one: ComparisonRow) -> str:
     return (
         f"{one.label}: {one.value} {one.unit.name}, significantly the opposite "
         f"(adjusted p {p_value(one.p_adjusted)})."
     )
 
 
-def _why_open(one: Tested, tests: int, deciding: int) -> str:
+def _why_open(one: ComparisonRow, tests: int, deciding: int) -> str:
     start = f"{one.label}: {one.value} {one.unit.name}"
     if math.isnan(one.low):
         return f"{start}, without an error: each run gives one value, so it takes several seeds."
@@ -94,7 +96,7 @@ def _why_open(one: Tested, tests: int, deciding: int) -> str:
     return " ".join(filter(None, [shape, _cure(one, tests)]))
 
 
-def _shape(one: Tested, deciding: int) -> str:
+def _shape(one: ComparisonRow, deciding: int) -> str:
     """What an interval includes, and how wide it is."""
     width = one.high - one.low
     wide = f"and is {rounded(width, width / 2)} wide"
@@ -114,7 +116,7 @@ def _shape(one: Tested, deciding: int) -> str:
     )
 
 
-def _cure(one: Tested, tests: int) -> str:
+def _cure(one: ComparisonRow, tests: int) -> str:
     """The number of seeds that would resolve it; empty if their error is unknown (one seed)."""
     if math.isnan(one.estimate.error_seeds):
         return ""
@@ -135,7 +137,7 @@ def _two_digits(count: int) -> int:
     return -(-count // unit) * unit
 
 
-def _no_cure(one: Tested, tests: int) -> str:
+def _no_cure(one: ComparisonRow, tests: int) -> str:
     """Why no number of seeds would resolve it: the error over problems, or a value near 0."""
     least = smallest_resolvable(error_without_seeds(one.estimate), tests)
     if least <= abs(one.distance):

@@ -222,7 +222,7 @@ class Trainer(PPOTrainerSync):
         )
         self.checkpoint_manager.sleep_replicas()
         config, tokenizer = self.experiment.config, self.chat_tokenizer
-        rewards = named_rewards(config.rewards.evaluated, correct, tokens, tokenizer, config)
+        rewards = named_rewards(config.evaluation.reward, correct, tokens, tokenizer, config)
         return validation_record(correct, rewards, config)
 
     def _verification(self, partition: str, prompts: Prompts, rows: Sequence[int]) -> Verification:

@@ -18,7 +18,7 @@ from transfer_queue import KVBatchMeta
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.prompts import Prompts
-from rspo.training.records import judge
+from rspo.training.records import verify_tokens
 from rspo.training.verl.batches import fields, response_tokens
 
 # Between checks for sampled responses; verl's own 2 seconds are a tenth of a short step.
@@ -65,7 +65,9 @@ class Verification:
         batch = KVBatchMeta(keys=keys, tags=[{}] * len(keys), partition_id=self.partition)
         data = fields(batch, "responses", "index")
         rows = [self.rows[int(index)] for index in data["index"]]
-        correct = judge(response_tokens(data), rows, self.prompts, self.tokenizer, self.verify)
+        correct = verify_tokens(
+            response_tokens(data), rows, self.prompts, self.tokenizer, self.verify
+        )
         self.correct |= zip(keys, correct.tolist(), strict=True)
 
 

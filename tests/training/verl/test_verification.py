@@ -57,7 +57,7 @@ def test_responses_are_verified_while_others_are_sampled(monkeypatch: pytest.Mon
         lambda batch, *_: {"responses": batch.keys, "index": [0] * len(batch.keys)},
     )
     monkeypatch.setattr(verification, "response_tokens", lambda data: data["responses"])
-    monkeypatch.setattr(verification, "judge", verify)
+    monkeypatch.setattr(verification, "verify_tokens", verify)
     of_train = Verification("train", None, [0], None, None)
     of_train.until_sampled(3)
     assert batches == [[f"b_{number}_0" for number in range(N)], [f"a_{n}_0" for n in range(N)]]
