@@ -30,6 +30,7 @@ from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
 from rspo.core.slurm_job import is_preempted, requeue
+from rspo.core.step import GIVEN
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 # and scoring imports no torch.
 
 STANDARD_OUTPUT = 1  # file descriptor
-GIVEN = "RSPO_EXPERIMENT"  # environment variable
 MOST_NAMED = 3  # paths in one line of output
 DATA, TRAINING, EVALUATION = "Data", "Training", "Evaluation"
 REPORTING, CLUSTER = "Figures and report", "Cluster"
@@ -98,9 +98,9 @@ def _load(
 
     given, nested = _given_by_snakemake(), parse_overrides(overrides)
     default = Path(given["results"]) if given.get("results") else None
-    experiment = Experiment.load(
-        _scale(scale), nested or given.get("set"), results=results or default
-    )
+    overrides_given = nested or given.get("set") or {}
+    experiment = Experiment.load(_scale(scale), overrides_given, results=results or default)
+    experiment = replace(experiment, overrides=overrides_given)
     if nested and not experiment.has_own_results:
         return replace(experiment, as_configured=Experiment.load(_scale(scale)))
     return experiment
@@ -729,7 +729,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 128 + signal.SIGPIPE  # as any program before `| head`, which is no error
         if place := _place_in_extension(error):
             return _fail(2, f"error: {place}")
-        return _fail(1, f"error: {error.filename or ''}: {os.strerror(error.errno)}")
+        file = f"{error.filename}: " if error.filename else ""
+        return _fail(1, f"error: {file}{os.strerror(error.errno)}")
     except Stopped as stopped:
         _fail(STOPPED_STATUS, str(stopped))
         if message := requeue():

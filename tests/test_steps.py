@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -102,11 +103,10 @@ COMMANDS = {
         "results/tiny/tables/answers.csv",
         "k: [1, 2, 4] -> [1, 2]",
     ),
-    "cost": ([], "seeds=2", "results/tiny/tables/cost.csv", "policies: 5 -> 9"),
 }
 # Without a scale's settings, or with downloads: each has a test of its own below; `study` has one
 # in tests/studies.
-OTHERS = {"verify", "pass-at-k", "results", "fetch-prompt", "fetch-judge", "study"}
+OTHERS = {"verify", "pass-at-k", "results", "fetch-prompt", "fetch-judge", "study", "cost"}
 # Sections of the config that the command of that name needs.
 SECTIONS = {
     "gradients": {"prompts": 2, "responses": 32, "policies": ["small--base"]},
@@ -161,7 +161,7 @@ def run_command_in(message: str) -> None:
     """Run the `rspo` command that a message names."""
     named = re.search("`rspo (.*)` makes it", message)
     assert named
-    assert main(named[1].split()) == 0
+    assert main(shlex.split(named[1])) == 0
 
 
 def test_every_command_that_writes_results_has_a_test_here(
@@ -215,7 +215,7 @@ def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(
     second = CELL.replace("--s0", "--s1")
     assert "--set seeds=2 adds it" in error_of(capsys, "train", second)
     assert main(["train", second, "--set=seeds=3"]) == 0
-    assert main(["curves", CELL, "standard", "--set=training.steps=9"]) == 0
+    assert main(["curves", CELL, "standard", "--set=gradients.seed=9"]) == 0
     assert f"{FOLDER}/curves/standard.parquet is up to date" in capsys.readouterr().out
 
 
@@ -313,6 +313,21 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     assert not state.parent.exists()
 
 
+def test_the_cost_is_always_made_again(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The time that was used is no setting."""
+    table = Path("results/tiny/tables/cost.csv")
+    for _ in range(2):
+        write_text(table, "old")
+        assert main(["cost"]) == 0
+        assert table.read_text().startswith("policy,")
+    error = error_of(capsys, "cost", "--set=seeds=2")
+    assert error.startswith(
+        f"{table} would have other settings than the config (policies: 5 -> 9, "
+    )
+
+
 def test_a_result_of_other_inputs_is_refused(
     small_project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -326,6 +341,67 @@ def test_a_result_of_other_inputs_is_refused(
     assert error_of(capsys, "curves", CELL, "standard").startswith(f"{expected}: --results DIR ")
     run_command_in(error_of(capsys, "tables"))
     assert main(["tables"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("samples", "fault"),
+    [("16", "was made without {FOLDER}/scores"), ("8", "was made also from {FOLDER}/scores")],
+)
+def test_a_result_of_more_or_fewer_blocks_is_refused(
+    small_project: Path, capsys: pytest.CaptureFixture[str], samples: str, fault: str
+) -> None:
+    """N = 8 was one block: with N = 16, block 1 is new; back again, it is no longer read."""
+    larger = [CELL, "standard", "1"]
+    set_in_config(evaluation={"samples": 16})
+    assert main(["sample", *larger]) == main(["score", *larger]) == 0
+    words = ["curves", CELL, "standard"]
+    if samples == "8":
+        assert main([*words, "--force"]) == 0
+        set_in_config(evaluation={"samples": 8})
+    error = error_of(capsys, *words)
+    assert error.startswith(f"{FOLDER}/curves/standard.parquet {fault.format(FOLDER=FOLDER)}")
+
+
+def test_an_input_is_refused_for_a_fault_of_what_it_was_made_from(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A policy put back, as from a backup, after another one was evaluated."""
+    backup = Path(shutil.copytree(FOLDER, "backup"))
+    other = ["--set=training.steps=2", "--force"]
+    for words in (["train"], ["sample"], ["score"], ["curves"]):
+        assert main([*words, CELL, *(["standard"] if words != ["train"] else []), *other]) == 0
+    for name in ("policy", "policy.provenance.json", "training.jsonl"):
+        path = FOLDER / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    shutil.copytree(backup / "policy", FOLDER / "policy")
+    for name in ("policy.provenance.json", "training.jsonl", "training.jsonl.provenance.json"):
+        shutil.copy2(backup / name, FOLDER / name)
+    expected = (
+        f"{FOLDER}/samples/standard/0.parquet was made from another version of {FOLDER}/policy"
+    )
+    for words in (["curves", CELL, "standard"], ["tables"], ["figure", "fig_main", "--force"]):
+        assert error_of(capsys, *words).startswith(f"{expected}; `rspo sample {CELL} standard 0 ")
+    assert main(["status"]) == 0
+    assert f"{CELL} trained" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_command_in_a_message_has_the_settings_of_the_command_line(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trial = ["--set=evaluation.seed=7", "--set=models.small.label=a b", "--results=trial"]
+    made = list[str]()
+
+    def make(*words: str) -> None:
+        while main(words) != 0:
+            command = re.search("`rspo (.*)` makes it", capsys.readouterr().err)
+            assert command
+            assert len(made) < 20
+            make(*shlex.split(command[1]))
+        made.append(words[0])
+
+    make("curves", CELL, "standard", *trial)
+    ordered = [name for name in made if name != "prepare"]
+    assert ordered == ["pretrain", "train", "sample", "score", "curves"]
 
 
 def test_a_trial_run_goes_to_a_folder_of_its_own(

@@ -1,8 +1,9 @@
 """Config -> cells -> file names."""
 
+import json
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ class Experiment:
     root: the folder that has config/; the config's paths of files are relative to it.
     as_configured: the experiment without the settings of the command line, where they would write
         into the folder of the config's results.
+    overrides: settings of the command line, nested as in the config, for messages with a command.
     """
 
     scale: str
@@ -59,6 +61,7 @@ class Experiment:
     reports: Path
     root: Path = Path()
     as_configured: "Experiment | None" = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def load(
@@ -85,8 +88,10 @@ class Experiment:
         if results is not None and results.exists() and not results.is_dir():
             raise InputError(f"results = {str(results)!r}: is a file; expected a folder")
         if results is None or results == default:
-            return cls(scale, config, default, root / "reports", root)
-        return cls(scale, config, results, results / "reports", root)
+            results, reports = default, root / "reports"
+        else:
+            reports = results / "reports"
+        return cls(scale, config, results, reports, root)
 
     @cached_property
     def cells(self) -> dict[str, Cell]:
@@ -195,7 +200,7 @@ class Experiment:
                     f"no cell {name!r}: config/{self.scale}.yaml has seeds = {self.config.seeds}; "
                     f"--set seeds={int(seed) + 1} adds it"
                 )
-            meant = did_you_mean(name, [*self.cells, *self.study_cells], at_most=3, cutoff=0.3)
+            meant = did_you_mean(name, self.cells | self.study_cells, at_most=3, cutoff=0.3)
             hint = meant or "see `rspo status` for the names"
             raise InputError(f"no cell {name!r} in config/{self.scale}.yaml; {hint}")
         return self.cells[name]
@@ -299,7 +304,7 @@ class Experiment:
         """The `rspo` command for a step at this scale, for messages."""
         scale = [] if self.scale == "tiny" else ["--scale", self.scale]
         results = ["--results", str(self.results)] if self.has_own_results else []
-        return shlex.join(["rspo", *words, *scale, *results])
+        return shlex.join(["rspo", *words, *scale, *results, *_options(self.overrides)])
 
     @property
     def has_own_results(self) -> bool:
@@ -376,3 +381,12 @@ class Experiment:
         """The table of a policy's gradients, of the objectives that `measured` lists."""
         name = f"gradients_{study}" if study else "gradients"
         return self.folder(policy) / f"{name}.parquet"
+
+
+def _options(overrides: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    """`--set=KEY=VALUE` for each override. A key with a dot stays within the value."""
+    for key, value in overrides.items():
+        if isinstance(value, Mapping) and value and not any("." in name for name in value):
+            yield from _options(value, f"{prefix}{key}.")
+        else:
+            yield f"--set={prefix}{key}={json.dumps(value)}"

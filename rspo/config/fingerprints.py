@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment
-from rspo.config.names import CASCADE, GENERATOR_REVISION, HUB_MODEL_REVISION, VERIFIER_VERSIONS
+from rspo.config.names import (
+    CASCADE,
+    GENERATOR_REVISION,
+    HUB_MODEL_REVISION,
+    JUDGE_SAMPLING,
+    VERIFIER_VERSIONS,
+)
 from rspo.config.own import OWN_REWARDS
 from rspo.config.schema import Columns
 from rspo.config.verl_fingerprint import policy_settings
@@ -53,6 +59,7 @@ def verifier_settings(experiment: Experiment | None, verifier: str) -> Settings:
     if "xverify" in members and config and config.xverify:
         judge = {"prompt", "model", "revision"}
         result["xverify"] = config.xverify.model_dump(mode="json", include=judge)
+        result["xverify"] |= {"sampling": JUDGE_SAMPLING}
     return result
 
 

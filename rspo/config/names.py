@@ -12,6 +12,11 @@ NEED_CONFIG = ("xverify", "cascade")  # verifiers that take settings from a conf
 # Raise a version when a verdict changes: the fingerprint of scores contains it, so that Snakemake
 # scores again.
 VERIFIER_VERSIONS = {"exact": 1, "rules": 4, "math_verify": 3}
+# How the judge xVerify is asked: its authors' settings, with those stated that a server may change.
+JUDGE_SAMPLING = {
+    **{"temperature": 0.1, "top_p": 0.7, "max_tokens": 2048},
+    **{"top_k": -1, "repetition_penalty": 1.0},
+}
 
 REWARDS = ("binary", "length")
 Metric = Literal["pass_at_k", "max_at_k", "pass_hat_k"]  # pass_hat_k: all k are correct
@@ -29,3 +34,5 @@ ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # a split with larger numbers than in any other split
 LARGER_FAMILIES = ("linear", "divide")  # families that have this split
+# Studies that measure the gradients of their objectives on their base policies.
+STUDIES_WITH_GRADIENTS = ("peers",)

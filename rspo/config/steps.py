@@ -9,7 +9,9 @@ from pathlib import Path
 
 from rspo.config import fingerprints
 from rspo.config.experiment import BASE, Experiment, base_name
+from rspo.config.names import STUDIES_WITH_GRADIENTS
 from rspo.core.errors import InputError
+from rspo.core.locks import LOCK
 from rspo.core.step import Settings, Step
 
 Input = tuple[Path, Step]  # a file or folder, and the step that writes it
@@ -29,8 +31,8 @@ def contamination(experiment: Experiment) -> Step:
 
 def pretrain(experiment: Experiment, model: str) -> Step:
     base = base_name(model)
-    outputs, lock = [experiment.policy(base)], experiment.folder(base)
-    return new_step(experiment, "pretrain", [model], outputs, lock=lock)
+    outputs = [experiment.policy(base)]
+    return new_step(experiment, "pretrain", [model], outputs, lock=experiment.folder(base) / LOCK)
 
 
 def train(experiment: Experiment, cell: str) -> Step:
@@ -40,7 +42,8 @@ def train(experiment: Experiment, cell: str) -> Step:
         return [first_output(base), first_output(prepare(experiment, "train")), *judge]
 
     outputs = [experiment.policy(cell), experiment.training_log(cell)]
-    return new_step(experiment, "train", [cell], outputs, inputs, lock=experiment.folder(cell))
+    lock = experiment.folder(cell) / LOCK
+    return new_step(experiment, "train", [cell], outputs, inputs, lock=lock)
 
 
 def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
@@ -48,7 +51,7 @@ def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
         return [policy_input(experiment, policy), *_suite_inputs(experiment, suite)]
 
     output, words = experiment.samples(policy, suite, block), [policy, suite, str(block)]
-    return new_step(experiment, "sample", words, [output], inputs, suite, output.parent)
+    return new_step(experiment, "sample", words, [output], inputs, suite, _lock_of(output))
 
 
 def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
@@ -60,7 +63,11 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
         ]
 
     output, words = experiment.scores(policy, suite, block), [policy, suite, str(block)]
-    return new_step(experiment, "score", words, [output], inputs, suite, output.parent)
+    return new_step(experiment, "score", words, [output], inputs, suite, _lock_of(output))
+
+
+def _lock_of(block: Path) -> Path:
+    return block.with_name(f".{block.stem}{LOCK}")
 
 
 def curves(experiment: Experiment, policy: str, suite: str) -> Step:
@@ -127,8 +134,19 @@ def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
     return new_step(experiment, "claims", [], outputs, inputs)
 
 
-def study(experiment: Experiment, name: str, inputs: Inputs = tuple) -> Step:
-    """Args: inputs: the scores, logs and gradients that the study rests on (`rspo.studies`)."""
+def study(experiment: Experiment, name: str) -> Step:
+    """Its inputs: the scores of its policies, base policies included, and the logs of its cells."""
+
+    def inputs() -> list[Input]:
+        suite, bases = experiment.grid_entry(name).suite, experiment.bases_of(name)
+        policies = experiment.policies_of(name)
+        measured = bases if name in STUDIES_WITH_GRADIENTS else []
+        return [
+            *(one for policy in policies for one in score_inputs(experiment, policy, suite)),
+            *(log_input(experiment, cell.name) for cell in experiment.cells_of(name)),
+            *(first_output(gradients(experiment, base, name)) for base in measured),
+        ]
+
     table = experiment.table(name)
     return new_step(experiment, "study", [name], [table, table.with_suffix(".md")], inputs)
 

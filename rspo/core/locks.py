@@ -26,23 +26,36 @@ SECONDS_FOR_A_CHECK = 1  # `is_locked` holds the lock for a moment
 
 
 @contextmanager
-def exclusive_lock(folder: Path) -> Iterator[None]:
+def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterator[None]:
     """Hold the lock of a folder, which is created if needed.
+
+    Args:
+        name: of the lock file.
+        waits: whether a SLURM job waits for another process, up to `SECONDS_FOR_A_LOST_NODE`.
 
     Raises: InputError that names the process that holds it.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("a+") as lock:
+    with (folder / name).open("a+") as lock:
 
         def busy() -> str:
             lock.seek(0)
             return f"{folder}: {lock.read()} is running here"
 
-        take_lock(lock, busy)
+        take_lock(lock, busy, waits)
         lock.truncate(0)
         lock.write(this_process())
         lock.flush()
         yield
+
+
+def wait_until_free(lock: Path) -> None:
+    """Wait while another process holds a lock file, and print which one it is."""
+    if is_locked(lock):
+        line = f"rspo: {lock.parent}: {lock.read_text()} is running here; waiting for it"
+        print(line, file=sys.stderr, flush=True)
+    while is_locked(lock):
+        time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def locks_unsupported(file: str, error: OSError) -> InputError:
@@ -53,10 +66,10 @@ def locks_unsupported(file: str, error: OSError) -> InputError:
     )
 
 
-def is_locked(folder: Path) -> bool:
-    """Whether a process holds the lock of a folder, or may hold it."""
+def is_locked(lock: Path) -> bool:
+    """Whether a process holds a lock file, or may hold it."""
     try:
-        with (folder / LOCK).open() as file:
+        with lock.open() as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -65,17 +78,18 @@ def is_locked(folder: Path) -> bool:
     return False
 
 
-def take_lock(file: IO[str], busy: Callable[[], str]) -> None:
+def take_lock(file: IO[str], busy: Callable[[], str], waits: bool = True) -> None:
     """Lock an open file until it is closed; a SLURM job waits up to `SECONDS_FOR_A_LOST_NODE`.
 
     Args:
         busy: returns the message for when another process holds the lock.
+        waits: whether a SLURM job waits.
 
     Raises: InputError with that message, or if the file system does not support locks.
     """
     if _acquire(file, SECONDS_FOR_A_CHECK, between_tries=0.05):
         return
-    if name_of_this_job():
+    if waits and name_of_this_job():
         seconds = SECONDS_FOR_A_LOST_NODE
         print(f"rspo: {busy()}; waiting up to {seconds:g} s", file=sys.stderr, flush=True)
         if _acquire(file, seconds, _SECONDS_BETWEEN_TRIES):

@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 
 class Peak(threading.Thread):
-    """Calls the function once per second until its block ends, or this process."""
+    """Calls the function every few seconds until its block ends, or this process."""
 
-    def __init__(self, value: Callable[[], float]) -> None:
+    def __init__(self, value: Callable[[], float], seconds: float = 1.0) -> None:
         super().__init__(daemon=True)
+        self._seconds = seconds
         self.value, self.highest, self._stopped = value, 0.0, threading.Event()
+        self._lock = threading.Lock()
         self.start()
 
     def __enter__(self) -> "Peak":
@@ -20,10 +22,13 @@ class Peak(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        while not self._stopped.wait(1.0):
-            self.highest = max(self.highest, self.value())
+        while not self._stopped.wait(self._seconds):
+            value = self.value()
+            with self._lock:
+                self.highest = max(self.highest, value)
 
     def take(self) -> float:
-        """The highest value since the last call."""
-        highest, self.highest = max(self.highest, self.value()), 0.0
+        """The highest value since the last call; 0 if there was none."""
+        with self._lock:
+            highest, self.highest = self.highest, 0.0
         return highest

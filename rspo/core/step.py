@@ -6,6 +6,7 @@ replaces an existing result only with `--force`; Snakemake removes the results t
 """
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -14,11 +15,13 @@ from typing import Any
 
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
-from rspo.core.locks import exclusive_lock
+from rspo.core.locks import exclusive_lock, wait_until_free
 from rspo.core.provenance import provenance_path, read_provenance, size_of, write_provenance
+from rspo.core.slurm_job import name_of_this_job
 from rspo.core.usage import Usage
 
 Settings = dict[str, Any]
+GIVEN = "RSPO_EXPERIMENT"  # variable that Snakemake sets for the commands of its rules
 FORCE_HINT = "--results DIR writes to another folder, --force replaces it"
 _SHOWN = 3  # differences in a message
 _LONGEST = 40  # characters of a value in a message
@@ -32,7 +35,7 @@ class Step:
     outputs: the files and folders that it writes.
     settings: what decides their content besides the inputs, as plain data.
     inputs: returns the results that it reads, each with the step that writes it.
-    lock: a folder that only one such call may work in at the same time.
+    lock: a file that a call locks, so that only one works on the outputs at the same time.
     configured: the settings according to the config file, where the command line gave others.
     """
 
@@ -55,33 +58,75 @@ class Step:
     def is_due(self, force: bool = False) -> bool:
         """Check the inputs; whether the outputs must be made. Otherwise prints that they exist.
 
+        A command of a rule waits for a process that works on the same outputs: a Snakemake that was
+        killed has left it behind. (SLURM jobs are not left behind: the executor plugin finds them.)
+
         Args:
             force: whether to replace existing outputs.
 
         Raises: InputError for an input that is missing, damaged, or made with other settings, and
             for an existing output that only `force` may replace.
         """
+        if self.lock and GIVEN in os.environ and not name_of_this_job():
+            wait_until_free(self.lock)
+        self.require_configured(force)
+        self.require_inputs()
+        if force:
+            return True
+        if fault := self.fault_of_outputs():
+            raise InputError(f"{fault}: {FORCE_HINT}")
+        if not self.is_finished():
+            return True
+        print(f"{self.outputs[0]} is up to date")
+        return False
+
+    def require_configured(self, force: bool) -> None:
+        """Raises: InputError for other settings than the config's, unless with `force`."""
         by_hand = self.configured is not None and _listed(self.configured, self.settings)
         if by_hand and not force:
             raise InputError(
                 f"{self.outputs[0]} would have other settings than the config ({by_hand}): "
                 "--results DIR writes to another folder, --force writes here"
             )
-        self.require_inputs()
-        if force:
-            return True
-        if fault := self.fault_of_outputs():
-            raise InputError(f"{fault}: {FORCE_HINT}")
-        # Without provenance, an output was not finished.
-        if any(not (path.exists() and read_provenance(path)) for path in self.outputs):
-            return True
-        print(f"{self.outputs[0]} is up to date")
-        return False
+
+    def is_finished(self) -> bool:
+        """Whether all outputs exist; without provenance, one was not finished."""
+        return all(path.exists() and read_provenance(path) for path in self.outputs)
+
+    def is_made(self) -> bool:
+        """Whether all outputs exist without a fault, nor one of what they were made from.
+
+        The check of inputs that every command makes, by size and provenance. An input that was
+        removed is no fault.
+        """
+        behind = self._faults_behind(set())
+        return self.is_finished() and not (
+            self.fault_of_outputs(contents=False) or next(behind, None)
+        )
 
     def require_inputs(self) -> None:
-        """Raises: InputError for an input that is missing, damaged, or made with other settings."""
+        """Check the inputs, and by size and provenance what they were made from, back to the data.
+
+        Raises: InputError for one that is missing, damaged, or made with other settings.
+        """
         for path, maker in self.inputs():
             maker.require_output(path)
+        for fault, maker in self._faults_behind(set()):
+            raise InputError(f"{fault}; `{maker.command} --force` makes it again")
+
+    def _faults_behind(self, seen: set[Path]) -> "Iterator[tuple[str, Step]]":
+        """The faults of everything that the inputs were made from, those nearest to the data first.
+
+        Args:
+            seen: files that were checked already.
+        """
+        for path, maker in self.inputs():
+            if path not in seen:
+                seen.add(path)
+                yield from maker._faults_behind(seen)
+                fault = maker.fault_of(path, contents=False) if path.exists() else None
+                if fault:
+                    yield fault, maker
 
     def require_output(self, path: Path) -> None:
         """Raises: InputError if an output is missing, damaged, or made with other settings."""
@@ -109,16 +154,23 @@ class Step:
         same = digest(path) == note["digest"] if contents else size_of(path) == note["bytes"]
         if not same:
             return f"{path} was damaged or changed after it was written"
-        for source, _ in self.inputs():
-            then = note["inputs"].get(str(source))
-            now = read_provenance(source).get("digest")
-            if None not in (then, now) and then != now:
+        inputs = set(map(str, self.input_files))
+        then = {name for name in note["inputs"] if name not in note.get("originals", ())}
+        if changed := sorted(inputs ^ then):
+            how = "without" if changed[0] in inputs else "also from"
+            return f"{path} was made {how} {changed[0]}"
+        for source in sorted(inputs):
+            now = read_provenance(Path(source)).get("digest")
+            if now not in (None, note["inputs"][source]):
                 return f"{path} was made from another version of {source}"
         return None
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the lock of the step. Raises: InputError that names the process that holds it."""
-        return exclusive_lock(self.lock) if self.lock else nullcontext()
+        """Hold the lock of the step. In a SLURM job it may wait, and then find the outputs made.
+
+        Raises: InputError that names the process that holds it.
+        """
+        return exclusive_lock(self.lock.parent, self.lock.name) if self.lock else nullcontext()
 
     def record(
         self,

@@ -34,6 +34,8 @@ def sample_suite(
     if not step.is_due(force):
         return
     with step.locked():
+        if not force and step.is_made():  # by the process that held the lock
+            return
         started = time.monotonic()
         folder, config = experiment.policy(policy), experiment.config
         tokenizer = ChatTokenizer(folder)

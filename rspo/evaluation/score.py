@@ -37,6 +37,8 @@ def score(
         return
     verifier = experiment.config.verifier
     with step.locked():
+        if not force and step.is_made():  # by the process that held the lock
+            return
         samples = experiment.samples(policy, suite, block)
         rows = read_table(samples, SAMPLES)
         responses = _responses(experiment, suite, samples, rows)
@@ -44,7 +46,9 @@ def score(
         rewards = [_rewards_if(correct, experiment, samples, rows) for correct in (True, False)]
         path = experiment.scores(policy, suite, block)
         with (
-            verifier_of(experiment, verifier, experiment.verdicts(policy, suite)) as verify,
+            verifier_of(
+                experiment, verifier, experiment.verdicts(policy, f"{suite}.{block}")
+            ) as verify,
             verified(path, responses, verify, decides) as verdicts,
         ):
             write_table(path, SCORES, _score_rows(rows, verdicts, *rewards))

@@ -2,7 +2,7 @@
 
 At k, the policies trained for k are compared: RSPO with the baseline of the same k, and with policy
 gradient. The differences, their errors and p-values are those of the claims
-(tables/claim_comparisons.csv). The p-values are adjusted by Holm over all points of the figure,
+(claim_comparisons.csv). The p-values are adjusted by Holm over all points of the figure,
 because a reader looks at all of them.
 """
 

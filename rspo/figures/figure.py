@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rspo.objectives
+from rspo.claims import catalogue
 from rspo.config import steps
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
@@ -141,7 +142,7 @@ class Figure:
         if self.training_logs:
             result += [steps.log_input(experiment, policy) for policy in policies]
         if self.comparisons:
-            claims = steps.claims(experiment)
+            claims = catalogue.step(experiment)
             result.append((claims.outputs[-1], claims))
         return result
 

@@ -58,8 +58,7 @@ class Launch:
         """Whether the run may submit jobs of a rule."""
         if rule == ("train" if self.experiment.nodes > 1 else "train_on_nodes"):
             return False
-        # The names of rules that exist once per suite end with the suite.
-        return self.rules is None or any(f"{name}_".startswith(f"{rule}_") for name in self.rules)
+        return self.rules is None or rule in self.rules
 
     @property
     def trains(self) -> bool:
@@ -71,13 +70,9 @@ class Launch:
     @cached_property
     def used(self) -> list[Request]:
         """The requests of the rules that run."""
-        named = [
-            item for rule, item in self.requests.items() if rule != DEFAULT and self.runs(rule)
-        ]
-        entries = tuple(f"{rule}_" for rule in self.requests)
-        if self.rules is None or any(not f"{name}_".startswith(entries) for name in self.rules):
-            return [self.requests[DEFAULT], *named]
-        return named
+        named = [one for rule, one in self.requests.items() if rule != DEFAULT and self.runs(rule)]
+        by_default = self.rules is None or self.rules - self.requests.keys()
+        return [self.requests[DEFAULT], *named] if by_default else named
 
     @cached_property
     def config_check(self) -> ConfigCheck:

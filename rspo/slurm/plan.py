@@ -128,14 +128,12 @@ def _tokens_of_jobs(
     """The policy of each job, and the tokens of the responses that it samples or scores."""
     jobs = []
     for policy, suite in experiment.evaluations:
-        blocks = [
-            block
+        tokens = sum(_tokens(experiment, name) for name in experiment.benchmarks_of(suite))
+        jobs += [
+            (policy, tokens)
             for block in experiment.blocks()
             if policy in untrained or not path(policy, suite, block).is_file()
         ]
-        each = sum(_tokens(experiment, name) for name in experiment.benchmarks_of(suite))
-        if blocks:
-            jobs.append((policy, len(blocks) * each))
     return jobs
 
 

@@ -193,8 +193,7 @@ def _options() -> set[str]:
 def _rules(path: Path) -> set[str]:
     """Names of the rules of the workflow beside the profile; empty if there is none."""
     files = (path.parent.parent / "workflow" / "rules").glob("*.smk")
-    # `rule NAME:`, or the name of the rules that exist once per suite
-    rule = re.compile(r'^(?:rule | +f")(\w+)(?::|_{SUITE}")$', flags=re.M)
+    rule = re.compile(r"^rule (\w+):$", flags=re.M)
     return {name for file in files for name in rule.findall(file.read_text())}
 
 

@@ -9,10 +9,9 @@ from statistics import mean
 
 from rspo.config import steps
 from rspo.config.experiment import BASE, Experiment
-from rspo.core.locks import is_locked
+from rspo.core.locks import LOCK, is_locked
 from rspo.core.provenance import read_provenance
 from rspo.core.slurm_job import host_name
-from rspo.core.step import Step
 from rspo.training.origin import is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
@@ -75,8 +74,9 @@ def _status(
             return Status(policy, "evaluated", None, 0.0)
         return Status(policy, "trained", None, evaluation)
     total = None if training is None else training + (evaluation or 0.0)
+    step = steps.policy_step(experiment, policy)
     is_stale = is_damaged(experiment.checkpoint(policy)) or (
-        experiment.policy(policy).is_dir() and _fault(steps.policy_step(experiment, policy))
+        experiment.policy(policy).is_dir() and step.is_finished() and not step.is_made()
     )
     return Status(policy, "stale" if is_stale else "waiting", None, total)
 
@@ -93,7 +93,7 @@ def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) 
         for suite in suites
         for block in experiment.blocks()
     ]
-    return all(_is_made(step) for step in made)
+    return all(step.is_made() for step in made)
 
 
 def is_finished(experiment: Experiment, policy: str) -> bool:
@@ -102,27 +102,7 @@ def is_finished(experiment: Experiment, policy: str) -> bool:
     A job removes its checkpoint last, after it has written the provenance of the policy.
     """
     is_over = not is_begun(experiment.checkpoint(policy))
-    return is_over and _is_made(steps.policy_step(experiment, policy))
-
-
-def _is_made(step: Step) -> bool:
-    """Whether the outputs of a step exist, with the settings of the config and current inputs.
-
-    This is the check of inputs that every command makes, without reading all contents.
-    """
-    return all(path.exists() for path in step.outputs) and not _fault(step)
-
-
-def _fault(step: Step) -> str | None:
-    """What keeps the outputs of a step, or an input of it, from being used; None if nothing does.
-
-    An input that was removed is no fault.
-    """
-    if fault := step.fault_of_outputs(contents=False):
-        return fault
-    existing = ((path, maker) for path, maker in step.inputs() if path.exists())
-    faults = (maker.fault_of(path, contents=False) for path, maker in existing)
-    return next(filter(None, faults), None)
+    return is_over and steps.policy_step(experiment, policy).is_made()
 
 
 def _is_running(snapshot: Snapshot, folder: Path) -> bool:
@@ -132,7 +112,7 @@ def _is_running(snapshot: Snapshot, folder: Path) -> bool:
     """
     on_other_host = snapshot.host != host_name()
     is_recent = time.time() - snapshot.written < SECONDS_OF_SILENCE
-    return (on_other_host and is_recent) or is_locked(folder)
+    return (on_other_host and is_recent) or is_locked(folder / LOCK)
 
 
 class _Durations:

@@ -10,7 +10,6 @@ This module imports neither them nor pandas: the Snakefile reads it to plan.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
@@ -25,12 +24,10 @@ class Study:
 
     name: of its entry in config.studies, of its package and of its files.
     columns: the columns of its table, and what each holds.
-    gradients: reads the gradients of its objectives, measured on its base policies.
     """
 
     name: str
     columns: Mapping[str, str]
-    gradients: bool = False
 
     def step(self, experiment: Experiment) -> Step:
         """`rspo study NAME`: writes its table and its page.
@@ -38,24 +35,7 @@ class Study:
         Raises: InputError if the config lacks the study.
         """
         self._require(experiment)
-        return steps.study(experiment, self.name, lambda: self._inputs(experiment))
-
-    def _inputs(self, experiment: Experiment) -> list[tuple[Path, Step]]:
-        """The scores of its policies, base policies included, and the logs of its cells."""
-        suite, bases = experiment.grid_entry(self.name).suite, experiment.bases_of(self.name)
-        return [
-            *(
-                pair
-                for policy in experiment.policies_of(self.name)
-                for pair in steps.score_inputs(experiment, policy, suite)
-            ),
-            *(steps.log_input(experiment, cell.name) for cell in experiment.cells_of(self.name)),
-            *(
-                steps.first_output(steps.gradients(experiment, base, self.name))
-                for base in bases
-                if self.gradients
-            ),
-        ]
+        return steps.study(experiment, self.name)
 
     def write(self, experiment: Experiment, force: bool = False) -> None:
         """Write the table and the page.

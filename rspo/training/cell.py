@@ -78,12 +78,18 @@ class Engine(ABC):
 def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = False) -> None:
     checkpoint, step = experiment.checkpoint(name), steps.train(experiment, name)
     if not step.is_due(force or is_begun_with(checkpoint, step.settings)):
-        if checkpoint.exists() and not is_begun(
-            checkpoint
-        ):  # an earlier process was killed while removing it
-            with step.locked():
+        if checkpoint.exists() and not is_begun(checkpoint):
+            with step.locked():  # an earlier process was killed while removing it
                 remove_checkpoints(checkpoint)
         return
+    with step.locked():
+        if not force and step.is_made() and not is_begun(checkpoint):
+            return  # the process that held the lock has finished it
+        _train(experiment, name, engine, force)
+
+
+def _train(experiment: Experiment, name: str, engine: Engine, force: bool) -> None:
+    checkpoint, step = experiment.checkpoint(name), steps.train(experiment, name)
     base = experiment.policy(base_name(experiment.cell(name).model))
     problems = experiment.problems("train")
     experiment = experiment.of_cell(name)
@@ -91,7 +97,7 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
     def has_steps(folder: Path) -> bool:
         return engine.last_step(folder) > 0
 
-    with step.locked(), engine.prepare() as train_remaining_steps:
+    with engine.prepare() as train_remaining_steps:
         inputs = {"base": engine.base_digest(base), "problems": sha256(problems)}
         with resumed(step, checkpoint, inputs, has_steps, force) as earlier:
             if done := engine.last_step(checkpoint):

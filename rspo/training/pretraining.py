@@ -24,7 +24,7 @@ from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.training.cell import resumed
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
-from rspo.training.origin import STATE_FILE, is_begun_with
+from rspo.training.origin import STATE_FILE, is_begun, is_begun_with
 from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
@@ -47,13 +47,19 @@ def make_base_policy(
             f"has {', '.join(experiment.config.models)}"
         )
     name, step = base_name(model), steps.pretrain(experiment, model)
-    checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]
+    checkpoint = experiment.checkpoint(name)
     if not step.is_due(force or is_begun_with(checkpoint, step.settings)):
         return
-    with (
-        step.locked(),
-        resumed(step, checkpoint, {}, _has_steps, force) as earlier,
-    ):
+    with step.locked():
+        if not force and step.is_made() and not is_begun(checkpoint):
+            return  # the process that held the lock has finished it
+        _make(experiment, model, mirror, force)
+
+
+def _make(experiment: Experiment, model: str, mirror: Path | None, force: bool) -> None:
+    name, step = base_name(model), steps.pretrain(experiment, model)
+    checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]
+    with resumed(step, checkpoint, {}, _has_steps, force) as earlier:
         finished = _finished_elsewhere(experiment, model)
         with atomic_write(experiment.policy(name)) as partial:
             if finished is not None:

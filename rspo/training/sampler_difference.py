@@ -36,6 +36,7 @@ def sampler_warning(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     if not found:
         return ""
     return (
-        "The sampler's log-probabilities differ from the actor's by more than rounding, so the "
-        f"policy that was sampled is not the one that was trained: {', '.join(found)}."
+        "The log-probabilities of the sampler and the actor differ by more than "
+        f"{_TIMES_FIRST} times the first step's difference or {MOST:g}, so the sampler may not "
+        f"have the actor's weights: {', '.join(found)}."
     )

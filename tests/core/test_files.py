@@ -237,7 +237,7 @@ def test_a_check_of_a_lock_does_not_block_a_job(tmp_path: Path) -> None:
         fcntl.flock(look, fcntl.LOCK_SH)
         threading.Timer(0.2, fcntl.flock, (look, fcntl.LOCK_UN)).start()
         with exclusive_lock(tmp_path):
-            assert locks.is_locked(tmp_path)
+            assert locks.is_locked(tmp_path / locks.LOCK)
 
 
 def test_a_file_system_without_locks_is_an_error(
@@ -250,7 +250,7 @@ def test_a_file_system_without_locks_is_an_error(
     words = r"\.lock: this file system does not support locks \(Function not implemented\); mount"
     with pytest.raises(InputError, match=words), exclusive_lock(tmp_path):
         pass
-    assert locks.is_locked(tmp_path)  # it may be; `rspo status` still answers
+    assert locks.is_locked(tmp_path / locks.LOCK)  # it may be; `rspo status` still answers
 
 
 @pytest.mark.parametrize("seconds", [0.5, 60])

@@ -159,7 +159,8 @@ def test_a_history_is_valid_again_after_its_steps_ran_again(experiment: Experime
     score(experiment, CELL, "standard", force=True)  # the same content
     list(trace(figure_of(experiment)))
     changed = small_paper.load({"length_discount": 0.25})
-    score(changed, CELL, "standard", force=True)
-    curves(changed, CELL, "standard", force=True)
+    for policy in experiment.policies:
+        score(changed, policy, "standard", force=True)
+        curves(changed, policy, "standard", force=True)
     draw(changed, "fig_main", force=True)
     list(trace(figure_of(experiment)))

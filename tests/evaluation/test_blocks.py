@@ -1,6 +1,7 @@
 """`rspo sample` and `rspo score` write one table for each policy, suite and block."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.locks import exclusive_lock
+from rspo.core.step import GIVEN, Step
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.journal import journal_of
@@ -164,7 +166,48 @@ def test_a_damaged_table_is_named_with_the_command_that_makes_it_again(
     assert path.read_bytes() == whole
 
 
-def test_two_processes_cannot_make_a_table(experiment: Experiment) -> None:
-    folder = experiment.samples(POLICY, SUITE, 0).parent
-    with exclusive_lock(folder), pytest.raises(InputError, match="is running here"):
+@pytest.fixture
+def locked(experiment: Experiment) -> Iterator[Experiment]:
+    """N = 16 in two blocks, of which another process makes the first."""
+    larger = load(experiment.root, samples=16)
+    lock = steps.sample(larger, POLICY, SUITE, 0).lock
+    assert lock
+    with exclusive_lock(lock.parent, lock.name):
+        yield larger
+
+
+def test_two_processes_make_two_blocks_but_not_the_same_table(locked: Experiment) -> None:
+    sample_suite(locked, POLICY, SUITE, 1)
+    with pytest.raises(InputError, match="is running here"):
+        sample_suite(locked, POLICY, SUITE, 0)
+
+
+def test_a_rule_waits_for_a_process_that_a_killed_snakemake_left_behind(
+    experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(GIVEN, "{}")
+    step = steps.sample(experiment, POLICY, SUITE, 0)
+    assert step.lock
+
+    def finish_elsewhere(seconds: float) -> None:
+        lock.close()
+        monkeypatch.delenv(GIVEN)
         sample_suite(experiment, POLICY, SUITE)
+
+    monkeypatch.setattr("rspo.core.locks.time.sleep", finish_elsewhere)
+    lock = ExitStack()
+    lock.enter_context(exclusive_lock(step.lock.parent, step.lock.name))
+    assert not step.is_due()
+    output = capsys.readouterr()
+    assert "is running here; waiting for it" in output.err
+    assert output.out.endswith(f"{step.outputs[0]} is up to date\n")
+
+
+def test_a_job_that_waited_for_the_lock_makes_no_table_twice(
+    experiment: Experiment, drawn: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Step, "is_due", lambda step, force: True)  # as before the other finished
+    sample_suite(experiment, POLICY, SUITE)
+    drawn.clear()
+    sample_suite(experiment, POLICY, SUITE)
+    assert drawn == []

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from rspo.config.names import JUDGE_SAMPLING
 from rspo.config.schema import Upstream, XVerifySettings
 from rspo.core.environment import local_caches
 from rspo.core.errors import InputError, LostProcess
 from rspo.rewards.xverify import XVerify
-from rspo.rewards.xverify.client import SAMPLING
 from tests.support import ROOT, fake_vllm
 from tests.support.processes import processes_with, wait_until
 
@@ -100,7 +100,7 @@ def test_a_request_leaves_no_sampling_setting_to_the_judges_generation_config(
         reasons(judge, ["7"])
     (line,) = re.findall("^prompt (.*)", (tmp_path / "server.0.log").read_text(), re.M)
     request = json.loads(line)
-    assert request | SAMPLING == request
+    assert request | JUDGE_SAMPLING == request
     stated = {"temperature", "top_p", "top_k", "repetition_penalty", "max_tokens"}
     assert stated <= set(request)
     assert (request["top_k"], request["repetition_penalty"]) == (-1, 1.0)

@@ -343,10 +343,10 @@ def test_slurm_commands_that_fail_in_jobs_are_reported(cluster: Cluster, project
     bare = cluster.environment | {"PATH": slurm_cluster.PATH}
     done = doctor(project, bare)
     assert done.returncode == 2
-    found = [line for line in done.stdout.splitlines() if line.startswith(("s", "c"))]
+    found = [line for line in done.stdout.splitlines() if line.startswith(("e", "w"))]
     lost = {
-        "stops   ": ("srun --version", "no job could start its step"),
-        "change  ": ("scontrol ping", "no job could requeue itself"),
+        "error    ": ("srun --version", "no job could start its step"),
+        "warning  ": ("scontrol ping", "no job could requeue itself"),
     }
     for line, (kind, partition) in zip(found, itertools.product(lost, ("cpu", "gpu")), strict=True):
         command, consequence = lost[kind]

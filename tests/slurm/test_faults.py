@@ -356,7 +356,7 @@ def test_a_second_run_in_the_same_folder_is_refused(
     assert " on n1 is running here; wait for it or end it" in alone.stderr
     status, output = slurm_world.run(cluster, project, POLICY)
     assert status != 0
-    assert "Directory cannot be locked" in output
+    assert f"SLURM jobs of another run work in this folder: {number} (" in output
     cluster.command("scontrol", "resume", number)
     status, output = running.end()
     assert status == 0, output

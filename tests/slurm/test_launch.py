@@ -146,7 +146,7 @@ def test_an_unreachable_judge_is_reported_by_the_node(
     done = run(project, environment, *words)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("error")]
     start = f"gets no answer from xverify.url = {url} (ConnectError: "
-    assert re.match(f"stops   partition gpu: node n[12] {re.escape(start)}", line)
+    assert re.match(f"error    partition gpu: node n[12] {re.escape(start)}", line)
 
 
 def test_a_dry_run_takes_four_seconds(project: Path, environment: dict[str, str]) -> None:

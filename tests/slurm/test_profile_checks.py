@@ -106,7 +106,7 @@ def test_a_rule_that_needs_gpus_and_requests_none_is_reported(
     settings = settings | {"xverify": {"url": "http://judge:8000"}}  # no judge of scoring
     assert of_paper(**settings) == [Finding(Kind.ERROR, line)]
     assert of_paper("curves", **settings) == []  # a run without such jobs
-    assert len(of_paper(f"{rule}_standard", **settings)) == 1  # the rule of a suite
+    assert len(of_paper(rule, **settings)) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -139,10 +140,22 @@ def claim(project: Path) -> None:
     assert jobs(snakemake(project, "-n", "reports/claims.md"))["claims"] == 1
 
 
+def table(project: Path) -> None:
+    rows = rows_of(project / "results/tiny/distinct/small--base/standard.csv")
+    samples = read_frame(
+        project / "results/tiny/cells/small--base/samples/standard/0.parquet", SAMPLES
+    )
+    for row in rows:
+        texts = samples[samples["problem_id"] == row["problem_id"]]["text"]
+        boxes = [re.findall(r"\\boxed\{(.*?)\}", text) for text in texts]
+        assert int(row["distinct"]) == len({found[-1] for found in boxes if found})
+    assert {row["problem_id"] for row in rows} == {*samples["problem_id"]}
+
+
 # What each page promises, checked after its last block.
 PROMISES: dict[str, Callable[[Path], None]] = {
     check.__name__: check
-    for check in (objective, reward, verifier, benchmark, model, figure, claim)
+    for check in (objective, reward, verifier, benchmark, model, figure, claim, table)
 }
 
 

@@ -40,15 +40,15 @@ HELD = ExitStack()  # until the process ends, however it ends
 
 onstart:
     # Not reached by a dry run, nor by the Snakemake inside a SLURM job.
+    if not workflow.local_exec:
+        run_doctor(workflow)  # before the locks, so that a refused run leaves no folder behind
     outputs = [str(output) for job in workflow.dag.needrun_jobs() for output in job.output]
     writes_reports = any(output.startswith(f"{REPORTS}/") for output in outputs)
     try:
         for folder in [RESULTS, REPORTS] if writes_reports else [RESULTS]:
-            HELD.enter_context(exclusive_lock(Path(folder)))
+            HELD.enter_context(exclusive_lock(Path(folder), waits=False))
     except InputError as error:
         raise WorkflowError(str(error))
-    if not workflow.local_exec:
-        run_doctor(workflow)
     # The logger plugin `rspo` shows the progress of these policies.
     suites = suites_of_run(job.wildcards_dict for job in workflow.dag.jobs)
     logger.info(

@@ -18,12 +18,11 @@ from typing import Any
 import httpx
 import tenacity
 
+from rspo.config.names import JUDGE_SAMPLING
 from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError, LostProcess
 from rspo.rewards.verdict import CORRECT, INCORRECT, INVALID_REPLY, NO_REPLY, REFUSED
 
-SAMPLING = {"temperature": 0.1, "top_p": 0.7, "max_tokens": 2048}
-SAMPLING |= {"top_k": -1, "repetition_penalty": 1.0}
 # HTTP statuses after which a retry may succeed: timeouts, too many requests, server errors.
 _RETRIABLE = {408, 409, 425, 429, 500, 502, 503, 504}
 
@@ -99,7 +98,7 @@ async def _ask_in_turn(
 
 def _request(settings: XVerifySettings, prompt: str) -> dict[str, Any]:
     message = {"role": "user", "content": prompt}
-    return {"model": settings.model, "messages": [message], **SAMPLING}
+    return {"model": settings.model, "messages": [message], **JUDGE_SAMPLING}
 
 
 async def _ask_until_answered(judge: Judge, request: dict[str, Any]) -> str:

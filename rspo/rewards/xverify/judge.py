@@ -11,10 +11,11 @@ from pathlib import Path
 
 import httpx
 
+from rspo.config.names import JUDGE_SAMPLING
 from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError, LostProcess
 from rspo.rewards.verdict import NO_REPLY, REFUSED, Verdict
-from rspo.rewards.xverify.client import SAMPLING, Judge, ask_all
+from rspo.rewards.xverify.client import Judge, ask_all
 from rspo.rewards.xverify.server import Server, serving
 from rspo.rewards.xverify.store import VerdictStore
 
@@ -95,7 +96,7 @@ class XVerify:
 
     def _key(self, prompt: str) -> str:
         """Hash of everything that decides a verdict: the judge and the prompt."""
-        judge = [self._settings.model, self._settings.revision, SAMPLING]
+        judge = [self._settings.model, self._settings.revision, JUDGE_SAMPLING]
         return hashlib.sha256(json.dumps([judge, prompt]).encode()).hexdigest()
 
     def _ask(self, prompts: dict[str, str]) -> dict[str, str]:

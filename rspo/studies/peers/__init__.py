@@ -52,4 +52,4 @@ COLUMNS = {
     "cells": "the policies whose Pass@k it is",
 }
 
-STUDY = Study("peers", COLUMNS, gradients=True)
+STUDY = Study("peers", COLUMNS)

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 # From the start of the first node to the last; imports from a slow disk take minutes.
 SECONDS_TO_JOIN = 600.0
 SECONDS_WITHOUT_HEAD = 10.0
-_SECONDS_TO_START = "300"  # of Ray on one node; its default of 30 is too short on a busy host
+# Of Ray on one node; its default of 30 is too short on a busy host.
+_START_LIMIT, _SECONDS_TO_START = "RAY_raylet_start_wait_time_s", "300"
 # By default, Ray starts one process per slot in advance.
 _NO_PRESTART = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
 # Slots are not cores. verl has three actors per rank and one per storage unit. They mostly wait,
@@ -109,7 +110,7 @@ def environment(token: str, folder: Path) -> dict[str, str]:
         "TMPDIR": str(folder / "tmp"),  # removed with the folder: verl leaves files there
         **_NO_PRESTART,
         **{"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_USAGE_STATS_ENABLED": "0"},
-        "RAY_raylet_start_wait_time_s": _SECONDS_TO_START,
+        _START_LIMIT: os.environ.get(_START_LIMIT, _SECONDS_TO_START),
     }
 
 

@@ -8,6 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ from rspo.training.verl.verification import POLL_SECONDS, Verification
 from rspo.training.verl.worker import PolicyWorker
 
 _log = logging.getLogger(__name__)
+_SECONDS_BETWEEN_LOOKS = 5.0  # at the memory in use: on GPUs, each starts a process
 
 require_version()
 for function, names in (
@@ -92,7 +94,8 @@ class Trainer(PPOTrainerSync):
         # Of the fullest GPU: PyTorch's own peak lacks the servers of policy and judge.
         gpus = self.experiment.trains_on_gpus
         self.memory_gb = {}
-        self.memory = Peak(lambda: gpu_bytes("used") if gpus else psutil.virtual_memory().used)
+        used = partial(gpu_bytes, "used") if gpus else lambda: psutil.virtual_memory().used
+        self.memory = Peak(used, _SECONDS_BETWEEN_LOOKS)
 
     def _init_dataloader(self) -> None:
         """Keep the number of updates, which verl would overwrite with the number of steps."""
