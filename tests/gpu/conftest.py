@@ -24,7 +24,7 @@ import pytest
 
 from rspo.core.files import write_text
 from rspo.core.gpus import gpu_bytes
-from rspo.core.locks import LOCK, exclusive_lock
+from rspo.core.locks import exclusive_lock
 from rspo.core.peak import Peak
 from rspo.core.provenance import code_version
 from rspo.core.supervisor import processes_with, supervised
@@ -44,7 +44,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "needs(*tests): skip the test if one of these has failed")
     if config.getoption("device", None):
         own = config.getoption("result")
         config.pluginmanager.register(_OneTest(own) if own else _Tests(config))
@@ -61,21 +60,17 @@ def empty_folder(pytestconfig: pytest.Config) -> Iterator[None]:
         yield
         return
     with exclusive_lock(FOLDER):
-        for path in FOLDER.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif path.name != LOCK:
-                path.unlink()
+        for folder in filter(Path.is_dir, FOLDER.iterdir()):
+            shutil.rmtree(folder)
         (FOLDER / "logs").mkdir()
         yield
 
 
 @pytest.fixture
 def settings(request: pytest.FixtureRequest) -> Settings:
-    device, mirror = request.config.getoption("device"), request.config.getoption("mirror")
-    return Settings(
-        device, mirror and mirror.absolute(), FOLDER.absolute(), _log(request.node.name).absolute()
-    )
+    device, mirror = (request.config.getoption(option) for option in ("device", "mirror"))
+    folder, log = FOLDER.absolute(), _log(request.node.name).absolute()
+    return Settings(device, mirror and mirror.absolute(), folder, log)
 
 
 @pytest.fixture
