@@ -4,8 +4,8 @@
 #                    python3, python3.12, python3.11)
 #   TORCH_INDEX=...  install PyTorch from this package index, such as PyTorch's own for CPU
 #   FLASH_ATTN=...   make setup-gpu: a wheel of flash-attn, or none (default: compile flash-attn)
-#   ARGS=...         further arguments for snakemake (demo), pytest (test), rspo gpu-check, mkdocs
-#                    build (docs) or uv lock (lock)
+#   ARGS=...         further arguments for snakemake (demo), pytest (test, gpu-check), mkdocs build
+#                    (docs) or uv lock (lock)
 
 PYTHON ?=
 TORCH_INDEX ?=
@@ -38,7 +38,7 @@ test: setup-verl ## run the tests in as many processes as CPUs; ARGS="-n 0" for 
 	@$(WITH_VENV) $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 gpu-check: ## check this GPU node with a small training, after setup-gpu; ARGS="--device cpu" for a CPU
-	@$(WITH_VENV) $(BIN)/rspo gpu-check $(ARGS)
+	@$(WITH_VENV) $(BIN)/pytest -q tests/gpu --confcutdir tests/gpu --device cuda $(ARGS)
 
 check: setup-verl ## check format, lint, types, imports between modules and dependencies
 	@$(BIN)/ruff check .

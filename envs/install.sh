@@ -78,7 +78,7 @@ if [ "$packages" = gpu ]; then
         ;;
     *) pip_install --no-deps -c envs/lock/flash-attn.txt "$FLASH_ATTN" ;;
     esac
-    modules="verl, vllm, ray, tensordict, transfer_queue"
+    modules="verl, vllm, ray, tensordict, transfer_queue, pytest_timeout"
 else
     # The CUDA build of PyTorch requires the NVIDIA packages of torch.txt, the CPU build none of them.
     uv pip sync --python "$python" --compile-bytecode "envs/lock/$packages.txt"

@@ -16,7 +16,7 @@ from functools import partial
 from inspect import Signature, signature
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 # Hundreds of short commands run per paper. Pydantic would search every installed package for
 # plugins of its own in each of them.
@@ -669,29 +669,6 @@ def doctor(
     if environment:
         return 0 if report_environment(experiment) else 2
     return 0 if report(experiment, rule, deployment) else 2
-
-
-@command(CLUSTER, "rspo gpu-check", "rspo gpu-check --device cpu --mirror mirror")
-def gpu_check(
-    device: Annotated[
-        Literal["cuda", "cpu"], typer.Option(help="Where to train and to sample.")
-    ] = "cuda",
-    mirror: Mirror = None,
-    out: Annotated[Path, typer.Option(help="Markdown file for the table.")] = Path(
-        "reports/gpu-check.md"
-    ),
-) -> int:
-    """Check all that a training on this node needs: software, a small training, its evaluation.
-
-    Each step runs in processes of its own, so that the others run even if one crashes or hangs.
-    """
-    from rspo.gpu_check import run
-    from rspo.gpu_check.settings import Settings
-    from rspo.gpu_check.steps import STEPS
-
-    folder = str(mirror.absolute()) if mirror else ""
-    settings = Settings(device, folder, str(run.FOLDER.absolute()))
-    return 0 if run.run(STEPS, settings, out) else 1
 
 
 def _use_one_thread() -> None:

@@ -1,6 +1,8 @@
-"""What the checks of `rspo gpu-check` accept, and what they find."""
+"""What the checks of tests/gpu accept, and what they find."""
 
-import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -9,28 +11,23 @@ import pytest
 import torch
 import yaml
 from omegaconf import OmegaConf
-from tokenizers import Tokenizer, models, pre_tokenizers
+from safetensors.torch import load_file
 from torch import Tensor
 
 from rspo.config.merge import merge
-from rspo.core.errors import InputError
-from rspo.gpu_check import attention, collectives, judge, random_judge, training, weights
-from rspo.gpu_check.settings import (
-    JUDGED,
-    KILLED,
-    SENT,
-    TRAINED,
-    CheckFailed,
-    NotHere,
-    Settings,
-)
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import KVCache
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.verl.run import config_text
+from tests.gpu import attention, collectives, judge, training, weights
+from tests.gpu.settings import JUDGED, KILLED, SENT, TRAINED, Settings
 from tests.support import ROOT, llama_model
+from tests.support.random_policy import random_model, save_policy
+from tests.support.verl_package import path_with_vllm
 
-CPU = Settings("cpu", "", "", "")
+
+def settings_for(device: Literal["cuda", "cpu"], folder: Path) -> Settings:
+    return Settings(device, None, folder, folder / "log")
 
 
 def softmax_attention(
@@ -52,7 +49,7 @@ def test_attention_that_only_rounds_is_accepted() -> None:
     assert attention.rounding_ratio(softmax_attention, "cpu") < 1.5
 
 
-def test_flash_attn_is_not_checked_where_the_config_selects_another_attention(
+def test_the_config_of_the_trainings_selects_the_attention(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = yaml.safe_load((ROOT / "config" / "smollm.yaml").read_text())
@@ -61,8 +58,7 @@ def test_flash_attn_is_not_checked_where_the_config_selects_another_attention(
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "smollm.yaml").write_text(yaml.safe_dump(merged))
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(NotHere, match="attn_implementation: sdpa"):
-        attention.check(Settings("cuda", "", str(tmp_path)))
+    assert attention.configured(settings_for("cuda", tmp_path)) == "sdpa"
 
 
 def test_other_attention_is_found() -> None:
@@ -79,15 +75,10 @@ def test_other_attention_is_found() -> None:
         assert not attention.rounding_ratio(wrong, "cpu") <= attention.ALLOWED
 
 
-def test_flash_attention_is_never_passed_on_a_cpu() -> None:
-    with pytest.raises(NotHere, match=r"^not on a CPU$"):
-        attention.check(CPU)
-
-
 def test_a_wrong_sum_over_ranks_is_found() -> None:
     values = torch.tensor([5, 7, 9])
     collectives.require_sum(torch.tensor([18.0, 24.0, 30.0]), values, ranks=3)
-    with pytest.raises(CheckFailed, match="1 of 3 sums over 3 ranks are wrong"):
+    with pytest.raises(AssertionError, match="1 of 3 sums over 3 ranks are wrong"):
         collectives.require_sum(torch.tensor([18.0, 7.0, 30.0]), values, ranks=3)
 
 
@@ -98,9 +89,9 @@ def record(step: int, **changes: float) -> dict[str, Any]:
 def test_each_step_must_be_there_once_with_a_finite_gradient() -> None:
     training.require_steps([record(1), record(2)], 2)
     for records in ([record(1), record(1), record(2)], [record(1)], [record(2), record(1)]):
-        with pytest.raises(CheckFailed, match="expected 1 to 2, once"):
+        with pytest.raises(AssertionError, match="expected: 1 to 2, each once"):
             training.require_steps(records, 2)
-    with pytest.raises(CheckFailed, match="step 2: the gradient is not finite"):
+    with pytest.raises(AssertionError, match="step 2: the gradient is not finite"):
         training.require_steps([record(1), record(2, gradient_norm=float("nan"))], 2)
 
 
@@ -108,9 +99,9 @@ def test_a_step_must_drop_some_responses_and_train_on_the_others() -> None:
     nothing_left = record(1, zero_weight=1.0, gradient_norm=0.0)
     training.require_dropping([nothing_left, record(2)])
     for records in ([nothing_left], [record(1, zero_weight=0.0)], [record(1, gradient_norm=0.0)]):
-        with pytest.raises(CheckFailed, match="no step dropped some responses"):
+        with pytest.raises(AssertionError, match="no step dropped some responses"):
             training.require_dropping(records)
-    with pytest.raises(CheckFailed, match="no response of any step was correct"):
+    with pytest.raises(AssertionError, match="no response of any step was correct"):
         training.require_dropping([record(1, correct=0.0)])
 
 
@@ -164,42 +155,46 @@ def test_one_other_value_and_missing_weights_are_found() -> None:
     assert "lm_head.weight: not in the sampler" in weights.different(sampler, checkpoint | head)
 
 
-def write_tokenizer(folder: Path, words: Sequence[str]) -> Path:
-    """A tokenizer of whole words, without weights."""
-    symbols = [*llama_model.SPECIAL, "<unk>", "assistant", *words]
-    tokenizer = Tokenizer(models.WordLevel({text: i for i, text in enumerate(symbols)}, "<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer.add_special_tokens(llama_model.SPECIAL)
-    folder.mkdir()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    config = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": llama_model.END}
-    (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    return folder
+@pytest.mark.long  # 20 s each
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_a_vllm_worker_has_the_weights_of_its_folder_and_no_others(
+    family: str, tmp_path: Path
+) -> None:
+    folder, file = tmp_path / "model", tmp_path / "sampler.safetensors"
+    if family == "llama":
+        llama_model.write(folder)
+    else:
+        save_policy(random_model(context=256), folder)
+    command = [sys.executable, "-m", "tests.support.vllm_weights", str(folder), str(file)]
+    environment = os.environ | {"PYTHONPATH": path_with_vllm(tmp_path)}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True)
+    sampler, loaded = load_file(file), weights.load(folder)
+    assert any("qkv_proj" in name for name in sampler)
+    assert weights.different(sampler, loaded) == []
+    name = "model.layers.1.self_attn.v_proj.weight"
+    loaded[name][-1, -1] += 1
+    (line,) = weights.different(sampler, loaded)
+    assert line == f"{name.replace('v_proj', 'qkv_proj')}: differs by up to 1"
 
 
-def test_the_random_judge_answers_one_of_two_words_and_ends(tmp_path: Path) -> None:
-    folder = tmp_path / "judge"
-    words = ["is", "Correct", "incorrect", "right"]
-    random_judge.write_random_judge(folder, write_tokenizer(tmp_path / "policy", words))
-    tokenizer, model = ChatTokenizer(folder), qwen2.load(folder)
-    verdicts = [tokenizer.size - 3, tokenizer.size - 2]
-    assert [text.strip() for text in tokenizer.decode([[token] for token in verdicts])] == [
-        "Correct",
-        "incorrect",
-    ]
-    for prompt in range(tokenizer.size):
-        tokens = torch.tensor([[4, prompt]])
+def test_the_random_judge_replies_with_one_of_the_two_words(tmp_path: Path) -> None:
+    judge.write_random_judge(tmp_path)
+    tokenizer, model = ChatTokenizer(tmp_path), qwen2.load(tmp_path)
+    question = {"role": "user", "content": "Is it 4? Reply: correct or incorrect."}
+    (prompt,) = tokenizer.prompts([[question]])
+    replies, unfinished = [], [[]]
+    while unfinished:
+        reply = unfinished.pop()
+        tokens = torch.tensor([prompt + reply])
         shares = model.logits(model(tokens, KVCache()))[0, -1].softmax(-1)
-        if prompt in verdicts:
-            assert shares[tokenizer.end] > 0.999
+        likely = shares.argsort(descending=True)[: 1 if reply else 2].tolist()
+        assert shares[likely].tolist() == pytest.approx([1 / len(likely)] * len(likely), abs=1e-3)
+        if likely[0] in tokenizer.ends:
+            replies.append(reply)
         else:
-            assert shares[verdicts].tolist() == pytest.approx([0.5, 0.5], abs=1e-3)
-
-
-def test_a_tokenizer_without_the_words_is_refused(tmp_path: Path) -> None:
-    policy = write_tokenizer(tmp_path / "policy", ["correct"])
-    with pytest.raises(InputError, match="the tokenizer has no token for 'incorrect'"):
-        random_judge.write_random_judge(tmp_path / "judge", policy)
+            unfinished.extend([*reply, token] for token in likely)
+    texts = {text.lower() for text in tokenizer.decode(replies)}
+    assert texts == {"correct", "incorrect"}
 
 
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
@@ -209,7 +204,7 @@ def test_verl_accepts_the_config_of_each_training(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config").symlink_to(ROOT / "config")
     monkeypatch.setattr(judge, "gpu_bytes", lambda which: 16 * 2**30)
-    settings = Settings(device, "", str(tmp_path))
+    settings = settings_for(device, tmp_path)
     for seed, changes in {
         TRAINED: {},
         JUDGED: judge.changes_with(settings, tmp_path),
@@ -222,10 +217,12 @@ def test_verl_accepts_the_config_of_each_training(
         assert experiment.trains_on_gpus == (device == "cuda")
 
 
-def test_a_small_gpu_gives_the_judge_a_larger_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = Settings("cuda", "", "", "")
+def test_a_small_gpu_gives_the_judge_a_larger_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuda = settings_for("cuda", tmp_path)
     for total, fraction in ((80e9, 0.06), (16e9, 0.25), (0, 0.06)):
         monkeypatch.setattr(judge, "gpu_bytes", lambda which, total=total: total)
-        section = judge._xverify(cuda, Path("judge"))
+        section = judge.xverify(cuda, Path("judge"))
         assert section["training_gpu_memory"] == pytest.approx(fraction)
         assert "--dtype" not in section["server_arguments"]

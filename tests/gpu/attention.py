@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from rspo.config.merge import merge
-from rspo.gpu_check.settings import CheckFailed, NotHere, Settings
 from rspo.training.verl.interface import FLASH
+from tests.gpu.settings import Settings
 
 # Of SmolLM2-135M, with grouped queries. Lengths on both sides of the kernels' blocks.
 HEADS, KEY_VALUE_HEADS, SIZE = 9, 3, 64
@@ -20,22 +20,8 @@ ALLOWED = 3.0
 Attention = Callable[[Tensor, Tensor, Tensor, Sequence[int]], Tensor]
 
 
-def check(settings: Settings) -> str:
-    if settings.device == "cpu":
-        raise NotHere("not on a CPU")
-    if (kind := _configured(settings)) != FLASH:
-        raise NotHere(f"the config has attn_implementation: {kind}")
-    ratio = rounding_ratio(flash_attention, "cuda")
-    if not ratio <= ALLOWED:  # also if it is not a number
-        raise CheckFailed(
-            f"its error is {ratio:.1f} times that of PyTorch's attention in bfloat16; "
-            f"allowed: {ALLOWED:g}"
-        )
-    return f"its error is {ratio:.1f} times that of PyTorch's attention in bfloat16"
-
-
-def _configured(settings: Settings) -> str:
-    """The attention with which the cells of this check are trained."""
+def configured(settings: Settings) -> str:
+    """The attention with which the cells of these tests are trained."""
     config = settings.experiment().config
     section = merge(
         config.verl.overrides if config.verl else {}, config.models[settings.model].verl

@@ -1,5 +1,6 @@
-"""Samples of the base policy with vLLM, whose log-probabilities transformers must confirm."""
+"""Samples of a policy with vLLM, whose log-probabilities transformers must confirm."""
 
+import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,14 +8,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rspo.config.experiment import base_name
 from rspo.core.tables import PROBLEMS, read_table
-from rspo.gpu_check.random_judge import write_random_policy
-from rspo.gpu_check.settings import SUITE, CheckFailed, Settings
+from rspo.policies import qwen2
 from rspo.policies.prompt_limit import response_tokens
+from rspo.policies.qwen2 import ModelConfig, Qwen2
 from rspo.policies.responses import Block, Question, Response
+from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.policies.vllm_sampler import VllmSampler
+from tests.gpu.settings import SUITE, Settings
 
 BLOCK = Block(0, 8, ("gpu-check",))
 COMPARED = 16  # responses
@@ -22,18 +24,11 @@ COMPARED = 16  # responses
 ALLOWED = {torch.float32: 0.01, torch.bfloat16: 0.05}
 
 
-def check(settings: Settings) -> str:
-    return _check(settings, settings.experiment().policy(base_name(settings.model)))
+def compare(settings: Settings, folder: Path) -> str:
+    """Sample from the policy of a folder; returns what was measured.
 
-
-def check_qwen2(settings: Settings) -> str:
-    """With random weights, but in the architecture of the paper's models."""
-    folder = Path(settings.folder) / "qwen2"
-    write_random_policy(folder, settings.experiment().policy(base_name(settings.model)))
-    return _check(settings, folder)
-
-
-def _check(settings: Settings, folder: Path) -> str:
+    Raises: AssertionError if the log-probabilities differ.
+    """
     experiment = settings.experiment()
     tokenizer, sampling = ChatTokenizer(folder), experiment.config.sampling
     problems = read_table(experiment.problems(experiment.benchmarks_of(SUITE)[0]), PROBLEMS)
@@ -52,11 +47,10 @@ def _check(settings: Settings, folder: Path) -> str:
     difference = mean_difference(folder, asked[:COMPARED], responses[:COMPARED])
     config = sampler.llm.llm_engine.vllm_config
     dtype, runner = config.model_config.dtype, 1 + config.use_v2_model_runner
-    if not difference <= ALLOWED[dtype]:
-        raise CheckFailed(
-            f"log-probabilities differ from those of transformers by {difference:.2g} on average; "
-            f"allowed in {dtype}: {ALLOWED[dtype]:g}"
-        )
+    assert difference <= ALLOWED[dtype], (
+        f"log-probabilities differ from those of transformers by {difference:.2g} on average; "
+        f"allowed in {dtype}: {ALLOWED[dtype]:g}"
+    )
     tokens = sum(len(response.tokens) for response in responses)
     return (
         f"{len(responses)} responses, {tokens / seconds:.0f} tokens/s, {dtype}, model runner "
@@ -82,3 +76,15 @@ def mean_difference(
         expected = log_probs.gather(1, torch.tensor(response.tokens)[:, None])[:, 0]
         differences.append((expected - torch.tensor(response.log_probs)).abs())
     return float(torch.cat(differences).mean())
+
+
+def write_random_policy(folder: Path, policy: Path) -> None:
+    """Write a tiny Qwen2, with the tokenizer of `policy`, that has tokens of all probabilities."""
+    folder.mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(policy / name, folder)
+    set_template(folder, TEMPLATES["qwen_math"])
+    tokenizer = ChatTokenizer(folder)
+    model = Qwen2(ModelConfig(tokenizer.size, 128, 2, 2, 1, 128, 8192))
+    model.initialise(0.2, torch.Generator().manual_seed(0))
+    qwen2.save(model, folder, {"eos_token_id": tokenizer.end})

@@ -1,9 +1,8 @@
-"""What a check knows, and the cells that it trains: config/smollm.yaml with fewer steps."""
+"""What the tests share, and the cells that they train: config/smollm.yaml with fewer steps."""
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,26 +28,18 @@ _OVERRIDES: dict[str, Any] = {
 _POLICY_SERVERS = {"actor_rollout_ref": {"rollout": {"gpu_memory_utilization": 0.35}}}
 
 
-class CheckFailed(Exception):
-    """A check has found something wrong; the message says what."""
-
-
-class NotHere(Exception):
-    """This device has nothing to check; the message says why."""
-
-
 @dataclass(frozen=True)
 class Settings:
     """
-    mirror: folder to use instead of the hub; empty: none.
+    mirror: folder to use instead of the hub.
     folder: for results and logs.
-    log: output of this check.
+    log: output of this test.
     """
 
     device: Literal["cuda", "cpu"]
-    mirror: str
-    folder: str
-    log: str = ""
+    mirror: Path | None
+    folder: Path
+    log: Path
 
     @cached_property
     def model(self) -> str:
@@ -56,7 +47,7 @@ class Settings:
         return next(iter(Experiment.load(SCALE).config.models))
 
     def overrides(self, changes: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The config's overrides for all commands, with those of one check."""
+        """The config's overrides for all commands, with those of one test."""
         verl: dict[str, Any] = {"device": self.device, "nodes": 1, "ranks_per_node": 1}
         if self.device == "cuda":
             verl["overrides"] = _POLICY_SERVERS
@@ -64,35 +55,28 @@ class Settings:
         return merge({**_OVERRIDES, "verl": verl, "grid": grid}, changes or {})
 
     def experiment(self, changes: dict[str, Any] | None = None) -> Experiment:
-        results = Path(self.folder) / "results"
-        return Experiment.load(SCALE, self.overrides(changes), results=results)
+        return Experiment.load(SCALE, self.overrides(changes), results=self.folder / "results")
 
     def cell(self, seed: int) -> str:
         """Name of the cell with a seed; `changes` must have enough `seeds`."""
         return f"{self.model}--rspo-pass--k{K}--n{N}--s{seed}"
 
-    def command(self, *words: str, changes: dict[str, Any] | None = None) -> list[str]:
-        """A command of rspo."""
+    def start(
+        self, *words: str, changes: dict[str, Any] | None = None
+    ) -> "subprocess.Popen[bytes]":
+        """Start a command of rspo."""
         options = [f"--set={key}={json.dumps(to)}" for key, to in self.overrides(changes).items()]
-        results = f"--results={Path(self.folder) / 'results'}"
-        return [sys.executable, "-m", "rspo.cli", *words, f"--scale={SCALE}", results, *options]
+        options += [f"--scale={SCALE}", f"--results={self.folder / 'results'}"]
+        return subprocess.Popen([sys.executable, "-m", "rspo.cli", *words, *options])
 
     def rspo(self, *words: str, changes: dict[str, Any] | None = None) -> None:
-        """Run a command of rspo. Raises: CheckFailed with its last message."""
-        self.finish(subprocess.Popen(self.command(*words, changes=changes)), *words)
+        """Run a command of rspo. Raises: AssertionError with its last message."""
+        status = self.start(*words, changes=changes).wait()
+        assert status == 0, f"`rspo {' '.join(words)}` exited with {status}: {self._last_message()}"
 
-    def finish(self, process: "subprocess.Popen[bytes]", *words: str) -> None:
-        """Wait for a command of rspo. Raises: CheckFailed with its last message."""
-        if status := process.wait():
-            reason = last_message(Path(self.log))
-            raise CheckFailed(f"`rspo {' '.join(words)}` exited with {status}: {reason}")
-
-
-Check = Callable[[Settings], str]  # returns what was measured
-
-
-def last_message(log: Path) -> str:
-    """The last line of `rspo` in a log, or else the last line."""
-    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    own = [line.removeprefix("rspo: ") for line in lines if line.startswith("rspo: ")]
-    return (own or lines or ["no output"])[-1]
+    def _last_message(self) -> str:
+        """The last line of `rspo` in the log, or else the last line."""
+        text = self.log.read_text(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
+        own = [line.removeprefix("rspo: ") for line in lines if line.startswith("rspo: ")]
+        return (own or lines or ["no output"])[-1]

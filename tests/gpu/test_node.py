@@ -1,0 +1,214 @@
+"""Everything that a training on this node needs, in the order of the table in docs/verl.md.
+
+Tests import PyTorch and what needs it themselves: if that fails, the others still run.
+"""
+
+import platform
+import shutil
+from collections.abc import Callable
+from math import prod
+
+import pytest
+
+from rspo.config.experiment import base_name
+from rspo.config.schema import POOLED
+from rspo.core.files import read_json_lines, write_text
+from rspo.core.tables import CURVES, PROBLEMS, SCORES, read_table
+from rspo.rewards.verdict import CORRECT, INCORRECT
+from rspo.slurm import node_checks, probe
+from rspo.training.sampler_difference import sampler_warning
+from tests.gpu import training
+from tests.gpu.settings import JUDGED, KILLED, PROMPTS, SENT, STEPS, SUITE, TRAINED, N, Settings
+
+pytestmark = pytest.mark.timeout(600)
+
+Note = Callable[[str], None]
+needs_packages = pytest.mark.needs("test_driver_and_packages")
+needs_model = pytest.mark.needs("test_model_and_problems")
+trains = pytest.mark.needs("test_flash_attn", "test_all_reduce", "test_model_and_problems")
+
+
+@pytest.mark.timeout(300)
+def test_driver_and_packages(settings: Settings, note: Note) -> None:
+    answer = probe.Answer("", platform.node(), {})
+    probe.look_for_software(answer, ("torch", "vllm", "verl"), settings.device == "cuda")
+    findings = [f"this node {finding.line}" for finding in node_checks.software(answer)]
+    assert not findings, "; ".join(findings)
+    note(node_checks.details(answer))
+
+
+@needs_packages
+@pytest.mark.timeout(120)
+def test_flash_attn(settings: Settings, note: Note) -> None:
+    if settings.device == "cpu":
+        pytest.skip("not on a CPU")
+    from rspo.training.verl.interface import FLASH
+    from tests.gpu import attention
+
+    if (kind := attention.configured(settings)) != FLASH:
+        pytest.skip(f"the config has attn_implementation: {kind}")
+    ratio = attention.rounding_ratio(attention.flash_attention, "cuda")
+    measured = f"its error is {ratio:.1f} times that of PyTorch's attention in bfloat16"
+    assert ratio <= attention.ALLOWED, f"{measured}; allowed: {attention.ALLOWED:g}"
+    note(measured)
+
+
+@needs_packages
+@pytest.mark.timeout(180)
+def test_all_reduce(settings: Settings, note: Note) -> None:
+    import torch
+
+    from tests.gpu import collectives
+
+    cuda = settings.device == "cuda"
+    most = torch.cuda.device_count() if cuda else 2
+    for ranks in range(1, most + 1):
+        seconds = collectives.all_reduce_seconds(ranks, settings.device)
+    megabytes = collectives.ELEMENTS[settings.device] * 4 / 1e6
+    ranks_text = "1 rank" if most == 1 else f"1 to {most} ranks"
+    name = "NCCL" if cuda else "gloo"
+    note(f"{name}, {ranks_text}; {megabytes:.0f} MB in {1000 * seconds:.1f} ms with {most}")
+
+
+@needs_packages
+def test_model_and_problems(settings: Settings, note: Note) -> None:
+    from safetensors import safe_open
+
+    experiment = settings.experiment()
+    for name in experiment.data_sets:
+        settings.rspo("prepare", name)
+    mirror = [f"--mirror={settings.mirror}"] if settings.mirror else []
+    settings.rspo("pretrain", settings.model, *mirror)
+    problems = sum(
+        len(read_table(experiment.problems(name), PROBLEMS)) for name in experiment.data_sets
+    )
+    parameters = 0
+    for file in experiment.policy(base_name(settings.model)).glob("*.safetensors"):
+        with safe_open(file, "pt") as tensors:
+            names = tensors.keys()
+            parameters += sum(prod(tensors.get_slice(name).get_shape()) for name in names)
+    hub = experiment.config.models[settings.model].hub
+    source = hub.id if hub else settings.model
+    note(f"{source}, {parameters / 1e6:.0f}M parameters; {problems} problems")
+
+
+@needs_model
+@pytest.mark.timeout(400)
+def test_vllm_sampling(settings: Settings, note: Note) -> None:
+    from tests.gpu import sampling
+
+    note(sampling.compare(settings, settings.experiment().policy(base_name(settings.model))))
+
+
+@needs_model
+@pytest.mark.timeout(400)
+def test_vllm_sampling_qwen2(settings: Settings, note: Note) -> None:
+    """With random weights, but in the architecture of the paper's models."""
+    from tests.gpu import sampling
+
+    folder = settings.folder / "qwen2"
+    sampling.write_random_policy(folder, settings.experiment().policy(base_name(settings.model)))
+    note(sampling.compare(settings, folder))
+
+
+@trains
+def test_verl_steps(settings: Settings, note: Note) -> None:
+    cell = settings.cell(TRAINED)
+    settings.rspo("train", cell)
+    records = read_json_lines(settings.experiment().training_log(cell))
+    training.require_steps(records, STEPS)
+    training.require_dropping(records)
+    warning = sampler_warning({cell: records})
+    assert not warning, warning
+    dropped = sum(round(record["zero_weight"] * PROMPTS * N) for record in records)
+    parts = records[-1]["seconds"]
+    note(
+        f"{dropped} of {STEPS * PROMPTS * N} responses had weight 0 and were dropped; last step "
+        f"{sum(parts.values()):.0f} s: "
+        + ", ".join(f"{name} {seconds:.1f}" for name, seconds in parts.items())
+    )
+
+
+@trains
+def test_judge_beside_verl(settings: Settings, note: Note) -> None:
+    """The judge's server and the policy's share a GPU."""
+    from tests.gpu import judge
+
+    folder, cell = settings.folder / "judge", settings.cell(JUDGED)
+    name = judge.write_judge(settings, folder)
+    changes = judge.changes_with(settings, folder)
+    experiment = settings.experiment(changes)
+    write_text(experiment.judge_prompt, f"PROMPT = {judge.PROMPT!r}\n")
+    settings.rspo("train", cell, changes=changes)
+    verdicts = [row["verdict"] for row in read_json_lines(experiment.verdicts(cell, "train"))]
+    correct, valid = verdicts.count(CORRECT), verdicts.count(CORRECT) + verdicts.count(INCORRECT)
+    assert 2 * valid > len(verdicts), (
+        f"{name}: only {valid} of {len(verdicts)} replies are verdicts"
+    )
+    shutil.rmtree(experiment.folder(cell))
+    note(f"{name}: {correct} of {len(verdicts)} different responses judged correct")
+
+
+@trains
+def test_weights_sent_to_the_sampler(settings: Settings, note: Note) -> None:
+    from tests.gpu import weights
+
+    sampler, cell = weights.train(settings), settings.cell(SENT)
+    experiment = settings.experiment(weights.changes_for(settings))
+    base, actor = (
+        weights.load(experiment.policy(name)) for name in (base_name(settings.model), cell)
+    )
+    wrong, changed = weights.different(sampler, actor), weights.different(sampler, base)
+    assert not wrong, f"{len(wrong)} of {len(sampler)} differ from the checkpoint's: {wrong[0]}"
+    assert changed, "the training step has not changed the weights"
+    shutil.rmtree(experiment.folder(cell))
+    dtypes = sorted({str(weight.dtype).removeprefix("torch.") for weight in sampler.values()})
+    note(
+        f"all {len(sampler)} weights of the sampler equal the checkpoint's in "
+        f"{' and '.join(dtypes)}; the step changed {len(changed)} of them"
+    )
+
+
+@trains
+def test_kill_and_resume(settings: Settings, note: Note) -> None:
+    changes, cell = training.TO_BE_KILLED, settings.cell(KILLED)
+    experiment, before = settings.experiment(changes), training.train_and_kill(settings)
+    settings.rspo("train", cell, changes=changes)
+    records = read_json_lines(experiment.training_log(cell))
+    training.require_steps(records, training.STEPS_OF_KILLED)
+    same = records[: len(before)] == before
+    assert same, f"steps 1 to {len(before)} changed when the training resumed"
+    shutil.rmtree(experiment.folder(cell))
+    note(f"killed after step {len(before)}; resumed; each of {len(records)} steps is there once")
+
+
+@pytest.mark.needs("test_verl_steps")
+def test_evaluation(settings: Settings, note: Note) -> None:
+    experiment, evaluation = settings.experiment(), settings.experiment().config.evaluation
+    problems, benchmarks = evaluation.problems or 0, experiment.benchmarks_of(SUITE)
+    results = []
+    for title, policy in (
+        ("base", base_name(settings.model)),
+        ("trained", settings.cell(TRAINED)),
+    ):
+        for command in ("sample", "score", "curves"):
+            settings.rspo(command, policy, SUITE)
+        for benchmark in benchmarks:
+            file = experiment.scores(policy, experiment.suite_of(benchmark), 0)
+            scores = read_table(file, SCORES, benchmark)
+            complete = len(scores) == problems * evaluation.samples
+            assert complete, f"{policy} on {benchmark}: {len(scores)} scores"
+        (estimate,) = (
+            row["estimate"]
+            for row in read_table(experiment.curves(policy, SUITE), CURVES)
+            if (row["benchmark"], row["metric"], row["k"]) == (POOLED, "pass_at_k", 1)
+        )
+        results.append(f"{title} {estimate:.2f}")
+    note(f"Pass@1 of {problems * len(benchmarks)} problems: {', '.join(results)}")
+
+
+@pytest.mark.needs("test_evaluation")
+@pytest.mark.timeout(120)
+def test_figure(settings: Settings, note: Note) -> None:
+    settings.rspo("figure", "fig_main")
+    note("fig_main")
