@@ -175,7 +175,7 @@ def test_every_command_that_writes_results_has_a_test_here(
         if "--force" in capsys.readouterr().out:
             forced.add(command)
     assert forced == {*COMMANDS} | OTHERS
-    others = {"status", "trace", "plan", "doctor", "compare", "diagnose", "check-prompts"}
+    others = {"status", "trace", "plan", "doctor", "compare", "diagnose"}
     assert {*commands} - forced == others
 
 
