@@ -328,7 +328,7 @@ class Experiment:
         """File with a judge model's verdicts; not a Snakemake output, so that it is never deleted.
 
         Args:
-            of: the suite, or the step that uses the judge.
+            of: the suite and block, such as "standard.0", or the step that uses the judge.
         """
         return self.folder(policy) / "verdicts" / f"{of}.jsonl"
 
