@@ -281,13 +281,14 @@ def test_a_damaged_input_is_named_with_the_command_that_makes_it(
 ) -> None:
     """Empty, or cut off."""
     cut(Path(file, of), part)
+    assert main(["status"]) == 0
+    status = capsys.readouterr().out
     if of:
-        assert main(["status"]) == 0
-        policy = Path(file).parent.name
-        assert f"{policy} stale" in " ".join(capsys.readouterr().out.split())
+        assert f"{Path(file).parent.name} stale" in " ".join(status.split())
     error = error_of(capsys, *reader)
     assert error.startswith(f"{file} was damaged or changed after it was written; `rspo ")
     assert error.endswith(" --force` makes it again")
+    assert error in status.splitlines()
     run_command_in(error)
     assert main(reader) == 0  # the same content
 
@@ -305,8 +306,10 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     state = FOLDER / "checkpoint" / "state.pt"
     cut(state, part)
     assert main(["status"]) == 0
-    assert f"{CELL} stale" in " ".join(capsys.readouterr().out.split())
+    status = capsys.readouterr().out
+    assert f"{CELL} stale" in " ".join(status.split())
     error = error_of(capsys, "train", CELL)
+    assert error in status.splitlines()
     assert error == f"{state} is damaged; `rspo train {CELL} --force` starts from step 1"
     assert "`rspo train " in error_of(capsys, "sample", CELL, "standard")
     assert main(["train", CELL, "--force"]) == 0

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -12,7 +12,8 @@ from rspo.config.experiment import BASE, Experiment
 from rspo.core.locks import LOCK, is_locked
 from rspo.core.provenance import read_provenance
 from rspo.core.slurm_job import host_name
-from rspo.training.origin import is_begun, is_damaged
+from rspo.core.step import Step
+from rspo.training.origin import STATE_FILE, is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
 # A job on another host that wrote its progress this recently is running, even if its lock is not
@@ -55,34 +56,67 @@ def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Statu
             policy: [suite for other, suite in experiment.evaluations if other == policy]
             for policy in experiment.policies
         }
-    durations = _Durations(experiment, suites)
-    return [_status(experiment, policy, suites[policy], durations) for policy in suites]
+    states = {policy: _state(experiment, policy, suites[policy]) for policy in suites}
+    training = _seconds_of_training(experiment, [*experiment.policies, *suites])
+    evaluations = [
+        _seconds_of_evaluation(experiment, policy, suites[policy])
+        for policy, (state, _) in states.items()
+        if state == "evaluated"
+    ]
+    evaluation = mean(evaluations) if evaluations else None
+    found = []
+    for policy, (state, snapshot) in states.items():
+        kind, cost = _cost(experiment, policy)
+        seconds = training[kind] * cost if kind in training else None
+        after = evaluation if suites[policy] else 0.0
+        left = _seconds_left(state, snapshot, seconds, after)
+        found.append(Status(policy, state, snapshot, left))
+    return found
 
 
-def _status(
-    experiment: Experiment, policy: str, suites: Collection[str], durations: "_Durations"
-) -> Status:
-    training = durations.training_of(policy)
-    evaluation = durations.evaluation if suites else 0.0
-    snapshot = read_progress(experiment.checkpoint(policy))
-    if snapshot is not None and not is_damaged(experiment.checkpoint(policy)):
-        state = "running" if _is_running(snapshot, experiment.folder(policy)) else "stopped"
-        left = seconds_of_training_left(snapshot) + (evaluation or 0.0)
-        return Status(policy, state, snapshot, left)
-    if is_finished(experiment, policy):
-        if suites and _is_evaluated(experiment, policy, suites):
-            return Status(policy, "evaluated", None, 0.0)
-        return Status(policy, "trained", None, evaluation)
-    total = None if training is None else training + (evaluation or 0.0)
-    step = steps.policy_step(experiment, policy)
-    is_stale = is_damaged(experiment.checkpoint(policy)) or (
-        experiment.policy(policy).is_dir() and step.is_finished() and not step.is_made()
-    )
-    return Status(policy, "stale" if is_stale else "waiting", None, total)
+def faults(experiment: Experiment) -> list[str]:
+    """A sentence for each file that cannot be used, with the command that makes it again.
+
+    Checks data, checkpoints, policies, samples, scores and curves by size and provenance, so that
+    no file is read.
+    """
+
+    def everything() -> list[steps.Input]:
+        return [
+            *(steps.first_output(steps.prepare(experiment, name)) for name in experiment.data_sets),
+            *(steps.policy_input(experiment, policy) for policy in experiment.policies),
+            *(steps.log_input(experiment, cell) for cell in experiment.cells),
+            *steps.answers(experiment).inputs(),
+            *steps.tables(experiment).inputs(),
+        ]
+
+    checkpoints = [
+        f"{experiment.checkpoint(policy) / STATE_FILE} is damaged; "
+        f"`{steps.policy_step(experiment, policy).command} --force` starts from step 1"
+        for policy in experiment.policies
+        if is_damaged(experiment.checkpoint(policy))
+    ]
+    return [*checkpoints, *Step("", (), {}, everything).faults_behind()]
 
 
 def seconds_of_training_left(snapshot: Snapshot) -> float:
     return (snapshot.steps - snapshot.step) * snapshot.seconds_per_step
+
+
+def _state(
+    experiment: Experiment, policy: str, suites: Collection[str]
+) -> tuple[str, Snapshot | None]:
+    checkpoint = experiment.checkpoint(policy)
+    snapshot, damaged = read_progress(checkpoint), is_damaged(checkpoint)
+    if snapshot is not None and not damaged:
+        is_running = _is_running(snapshot, experiment.folder(policy))
+        return "running" if is_running else "stopped", snapshot
+    if is_finished(experiment, policy):
+        is_evaluated = suites and _is_evaluated(experiment, policy, suites)
+        return "evaluated" if is_evaluated else "trained", None
+    step = steps.policy_step(experiment, policy)
+    is_stale = damaged or (step.is_finished() and not step.is_made())
+    return "stale" if is_stale else "waiting", None
 
 
 def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
@@ -115,51 +149,45 @@ def _is_running(snapshot: Snapshot, folder: Path) -> bool:
     return (on_other_host and is_recent) or is_locked(folder / LOCK)
 
 
-class _Durations:
-    """Seconds that finished jobs took, from their provenance files."""
-
-    def __init__(self, experiment: Experiment, suites: Suites) -> None:
-        self.experiment = experiment
-        self.per_cost: dict[str, list[float]] = {}
-        for policy in dict.fromkeys([*experiment.policies, *suites]):
-            if seconds := _wall_seconds(experiment.policy(policy)):
-                kind, cost = self._cost(policy)
-                self.per_cost.setdefault(kind, []).append(seconds / cost)
-        evaluations = [
-            sum(
-                _wall_seconds(file) or 0.0
-                for file in _files_of_evaluation(experiment, policy, of_policy)
-            )
-            for policy, of_policy in suites.items()
-            if of_policy and _is_evaluated(experiment, policy, of_policy)
-        ]
-        self.evaluation = mean(evaluations) if evaluations else None
-
-    def _cost(self, policy: str) -> tuple[str, float]:
-        """Kind of training, and its relative cost: responses per prompt for a cell."""
-        if policy.endswith(f"--{BASE}"):
-            return BASE, 1.0
-        cell = self.experiment.cell(policy)
-        return cell.model, float(cell.n)
-
-    def training_of(self, policy: str) -> float | None:
-        """Estimated seconds to train a policy; None if nothing similar has finished."""
-        kind, cost = self._cost(policy)
-        known = self.per_cost.get(kind)
-        if known is None and kind != BASE:  # cells of another model are better than no estimate
-            known = [x for other, xs in self.per_cost.items() if other != BASE for x in xs]
-        return cost * mean(known) if known else None
+def _seconds_left(
+    state: str, snapshot: Snapshot | None, training: float | None, evaluation: float | None
+) -> float | None:
+    """Args: training, evaluation: seconds that each takes; None if nothing similar has finished."""
+    if state == "evaluated":
+        return 0.0
+    if state == "trained":
+        return evaluation
+    if snapshot is not None:
+        training = seconds_of_training_left(snapshot)
+    return None if training is None else training + (evaluation or 0.0)
 
 
-def _files_of_evaluation(
-    experiment: Experiment, policy: str, suites: Collection[str]
-) -> Iterator[Path]:
+def _seconds_of_training(experiment: Experiment, policies: Iterable[str]) -> dict[str, float]:
+    """Mean seconds of the finished trainings of each kind, divided by their relative cost."""
+    seconds = defaultdict(list)
+    for policy in dict.fromkeys(policies):
+        if wall := _wall_seconds(experiment.policy(policy)):
+            kind, cost = _cost(experiment, policy)
+            seconds[kind].append(wall / cost)
+    return {kind: mean(values) for kind, values in seconds.items()}
+
+
+def _cost(experiment: Experiment, policy: str) -> tuple[str, float]:
+    """Kind of a training, and its relative cost: the responses per prompt of a model's cell."""
+    if experiment.is_base(policy):
+        return BASE, 1.0
+    cell = experiment.cell(policy)
+    return cell.model, float(cell.n)
+
+
+def _seconds_of_evaluation(experiment: Experiment, policy: str, suites: Collection[str]) -> float:
+    seconds = 0.0
     for suite in suites:
-        yield experiment.curves(policy, suite)
-        yield from experiment.sample_files(policy, suite)
-        yield from experiment.score_files(policy, suite)
+        blocks = [*experiment.sample_files(policy, suite), *experiment.score_files(policy, suite)]
+        seconds += sum(map(_wall_seconds, [experiment.curves(policy, suite), *blocks]))
+    return seconds
 
 
-def _wall_seconds(made: Path) -> float | None:
-    seconds = read_provenance(made).get("wall_seconds")
-    return None if seconds is None else float(seconds)
+def _wall_seconds(made: Path) -> float:
+    """Seconds that a result took; 0 without provenance."""
+    return float(read_provenance(made).get("wall_seconds") or 0.0)
