@@ -1,6 +1,7 @@
 """What every command does first: it checks its inputs, and keeps results of other settings."""
 
 import hashlib
+import errno
 import json
 import re
 import shlex
@@ -314,6 +315,22 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     assert "`rspo train " in error_of(capsys, "sample", CELL, "standard")
     assert main(["train", CELL, "--force"]) == 0
     assert not state.parent.exists()
+
+
+@pytest.mark.parametrize("words", [["prepare", "linear"], ["pretrain", "small"]])
+def test_a_read_only_folder_of_results_is_one_line_with_its_path(
+    small_project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    def refuse(path: Path, *_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(os, "mkdir", refuse)  # root may write into every folder
+    assert main([*words, "--results", "trial"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "rspo: error: trial: Read-only file system"
 
 
 def test_the_cost_is_always_made_again(
