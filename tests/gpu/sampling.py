@@ -47,6 +47,7 @@ def compare(settings: Settings, folder: Path) -> str:
     difference = mean_difference(folder, asked[:COMPARED], responses[:COMPARED])
     config = sampler.llm.llm_engine.vllm_config
     dtype, runner = config.model_config.dtype, 1 + config.use_v2_model_runner
+    assert runner == 1, "vLLM uses its second model runner, and trainings use the first"
     assert difference <= ALLOWED[dtype], (
         f"log-probabilities differ from those of transformers by {difference:.2g} on average; "
         f"allowed in {dtype}: {ALLOWED[dtype]:g}"

@@ -212,6 +212,28 @@ def test_the_training_section_shows_clipped_gradients(tmp_path: Path, clip: floa
     assert ("gradient_clipped" in picture.numbers.columns) == (clip is not None)
 
 
+@pytest.mark.parametrize(("second", "named"), [(0.003, False), (0.2, True)])
+def test_the_training_section_names_a_cell_whose_sampler_has_other_weights(
+    tmp_path: Path, second: float, named: bool
+) -> None:
+    specs = [{"model": "small", "objective": "policy_gradient", "n": n} for n in (2, 4)]
+    grid = {"main": {"suite": "standard", "cells": specs}} | dict.fromkeys(
+        ("scalability", "model_size", "contamination_free", "max_at_k", "grpo")
+    )
+    experiment = tiny_world.load(tmp_path, grid=grid)
+    prepare(experiment, "train")
+    keys = ("reward", "entropy", "gradient_clipped", "pass_at_1", "pass_at_2")
+    for name, difference in zip(experiment.cells, (0.002, second), strict=True):
+        records = [{"step": step, **dict.fromkeys(keys, 0.5)} for step in range(1, 7)]
+        for record, value in zip(records, [0.002, difference] * 3, strict=True):
+            record["sampler"] = {"difference": value}
+        write_json_lines(experiment.training_log(name), records)
+    (picture,) = training_pictures(experiment)
+    sentence = f"may not have the actor's weights: {list(experiment.cells)[1]} (3 steps, first 2)."
+    assert (sentence in picture.caption) == named
+    assert ("log-probabilities" in picture.caption) == named
+
+
 def test_the_training_section_shows_validations(tmp_path: Path) -> None:
     """Every third step, with fewer samples than the training has."""
     specs = [{"model": "small", "objective": "policy_gradient", "n": n} for n in (4, 8)]

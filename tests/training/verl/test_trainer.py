@@ -2,8 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
@@ -19,7 +22,7 @@ from rspo.core.errors import InputError, LostProcess
 from rspo.core.peak import Peak
 from rspo.core.signals import Stopped
 from rspo.training.prompts import read_prompts
-from rspo.training.records import Scored
+from rspo.training.records import Scored, Stopwatch
 from rspo.training.verl import held_out, prompt_dataset
 from rspo.training.verl import trainer as trainer_module
 from rspo.training.verl.batches import sort_by_prompt
@@ -76,6 +79,11 @@ def without_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     """Log-probabilities are in verl's queue, which no test here starts."""
     difference = {"difference": 0.0, "correlation": 1.0}
     monkeypatch.setattr(trainer_module, "sampler_difference", lambda batch: difference)
+
+
+def test_a_phase_shorter_than_the_interval_between_looks_has_its_memory() -> None:
+    peak = Peak(lambda: 7.0, seconds=60)
+    assert [peak.take(), peak.take()] == [7.0, 7.0]
 
 
 class Actor:
@@ -140,6 +148,31 @@ def test_each_mini_batch_is_one_update_on_its_responses_of_non_zero_weight(
     # Log-probabilities are computed once, for the responses of all updates.
     (with_log_probs,) = trainer.with_log_probs
     assert sorted(with_log_probs.keys) == sorted(key for update in updates for key in update.keys)
+
+
+def test_a_sampler_with_other_weights_is_one_warning_at_its_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    differences = iter([0.001, 0.2, 0.001, 0.2])
+    monkeypatch.setattr(
+        trainer_module, "sampler_difference", lambda batch: {"difference": next(differences)}
+    )
+    monkeypatch.setattr(trainer_module, "sort_by_prompt", lambda *_: None)
+    trainer, batch = trainer_of(load(tmp_path)), batch_of(len(LENGTHS))
+    result = scored([1.0] * len(LENGTHS), LENGTHS)
+    result = replace(result, correct=result.correct.bool())
+    trainer.train_dataset = trainer._verification = trainer.progress = MagicMock()
+    trainer.replay_buffer = SimpleNamespace(sample=lambda **_: (batch, None))
+    trainer.scoring = SimpleNamespace(score=lambda *_: (result, 1.0))
+    trainer.on_sample_end, trainer.weights_seconds = lambda: None, 0.0
+    warned = []
+    for trainer.global_steps in range(1, STEPS + 1):
+        trainer.clock = Stopwatch()
+        trainer._step_once({}, {}, len(batch))
+        warned += [trainer.global_steps] * len(caplog.records)
+        caplog.clear()
+    assert [record["sampler"]["difference"] for record in trainer.records] == [0.001, 0.2] * 2
+    assert warned == [2]
 
 
 def test_a_mini_batch_of_more_prompts_than_a_step_is_one_update(tmp_path: Path) -> None:
