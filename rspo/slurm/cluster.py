@@ -98,13 +98,12 @@ class Slurm:
             raise _no_answer("sbatch", reason) if _ABSENT.search(reason) else Refused(reason)
         # A cluster's own `sbatch` may print more lines.
         numbers = re.findall(r"^(\d+)(?:;\S+)?$", done.stdout, re.M)
-        if not numbers:
-            self.ask("scancel", f"--name={name}")
-            raise _no_answer("sbatch", f"no job number in its output: {done.stdout}")
         try:
+            if not numbers:
+                raise _no_answer("sbatch", f"no job number in its output: {done.stdout}")
             words = self.ask("scontrol", "--oneliner", "show", "job", numbers[-1]).split()
         finally:
-            self.ask("scancel", numbers[-1])
+            self.ask("scancel", f"--name={name}")
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     def ask(self, *words: str, seconds: float = 60) -> str:
