@@ -135,7 +135,7 @@ def test_nodes_that_are_busy_or_down_are_no_reason_to_refuse(
 
 def test_a_precommand_that_fails_on_a_node_is_reported(cluster: Cluster, project: Path) -> None:
     slurm_world.set_precommand(project, "export HF_HUB_OFFLINE=1; echo no licence today; false")
-    line = r"slurm/config\.yaml: its precommand or .* no licence today .*n[12]: task 0: Exited"
+    line = r"slurm/config\.yaml: its precommand (?=.* no licence today)(?=.*n[12]: task 0: Exited)"
     require(
         doctor(project, cluster.environment),
         *(rf"error    partition {partition}: {line}" for partition in ("cpu", "gpu")),
