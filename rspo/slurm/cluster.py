@@ -9,8 +9,6 @@ from functools import cached_property
 
 from rspo.core.errors import InputError
 
-# Messages of `sbatch` about a controller that is down or busy.
-_ABSENT = re.compile(r"contact slurm controller|timed out|connection failure", re.I)
 # Variables with which a user changes what these commands list or cancel.
 _OPTIONS = re.compile("(SQUEUE|SINFO|SCANCEL)_")
 
@@ -94,8 +92,7 @@ class Slurm:
         held = ("--parsable", "--hold", "--requeue", "--output=/dev/null")
         done = run("sbatch", *held, *options, f"--job-name={name}", "--wrap=true")
         if done.returncode:
-            reason = " ".join(done.stderr.split())
-            raise _no_answer("sbatch", reason) if _ABSENT.search(reason) else Refused(reason)
+            raise Refused(" ".join(done.stderr.split()))
         # A cluster's own `sbatch` may print more lines.
         numbers = re.findall(r"^(\d+)(?:;\S+)?$", done.stdout, re.M)
         try:

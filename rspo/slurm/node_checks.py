@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,21 +53,6 @@ _FAILED = re.compile(
 )
 
 
-@dataclass
-class _Placement:
-    """Where the jobs of some requests may run, and what they need there.
-
-    options: of `srun`, for one node.
-    """
-
-    options: list[str]
-    minutes: int = 1
-    gpu: str = ""  # such as gpu:h800:1
-    packages: set[str] = field(default_factory=set)
-    judged: bool = False
-    beside_judge: bool = False  # a policy trains there on the GPU of a judge
-
-
 def locks(launch: Launch) -> Iterator[Finding]:
     """Whether the file system of this folder supports file locks, which protect a cell's folder."""
     try:
@@ -81,28 +66,16 @@ def nodes(launch: Launch) -> Iterator[Finding]:
     """Run `rspo.slurm.probe` on one node for every kind of placement in the requests."""
     if launch.slurm is None or list(locks(launch)):
         return
-    for name, placement in _placements(launch, accepted(launch, launch.slurm)).items():
-        for finding in _node(launch, placement):
-            yield Finding(finding.kind, f"{name}: {finding.line}")
-
-
-def _placements(launch: Launch, requests: Sequence[Request]) -> dict[str, _Placement]:
-    """By a name for messages."""
-    placements: dict[str, _Placement] = {}
-    for request in requests:
-        options = [*_placement_options(request.options), *options_of_all_jobs(launch.profile)]
+    placements: dict[tuple[str, ...], list[Request]] = {}
+    for request in accepted(launch, launch.slurm):
+        options = (*_placement_options(request.options), *options_of_all_jobs(launch.profile))
+        placements.setdefault(options, []).append(request)
+    for options, requests in placements.items():
+        partition = requests[0].partition
+        where = f"partition {partition}" if partition else "the default partition"
         more = [word for word in options if not word.startswith(("--partition=", "--account="))]
-        name = f"partition {request.partition}" if request.partition else "the default partition"
-        place = placements.setdefault(" ".join([name, *more]), _Placement(options))
-        least = min(IMPORT_MINUTES, request.minutes or IMPORT_MINUTES)
-        place.minutes = max(place.minutes, math.floor(least))
-        if request.gpus:
-            place.gpu = f"gpu:{request.gpu_type}:1" if request.gpu_type else "gpu:1"
-        place.packages |= set(_packages(launch, request))
-        place.judged |= request.rule in launch.judging
-        own_judge = is_training(request) and request.rule in launch.starting_judges
-        place.beside_judge |= own_judge and launch.experiment.trains_on_gpus
-    return placements
+        for finding in _node(launch, options, requests):
+            yield Finding(finding.kind, f"{' '.join([where, *more])}: {finding.line}")
 
 
 def _packages(launch: Launch, request: Request) -> Iterator[str]:
@@ -150,18 +123,29 @@ def _precommand(profile: Mapping[str, Any]) -> str:
     return text if done.returncode else done.stdout
 
 
-def _node(launch: Launch, placement: _Placement) -> Iterator[Finding]:
-    """Whether a node has this software and GPUs, sees a lock of this host, and reaches SLURM."""
-    first = _precommand(launch.profile)
-    judge = launch.experiment.config.xverify if placement.judged else None
+def _node(launch: Launch, options: Sequence[str], requests: list[Request]) -> Iterator[Finding]:
+    """Whether a node has this software and GPUs, sees a lock of this host, and reaches SLURM.
+
+    Args:
+        options: of `srun`, with which the jobs of all these requests may run on the node.
+    """
+    judged = any(request.rule in launch.judging for request in requests)
+    judge = launch.experiment.config.xverify if judged else None
+    needed = {name for request in requests for name in _packages(launch, request)}
+    packages = tuple(name for name in _IMPORT_ORDER if name in needed)
+    gpus = [request for request in requests if request.gpus]
+    # Of these packages, only vLLM always needs the GPU that was requested.
+    uses_gpu, url = bool(gpus) and "vllm" in packages, (judge.url if judge else None) or ""
+    minutes = max(min(IMPORT_MINUTES, request.minutes or IMPORT_MINUTES) for request in requests)
+    words = ["srun", "-n1", f"-t{max(1, math.floor(minutes))}", f"--immediate={PROBE_SECONDS}"]
+    words += [f"--mem={IMPORT_MEGABYTES}"] if packages else []
+    words += options
+    words += [f"--gres={replace(gpus[-1], gpus=1).gres}"] if gpus else []
     with _locked_file() as (file, text):
-        packages = tuple(name for name in _IMPORT_ORDER if name in placement.packages)
-        url = (judge.url if judge else None) or ""
-        # Of these packages, only vLLM always needs the GPU that was requested.
-        task = Task(str(file), text, packages, bool(placement.gpu) and "vllm" in packages, url)
-        command = [*_srun_options(placement), *_command(task, first)]
+        task = Task(str(file), text, packages, uses_gpu, url)
+        words += _command(task, _precommand(launch.profile))
         try:
-            done = run("srun", *command, seconds=SECONDS_TO_ANSWER)
+            done = run(*words, seconds=SECONDS_TO_ANSWER)
         except NoAnswer as error:
             yield _no_answer(launch, str(error))
             return
@@ -173,18 +157,12 @@ def _node(launch: Launch, placement: _Placement) -> Iterator[Finding]:
         return
     answer = Answer(**json.loads(answers[-1]))
     findings = [*_shared(file.parent, answer), *software(answer), *_judge(judge, answer)]
-    if placement.beside_judge and judge:
+    own = {request.rule for request in requests if is_training(request)} & {*launch.starting_judges}
+    if own and judge and launch.experiment.trains_on_gpus:
         findings += _memory_of_judge(judge, answer)
     summary = f"sees this folder, its locks, this software and SLURM ({details(answer)})"
     for finding in findings or [Finding(INFO, summary.removesuffix(" ()"))]:
         yield Finding(finding.kind, f"node {answer.host} {finding.line}")
-
-
-def _srun_options(placement: _Placement) -> list[str]:
-    memory = [f"--mem={IMPORT_MEGABYTES}"] if placement.packages else []
-    gpu = [f"--gres={placement.gpu}"] if placement.gpu else []
-    limits = ["-n1", f"-t{placement.minutes}", f"--immediate={PROBE_SECONDS}"]
-    return [*limits, *memory, *placement.options, *gpu]
 
 
 def _command(task: Task, first: str) -> list[str]:

@@ -63,20 +63,18 @@ class Answer:
 def seen(file: Path, text: str) -> str:
     """Compare a file and its lock with those of the host that wrote it.
 
-    Returns: `ok`; `unseen`: no such file here; `old`: other content; `unlocked`: this host could
-        lock the file although another one holds the lock.
+    Returns: `ok`; `unseen`: no such file or other content here; `unlocked`: this host could lock
+        the file although another one holds the lock.
     """
     try:
-        content = file.read_text()
+        with file.open("r+") as stream:
+            if stream.read() != text:
+                return "unseen"
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return "ok"
     except OSError:
         return "unseen"
-    if content != text:
-        return "old"
-    with file.open("r+") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return "ok"
     return "unlocked"
 
 

@@ -227,7 +227,7 @@ def test_a_failing_precommand_is_named_with_its_own_message(project: Path, fake:
     [
         ({}, (INFO, "sees this folder, its locks, this software and SLURM$")),
         ({"versions": {"torch": "2"}, "gpu": "H800 80 GB"}, (INFO, r" \(H800 80 GB, torch 2\)$")),
-        ({"file": "old"}, (ERROR, "does not see .*/project as this host does")),
+        ({"file": "unseen"}, (ERROR, "does not see .*/project as this host does")),
         ({"file": "unlocked"}, (ERROR, "ignores a lock .*/project.*-o flock")),
         ({"commands": {"srun --version": "x"}}, (ERROR, "cannot run `srun --version`")),
         ({"commands": {"scontrol ping": "x"}}, (WARNING, "cannot run `scontrol ping`")),

@@ -43,7 +43,7 @@ def test_the_packages_and_the_gpu_are_reported(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "rspo.slurm.probe", json.dumps(asdict(task))]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     answer = Answer(**json.loads(done.stdout.splitlines()[-1]))
-    assert answer.file == "old"
+    assert answer.file == "unseen"
     assert list(answer.versions) == ["torch", "vllm", "verl"]
     assert answer.versions["verl"] == "0.9.1"
     reason = "ModuleNotFoundError: No module named 'flash_attn'"
