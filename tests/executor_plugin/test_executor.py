@@ -4,12 +4,12 @@ Faults that tests can cause on a real SLURM are in test_on_slurm.py.
 """
 
 import asyncio
-import dataclasses
 import fcntl
 import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import astuple, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -135,7 +135,7 @@ class Harness:
         (self.folder / f"refused-{word}").write_text(message)
 
     def set_queue(self, *jobs: QueuedJob) -> None:
-        records = ("\x1f".join(map(str, dataclasses.astuple(job))) + "\x1e\n" for job in jobs)
+        records = ("\x1f".join(map(str, astuple(job))) + "\x1e\n" for job in jobs)
         (self.folder / "queue").write_text("".join(records))
 
     def submitted(self, number: str, job: Any = None) -> SubmittedJobInfo:
@@ -259,25 +259,6 @@ def test_jobs_are_checked_before_slurm_forgets_that_they_ended(harness: Harness)
     assert harness.executor.next_seconds_between_status_checks == SECONDS_MISSING
 
 
-def test_a_cancelled_job_has_failed(harness: Harness) -> None:
-    """The SLURM plugin does not notice it with `sacct`, which prints `CANCELLED by 1000`."""
-    info = harness.submitted("12")
-    harness.set_queue(queued("12", state="CANCELLED"))
-    assert harness.check(info) == []
-    assert harness.calls[0] == f"report_job_error {failure('12', 'CANCELLED').strip()}"
-
-
-# --- held jobs ------------------------------------------------------------------------------------
-
-
-def test_each_requeue_is_printed_once(harness: Harness) -> None:
-    info = harness.submitted("12")
-    for restarts in (0, 2, 2):
-        harness.set_queue(queued("12", restarts=restarts))
-        assert harness.check(info) == ["12"]
-    assert harness.messages() == ["12 was requeued (restart 2)"]
-
-
 def test_a_job_that_slurm_holds_is_released_three_times_then_given_up(harness: Harness) -> None:
     info = harness.submitted("12")
     harness.set_queue(queued("12", "launch failed requeued held", "PENDING"))
@@ -292,15 +273,6 @@ def test_a_job_that_slurm_holds_is_released_three_times_then_given_up(harness: H
     assert harness.calls == [f"report_job_error {failure('12', 'HELD').strip()}", "check"]
 
 
-def test_a_job_that_may_not_be_released_is_given_up(harness: Harness) -> None:
-    info = harness.submitted("12")
-    harness.set_queue(queued("12", "JobHoldMaxRequeue", "PENDING"))
-    harness.refuse("release")
-    assert harness.check(info) == []
-    assert harness.commands == ["scontrol release 12", "scancel 12"]
-    assert harness.messages()[0].startswith("12 is held (JobHoldMaxRequeue) and could not be rel")
-
-
 def test_a_release_that_slurm_does_not_answer_is_repeated(harness: Harness) -> None:
     info = harness.submitted("12")
     harness.set_queue(queued("12", "BadConstraints", "PENDING"))
@@ -313,80 +285,101 @@ def test_a_release_that_slurm_does_not_answer_is_repeated(harness: Harness) -> N
     assert harness.commands == ["scontrol release 12", "scancel 12", "scontrol release 12"]
 
 
-@pytest.mark.parametrize("reason", ["JobHeldUser", "JobHeldAdmin", "job requeued in held state"])
-def test_a_job_that_a_person_holds_is_printed_once_and_not_released(
-    harness: Harness, reason: str
+OLD = SECONDS_OF_SILENCE + 1
+FORGOTTEN, ENDED = "was forgotten by SLURM", "ended without SLURM's notice"
+AGAIN, COMPLETE = ": submitting it again", ", but is complete"
+RELEASED = "was held (BadConstraints): released"
+
+
+@pytest.mark.parametrize(
+    ("listed", "heartbeat", "call", "commands", "messages"),
+    [
+        # `squeue` does not list it.
+        (None, None, "run_job", [], [FORGOTTEN + AGAIN]),
+        (None, ("", OLD), "run_job", [], [FORGOTTEN + AGAIN]),
+        (None, ("", OLD - 60), None, [], []),  # alive, on a file system with locks of each node
+        (None, ("0", OLD), "success", [], [FORGOTTEN + COMPLETE]),
+        # It runs, says SLURM.
+        ({}, None, None, [], []),
+        ({}, ("", OLD), "run_job", ["scancel"], [ENDED + AGAIN]),
+        ({}, ("0", OLD), "success", ["scancel"], [ENDED + COMPLETE]),
+        ({"restarts": 2}, ("", OLD), None, [], ["was requeued (restart 2)"]),  # not started again
+        # With `sacct`, which prints `CANCELLED by 1000`, the SLURM plugin does not notice it.
+        ({"state": "CANCELLED"}, None, "CANCELLED", [], ["was cancelled"]),
+        # SLURM holds it: it is released at each of the two checks. A person holds it: it waits.
+        (
+            {"reason": "BadConstraints"},
+            None,
+            None,
+            ["scontrol release"] * 2,
+            [f"{RELEASED} (1 of 3)", f"{RELEASED} (2 of 3)"],
+        ),
+        ({"reason": "JobHeldUser"}, None, None, [], ["is held (JobHeldUser) and waits: scontrol"]),
+        ({"reason": "JobHeldAdmin"}, None, None, [], ["is held (JobHeldAdmin) and waits"]),
+        (
+            {"reason": "job requeued in held state"},
+            None,
+            None,
+            [],
+            ["is held (job requeued in held state) and waits"],
+        ),
+    ],
+)
+def test_what_becomes_of_a_job_that_slurm_shows_like_this_for_a_minute(
+    harness: Harness,
+    listed: dict[str, Any] | None,
+    heartbeat: tuple[str, float] | None,
+    call: str | None,
+    commands: list[str],
+    messages: list[str],
 ) -> None:
+    """Call of the SLURM plugin (None: Snakemake waits on), commands of SLURM, printed lines.
+
+    heartbeat: content and age of the file of the job's first start.
+    """
+    active = [harness.submitted("12")]
+    harness.set_queue(*([] if listed is None else [replace(queued("12"), **listed)]))
+    if heartbeat:
+        harness.start("12", *heartbeat)
+    for harness.time in (0, SECONDS_MISSING):
+        active = active if harness.check(*active) else []
+    assert bool(active) == (call is None)
+    names = {"run_job": "run_job", "success": "report_job_success"}
+    error = f"report_job_error {failure('12', call or '').strip()}"
+    calls = [call for call in harness.calls if not call.startswith("check")]
+    assert calls == ([] if call is None else [names.get(call, error)])
+    assert harness.commands == [f"{command} 12" for command in commands]
+    said = [line.partition(": SLURM job 12 ")[2] for line in harness.printed]
+    assert len(said) == len(messages)
+    assert all(map(str.startswith, said, messages)), said
+
+
+def test_a_job_that_may_not_be_released_is_given_up(harness: Harness) -> None:
     info = harness.submitted("12")
-    harness.set_queue(queued("12", reason, "PENDING"))
-    assert harness.check(info) == harness.check(info) == ["12"]
-    assert harness.commands == []
-    assert harness.messages() == [f"12 is held ({reason}) and waits: scontrol release 12"]
+    harness.set_queue(queued("12", "JobHoldMaxRequeue", "PENDING"))
+    harness.refuse("release")
+    assert harness.check(info) == []
+    assert harness.commands == ["scontrol release 12", "scancel 12"]
+    assert harness.messages()[0].startswith("12 is held (JobHoldMaxRequeue) and could not be rel")
 
 
-# --- jobs that SLURM forgot, or whose end it did not notice ---------------------------------------
-
-
-def test_a_forgotten_job_is_submitted_again_when_it_is_not_alive(harness: Harness) -> None:
+def test_a_locked_file_shows_that_a_forgotten_job_is_alive(harness: Harness) -> None:
     info = harness.submitted("12")
     harness.set_queue()
-    for harness.time in (0, SECONDS_MISSING / 2):
-        assert harness.check(info) == ["12"]
-    harness.time = SECONDS_MISSING
-    with harness.start("12", age=SECONDS_OF_SILENCE + 1).open() as locked:
+    with harness.start("12", age=OLD).open() as locked:
         fcntl.flock(locked, fcntl.LOCK_EX)
-        assert harness.check(info) == ["12"]
-    harness.start("12", age=SECONDS_OF_SILENCE - 60)  # on a file system with locks of each node
-    assert harness.check(info) == ["12"]
-    assert "run_job" not in harness.calls
-    harness.start("12", age=SECONDS_OF_SILENCE + 1)
+        for harness.time in (0, SECONDS_MISSING):
+            assert harness.check(info) == ["12"]
     assert harness.check(info) == []
-    assert harness.calls[-2:] == ["run_job", "check"]
-    assert harness.messages() == ["12 was forgotten by SLURM: submitting it again"]
-
-
-def test_a_job_that_slurm_forgot_after_its_end_is_not_submitted_again(harness: Harness) -> None:
-    info = harness.submitted("12")
-    harness.set_queue()
-    harness.start("12", "0")
-    assert harness.check(info) == ["12"]
-    harness.time = SECONDS_MISSING
-    assert harness.check(info) == []
-    assert harness.calls[-2:] == ["report_job_success", "check"]
-
-
-@pytest.mark.parametrize("ended", ["", "0"])
-def test_a_job_that_ended_without_slurms_notice_is_cancelled_and_submitted_if_incomplete(
-    harness: Harness, ended: str
-) -> None:
-    info = harness.submitted("12")
-    harness.start("12", ended, age=SECONDS_OF_SILENCE + 1)
-    assert harness.check(info) == ["12"]
-    harness.time = SECONDS_MISSING
-    assert harness.check(info) == []
-    assert harness.commands == ["scancel 12"]
-    assert harness.calls[-2] == ("report_job_success" if ended else "run_job")
-    outcome = ", but is complete" if ended else ": submitting it again"
-    assert harness.messages() == [f"12 ended without SLURM's notice{outcome}"]
 
 
 def test_a_ghost_of_an_earlier_run_is_cancelled(harness: Harness) -> None:
-    ghost = dataclasses.replace(queued("12"), folder=str(harness.folder))
+    ghost = replace(queued("12"), folder=str(harness.folder))
     harness.set_queue(ghost)
     harness.start("12", "0")
     harness.executor._require_no_jobs_in(str(harness.folder))
     assert harness.commands == ["scancel 12"]
     assert harness.printed[0].endswith("earlier run, which has ended without SLURM's notice")
-
-
-def test_a_job_that_was_requeued_and_has_not_started_again_is_not_taken_for_ended(
-    harness: Harness,
-) -> None:
-    info = harness.submitted("12")
-    harness.start("12", age=SECONDS_OF_SILENCE + 1)
-    harness.set_queue(queued("12", restarts=1))
-    for harness.time in (0, SECONDS_MISSING):
-        assert harness.check(info) == ["12"]
 
 
 def test_jobs_that_squeue_does_not_list_by_their_number_are_not_forgotten(harness: Harness) -> None:
