@@ -151,31 +151,11 @@ def test_verl_has_every_operational_key(tmp_path: Path) -> None:
     ("key", "value", "instead"),
     [
         ("algorithm.adv_estimator", "grpo", "the cell's objective sets it"),
-        ("algorithm.rspo_k", 2, "the cell's objective sets it"),
-        ("algorithm.use_kl_in_reward", True, "there is no reference policy"),
         ("algorithm.rollout_correction.rollout_is", "token", "through bypass_mode only"),
         (f"{ACTOR}.ppo_epochs", 2, "each mini-batch is one update"),
-        (f"{ACTOR}.shuffle", True, "keep the order"),
-        (f"{ACTOR}.ppo_mini_batch_size", 1, "set training.mini_batch_prompts"),
-        (f"{ACTOR}.loss_agg_mode", "token-mean", "set training.loss_aggregation"),
-        (f"{ACTOR}.loss_scale_factor", 8, "set sampling.max_response_tokens"),
-        (f"{ACTOR}.use_kl_loss", True, "there is no reference policy"),
-        (f"{ACTOR}.entropy_coeff", 0.1, "the loss has no entropy bonus"),
         (f"{ACTOR}.use_torch_compile", True, f"set {ACTOR}.fsdp_config.use_torch_compile"),
-        ("trainer.ray_wait_register_center_timeout", 9, "verl's trainer does not read it"),
-        (f"{ACTOR}.optim.lr_scheduler_type", "cosine", "set training.optimizer.schedule"),
-        (f"{ACTOR}.optim.lr_warmup_steps", 10, "set training.optimizer.warmup_ratio"),
-        (f"{ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "set training.optimizer.warmup_ratio"),
-        (f"{ACTOR}.optim.total_training_steps", 10, "set training.steps"),
-        (f"{ACTOR}.optim.lr", 1e-5, "set models.<name>.learning_rate"),
-        ("data.train_batch_size", 8, "set training.prompts_per_step"),
-        ("data.max_prompt_length", 8, "set sampling.max_prompt_tokens"),
-        ("data.max_response_length", 8, "set sampling.max_response_tokens"),
-        ("actor_rollout_ref.rollout.response_length", 8, "set sampling.max_response_tokens"),
-        ("actor_rollout_ref.rollout.n", 2, "set n of the cells in grid"),
-        ("actor_rollout_ref.rollout.temperature", 0.5, "set sampling.temperature"),
-        ("trainer.nnodes", 2, "set verl.nodes"),
-        ("trainer.resume_mode", "disable", "this package sets it"),
+        (f"{ACTOR}.optim.lr_scheduler_type", "cosine", "set training.optimizer"),
+        ("actor_rollout_ref.rollout.temperature", 0.5, "this package sets it from its own config"),
     ],
 )
 def test_the_error_for_a_key_without_effect_says_what_to_set(
@@ -196,7 +176,7 @@ def test_no_key_of_the_cell_can_be_contradicted(tmp_path: Path) -> None:
     assert settings is not None
     of_cell = cell_settings(experiment, experiment.cell(TINY_CELL), settings)
     allowed = set()
-    for key in _leaves(of_cell):
+    for key, _ in _leaves(of_cell):
         try:
             _require_effect(nested(key, 1), "verl.overrides", of_cell)
         except InputError as error:
