@@ -155,7 +155,8 @@ class Trainer(PPOTrainerSync):
         self._note_memory(phase)
 
     def _note_memory(self, phase: str) -> None:
-        self.memory_gb[phase] = round(self.memory.take() / 1e9, 2)
+        peak = self.memory.take() or self.memory.value()  # the phase was shorter than the interval
+        self.memory_gb[phase] = round(peak / 1e9, 2)
 
     def _send_weights(self, send: Callable[[], None]) -> None:
         if self.records:

@@ -74,6 +74,7 @@ def test_the_records_are_those_of_the_local_engine(result: dict[str, Any]) -> No
         for key in theirs.keys() - {"seconds", "tokens_per_second"}:
             assert ours[key] == pytest.approx(theirs[key], rel=tolerances.get(key, 1e-6)), key
         assert ours["sampler"]["difference"] < 1e-4
+        assert min(ours["memory_gb"].values()) > 0
     assert ["validation" in record for record in result["records"]] == [False, True, False, True]
 
 
