@@ -9,10 +9,10 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
-from rspo.training.cell import train_cell
 from rspo.training.sampler_difference import steps_above
+from rspo.training.train import train
+from rspo.training.verl import run
 from rspo.training.verl.driver import __name__ as right
-from rspo.training.verl.run import VerlEngine, engine_of_node
 from tests.support import tiny_world
 from tests.support.stale_sampler import __name__ as stale
 
@@ -36,16 +36,15 @@ def experiment_in(folder: Path) -> Experiment:
 
 @pytest.mark.parametrize(("driver", "above"), [(right, False), (stale, True)])
 def test_only_weights_that_are_one_step_old_exceed_the_bound(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], driver: str, above: bool
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    driver: str,
+    above: bool,
 ) -> None:
     experiment = experiment_in(tmp_path)
-
-    class Engine(VerlEngine):
-        pass
-
-    Engine.driver = driver
-    with engine_of_node(experiment, CELL):
-        train_cell(experiment, CELL, Engine(experiment, CELL))
+    monkeypatch.setattr(run, "DRIVER", driver)
+    train(experiment, CELL)
     records = read_json_lines(experiment.training_log(CELL))
     differences = [record["sampler"]["difference"] for record in records]
     assert differences[0] > 1e-4, "bfloat16 rounds"
