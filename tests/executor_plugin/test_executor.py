@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import snakemake_executor_plugin_slurm as plugin
+from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from snakemake_executor_plugin_slurm_patient import executor as module
@@ -508,3 +509,16 @@ def test_the_slurm_plugin_calls_what_is_overridden() -> None:
     assert "run_job" in plugin.Executor._submit_job.__code__.co_names
     reports = {"report_job_success", "report_job_error"}
     assert reports <= set(plugin.Executor.check_active_jobs.__code__.co_names)
+
+
+def test_a_second_run_in_the_folder_is_refused_before_it_looks_at_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "jobs_in", lambda folder: pytest.fail("it has read the queue"))
+    monkeypatch.chdir(tmp_path)
+    settings = SimpleNamespace(heartbeat_timeout=SECONDS_OF_SILENCE)
+    workflow = SimpleNamespace(workdir_init=str(tmp_path), executor_settings=settings)
+    first = module._lock_of_run(Path(".snakemake", "slurm-patient").resolve())
+    with first, pytest.raises(WorkflowError, match=f"here: process {os.getpid()} on "):
+        Executor(workflow, SimpleNamespace(warning=print))
+    module._lock_of_run(Path(".snakemake", "slurm-patient").resolve()).close()
