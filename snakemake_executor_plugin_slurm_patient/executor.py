@@ -91,8 +91,9 @@ class Executor(plugin.Executor):
     def _require_no_jobs_in(self, folder: str) -> None:
         """Prevent that the same work is submitted twice.
 
-        No other run is active in the folder. Cancels jobs of an earlier run that SLURM itself holds, because nobody would release them,
-        and jobs that have ended although SLURM shows them as running.
+        No other run is active in the folder. Cancels jobs of an earlier run that SLURM itself
+        holds, because nobody would release them, and jobs that have ended although SLURM shows them
+        as running.
         """
         jobs = [job for job in jobs_in(folder) if not self._cancel_if_left(job)]
         if not jobs:
