@@ -28,7 +28,7 @@ import rspo
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
+from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
 from rspo.core.slurm_job import is_preempted, requeue
 from rspo.core.step import GIVEN
 
@@ -689,6 +689,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     stopped on request and can be resumed. 130: interrupted.
     """
     signal.signal(signal.SIGTERM, _terminate)
+    end_with_snakemake()
     _written().clear()
     try:
         status = _parse(list(sys.argv[1:] if argv is None else argv))() or 0

@@ -6,7 +6,6 @@ replaces an existing result only with `--force`; Snakemake removes the results t
 """
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -15,9 +14,8 @@ from typing import Any
 
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
-from rspo.core.locks import exclusive_lock, wait_until_free
+from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import provenance_path, read_provenance, size_of, write_provenance
-from rspo.core.slurm_job import name_of_this_job
 from rspo.core.usage import Usage
 
 Settings = dict[str, Any]
@@ -58,17 +56,12 @@ class Step:
     def is_due(self, force: bool = False) -> bool:
         """Check the inputs; whether the outputs must be made. Otherwise prints that they exist.
 
-        A command of a rule waits for a process that works on the same outputs: a Snakemake that was
-        killed has left it behind. (SLURM jobs are not left behind: the executor plugin finds them.)
-
         Args:
             force: whether to replace existing outputs.
 
         Raises: InputError for an input that is missing, damaged, or made with other settings, and
             for an existing output that only `force` may replace.
         """
-        if self.lock and GIVEN in os.environ and not name_of_this_job():
-            wait_until_free(self.lock)
         self.require_configured(force)
         self.require_inputs()
         if force:
@@ -166,7 +159,7 @@ class Step:
         return None
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the lock of the step. In a SLURM job it may wait, and then find the outputs made.
+        """Hold the lock of the step. It may wait, and then find the outputs made.
 
         Raises: InputError that names the process that holds it.
         """

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import snakemake_executor_plugin_slurm as plugin
+from snakemake_interface_common.exceptions import WorkflowError
 from snakemake_interface_executor_plugins.executors.base import SubmittedJobInfo
 
 from snakemake_executor_plugin_slurm_patient import executor as module
@@ -452,3 +453,16 @@ def test_a_job_whose_command_slurm_did_not_start_uses_no_retry(
     error = f"report_job_error {failure('12', state).strip()}"
     assert harness.calls[1] == ("run_job" if again else error)
     assert harness.messages()[0].startswith("12 was not started (Unable to") == again
+
+
+def test_a_second_run_in_the_folder_is_refused_before_it_looks_at_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "jobs_in", lambda folder: pytest.fail("it has read the queue"))
+    monkeypatch.chdir(tmp_path)
+    settings = SimpleNamespace(heartbeat_timeout=SECONDS_OF_SILENCE)
+    workflow = SimpleNamespace(workdir_init=str(tmp_path), executor_settings=settings)
+    first = module._lock_of_run(Path(".snakemake", "slurm-patient").resolve())
+    with first, pytest.raises(WorkflowError, match=f"here: process {os.getpid()} on "):
+        Executor(workflow, SimpleNamespace(warning=print))
+    module._lock_of_run(Path(".snakemake", "slurm-patient").resolve()).close()
