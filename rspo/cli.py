@@ -530,15 +530,9 @@ def agreement(experiment: "Experiment", force: Force = False) -> None:
 @command(EVALUATION, "rspo fetch-prompt --scale paper")
 def fetch_prompt(experiment: "Experiment", force: Force = False) -> None:
     """Download the prompt of the judge model xVerify."""
-    from rspo.config import steps
-    from rspo.rewards.xverify.prompt import fetch_prompt
+    from rspo.rewards.xverify.model import write_prompt
 
-    settings, step = experiment.config.xverify, steps.fetch_prompt(experiment)
-    if settings is None:
-        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
-    if step.is_due(force):
-        source = fetch_prompt(settings.prompt, experiment.judge_prompt)
-        step.record(notes={"sources": [source]})
+    write_prompt(experiment, force)
 
 
 @command(EVALUATION, "rspo fetch-judge --scale paper")

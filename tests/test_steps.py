@@ -426,7 +426,7 @@ def test_a_trial_run_pretrains_only_a_model_of_other_settings(
     """Otherwise it copies the base policy of the scale, unless that is damaged."""
 
     def train(*arguments: Any) -> None:
-        trained.append(arguments[0].results.name)
+        trained.append(arguments[2].parents[2].name)
         pretrain(*arguments)
 
     pretrain, trained = pretraining._train, list[str]()

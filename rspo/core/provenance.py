@@ -5,8 +5,8 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -35,6 +35,26 @@ _PACKAGES = (
 )
 
 
+@dataclass(frozen=True)
+class Done:
+    """What the work of a step reports, once its outputs exist.
+
+    gpu_seconds: of this process, outside SLURM (see `usage_so_far`).
+    notes: other information, such as the rows that were left out.
+    earlier: usage of earlier processes that worked on the outputs and were killed or stopped.
+    files: further files that it wrote, which get the same provenance.
+    originals: files of the user that it read, with which a history may begin.
+    clean_up: called after the provenance is written; removes what a killed run resumes from.
+    """
+
+    gpu_seconds: float = 0.0
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    earlier: Sequence[Usage] = ()
+    files: Sequence[Path] = ()
+    originals: Sequence[Path] = ()
+    clean_up: Callable[[], None] | None = None
+
+
 def provenance_path(path: Path) -> Path:
     """Path of the provenance of a file or folder."""
     return path.with_name(path.name + SUFFIX)
@@ -44,29 +64,20 @@ def write_provenance(
     path: Path,
     settings: Any,
     inputs: Iterable[Path] = (),
-    gpu_seconds: float = 0.0,
-    notes: Mapping[str, Any] | None = None,
-    earlier: Iterable[Usage] = (),
-    named: Iterable[Path] = (),
+    done: Done = Done(),
 ) -> None:
     """Write `<path>.provenance.json` for the file or folder `path`.
-
-    Args:
-        inputs: every file and folder that determines the content of `path`, recorded with their
-            digests, so that `rspo trace` can tell whether one has changed.
-        gpu_seconds: of this process, outside SLURM (see `usage_so_far`).
-        notes: other information, such as the rows that were left out.
-        earlier: usage of earlier processes that worked on `path` and were killed or stopped.
-        named: inputs that the user named. Those without provenance are recorded as originals, with
-            which a history may begin.
 
     It is not part of the file itself because it contains host and seconds: the file itself is the
     same, byte for byte, for the same settings.
 
+    Args:
+        inputs: every file and folder that determines the content of `path`, besides the originals.
+            Their digests tell `rspo trace` whether one has changed.
+
     Raises: OSError if `path` or an input does not exist.
     """
-    used = [*earlier, usage_so_far(gpu_seconds)]
-    everything = total(used)
+    used = [*done.earlier, usage_so_far(done.gpu_seconds)]
     job = this_job()
     note = {
         "file": path.name,
@@ -75,8 +86,8 @@ def write_provenance(
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "settings": settings,
         "settings_hash": fingerprint(settings),
-        "inputs": {str(item): digest(item) for item in inputs},
-        "originals": [str(item) for item in named if not provenance_path(item).exists()],
+        "inputs": {str(item): digest(item) for item in (*inputs, *done.originals)},
+        "originals": [str(item) for item in done.originals if not provenance_path(item).exists()],
         "rspo": rspo.__version__,
         "git_commit": _git_commit(),
         "python": platform.python_version(),
@@ -84,11 +95,9 @@ def write_provenance(
         "host": host_name(),
         "slurm": asdict(job) if job else None,
         "written": time.strftime(TIME_FORMAT, time.gmtime()),
-        "wall_seconds": everything.wall_seconds,
-        "cpu_seconds": everything.cpu_seconds,
-        "gpu_seconds": everything.gpu_seconds,
+        **total(used),
         "processes": [asdict(usage) for usage in used],
-        "notes": dict(notes or {}),
+        "notes": dict(done.notes),
     }
     write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
     WRITTEN.append(path)

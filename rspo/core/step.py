@@ -7,7 +7,7 @@ replaces an existing result only with `--force`; Snakemake removes the results t
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +16,14 @@ from typing import Any
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
 from rspo.core.locks import exclusive_lock, wait_until_free
-from rspo.core.provenance import provenance_path, read_provenance, size_of, write_provenance
+from rspo.core.provenance import (
+    Done,
+    provenance_path,
+    read_provenance,
+    size_of,
+    write_provenance,
+)
 from rspo.core.slurm_job import name_of_this_job
-from rspo.core.usage import Usage
 
 Settings = dict[str, Any]
 GIVEN = "RSPO_EXPERIMENT"  # variable that Snakemake sets for the commands of its rules
@@ -54,6 +59,32 @@ class Step:
     def settings_hash(self) -> str:
         """Fingerprint of the settings, by which Snakemake recognizes outdated files."""
         return fingerprint(self.settings)
+
+    def run(
+        self,
+        work: Callable[[], Done | None],
+        force: bool = False,
+        is_begun: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Do the work of the step unless its outputs exist, under its lock, with provenance.
+
+        Args:
+            work: writes the outputs.
+            force: whether to replace existing outputs.
+            is_begun: whether an earlier process began to replace the outputs with these settings.
+
+        Raises: as `is_due`; InputError that names the process that holds the lock; what the work
+            raises, which leaves no provenance.
+        """
+        if not self.is_due(force or is_begun()):
+            return
+        with self.locked():
+            if not force and self.is_made() and not is_begun():
+                return  # the process that held the lock has made them
+            done = work()
+            self.record(done)
+            if done and done.clean_up:
+                done.clean_up()
 
     def is_due(self, force: bool = False) -> bool:
         """Check the inputs; whether the outputs must be made. Otherwise prints that they exist.
@@ -172,38 +203,24 @@ class Step:
         """
         return exclusive_lock(self.lock.parent, self.lock.name) if self.lock else nullcontext()
 
-    def record(
-        self,
-        gpu_seconds: float = 0.0,
-        notes: Mapping[str, Any] | None = None,
-        earlier: Iterable[Usage] = (),
-        files: Iterable[Path] = (),
-        originals: Iterable[Path] = (),
-    ) -> None:
-        """Write the provenance of the outputs, which exist now.
+    def record(self, done: Done | None = None) -> None:
+        """Write the provenance of the outputs, which exist now."""
+        done = done or Done()
+        for path in (*self.outputs, *done.files):
+            write_provenance(path, self.settings, self.input_files, done)
 
-        Args:
-            gpu_seconds, notes, earlier: as in `write_provenance`.
-            files: further files that the step wrote.
-            originals: files of the user that it read.
+    def require_replaceable(self) -> None:
+        """Raise unless the output, which the user names, is new or was made with these settings.
+
+        Raises: InputError that says whether it is another program's file or which settings differ.
         """
-        named = list(originals)
-        inputs = [*self.input_files, *named]
-        for path in (*self.outputs, *files):
-            write_provenance(path, self.settings, inputs, gpu_seconds, notes, earlier, named)
-
-
-def require_own_output(path: Path, settings: Settings) -> None:
-    """Raise unless a file that the user names is new, or was made with these settings.
-
-    Raises: InputError that says whether it is another program's file or which settings differ.
-    """
-    hint = "name another file, or replace it with --force"
-    if path.exists() and not provenance_path(path).exists():
-        raise InputError(f"{path} exists and is no result of this command: {hint}")
-    note = read_provenance(path)
-    if path.exists() and note and (text := _listed(note["settings"], settings)):
-        raise InputError(f"{path} was made with other settings ({text}): {hint}")
+        (path,) = self.outputs
+        hint = "name another file, or replace it with --force"
+        if path.exists() and not provenance_path(path).exists():
+            raise InputError(f"{path} exists and is no result of this command: {hint}")
+        note = read_provenance(path)
+        if path.exists() and note and (text := _listed(note["settings"], self.settings)):
+            raise InputError(f"{path} was made with other settings ({text}): {hint}")
 
 
 def _listed(old: Any, new: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
@@ -55,7 +55,7 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
         (divide, "p1", 1, False, "exact", "no answer", 0.0),
     ]
     note = read_provenance(path)
-    assert note["settings"] == fingerprints.settings(experiment, "score", SUITE)
+    assert note["settings"] == steps.score(experiment, POLICY, SUITE, 0).settings
     inputs = [experiment.samples(POLICY, SUITE, 0), *map(experiment.problems, BENCHMARKS)]
     assert list(note["inputs"]) == list(map(str, inputs))
 
