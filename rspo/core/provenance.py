@@ -55,6 +55,10 @@ class Done:
     clean_up: Callable[[], None] | None = None
 
 
+_NEEDED = {"digest", "bytes", "command", "settings", "settings_hash", "inputs"}
+_NEEDED |= {"git_commit", "written", "host", "packages", "notes"}
+
+
 def provenance_path(path: Path) -> Path:
     """Path of the provenance of a file or folder."""
     return path.with_name(path.name + SUFFIX)
@@ -109,8 +113,8 @@ def read_provenance(path: Path) -> dict[str, Any]:
         note = _read_version(provenance_path(path), provenance_path(path).stat().st_mtime_ns)
     except (OSError, ValueError):
         return {}
-    needed = {"settings", "digest", "bytes", "inputs"}
-    return note if isinstance(note, dict) and note.keys() >= needed else {}
+    complete = isinstance(note, dict) and note.keys() >= _NEEDED
+    return note if complete and isinstance(note["inputs"], dict) else {}
 
 
 @cache

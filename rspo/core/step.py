@@ -167,9 +167,9 @@ class Step:
             raise InputError(f"{fault}; `{self.command} --force` makes it again")
 
     def fault_of_outputs(self, contents: bool = True) -> str | None:
-        """The first of `fault_of` of the outputs that exist."""
-        existing = (path for path in self.outputs if path.exists())
-        return next(filter(None, (self.fault_of(path, contents) for path in existing)), None)
+        """The first of `fault_of` of the outputs that are finished."""
+        finished = (path for path in self.outputs if path.exists() and read_provenance(path))
+        return next(filter(None, (self.fault_of(path, contents) for path in finished)), None)
 
     def fault_of(self, path: Path, contents: bool = True) -> str | None:
         """What keeps an existing output from being used, as a sentence; None if nothing does.
@@ -179,7 +179,7 @@ class Step:
         """
         note = read_provenance(path)
         if not note:
-            return None
+            return f"{path} has no provenance, so its settings are unknown"
         if text := _listed(note["settings"], self.settings):
             return f"{path} was made with other settings ({text})"
         same = digest(path) == note["digest"] if contents else size_of(path) == note["bytes"]

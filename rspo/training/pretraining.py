@@ -49,7 +49,10 @@ def make_base_policy(
         )
     name, step = base_name(model), steps.pretrain(experiment, model)
     checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]
-    (policy,), elsewhere = step.outputs, _step_elsewhere(experiment, model)
+    own, (policy,) = experiment.root / "results" / experiment.scale, step.outputs
+    elsewhere = None  # in a trial run, the step that makes it in the scale's own folder
+    if experiment.has_own_results:
+        elsewhere = steps.pretrain(replace(experiment, results=own), model)
 
     def work() -> Done:
         earlier = use_checkpoint(step, checkpoint, {}, _has_steps, force)
@@ -71,14 +74,6 @@ def make_base_policy(
         )
 
     step.run(work, force, lambda: is_begun_with(checkpoint, step.settings))
-
-
-def _step_elsewhere(experiment: Experiment, model: str) -> Step | None:
-    """For a trial run: the step that makes the base policy in the scale's own folder."""
-    if not experiment.has_own_results:
-        return None
-    results = experiment.root / "results" / experiment.scale
-    return steps.pretrain(replace(experiment, results=results), model)
 
 
 def _is_good(step: Step) -> bool:
