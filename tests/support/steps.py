@@ -1,8 +1,15 @@
-"""Any step by the name of its command."""
+"""Any step by the name of its command, and provenance for files that a test wrote."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from rspo.claims import catalogue
 from rspo.config import steps
 from rspo.config.experiment import Experiment
+from rspo.core.files import digest
+from rspo.core.provenance import provenance_path, read_provenance, size_of
 from rspo.core.step import Step
 
 
@@ -24,3 +31,19 @@ def step_of(experiment: Experiment, command: str, name: str = "") -> Step:
     make = getattr(steps, command.replace("-", "_"))
     made: Step = make(experiment, *words.get(command, (name,) if name else ()))
     return made
+
+
+def attest(inputs: Iterable[tuple[Path, Step]]) -> None:
+    """Give files that a test wrote the provenance of their steps, whose inputs may not exist."""
+    for path, maker in inputs:
+        if path.exists():
+            note: dict[str, Any] = {
+                "settings": maker.settings,
+                "settings_hash": maker.settings_hash,
+            }
+            note |= {"digest": digest(path), "bytes": size_of(path), "command": ["rspo", "test"]}
+            note["inputs"] = {
+                str(file): read_provenance(file).get("digest", "") for file in maker.input_files
+            }
+            note |= {"git_commit": "", "written": "", "packages": {}, "notes": {}}
+            provenance_path(path).write_text(json.dumps(note))
