@@ -362,6 +362,24 @@ def test_a_result_of_more_or_fewer_blocks_is_refused(
     assert error.startswith(f"{FOLDER}/curves/standard.parquet {fault.format(FOLDER=FOLDER)}")
 
 
+@pytest.mark.parametrize("text", [None, "", "{}"])
+def test_an_input_without_provenance_is_refused(
+    small_project: Path, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    """As a copied file or one made by hand: nothing tells which settings it was made with."""
+    scores = FOLDER / "scores/standard/0.parquet"
+    if text is None:
+        provenance_path(scores).unlink()
+    else:
+        provenance_path(scores).write_text(text)
+    for words in (["curves", CELL, "standard"], ["tables"]):  # reads it, or curves made from it
+        error = error_of(capsys, *words)
+        assert error.startswith(f"{scores} has no provenance, so its settings are unknown; `rspo ")
+        assert error.endswith(f"score {CELL} standard 0 --force` makes it again")
+    run_command_in(error)
+    assert main(["tables"]) == 0
+
+
 def test_an_input_is_refused_for_a_fault_of_what_it_was_made_from(
     small_project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
