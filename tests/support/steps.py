@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from rspo.claims import catalogue
 from rspo.config import steps
@@ -37,15 +36,12 @@ def attest(inputs: Iterable[tuple[Path, Step]]) -> None:
     """Give files that a test wrote the provenance of their steps, whose inputs may not exist."""
     for path, maker in inputs:
         if path.exists():
-            note: dict[str, Any] = {
-                "settings": maker.settings,
-                "settings_hash": maker.settings_hash,
-            }
-            note |= {"digest": digest(path), "bytes": size_of(path), "command": ["rspo", "test"]}
-            note["inputs"] = {
+            inputs = {
                 str(file): read_provenance(file).get("digest", "") for file in maker.input_files
             }
-            note |= {"git_commit": "", "written": "", "packages": {}, "notes": {}}
+            note = {"settings": maker.settings, "inputs": inputs, "packages": {}, "notes": {}}
+            note |= {"digest": digest(path), "bytes": size_of(path), "command": ["rspo", "test"]}
+            note |= dict.fromkeys(["settings_hash", "git_commit", "written", "host"], "")
             provenance_path(path).write_text(json.dumps(note))
 
 
