@@ -55,8 +55,7 @@ class Done:
     clean_up: Callable[[], None] | None = None
 
 
-_NEEDED = {"digest", "bytes", "command", "settings", "settings_hash", "inputs"}
-_NEEDED |= {"git_commit", "written", "host", "packages", "notes"}
+_NEEDED = {"settings", "digest", "bytes", "inputs"}
 
 
 def provenance_path(path: Path) -> Path:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
-from rspo.core.provenance import provenance_path
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.sample import sample_suite
@@ -18,6 +18,7 @@ from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
 from tests.support import tiny_world
 from tests.support.problem_rows import problem
+from tests.support.steps import attest
 
 LIMITS = Sampling(temperature=1.0, top_p=1.0, max_prompt_tokens=10, max_response_tokens=18)
 CELL = "small--policy-gradient--k1--n16--s0"
@@ -46,9 +47,9 @@ def experiment(tmp_path: Path) -> Experiment:
     for name in experiment.benchmarks_of("standard"):
         prepare(experiment, name)
     for name in ("train", "linear"):
-        provenance_path(experiment.problems(name)).unlink(missing_ok=True)
         problems = [problem(name, row, LONG if row == 1 else f"{row}+1=?") for row in range(40)]
         write_table(experiment.problems(name), PROBLEMS, problems)
+        attest([steps.first_output(steps.prepare(experiment, name))])
     return experiment
 
 
