@@ -29,6 +29,7 @@ import rspo
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric
 from rspo.core.errors import InputError, LostProcess
+from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
 from rspo.core.slurm_job import is_preempted, requeue
 from rspo.core.step import GIVEN
@@ -658,7 +659,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     stopped on request and can be resumed. 130: interrupted.
     """
     signal.signal(signal.SIGTERM, _terminate)
-    _written().clear()
+    WRITTEN.clear()
     try:
         status = _parse(list(sys.argv[1:] if argv is None else argv))() or 0
         _report_written()
@@ -692,7 +693,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report_written() -> None:
     """Print one line that names the results that the command wrote, if any."""
-    paths = [str(path) for path in dict.fromkeys(_written())]
+    paths = [str(path) for path in dict.fromkeys(WRITTEN)]
     if len(paths) > MOST_NAMED:
         print(f"wrote {len(paths)} files in {os.path.commonpath(paths)}")
     elif paths:
@@ -703,12 +704,6 @@ def _place_in_extension(error: Exception) -> str | None:
     """The line of the user's extension that raised an error; None if none did."""
     extensions = sys.modules.get("rspo.config.extensions")
     return extensions.place_of(error) if extensions else None
-
-
-def _written() -> list[Path]:
-    """The results written in this process, if it has loaded the module that records them."""
-    provenance = sys.modules.get("rspo.core.provenance")
-    return provenance.WRITTEN if provenance else []
 
 
 def _parse(words: list[str]) -> Callable[[], int | None]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from rspo.config import steps
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, read_csv, write_table
 from rspo.evaluation.agreement import agreement_of, write_agreement
