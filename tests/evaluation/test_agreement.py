@@ -14,7 +14,6 @@ from rspo.core.tables import PROBLEMS, read_csv, write_table
 from rspo.evaluation.agreement import agreement_of, write_agreement
 from rspo.evaluation.score import score
 from tests.support import tiny_world
-from tests.support.steps import attest
 from tests.support.table_rows import problem, sample, write_samples
 
 
@@ -50,7 +49,7 @@ def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:
             compared += [(policy, benchmark) for benchmark in benchmarks]
             for benchmark in benchmarks:
                 write_table(experiment.problems(benchmark), PROBLEMS, [problem("p0", ["5"])])
-                attest([steps.first_output(steps.prepare(experiment, benchmark))])
+                steps.prepare(experiment, benchmark).record()
             write_samples(experiment, policy, suite, dict.fromkeys(benchmarks, rows))
             score(experiment, policy, suite)
     write_agreement(experiment)

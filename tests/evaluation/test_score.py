@@ -14,7 +14,6 @@ from rspo.core.tables import PROBLEMS, SCORES, read_table, write_table
 from rspo.evaluation.score import score
 from rspo.rewards import Reward, VerifiedResponses, register
 from tests.support import judge_server, paper_scale, registries, tiny_world
-from tests.support.steps import attest
 from tests.support.table_rows import problem, sample, write_samples
 
 POLICY, SUITE = "small--base", "contamination_free"
@@ -28,7 +27,7 @@ def experiment(tmp_path: Path) -> Experiment:
     for name, answer in zip(BENCHMARKS, ("5", "6"), strict=True):
         problems = [problem("p0", [answer]), problem("p1", ["7", "seven"])]
         write_table(experiment.problems(name), PROBLEMS, problems)
-        attest([steps.first_output(steps.prepare(experiment, name))])
+        steps.prepare(experiment, name).record()
     return experiment
 
 
@@ -137,9 +136,10 @@ def judged_experiment(tmp_path: Path, url: str, verifier: str = "xverify") -> Ex
     texts = [r"\boxed{5}", r"\boxed{\frac{10}{2}}", r"\boxed{6}", "I say five"]
     rows = [sample("own/0", index, text) for index, text in enumerate(texts)]
     write_table(experiment.problems("own"), PROBLEMS, [problem("own/0", ["5"])])
-    attest([steps.first_output(steps.prepare(experiment, "own"))])
+    steps.prepare(experiment, "own").record()
     write_samples(experiment, policy, "mine", {"own": rows})
     write_text(experiment.judge_prompt, f"PROMPT = {TEMPLATE!r}")
+    steps.fetch_prompt(experiment).record()
     return experiment
 
 

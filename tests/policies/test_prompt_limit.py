@@ -18,7 +18,6 @@ from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
 from tests.support import tiny_world
 from tests.support.problem_rows import problem
-from tests.support.steps import attest
 
 LIMITS = Sampling(temperature=1.0, top_p=1.0, max_prompt_tokens=10, max_response_tokens=18)
 CELL = "small--policy-gradient--k1--n16--s0"
@@ -49,7 +48,7 @@ def experiment(tmp_path: Path) -> Experiment:
     for name in ("train", "linear"):
         problems = [problem(name, row, LONG if row == 1 else f"{row}+1=?") for row in range(40)]
         write_table(experiment.problems(name), PROBLEMS, problems)
-        attest([steps.first_output(steps.prepare(experiment, name))])
+        steps.prepare(experiment, name).record()
     return experiment
 
 

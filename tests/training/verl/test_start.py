@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, write_table
@@ -37,8 +38,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for file in (experiment.problems("train"), experiment.policy("small--base") / "a.safetensors"):
         file.parent.mkdir(parents=True)
         file.touch()
+    record_inputs(experiment)
     monkeypatch.setattr(run, "_run", start)
     return tmp_path
+
+
+def record_inputs(experiment: Experiment) -> None:
+    for step in (steps.prepare(experiment, "train"), steps.pretrain(experiment, "small")):
+        step.record()
 
 
 def load(root: Path, **overrides: Any) -> Experiment:
@@ -179,6 +186,7 @@ def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) 
     save_tokenizer(experiment.policy("small--base"), prompt_tokens=10, context=28)
     problems = [problem("train", 0, "1+1=?"), problem("train", 1, "(12)+(34)-5=?")]
     write_table(experiment.problems("train"), PROBLEMS, problems)
+    record_inputs(experiment)
     start(experiment)
     (experiment.folder(CELL) / "checkpoint-of-other-settings").mkdir()
     (leave_checkpoint(experiment, STEPS) / "model.safetensors").write_text("trained")
