@@ -6,7 +6,8 @@ replaces an existing result only with `--force`; Snakemake removes the results t
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,8 +16,13 @@ from typing import Any
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
 from rspo.core.locks import exclusive_lock
-from rspo.core.provenance import provenance_path, read_provenance, size_of, write_provenance
-from rspo.core.usage import Usage
+from rspo.core.provenance import (
+    Done,
+    provenance_path,
+    read_provenance,
+    size_of,
+    write_provenance,
+)
 
 Settings = dict[str, Any]
 GIVEN = "RSPO_EXPERIMENT"  # variable that Snakemake sets for the commands of its rules
@@ -52,6 +58,32 @@ class Step:
     def settings_hash(self) -> str:
         """Fingerprint of the settings, by which Snakemake recognizes outdated files."""
         return fingerprint(self.settings)
+
+    def run(
+        self,
+        work: Callable[[], Done | None],
+        force: bool = False,
+        is_begun: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Do the work of the step unless its outputs exist, under its lock, with provenance.
+
+        Args:
+            work: writes the outputs.
+            force: whether to replace existing outputs.
+            is_begun: whether an earlier process began to replace the outputs with these settings.
+
+        Raises: as `is_due`; InputError that names the process that holds the lock; what the work
+            raises, which leaves no provenance.
+        """
+        if not self.is_due(force or is_begun()):
+            return
+        with self.locked():
+            if not force and self.is_made() and not is_begun():
+                return  # the process that held the lock has made them
+            done = work()
+            self.record(done)
+            if done and done.clean_up:
+                done.clean_up()
 
     def is_due(self, force: bool = False) -> bool:
         """Check the inputs; whether the outputs must be made. Otherwise prints that they exist.
@@ -129,9 +161,9 @@ class Step:
             raise InputError(f"{fault}; `{self.command} --force` makes it again")
 
     def fault_of_outputs(self, contents: bool = True) -> str | None:
-        """The first of `fault_of` of the outputs that exist."""
-        existing = (path for path in self.outputs if path.exists())
-        return next(filter(None, (self.fault_of(path, contents) for path in existing)), None)
+        """The first of `fault_of` of the outputs that are finished."""
+        finished = (path for path in self.outputs if path.exists() and read_provenance(path))
+        return next(filter(None, (self.fault_of(path, contents) for path in finished)), None)
 
     def fault_of(self, path: Path, contents: bool = True) -> str | None:
         """What keeps an existing output from being used, as a sentence; None if nothing does.
@@ -141,20 +173,26 @@ class Step:
         """
         note = read_provenance(path)
         if not note:
-            return None
+            return f"{path} has no provenance, so its settings are unknown"
         if text := _listed(note["settings"], self.settings):
             return f"{path} was made with other settings ({text})"
         same = digest(path) == note["digest"] if contents else size_of(path) == note["bytes"]
         if not same:
             return f"{path} was damaged or changed after it was written"
-        inputs = set(map(str, self.input_files))
-        then = {name for name in note["inputs"] if name not in note.get("originals", ())}
-        if changed := sorted(inputs ^ then):
-            how = "without" if changed[0] in inputs else "also from"
-            return f"{path} was made {how} {changed[0]}"
-        for source in sorted(inputs):
-            now = read_provenance(Path(source)).get("digest")
-            if now not in (None, note["inputs"][source]):
+        # Relative to the file, so that a folder of results can be renamed or copied.
+        then = {
+            os.path.relpath(name, Path(note["file"]).parent): digest_then
+            for name, digest_then in note["inputs"].items()
+            if name not in note.get("originals", ())
+        }
+        now = {os.path.relpath(source, path.parent): source for source in self.input_files}
+        for name in sorted(now.keys() - then.keys()):
+            return f"{path} was made without {now[name]}, which is an input of it"
+        for name in sorted(then.keys() - now.keys()):
+            gone = os.path.normpath(path.parent / name)
+            return f"{path} was made from {gone}, which is no longer an input of it"
+        for name, source in sorted(now.items()):
+            if read_provenance(source).get("digest") not in (None, then[name]):
                 return f"{path} was made from another version of {source}"
         return None
 
@@ -165,38 +203,24 @@ class Step:
         """
         return exclusive_lock(self.lock.parent, self.lock.name) if self.lock else nullcontext()
 
-    def record(
-        self,
-        gpu_seconds: float = 0.0,
-        notes: Mapping[str, Any] | None = None,
-        earlier: Iterable[Usage] = (),
-        files: Iterable[Path] = (),
-        originals: Iterable[Path] = (),
-    ) -> None:
-        """Write the provenance of the outputs, which exist now.
+    def record(self, done: Done | None = None) -> None:
+        """Write the provenance of the outputs, which exist now."""
+        done = done or Done()
+        for path in (*self.outputs, *done.files):
+            write_provenance(path, self.settings, self.input_files, done)
 
-        Args:
-            gpu_seconds, notes, earlier: as in `write_provenance`.
-            files: further files that the step wrote.
-            originals: files of the user that it read.
+    def require_replaceable(self) -> None:
+        """Raise unless the output, which the user names, is new or was made with these settings.
+
+        Raises: InputError that says whether it is another program's file or which settings differ.
         """
-        named = list(originals)
-        inputs = [*self.input_files, *named]
-        for path in (*self.outputs, *files):
-            write_provenance(path, self.settings, inputs, gpu_seconds, notes, earlier, named)
-
-
-def require_own_output(path: Path, settings: Settings) -> None:
-    """Raise unless a file that the user names is new, or was made with these settings.
-
-    Raises: InputError that says whether it is another program's file or which settings differ.
-    """
-    hint = "name another file, or replace it with --force"
-    if path.exists() and not provenance_path(path).exists():
-        raise InputError(f"{path} exists and is no result of this command: {hint}")
-    note = read_provenance(path)
-    if path.exists() and note and (text := _listed(note["settings"], settings)):
-        raise InputError(f"{path} was made with other settings ({text}): {hint}")
+        (path,) = self.outputs
+        hint = "name another file, or replace it with --force"
+        if path.exists() and not provenance_path(path).exists():
+            raise InputError(f"{path} exists and is no result of this command: {hint}")
+        note = read_provenance(path)
+        if path.exists() and note and (text := _listed(note["settings"], self.settings)):
+            raise InputError(f"{path} was made with other settings ({text}): {hint}")
 
 
 def _listed(old: Any, new: Mapping[str, Any]) -> str:

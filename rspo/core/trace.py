@@ -15,10 +15,8 @@ from rich.tree import Tree
 
 from rspo.core.errors import InputError
 from rspo.core.files import digest
-from rspo.core.provenance import UNCOMMITTED, provenance_path
+from rspo.core.provenance import UNCOMMITTED, provenance_path, read_provenance
 
-_KEYS = ["digest", "command", "settings", "settings_hash", "inputs"]
-_KEYS += ["git_commit", "written", "host", "packages", "notes"]
 _SHOWN = 12  # hex digits of a digest or commit that are printed
 _WIDTH = 100_000  # columns, so that no line is wrapped
 
@@ -58,25 +56,6 @@ class Artifact:
         return result
 
 
-def read_provenance(path: Path) -> dict[str, Any] | None:
-    """The provenance of a file or folder; None if it has none.
-
-    Raises: InputError if it is damaged or of another version.
-    """
-    file = provenance_path(path)
-    try:
-        provenance = json.loads(file.read_text())
-    except FileNotFoundError:
-        return None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: not a provenance file ({error})") from None
-    missing = [key for key in _KEYS if not isinstance(provenance, dict) or key not in provenance]
-    if missing or not isinstance(provenance["inputs"], dict):
-        lacks = f"lacks {', '.join(missing)}" if missing else "has inputs without digests"
-        raise InputError(f"{file}: {lacks}; recreate {path}")
-    return provenance
-
-
 def history(paths: list[Path]) -> dict[Path, Artifact]:
     """The files and everything that they were made from, each once, breadth first.
 
@@ -87,7 +66,9 @@ def history(paths: list[Path]) -> dict[Path, Artifact]:
     while waiting:
         path = waiting.pop(0)
         if path not in artifacts:
-            artifacts[path] = Artifact(path, read_provenance(path) or {})
+            artifacts[path] = Artifact(path, read_provenance(path))
+            if not artifacts[path].provenance and provenance_path(path).exists():
+                raise InputError(f"{provenance_path(path)}: damaged; recreate {path}")
             waiting += artifacts[path].inputs
     return artifacts
 

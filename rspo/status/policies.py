@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -12,6 +12,7 @@ from rspo.config.experiment import BASE, Experiment
 from rspo.core.locks import LOCK, is_locked
 from rspo.core.provenance import read_provenance
 from rspo.core.slurm_job import host_name
+from rspo.core.step import Step
 from rspo.training.origin import is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
@@ -55,54 +56,86 @@ def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Statu
             policy: [suite for other, suite in experiment.evaluations if other == policy]
             for policy in experiment.policies
         }
-    durations = _Durations(experiment, suites)
-    return [_status(experiment, policy, suites[policy], durations) for policy in suites]
+    names = dict.fromkeys([*experiment.policies, *suites])
+    policies = {name: _policy(experiment, name, suites.get(name, ())) for name in names}
+    durations = _Durations(list(policies.values()))
+    return [_status(policies[name], durations) for name in suites]
 
 
-def _status(
-    experiment: Experiment, policy: str, suites: Collection[str], durations: "_Durations"
-) -> Status:
-    training = durations.training_of(policy)
-    evaluation = durations.evaluation if suites else 0.0
-    snapshot = read_progress(experiment.checkpoint(policy))
-    if snapshot is not None and not is_damaged(experiment.checkpoint(policy)):
-        state = "running" if _is_running(snapshot, experiment.folder(policy)) else "stopped"
-        left = seconds_of_training_left(snapshot) + (evaluation or 0.0)
-        return Status(policy, state, snapshot, left)
-    if is_finished(experiment, policy):
-        if suites and _is_evaluated(experiment, policy, suites):
-            return Status(policy, "evaluated", None, 0.0)
-        return Status(policy, "trained", None, evaluation)
-    total = None if training is None else training + (evaluation or 0.0)
-    step = steps.policy_step(experiment, policy)
-    is_stale = is_damaged(experiment.checkpoint(policy)) or (
-        experiment.policy(policy).is_dir() and step.is_finished() and not step.is_made()
+@dataclass(frozen=True)
+class _Policy:
+    """What the status of a policy is read from.
+
+    kind, cost: of training, and its relative cost: responses per prompt for a cell.
+    made: the step that makes it.
+    curves, scores, samples: the steps of its evaluation.
+    """
+
+    name: str
+    kind: str
+    cost: float
+    folder: Path
+    checkpoint: Path
+    made: Step
+    curves: list[Step]
+    scores: list[Step]
+    samples: list[Step]
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether all curves and the scores behind them exist and have no fault."""
+        return all(step.is_made() for step in (*self.curves, *self.scores))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it exists with the current settings and inputs, and its training is over.
+
+        A job removes its checkpoint last, after it has written the provenance of the policy.
+        """
+        return not is_begun(self.checkpoint) and self.made.is_made()
+
+
+def _policy(experiment: Experiment, name: str, suites: Collection[str] = ()) -> _Policy:
+    cell = None if experiment.is_base(name) else experiment.cell(name)
+    blocks = [(name, suite, block) for suite in suites for block in experiment.blocks()]
+    return _Policy(
+        name,
+        cell.model if cell else BASE,
+        float(cell.n) if cell else 1.0,
+        experiment.folder(name),
+        experiment.checkpoint(name),
+        steps.policy_step(experiment, name),
+        [steps.curves(experiment, name, suite) for suite in suites],
+        [steps.score(experiment, *block) for block in blocks],
+        [steps.sample(experiment, *block) for block in blocks],
     )
-    return Status(policy, "stale" if is_stale else "waiting", None, total)
+
+
+def is_finished(experiment: Experiment, policy: str) -> bool:
+    """Whether a policy exists with the current settings and inputs, and its training is over."""
+    return _policy(experiment, policy).is_finished
+
+
+def _status(policy: _Policy, durations: "_Durations") -> Status:
+    training = durations.training_of(policy)
+    evaluation = durations.evaluation if policy.curves else 0.0
+    snapshot = read_progress(policy.checkpoint)
+    if snapshot is not None and not is_damaged(policy.checkpoint):
+        state = "running" if _is_running(snapshot, policy.folder) else "stopped"
+        left = seconds_of_training_left(snapshot) + (evaluation or 0.0)
+        return Status(policy.name, state, snapshot, left)
+    if policy.is_finished:
+        if policy.curves and policy.is_evaluated:
+            return Status(policy.name, "evaluated", None, 0.0)
+        return Status(policy.name, "trained", None, evaluation)
+    total = None if training is None else training + (evaluation or 0.0)
+    made = policy.made
+    is_stale = is_damaged(policy.checkpoint) or (made.is_finished() and not made.is_made())
+    return Status(policy.name, "stale" if is_stale else "waiting", None, total)
 
 
 def seconds_of_training_left(snapshot: Snapshot) -> float:
     return (snapshot.steps - snapshot.step) * snapshot.seconds_per_step
-
-
-def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
-    """Whether all curves and the scores behind them exist and have no fault."""
-    made = [steps.curves(experiment, policy, suite) for suite in suites]
-    made += [
-        steps.score(experiment, policy, suite, block)
-        for suite in suites
-        for block in experiment.blocks()
-    ]
-    return all(step.is_made() for step in made)
-
-
-def is_finished(experiment: Experiment, policy: str) -> bool:
-    """Whether a policy exists with the current settings and inputs, and its training is over.
-
-    A job removes its checkpoint last, after it has written the provenance of the policy.
-    """
-    is_over = not is_begun(experiment.checkpoint(policy))
-    return is_over and steps.policy_step(experiment, policy).is_made()
 
 
 def _is_running(snapshot: Snapshot, folder: Path) -> bool:
@@ -118,46 +151,27 @@ def _is_running(snapshot: Snapshot, folder: Path) -> bool:
 class _Durations:
     """Seconds that finished jobs took, from their provenance files."""
 
-    def __init__(self, experiment: Experiment, suites: Suites) -> None:
-        self.experiment = experiment
+    def __init__(self, policies: Sequence[_Policy]) -> None:
         self.per_cost: dict[str, list[float]] = {}
-        for policy in dict.fromkeys([*experiment.policies, *suites]):
-            if seconds := _wall_seconds(experiment.policy(policy)):
-                kind, cost = self._cost(policy)
-                self.per_cost.setdefault(kind, []).append(seconds / cost)
+        for policy in policies:
+            if seconds := _wall_seconds(policy.made.outputs[0]):
+                self.per_cost.setdefault(policy.kind, []).append(seconds / policy.cost)
         evaluations = [
             sum(
-                _wall_seconds(file) or 0.0
-                for file in _files_of_evaluation(experiment, policy, of_policy)
+                _wall_seconds(step.outputs[0]) or 0.0
+                for step in (*policy.curves, *policy.samples, *policy.scores)
             )
-            for policy, of_policy in suites.items()
-            if of_policy and _is_evaluated(experiment, policy, of_policy)
+            for policy in policies
+            if policy.curves and policy.is_evaluated
         ]
         self.evaluation = mean(evaluations) if evaluations else None
 
-    def _cost(self, policy: str) -> tuple[str, float]:
-        """Kind of training, and its relative cost: responses per prompt for a cell."""
-        if policy.endswith(f"--{BASE}"):
-            return BASE, 1.0
-        cell = self.experiment.cell(policy)
-        return cell.model, float(cell.n)
-
-    def training_of(self, policy: str) -> float | None:
+    def training_of(self, policy: _Policy) -> float | None:
         """Estimated seconds to train a policy; None if nothing similar has finished."""
-        kind, cost = self._cost(policy)
-        known = self.per_cost.get(kind)
-        if known is None and kind != BASE:  # cells of another model are better than no estimate
+        known = self.per_cost.get(policy.kind)
+        if known is None and policy.kind != BASE:  # cells of another model: better than no estimate
             known = [x for other, xs in self.per_cost.items() if other != BASE for x in xs]
-        return cost * mean(known) if known else None
-
-
-def _files_of_evaluation(
-    experiment: Experiment, policy: str, suites: Collection[str]
-) -> Iterator[Path]:
-    for suite in suites:
-        yield experiment.curves(policy, suite)
-        yield from experiment.sample_files(policy, suite)
-        yield from experiment.score_files(policy, suite)
+        return policy.cost * mean(known) if known else None
 
 
 def _wall_seconds(made: Path) -> float | None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from rspo.config import steps
 from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
@@ -254,6 +255,7 @@ def test_a_killed_job_resumes_and_writes_the_same_file(tmp_path: Path, sampler: 
     for name in experiment.benchmarks_of("standard"):
         problems = [problem(name, row, f"{row}+1=?") for row in range(8 * BATCHES // 5)]
         write_table(experiment.problems(name), PROBLEMS, problems)
+        steps.prepare(experiment, name).record()
     path = experiment.samples("small--base", "standard", 0)
     journal = path.with_name(".0.journal")
     command = ["sample", "small--base", "standard"]

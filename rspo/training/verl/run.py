@@ -21,7 +21,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import VerlSettings
 from rspo.core.environment import set_environment
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.files import sha256, write_text
+from rspo.core.files import digest, write_text
 from rspo.core.gpus import require_visible_gpus
 from rspo.core.signals import REQUEST, Stopped, is_requested
 from rspo.core.supervisor import clean_up, supervised
@@ -97,7 +97,7 @@ class VerlEngine(Engine):
         self.folder, self.checkpoint = experiment.folder(name), experiment.checkpoint(name)
 
     def base_digest(self, base: Path) -> dict[str, str]:
-        return {file.name: sha256(file) for file in sorted(base.glob("*.safetensors"))}
+        return {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
 
     def last_step(self, checkpoint: Path) -> int:
         return last_step(checkpoint)

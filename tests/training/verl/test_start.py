@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, write_table
@@ -41,8 +42,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (experiment.policy("small--base") / "a.safetensors").touch()
     problems = [problem("train", 0, "1+1=?"), problem("train", 1, "(12)+(34)-5=?")]
     write_table(experiment.problems("train"), PROBLEMS, problems)
+    record_inputs(experiment)
     monkeypatch.setattr(run, "_run", start)
     return tmp_path
+
+
+def record_inputs(experiment: Experiment) -> None:
+    for step in (steps.prepare(experiment, "train"), steps.pretrain(experiment, "small")):
+        step.record()
 
 
 def load(root: Path, **overrides: Any) -> Experiment:
