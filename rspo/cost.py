@@ -10,7 +10,6 @@ from rspo.config.experiment import Experiment
 from rspo.core.tables import write_csv
 
 SECONDS = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
-COLUMNS = ["policy", "step", *SECONDS, "host", "jobs"]
 
 
 def write_cost_table(experiment: Experiment, force: bool = False) -> None:
@@ -24,16 +23,14 @@ def write_cost_table(experiment: Experiment, force: bool = False) -> None:
 
 def costs(experiment: Experiment) -> pd.DataFrame:
     """A row for each policy and finished step: seconds of all its processes, hosts and jobs."""
-    processes = pd.DataFrame(
-        [
-            {"policy": policy, "step": step, "job": ""} | process
-            for policy in experiment.policies
-            for step, paths in _provenance_files(experiment, policy).items()
-            for path in paths
-            for process in _processes(path)
-        ],
-        columns=["policy", "step", *SECONDS, "host", "job"],
-    )
+    rows = [
+        {"policy": policy, "step": step} | process
+        for policy in experiment.policies
+        for step, paths in _provenance_files(experiment, policy).items()
+        for path in paths
+        for process in json.loads(path.read_text())["processes"]
+    ]
+    processes = pd.DataFrame(rows, columns=["policy", "step", *SECONDS, "host", "job"])
     steps = processes.groupby(["policy", "step"], sort=False)
     table = steps[SECONDS].sum().round(2)
     table["host"] = steps["host"].agg(lambda hosts: " ".join(sorted(set(hosts))))
@@ -47,21 +44,10 @@ def _provenance_files(experiment: Experiment, policy: str) -> dict[str, list[Pat
     folder = experiment.folder(policy)
     first = "pretrain" if experiment.is_base(policy) else "train"
     # The processes of training.jsonl are those of the policy.
-    return {first: [folder / "policy.provenance.json"]} | {
+    return {first: sorted(folder.glob("policy.provenance.json"))} | {
         step: sorted((folder / name).rglob("*.provenance.json"))
         for step, name in (("sample", "samples"), ("score", "scores"), ("curves", "curves"))
     }
-
-
-def _processes(path: Path) -> list[dict[str, object]]:
-    if not path.is_file():
-        return []
-    note = json.loads(path.read_text())
-    processes: list[dict[str, object]] = note.get("processes", [note])
-    return [
-        {name: process[name] for name in [*SECONDS, "host"]} | {"job": process.get("job") or ""}
-        for process in processes
-    ]
 
 
 def summary(experiment: Experiment) -> str:

@@ -1,7 +1,9 @@
 """What every command does first: it checks its inputs, and keeps results of other settings."""
 
+import errno
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
@@ -281,13 +283,14 @@ def test_a_damaged_input_is_named_with_the_command_that_makes_it(
 ) -> None:
     """Empty, or cut off."""
     cut(Path(file, of), part)
+    assert main(["status"]) == 0
+    status = capsys.readouterr().out
     if of:
-        assert main(["status"]) == 0
-        policy = Path(file).parent.name
-        assert f"{policy} stale" in " ".join(capsys.readouterr().out.split())
+        assert f"{Path(file).parent.name} stale" in " ".join(status.split())
     error = error_of(capsys, *reader)
     assert error.startswith(f"{file} was damaged or changed after it was written; `rspo ")
     assert error.endswith(" --force` makes it again")
+    assert error in status.splitlines()
     run_command_in(error)
     assert main(reader) == 0  # the same content
 
@@ -305,12 +308,30 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     state = FOLDER / "checkpoint" / "state.pt"
     cut(state, part)
     assert main(["status"]) == 0
-    assert f"{CELL} stale" in " ".join(capsys.readouterr().out.split())
+    status = capsys.readouterr().out
+    assert f"{CELL} stale" in " ".join(status.split())
     error = error_of(capsys, "train", CELL)
+    assert error in status.splitlines()
     assert error == f"{state} is damaged; `rspo train {CELL} --force` starts from step 1"
     assert "`rspo train " in error_of(capsys, "sample", CELL, "standard")
     assert main(["train", CELL, "--force"]) == 0
     assert not state.parent.exists()
+
+
+@pytest.mark.parametrize("words", [["prepare", "linear"], ["pretrain", "small"]])
+def test_a_read_only_folder_of_results_is_one_line_with_its_path(
+    small_project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+) -> None:
+    def refuse(path: Path, *_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(os, "mkdir", refuse)  # root may write into every folder
+    assert main([*words, "--results", "trial"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "rspo: error: trial: Read-only file system"
 
 
 def test_the_cost_is_always_made_again(

@@ -136,8 +136,18 @@ class Step:
         """
         for path, maker in self.inputs():
             maker.require_output(path)
+        for fault in self.faults_behind():
+            raise InputError(fault)
+
+    def faults_behind(self) -> list[str]:
+        """What is wrong with the inputs and with what they were made from, by size and provenance.
+
+        A sentence for each command that has to make its files again.
+        """
+        first: dict[str, str] = {}
         for fault, maker in self._faults_behind(set()):
-            raise InputError(f"{fault}; `{maker.command} --force` makes it again")
+            first.setdefault(maker.command, fault)
+        return [f"{fault}; `{command} --force` makes it again" for command, fault in first.items()]
 
     def _faults_behind(self, seen: set[Path]) -> "Iterator[tuple[str, Step]]":
         """The faults of everything that the inputs were made from, those nearest to the data first.

@@ -9,6 +9,7 @@ import sys
 from contextlib import ExitStack
 from logging import DEBUG, WARNING, LogRecord
 from pathlib import Path
+from typing import Any
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -36,56 +37,47 @@ class LogHandler(LogHandlerBase):
         settings = self.common_settings
         self.stream = sys.stdout if settings.stdout else sys.stderr
         self.quiet = {choice.name for choice in settings.quiet or ()}
-        self.jobs_done = self.jobs = 0
+        self.jobs = (0, 0)  # done, and all
         self.display = ExitStack()
 
-    def emit(self, record: LogRecord) -> None:
+    def emit(self, record: Any) -> None:
         """Print a record. An exception would end Snakemake's logging thread."""
+        event = getattr(record, "event", None)
         try:
-            self._emit(record, getattr(record, "event", None))
+            if event == LogEvent.RUN_INFO:
+                self.jobs = (0, record.stats["total"])
+            elif event == LogEvent.PROGRESS:
+                self.jobs = (record.done, record.total)
+            if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
+                self._show_progress(record.experiment, record.suites)
+            elif not self._is_hidden(record, event):
+                text = self.format(record)
+                if event == LogEvent.JOB_ERROR:
+                    text = "\n".join([text, *_reasons(record.log)])
+                if text and text != "None":
+                    print(text, file=self.stream, flush=True)
         except Exception:
             self.handleError(record)
 
-    def _emit(self, record: LogRecord, event: LogEvent | None) -> None:
-        if event == LogEvent.RUN_INFO:
-            self.jobs = record.stats["total"]  # type: ignore[attr-defined]
-        elif event == LogEvent.PROGRESS:
-            self.jobs_done, self.jobs = record.done, record.total  # type: ignore[attr-defined]
-        if hasattr(record, "experiment"):
-            self._show_progress(record)
-        elif not self._is_hidden(record, event):
-            text = self.format(record)
-            if event == LogEvent.JOB_ERROR:
-                text = "\n".join([text, *_reasons(record.log)])  # type: ignore[attr-defined]
-            if text and text != "None":
-                print(text, file=self.stream, flush=True)
-
     def _is_hidden(self, record: LogRecord, event: LogEvent | None) -> bool:
-        if record.levelno >= WARNING:
+        settings = self.common_settings
+        if record.levelno >= WARNING or (event == LogEvent.RUN_INFO and settings.dryrun):
             return False
         if event == LogEvent.SHELLCMD:
-            return not self.common_settings.printshellcmds
+            return not settings.printshellcmds
         if event == LogEvent.DEBUG_DAG:
-            return not self.common_settings.debug_dag
+            return not settings.debug_dag
         if record.levelno == DEBUG:
-            return not self.common_settings.verbose
-        if event == LogEvent.RUN_INFO and self.common_settings.dryrun:
-            return False
+            return not settings.verbose
         of_rules = event in HIDDEN or record.getMessage() == SELECTING_JOBS
         return "ALL" in self.quiet or ("RULES" in self.quiet and of_rules)
 
-    def _show_progress(self, record: LogRecord) -> None:
-        """Start the display, with what the Snakefile logs at the start of a run."""
-        from rspo.status.display import Run, shown
+    def _show_progress(self, experiment: Any, suites: Any) -> None:
+        from rspo.status.display import line, shown
         from rspo.status.policies import statuses
 
-        experiment, suites = record.experiment, record.suites  # type: ignore[attr-defined]
-
-        def read() -> Run:
-            return Run(statuses(experiment, suites), (self.jobs_done, self.jobs))
-
         if "ALL" not in self.quiet:
-            self.display.enter_context(shown(read))
+            self.display.enter_context(shown(lambda: line(statuses(experiment, suites), self.jobs)))
 
     def close(self) -> None:
         """End the display. Snakemake calls it at the end of a run, also after Ctrl-C."""

@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -13,7 +13,7 @@ from rspo.core.locks import LOCK, is_locked
 from rspo.core.provenance import read_provenance
 from rspo.core.slurm_job import host_name
 from rspo.core.step import Step
-from rspo.training.origin import is_begun, is_damaged
+from rspo.training.origin import STATE_FILE, is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
 # A job on another host that wrote its progress this recently is running, even if its lock is not
@@ -56,86 +56,87 @@ def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Statu
             policy: [suite for other, suite in experiment.evaluations if other == policy]
             for policy in experiment.policies
         }
-    names = dict.fromkeys([*experiment.policies, *suites])
-    policies = {name: _policy(experiment, name, suites.get(name, ())) for name in names}
-    durations = _Durations(list(policies.values()))
-    return [_status(policies[name], durations) for name in suites]
+    states = {policy: _state(experiment, policy, suites[policy]) for policy in suites}
+    training = _seconds_of_training(experiment, [*experiment.policies, *suites])
+    evaluations = [
+        _seconds_of_evaluation(experiment, policy, suites[policy])
+        for policy, (state, _) in states.items()
+        if state == "evaluated"
+    ]
+    evaluation = mean(evaluations) if evaluations else None
+    found = []
+    for policy, (state, snapshot) in states.items():
+        kind, cost = _cost(experiment, policy)
+        seconds = training[kind] * cost if kind in training else None
+        after = evaluation if suites[policy] else 0.0
+        left = _seconds_left(state, snapshot, seconds, after)
+        found.append(Status(policy, state, snapshot, left))
+    return found
 
 
-@dataclass(frozen=True)
-class _Policy:
-    """What the status of a policy is read from.
+def faults(experiment: Experiment) -> list[str]:
+    """A sentence for each file that cannot be used, with the command that makes it again.
 
-    kind, cost: of training, and its relative cost: responses per prompt for a cell.
-    made: the step that makes it.
-    curves, scores, samples: the steps of its evaluation.
+    Checks data, checkpoints, policies, samples, scores and curves by size and provenance, so that
+    no file is read.
     """
 
-    name: str
-    kind: str
-    cost: float
-    folder: Path
-    checkpoint: Path
-    made: Step
-    curves: list[Step]
-    scores: list[Step]
-    samples: list[Step]
+    def everything() -> list[steps.Input]:
+        return [
+            *(steps.first_output(steps.prepare(experiment, name)) for name in experiment.data_sets),
+            *(steps.policy_input(experiment, policy) for policy in experiment.policies),
+            *(steps.log_input(experiment, cell) for cell in experiment.cells),
+            *steps.answers(experiment).inputs(),
+            *steps.tables(experiment).inputs(),
+        ]
 
-    @property
-    def is_evaluated(self) -> bool:
-        """Whether all curves and the scores behind them exist and have no fault."""
-        return all(step.is_made() for step in (*self.curves, *self.scores))
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether it exists with the current settings and inputs, and its training is over.
-
-        A job removes its checkpoint last, after it has written the provenance of the policy.
-        """
-        return not is_begun(self.checkpoint) and self.made.is_made()
-
-
-def _policy(experiment: Experiment, name: str, suites: Collection[str] = ()) -> _Policy:
-    cell = None if experiment.is_base(name) else experiment.cell(name)
-    blocks = [(name, suite, block) for suite in suites for block in experiment.blocks()]
-    return _Policy(
-        name,
-        cell.model if cell else BASE,
-        float(cell.n) if cell else 1.0,
-        experiment.folder(name),
-        experiment.checkpoint(name),
-        steps.policy_step(experiment, name),
-        [steps.curves(experiment, name, suite) for suite in suites],
-        [steps.score(experiment, *block) for block in blocks],
-        [steps.sample(experiment, *block) for block in blocks],
-    )
-
-
-def is_finished(experiment: Experiment, policy: str) -> bool:
-    """Whether a policy exists with the current settings and inputs, and its training is over."""
-    return _policy(experiment, policy).is_finished
-
-
-def _status(policy: _Policy, durations: "_Durations") -> Status:
-    training = durations.training_of(policy)
-    evaluation = durations.evaluation if policy.curves else 0.0
-    snapshot = read_progress(policy.checkpoint)
-    if snapshot is not None and not is_damaged(policy.checkpoint):
-        state = "running" if _is_running(snapshot, policy.folder) else "stopped"
-        left = seconds_of_training_left(snapshot) + (evaluation or 0.0)
-        return Status(policy.name, state, snapshot, left)
-    if policy.is_finished:
-        if policy.curves and policy.is_evaluated:
-            return Status(policy.name, "evaluated", None, 0.0)
-        return Status(policy.name, "trained", None, evaluation)
-    total = None if training is None else training + (evaluation or 0.0)
-    made = policy.made
-    is_stale = is_damaged(policy.checkpoint) or (made.is_finished() and not made.is_made())
-    return Status(policy.name, "stale" if is_stale else "waiting", None, total)
+    checkpoints = [
+        f"{experiment.checkpoint(policy) / STATE_FILE} is damaged; "
+        f"`{steps.policy_step(experiment, policy).command} --force` starts from step 1"
+        for policy in experiment.policies
+        if is_damaged(experiment.checkpoint(policy))
+    ]
+    return [*checkpoints, *Step("", (), {}, everything).faults_behind()]
 
 
 def seconds_of_training_left(snapshot: Snapshot) -> float:
     return (snapshot.steps - snapshot.step) * snapshot.seconds_per_step
+
+
+def _state(
+    experiment: Experiment, policy: str, suites: Collection[str]
+) -> tuple[str, Snapshot | None]:
+    checkpoint = experiment.checkpoint(policy)
+    snapshot, damaged = read_progress(checkpoint), is_damaged(checkpoint)
+    if snapshot is not None and not damaged:
+        is_running = _is_running(snapshot, experiment.folder(policy))
+        return "running" if is_running else "stopped", snapshot
+    if is_finished(experiment, policy):
+        is_evaluated = suites and _is_evaluated(experiment, policy, suites)
+        return "evaluated" if is_evaluated else "trained", None
+    step = steps.policy_step(experiment, policy)
+    is_stale = damaged or (step.is_finished() and not step.is_made())
+    return "stale" if is_stale else "waiting", None
+
+
+def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) -> bool:
+    """Whether all curves and the scores behind them exist and have no fault."""
+    made = [steps.curves(experiment, policy, suite) for suite in suites]
+    made += [
+        steps.score(experiment, policy, suite, block)
+        for suite in suites
+        for block in experiment.blocks()
+    ]
+    return all(step.is_made() for step in made)
+
+
+def is_finished(experiment: Experiment, policy: str) -> bool:
+    """Whether a policy exists with the current settings and inputs, and its training is over.
+
+    A job removes its checkpoint last, after it has written the provenance of the policy.
+    """
+    is_over = not is_begun(experiment.checkpoint(policy))
+    return is_over and steps.policy_step(experiment, policy).is_made()
 
 
 def _is_running(snapshot: Snapshot, folder: Path) -> bool:
@@ -148,32 +149,45 @@ def _is_running(snapshot: Snapshot, folder: Path) -> bool:
     return (on_other_host and is_recent) or is_locked(folder / LOCK)
 
 
-class _Durations:
-    """Seconds that finished jobs took, from their provenance files."""
-
-    def __init__(self, policies: Sequence[_Policy]) -> None:
-        self.per_cost: dict[str, list[float]] = {}
-        for policy in policies:
-            if seconds := _wall_seconds(policy.made.outputs[0]):
-                self.per_cost.setdefault(policy.kind, []).append(seconds / policy.cost)
-        evaluations = [
-            sum(
-                _wall_seconds(step.outputs[0]) or 0.0
-                for step in (*policy.curves, *policy.samples, *policy.scores)
-            )
-            for policy in policies
-            if policy.curves and policy.is_evaluated
-        ]
-        self.evaluation = mean(evaluations) if evaluations else None
-
-    def training_of(self, policy: _Policy) -> float | None:
-        """Estimated seconds to train a policy; None if nothing similar has finished."""
-        known = self.per_cost.get(policy.kind)
-        if known is None and policy.kind != BASE:  # cells of another model: better than no estimate
-            known = [x for other, xs in self.per_cost.items() if other != BASE for x in xs]
-        return policy.cost * mean(known) if known else None
+def _seconds_left(
+    state: str, snapshot: Snapshot | None, training: float | None, evaluation: float | None
+) -> float | None:
+    """Args: training, evaluation: seconds that each takes; None if nothing similar has finished."""
+    if state == "evaluated":
+        return 0.0
+    if state == "trained":
+        return evaluation
+    if snapshot is not None:
+        training = seconds_of_training_left(snapshot)
+    return None if training is None else training + (evaluation or 0.0)
 
 
-def _wall_seconds(made: Path) -> float | None:
-    seconds = read_provenance(made).get("wall_seconds")
-    return None if seconds is None else float(seconds)
+def _seconds_of_training(experiment: Experiment, policies: Iterable[str]) -> dict[str, float]:
+    """Mean seconds of the finished trainings of each kind, divided by their relative cost."""
+    seconds = defaultdict(list)
+    for policy in dict.fromkeys(policies):
+        if wall := _wall_seconds(experiment.policy(policy)):
+            kind, cost = _cost(experiment, policy)
+            seconds[kind].append(wall / cost)
+    return {kind: mean(values) for kind, values in seconds.items()}
+
+
+def _cost(experiment: Experiment, policy: str) -> tuple[str, float]:
+    """Kind of a training, and its relative cost: the responses per prompt of a model's cell."""
+    if experiment.is_base(policy):
+        return BASE, 1.0
+    cell = experiment.cell(policy)
+    return cell.model, float(cell.n)
+
+
+def _seconds_of_evaluation(experiment: Experiment, policy: str, suites: Collection[str]) -> float:
+    seconds = 0.0
+    for suite in suites:
+        blocks = [*experiment.sample_files(policy, suite), *experiment.score_files(policy, suite)]
+        seconds += sum(map(_wall_seconds, [experiment.curves(policy, suite), *blocks]))
+    return seconds
+
+
+def _wall_seconds(made: Path) -> float:
+    """Seconds that a result took; 0 without provenance."""
+    return float(read_provenance(made).get("wall_seconds") or 0.0)

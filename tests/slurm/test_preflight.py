@@ -12,15 +12,15 @@ from snakemake.exceptions import WorkflowError
 
 from rspo.slurm.preflight import run_doctor
 
-Start = Callable[[str], None]
+Start = Callable[..., None]
 
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     """Calls `run_doctor` as a Snakemake with the project's profile and one job."""
-    job = SimpleNamespace(is_local=False, rule=SimpleNamespace(name="train"))
+    jobs = [SimpleNamespace(is_local=False, rule=SimpleNamespace(name="train"))]
     workflow: Any = SimpleNamespace(
-        dag=SimpleNamespace(needrun_jobs=lambda: [job]),
+        dag=SimpleNamespace(needrun_jobs=lambda: jobs),
         deployment_settings=SimpleNamespace(deployment_method=()),
     )
     monkeypatch.chdir(tmp_path)
@@ -28,7 +28,9 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
     monkeypatch.setattr(sys, "argv", ["snakemake", "--profile", "slurm"])
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
 
-    def start(script: str) -> None:
+    def start(script: str, *local_rules: str) -> None:
+        for rule in local_rules:
+            jobs.append(SimpleNamespace(is_local=True, rule=SimpleNamespace(name=rule)))
         (tmp_path / "python").write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / "python").chmod(0o755)
         run_doctor(workflow)
@@ -64,6 +66,17 @@ def test_warnings_are_printed_and_errors_are_raised(
     assert capsys.readouterr().err.splitlines()[1:] == ["rspo: a: b"]
     with pytest.raises(WorkflowError, match=r"^d\ne$"):
         start("echo 'error    d'; echo 'error    e'; exit 2")
+
+
+def test_a_run_that_makes_problems_and_models_itself_says_that_prompts_are_not_checked(
+    start: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start("echo 'nothing to change'")
+    assert "prompts" not in capsys.readouterr().err
+    start("echo 'nothing to change'", "prepare", "prepare", "pretrain", "figure")
+    (line,) = capsys.readouterr().err.splitlines()[1:]
+    assert line.startswith("rspo: whether prompts fit the models is not checked yet: 3 data sets ")
+    assert "`snakemake data models --profile slurm`, then `rspo doctor`, checks it" in line
 
 
 @pytest.mark.parametrize(

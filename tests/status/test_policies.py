@@ -4,7 +4,6 @@ import json
 import os
 import platform
 import shutil
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,14 @@ from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import provenance_path
 from rspo.core.step import Step
 from rspo.status import display
-from rspo.status.display import Run, duration, follow, line, table_text
-from rspo.status.policies import Suites, statuses, suites_of_run
+from rspo.status.display import MOST_NAMED, duration, follow, line, table_text
+from rspo.status.policies import Status, Suites, statuses, suites_of_run
 from rspo.training.checkpoint import save_checkpoint
 from rspo.training.origin import STATE_FILE
 from rspo.training.progress import Progress, Snapshot, read_progress
 from rspo.training.records import Scored, record_of, shown_metrics
 from tests.support import tiny_world
-from tests.support.terminal import HIDE_CURSOR, SHOW_CURSOR, run_in_terminal
+from tests.support.terminal import run_in_terminal
 
 RUNNING, ELSEWHERE, SILENT, STOPPED, DONE = (
     "small--rspo-pass--k2--n16--s0",
@@ -38,7 +37,7 @@ RUNNING, ELSEWHERE, SILENT, STOPPED, DONE = (
 
 
 def line_of(experiment: Experiment, suites: Suites | None = None) -> str:
-    return line(Run(statuses(experiment, suites)))
+    return line(statuses(experiment, suites))
 
 
 @pytest.fixture
@@ -247,24 +246,31 @@ def test_the_table_lists_every_policy_with_its_state(experiment: Experiment) -> 
     assert {row[0] for row in rows} > set(experiment.policies)
 
 
-def test_a_live_table_is_below_what_jobs_print_and_disappears(tmp_path: Path) -> None:
-    code = f"""
-import subprocess, time
-from rspo.status.display import Run, shown
-from rspo.status.policies import Status
-from rspo.training.progress import Snapshot
-snapshot = Snapshot(50, 200, 0.5, {{"reward": 0.25}}, "host", 1, 0.0)
-with shown(lambda: Run([Status("{RUNNING}", "running", snapshot, 75.0)], (3, 9))):
-    subprocess.run(["echo", "printed by a job"], check=True)
-    print("printed by this process")
-"""
-    status, output = run_in_terminal([sys.executable, "-c", code], tmp_path)
-    assert status == 0
-    for text in ("printed by a job", "printed by this process", "50/200", "0.250", "75 s"):
-        assert text in output
-    assert output.index(RUNNING) < output.index("printed by a job")
-    assert output.rindex(HIDE_CURSOR) < output.rindex(SHOW_CURSOR)
-    assert "3 of 9 jobs done, 0 of 1 policies trained" in output.splitlines()[-1]
+def test_a_line_names_a_few_running_policies_and_counts_the_others() -> None:
+    snapshot = Snapshot(50, 200, 0.5, {}, "host", 1, 0.0)
+    running = [Status(f"cell{number}", "running", snapshot, 75.0) for number in range(25)]
+    text = line(running, (3, 9))
+    assert text.startswith("3 of 9 jobs done, 0 of 25 policies trained, 0 evaluated | cell0 step ")
+    assert text.count(" step 50/200 left 75 s") == MOST_NAMED
+    assert f" | {25 - MOST_NAMED} more are running | about 75 s left " in text
+
+
+def test_below_the_table_is_what_is_wrong_and_the_command_that_mends_it(
+    experiment: Experiment, tmp_path: Path
+) -> None:
+    for policy in experiment.policies:
+        finish(experiment, policy, 80)
+    assert table_text(experiment).splitlines()[-1].startswith("27 of 27 policies trained, ")
+    changed = tiny_world.load(tmp_path, training={"steps": 7})
+    *_, summary, first, second = table_text(changed).splitlines()[: 27 + 4]
+    assert summary.startswith("2 of 27 policies trained, ")
+    cell = next(iter(changed.cells))
+    assert first == (
+        f"{changed.policy(cell)} was made with other settings (training.steps: 6 -> 7); "
+        f"`{steps.train(changed, cell).command} --force` makes it again"
+    )
+    assert second.startswith(f"{changed.policy([*changed.cells][1])} was made with other settings")
+    assert table_text(changed).splitlines()[-1] == f"and {len(changed.cells) - 20} more"
 
 
 def test_training_shows_its_progress_in_a_terminal(tmp_path: Path) -> None:

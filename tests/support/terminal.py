@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 SECONDS = 240
-HIDE_CURSOR, SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
 
 
 def run_in_terminal(

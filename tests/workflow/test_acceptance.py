@@ -17,6 +17,7 @@ from rspo.claims.verdicts import AGAINST, CONTRADICTED, FOR, NOT_RESOLVED, SUPPO
 from rspo.config.experiment import Experiment
 from rspo.figures import in_all
 from tests.support import ROOT
+from tests.support.snakemake_project import processor_seconds, seconds_of_additions
 
 pytestmark = pytest.mark.acceptance
 
@@ -67,6 +68,7 @@ def test_a_second_run_does_nothing() -> None:
     )
     assert done.returncode == 0
     assert "Nothing to be done" in done.stdout + done.stderr
+    assert processor_seconds(ROOT, "all") < 20 * seconds_of_additions()  # 8 were measured
 
 
 @pytest.mark.parametrize("k", [4, 8])

@@ -52,7 +52,7 @@ onstart:
             HELD.enter_context(exclusive_lock(Path(folder), waits=False))
     except InputError as error:
         raise WorkflowError(str(error))
-    except OSError as error:
+    except OSError as error:  # such as a read-only folder
         raise WorkflowError(f"{error.filename}: {error.strerror}")
     # The logger plugin `rspo` shows the progress of these policies.
     suites = suites_of_run(job.wildcards_dict for job in workflow.dag.jobs)
