@@ -257,7 +257,7 @@ def fetch_judge(experiment: Experiment) -> Step:
             "of a model on the hub, and xverify.url = null"
         )
     settings = xverify.model_dump(include={"model", "revision"})
-    return Step(experiment.command("fetch-judge"), (folder,), settings)
+    return Step(experiment.command("fetch-judge"), (folder,), settings, lock=folder.parent / LOCK)
 
 
 def policy_step(experiment: Experiment, policy: str) -> Step:

@@ -1,4 +1,4 @@
-"""SIGUSR1, which SLURM sends before a time limit: a checkpoint, and the next run goes on."""
+"""Requests to stop, which SLURM sends before a time limit, and the end of a killed Snakemake."""
 
 import os
 import shutil
@@ -12,6 +12,8 @@ import pytest
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
+from rspo.core.signals import SNAKEMAKE
+from rspo.core.slurm_job import host_name
 from tests.support import ROOT
 from tests.support.processes import LONGEST_WAIT, wait_for_lock
 
@@ -82,3 +84,25 @@ def lasting(log: Path) -> list[dict[str, object]]:
         {key: value for key, value in record.items() if "second" not in key}
         for record in read_json_lines(log)
     ]
+
+
+WATCHING = "import time; from rspo.core import signals; signals.end_with_snakemake(); print(1); "
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_command_ends_with_the_snakemake_on_its_host_that_was_killed(elsewhere: bool) -> None:
+    snakemake = subprocess.Popen(["sleep", "60"])
+    host = "elsewhere" if elsewhere else host_name()
+    command = subprocess.Popen(
+        [sys.executable, "-c", f"{WATCHING} time.sleep({2.5 if elsewhere else 60})"],
+        env=os.environ | {"PYTHONPATH": str(ROOT), SNAKEMAKE: f"{snakemake.pid} {host}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert command.stdout is not None
+    assert command.stdout.readline() == "1\n"
+    assert command.poll() is None
+    snakemake.kill()
+    snakemake.wait()
+    command.communicate(timeout=LONGEST_WAIT)
+    assert command.returncode == (0 if elsewhere else -signal.SIGTERM)

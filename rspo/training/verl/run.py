@@ -82,11 +82,14 @@ def engine_of_node(experiment: Experiment, name: str) -> Iterator["VerlEngine | 
         cluster.join(experiment.folder(name), checkpoint, job_step)
         yield None
         return
+    engine = VerlEngine(experiment, name)
     try:
-        yield VerlEngine(experiment, name)
+        yield engine
     except BaseException:
         cluster.dismiss(checkpoint, job_step)
         raise
+    if not engine.has_trained:  # the cell was finished already
+        cluster.dismiss(checkpoint, job_step)
 
 
 class VerlEngine(Engine):
@@ -95,6 +98,7 @@ class VerlEngine(Engine):
     def __init__(self, experiment: Experiment, name: str) -> None:
         self.experiment, self.name = experiment, name
         self.folder, self.checkpoint = experiment.folder(name), experiment.checkpoint(name)
+        self.has_trained = False
 
     def base_digest(self, base: Path) -> dict[str, str]:
         return {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
@@ -117,6 +121,7 @@ class VerlEngine(Engine):
     def _train(self, trainer: Any, notes: dict[str, Any]) -> Trained:
         """Train the remaining steps, with the section `trainer` of verl's config."""
         started, ranks = time.monotonic(), trainer.nnodes * trainer.n_gpus_per_node
+        self.has_trained = True
         # The other nodes wait for a cluster to join, even if no step remains.
         if last_step(self.checkpoint) < trainer.total_training_steps or trainer.nnodes > 1:
             require_ranks(self.checkpoint, ranks)
