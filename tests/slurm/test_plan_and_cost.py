@@ -127,9 +127,9 @@ def make_samples(experiment: Experiment, name: str) -> None:
     experiment.policy(name).mkdir(parents=True)
     experiment.training_log(name).touch()
     step = steps.train(experiment, name)
-    note = {"settings": step.settings, "digest": "made", "bytes": 0}
     for path in step.outputs:
         inputs = {str(source): "made" for source in step.input_files}
+        note = {"file": str(path), "settings": step.settings, "digest": "made", "bytes": 0}
         provenance_path(path).write_text(json.dumps(note | {"inputs": inputs}))
     for path in experiment.sample_files(name, "standard"):
         path.parent.mkdir(parents=True, exist_ok=True)

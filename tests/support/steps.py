@@ -40,7 +40,8 @@ def attest(inputs: Iterable[tuple[Path, Step]]) -> None:
                 str(file): read_provenance(file).get("digest", "") for file in maker.input_files
             }
             note = {"settings": maker.settings, "inputs": inputs, "packages": {}, "notes": {}}
-            note |= {"digest": digest(path), "bytes": size_of(path), "command": ["rspo", "test"]}
+            note |= {"file": str(path), "digest": digest(path), "bytes": size_of(path)}
+            note |= {"command": ["rspo", "test"]}
             note |= dict.fromkeys(["settings_hash", "git_commit", "written", "host"], "")
             provenance_path(path).write_text(json.dumps(note))
 
