@@ -291,6 +291,8 @@ def _lock_of_run(folder: Path) -> IO[str]:
         lock.seek(0)
         work = folder.parent.parent
         raise WorkflowError(f"{work}: another run submits jobs here: {lock.read()}") from None
+    except OSError:  # the file system has no locks
+        return lock
     lock.truncate(0)
     lock.write(f"process {os.getpid()} on {platform.node()}")
     lock.flush()

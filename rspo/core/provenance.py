@@ -1,6 +1,7 @@
 """Provenance: a JSON file beside each result, with the code, settings and inputs that made it."""
 
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -114,6 +115,21 @@ def read_provenance(path: Path) -> dict[str, Any]:
         return {}
     complete = isinstance(note, dict) and note.keys() >= _NEEDED
     return note if complete and isinstance(note["inputs"], dict) else {}
+
+
+def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
+    """The inputs of a result by its provenance, with the digests that they had.
+
+    Their paths are relative to the file, so that a folder of results can be renamed or copied;
+    originals keep theirs.
+    """
+    then, originals = Path(note["file"]).parent, note.get("originals", ())
+    return {
+        Path(name)
+        if name in originals
+        else Path(os.path.normpath(path.parent / os.path.relpath(name, then))): digest_then
+        for name, digest_then in note["inputs"].items()
+    }
 
 
 @cache

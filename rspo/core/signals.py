@@ -9,11 +9,12 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from rspo.core.slurm_job import host_name
 
 REQUEST = signal.SIGUSR1
-SNAKEMAKE = "RSPO_SNAKEMAKE"  # variable that Snakemake sets for its rules: PID and host
+SNAKEMAKE = "RSPO_SNAKEMAKE"  # variable that Snakemake sets for its rules: its PID, and where
 SECONDS_BETWEEN_LOOKS = 1.0
 STOPPED_STATUS = os.EX_TEMPFAIL  # 75: not an error, try again (BSD's sysexits.h)
 
@@ -44,7 +45,13 @@ def is_requested() -> bool:
 
 def name_of_snakemake() -> str:
     """The value of `SNAKEMAKE` in the process of Snakemake itself."""
-    return f"{os.getpid()} {host_name()}"
+    return f"{os.getpid()} {_place()}"
+
+
+def _place() -> str:
+    """Where a process ID is valid: the host, and the namespace, which a container may have."""
+    namespace = Path("/proc/self/ns/pid")  # only Linux has it
+    return f"{host_name()} {namespace.readlink() if namespace.exists() else ''}"
 
 
 def end_with_snakemake() -> None:
@@ -53,15 +60,15 @@ def end_with_snakemake() -> None:
     A Snakemake that was killed leaves the commands of its rules behind. The next one would remove
     their results as incomplete and use the same GPUs.
     """
-    pid, _, host = os.environ.get(SNAKEMAKE, "").partition(" ")
-    if not pid.isdecimal() or host != host_name():  # `srun` starts processes on other nodes
+    pid, _, place = os.environ.get(SNAKEMAKE, "").partition(" ")
+    if not pid.isdecimal() or place != _place():  # `srun` starts processes on other nodes
         return
     import psutil  # here, because the light install lacks it
 
     def watch() -> None:
         with suppress(psutil.NoSuchProcess):
             snakemake = psutil.Process(int(pid))
-            while snakemake.is_running():
+            while snakemake.is_running() and snakemake.status() != psutil.STATUS_ZOMBIE:
                 time.sleep(SECONDS_BETWEEN_LOOKS)
         os.kill(os.getpid(), signal.SIGTERM)
 

@@ -18,6 +18,7 @@ from rspo.core.files import digest, fingerprint
 from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import (
     Done,
+    inputs_of,
     provenance_path,
     read_provenance,
     size_of,
@@ -189,20 +190,14 @@ class Step:
         same = digest(path) == note["digest"] if contents else size_of(path) == note["bytes"]
         if not same:
             return f"{path} was damaged or changed after it was written"
-        # Relative to the file, so that a folder of results can be renamed or copied.
-        then = {
-            os.path.relpath(name, Path(note["file"]).parent): digest_then
-            for name, digest_then in note["inputs"].items()
-            if name not in note.get("originals", ())
-        }
-        now = {os.path.relpath(source, path.parent): source for source in self.input_files}
-        for name in sorted(now.keys() - then.keys()):
-            return f"{path} was made without {now[name]}, which is an input of it"
-        for name in sorted(then.keys() - now.keys()):
-            gone = os.path.normpath(path.parent / name)
-            return f"{path} was made from {gone}, which is no longer an input of it"
-        for name, source in sorted(now.items()):
-            if read_provenance(source).get("digest") not in (None, then[name]):
+        then, originals = inputs_of(path, note), {*map(Path, note.get("originals", ()))}
+        now = {Path(os.path.normpath(source)) for source in self.input_files}
+        for source in sorted(now - then.keys()):
+            return f"{path} was made without {source}, which is an input of it"
+        for source in sorted(then.keys() - originals - now):
+            return f"{path} was made from {source}, which is no longer an input of it"
+        for source in sorted(now):
+            if read_provenance(source).get("digest") not in (None, then[source]):
                 return f"{path} was made from another version of {source}"
         return None
 

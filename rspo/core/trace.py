@@ -15,7 +15,7 @@ from rich.tree import Tree
 
 from rspo.core.errors import InputError
 from rspo.core.files import digest
-from rspo.core.provenance import UNCOMMITTED, provenance_path, read_provenance
+from rspo.core.provenance import UNCOMMITTED, inputs_of, provenance_path, read_provenance
 
 _SHOWN = 12  # hex digits of a digest or commit that are printed
 _WIDTH = 100_000  # columns, so that no line is wrapped
@@ -29,8 +29,9 @@ class Artifact:
     provenance: Mapping[str, Any]
 
     @property
-    def inputs(self) -> list[Path]:
-        return [Path(name) for name in self.provenance.get("inputs", ())]
+    def inputs(self) -> dict[Path, str]:
+        """What it was made from, with the digests of that time."""
+        return inputs_of(self.path, self.provenance) if self.provenance else {}
 
     @property
     def step(self) -> str:
@@ -46,8 +47,8 @@ class Artifact:
     @property
     def originals(self) -> dict[Path, str]:
         """The inputs that a user made, with their digests; they need no provenance."""
-        inputs = self.provenance.get("inputs", {})
-        return {Path(name): inputs[name] for name in self.provenance.get("originals", ())}
+        named = map(Path, self.provenance.get("originals", ()))
+        return {path: self.inputs[path] for path in named}
 
     @property
     def content(self) -> str:
@@ -89,8 +90,8 @@ def faults(artifacts: Mapping[Path, Artifact], contents: bool = True) -> list[st
             result.append(f"{path}: has no provenance")
         elif artifact.provenance and contents and digest(path) != artifact.provenance["digest"]:
             result.append(f"{path}: was changed after its provenance was written")
-        for name, then in artifact.provenance.get("inputs", {}).items():
-            now = _digest_now(artifacts[Path(name)], then, contents)
+        for name, then in artifact.inputs.items():
+            now = _digest_now(artifacts[name], then, contents)
             if now != then:
                 versions = f"{then[:_SHOWN]}, now {now[:_SHOWN]}"
                 result.append(

@@ -63,16 +63,19 @@ class Answer:
 def seen(file: Path, text: str) -> str:
     """Compare a file and its lock with those of the host that wrote it.
 
-    Returns: `ok`; `unseen`: no such file or other content here; `unlocked`: this host could lock
-        the file although another one holds the lock.
+    Returns: `ok`; `unseen`: no such file or other content here; `unlocked`: this host ignores the
+        lock that another one holds, or cannot lock files.
     """
     try:
         with file.open("r+") as stream:
             if stream.read() != text:
                 return "unseen"
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return "ok"
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return "ok"
+            except OSError:  # no locks here
+                return "unlocked"
     except OSError:
         return "unseen"
     return "unlocked"

@@ -11,9 +11,8 @@ import pytest
 
 from rspo.cli import main
 from rspo.config.experiment import Experiment
+from rspo.core import signals
 from rspo.core.files import read_json_lines
-from rspo.core.signals import SNAKEMAKE
-from rspo.core.slurm_job import host_name
 from tests.support import ROOT
 from tests.support.processes import LONGEST_WAIT, wait_for_lock
 
@@ -92,17 +91,18 @@ WATCHING = "import time; from rspo.core import signals; signals.end_with_snakema
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_command_ends_with_the_snakemake_on_its_host_that_was_killed(elsewhere: bool) -> None:
     snakemake = subprocess.Popen(["sleep", "60"])
-    host = "elsewhere" if elsewhere else host_name()
+    name = signals.name_of_snakemake().partition(" ")[2]
+    place = "elsewhere" if elsewhere else name
     command = subprocess.Popen(
         [sys.executable, "-c", f"{WATCHING} time.sleep({2.5 if elsewhere else 60})"],
-        env=os.environ | {"PYTHONPATH": str(ROOT), SNAKEMAKE: f"{snakemake.pid} {host}"},
+        env=os.environ | {"PYTHONPATH": str(ROOT), signals.SNAKEMAKE: f"{snakemake.pid} {place}"},
         stdout=subprocess.PIPE,
         text=True,
     )
     assert command.stdout is not None
     assert command.stdout.readline() == "1\n"
     assert command.poll() is None
-    snakemake.kill()
-    snakemake.wait()
+    snakemake.kill()  # and is a zombie until the end of the test
     command.communicate(timeout=LONGEST_WAIT)
+    snakemake.wait()
     assert command.returncode == (0 if elsewhere else -signal.SIGTERM)

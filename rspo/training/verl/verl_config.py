@@ -282,7 +282,11 @@ def _require_types(config: DictConfig, layer: Mapping[str, Any], origin: str) ->
     verl would fail later, with a message that names no key, or take "no" for true.
     """
     for key, value in _leaves(layer):
-        types, allowed = _TYPES.get(type(OmegaConf.select(config, key)), ({type(value)}, ""))
+        try:
+            default = OmegaConf.select(config, key)
+        except OmegaConfBaseException:  # no such key, which `_merge` reports
+            continue
+        types, allowed = _TYPES.get(type(default), ({type(value)}, ""))
         is_given = value is not None and not str(value).startswith("${")
         if is_given and type(value) not in types:
             raise InputError(f"{origin}: {key} = {value!r}; allowed: {allowed}")
