@@ -98,7 +98,7 @@ def train(folder: str) -> None:
     from omegaconf import OmegaConf
     from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-    from rspo.training.verl.task import Task
+    from rspo.training.verl import task
     from rspo.training.verl.verl_config import verl_config
 
     experiment = Experiment.load("tiny", OVERRIDES)
@@ -109,9 +109,8 @@ def train(folder: str) -> None:
     settings["runtime_env"] = get_ppo_ray_runtime_env(config)
     ray.init(**settings, _temp_dir=tempfile.mkdtemp(prefix="ray-", dir=folder))
     try:
-        task = Task()
-        task.trainer_class = alternating_trainer()
-        task.run(config)
+        task.Trainer = alternating_trainer()
+        task.train(config)
     finally:
         ray.shutdown()
 
@@ -125,7 +124,7 @@ def alternating_trainer() -> Any:
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
     from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
-    from rspo.training.records import judge
+    from rspo.training.records import verify_tokens
     from rspo.training.verl.batches import fields, on_last_token, put_fields, response_tokens
     from rspo.training.verl.trainer import Trainer
 
@@ -158,7 +157,7 @@ def alternating_trainer() -> Any:
             tokens = response_tokens(fields(batch, "responses"))
             dataset = self.train_dataset
             rows = [dataset.rows[int(index)] for index in fields(batch, "index")["index"]]
-            correct = judge(tokens, rows, dataset.prompts, self.chat_tokenizer, self.verify)
+            correct = verify_tokens(tokens, rows, dataset.prompts, self.chat_tokenizer, self.verify)
             rewards = correct.astype(float).tolist()
             put_fields(batch, {"rm_scores": on_last_token(rewards, [len(ids) for ids in tokens])})
             return super()._balance_batch(batch, metrics, **more)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from inspect import Signature, signature
 from operator import attrgetter
 from pathlib import Path
@@ -28,7 +29,8 @@ import rspo
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
+from rspo.core.provenance import WRITTEN
+from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
 from rspo.core.slurm_job import is_preempted, requeue
 from rspo.core.step import GIVEN
 
@@ -191,7 +193,7 @@ BlockNumber = Annotated[
 ]
 
 
-def command(panel: str, *examples: str) -> Callable[[Command], Command]:
+def command(panel: str, *examples: str, calls: str = "") -> Callable[[Command], Command]:
     """Register a function as a subcommand.
 
     A parameter `experiment` becomes the options --scale, --set and --results. Typer does not run
@@ -200,10 +202,13 @@ def command(panel: str, *examples: str) -> Callable[[Command], Command]:
     Args:
         panel: group of the command in `rspo --help`.
         examples: command lines for the command's own help.
+        calls: "module:function" of this package that gets the arguments by position, instead of a
+            body of the command.
     """
 
     def register(function: Command) -> Command:
         parameters = dict(signature(function).parameters)
+        order = list(parameters)
         needs_experiment = parameters.pop("experiment", None) is not None
         loading = dict(signature(_load).parameters) if needs_experiment else {}
         parameters |= loading
@@ -213,6 +218,10 @@ def command(panel: str, *examples: str) -> Callable[[Command], Command]:
                 if needs_experiment:
                     options = {name: arguments.pop(name) for name in loading}
                     arguments["experiment"] = _load(**options)
+                if calls:
+                    module, _, name = calls.partition(":")
+                    called = getattr(import_module(f"rspo.{module}"), name)
+                    return called(*(arguments[name] for name in order))
                 return function(**arguments)
 
             return call
@@ -248,22 +257,16 @@ def _options(
     """RSPO: risk-seeking policy optimization for Pass@k and Max@k."""
 
 
-@command(DATA, "rspo prepare linear")
+@command(DATA, "rspo prepare linear", calls="datasets.prepare:prepare")
 def prepare(
     experiment: "Experiment", data_set: DataSet, mirror: Mirror = None, force: Force = False
 ) -> None:
     """Write the problems of a data set."""
-    from rspo.datasets.prepare import prepare
-
-    prepare(experiment, data_set, mirror, force)
 
 
-@command(DATA, "rspo contamination")
+@command(DATA, "rspo contamination", calls="datasets.contamination:write_contamination_table")
 def contamination(experiment: "Experiment", force: Force = False) -> None:
     """Write a table of the problems that occur in more than one data set."""
-    from rspo.datasets.contamination import write_contamination_table
-
-    write_contamination_table(experiment, force)
 
 
 @command(TRAINING, "rspo pretrain small")
@@ -344,7 +347,9 @@ def sample(
     sample_suite(experiment, policy, suite, block, force)
 
 
-@command(EVALUATION, "rspo score small--rspo-pass--k4--n16--s0 standard")
+@command(
+    EVALUATION, "rspo score small--rspo-pass--k4--n16--s0 standard", calls="evaluation.score:score"
+)
 def score(
     experiment: "Experiment",
     policy: Policy,
@@ -353,9 +358,6 @@ def score(
     force: Force = False,
 ) -> None:
     """Verify a block of samples of a policy on a suite."""
-    from rspo.evaluation.score import score
-
-    score(experiment, policy, suite, block, force)
 
 
 @command(
@@ -437,12 +439,13 @@ def compare(
         print(line)
 
 
-@command(EVALUATION, "rspo curves small--rspo-pass--k4--n16--s0 standard")
+@command(
+    EVALUATION,
+    "rspo curves small--rspo-pass--k4--n16--s0 standard",
+    calls="evaluation.curves:curves",
+)
 def curves(experiment: "Experiment", policy: Policy, suite: Suite, force: Force = False) -> None:
     """Compute Pass@k and Max@k of a policy on a suite."""
-    from rspo.evaluation.curves import curves
-
-    curves(experiment, policy, suite, force)
 
 
 @command(EVALUATION, "rspo pass-at-k responses.verdicts.jsonl curves.csv --k 1 --k 8")
@@ -519,58 +522,34 @@ def gradients(
     write_gradients(experiment, policy, study, force)
 
 
-@command(EVALUATION, "rspo agreement")
+@command(EVALUATION, "rspo agreement", calls="evaluation.agreement:write_agreement")
 def agreement(experiment: "Experiment", force: Force = False) -> None:
     """Compare two verifiers on the samples of the base policies."""
-    from rspo.evaluation.agreement import write_agreement
-
-    write_agreement(experiment, force)
 
 
-@command(EVALUATION, "rspo fetch-prompt --scale paper")
+@command(EVALUATION, "rspo fetch-prompt --scale paper", calls="rewards.xverify.model:write_prompt")
 def fetch_prompt(experiment: "Experiment", force: Force = False) -> None:
     """Download the prompt of the judge model xVerify."""
-    from rspo.config import steps
-    from rspo.rewards.xverify.prompt import fetch_prompt
-
-    settings, step = experiment.config.xverify, steps.fetch_prompt(experiment)
-    if settings is None:
-        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
-    if step.is_due(force):
-        source = fetch_prompt(settings.prompt, experiment.judge_prompt)
-        step.record(notes={"sources": [source]})
 
 
-@command(EVALUATION, "rspo fetch-judge --scale paper")
+@command(EVALUATION, "rspo fetch-judge --scale paper", calls="rewards.xverify.model:fetch_judge")
 def fetch_judge(experiment: "Experiment", mirror: Mirror = None, force: Force = False) -> None:
     """Download the judge model xVerify."""
-    from rspo.rewards.xverify.model import fetch_judge
-
-    fetch_judge(experiment, mirror, force)
 
 
-@command(REPORTING, "rspo tables")
+@command(REPORTING, "rspo tables", calls="evaluation.curves:write_curves_table")
 def tables(experiment: "Experiment", force: Force = False) -> None:
     """Write the curves of all policies as one CSV."""
-    from rspo.evaluation.curves import write_curves_table
-
-    write_curves_table(experiment, force)
 
 
-@command(REPORTING, "rspo claims")
+@command(REPORTING, "rspo claims", calls="claims.write:write_claims")
 def claims(experiment: "Experiment", force: Force = False) -> None:
     """Check the claims of the paper on all scores and training logs."""
-    from rspo.claims.write import write_claims
-
-    write_claims(experiment, force)
 
 
-@command(REPORTING, "rspo answers")
+@command(REPORTING, "rspo answers", calls="evaluation.answers:write_answers")
 def answers(experiment: "Experiment", force: Force = False) -> None:
     """Collect pass^k, responses without an answer, and the number of different answers."""
-    from rspo.evaluation.answers import write_answers
-
-    write_answers(experiment, force)
 
 
 @command(REPORTING, "rspo study peers")
@@ -585,36 +564,27 @@ def study(
     named(name).write(experiment, force)
 
 
-@command(REPORTING, "rspo figure fig_scalability")
+@command(REPORTING, "rspo figure fig_scalability", calls="figures:draw")
 def figure(
     experiment: "Experiment",
     name: Annotated[str, typer.Argument(help="A figure of the config, such as fig_scalability.")],
     force: Force = False,
 ) -> None:
     """Draw one figure as PDF, PNG and CSV."""
-    from rspo.figures import draw
-
-    draw(experiment, name, force)
 
 
-@command(REPORTING, "rspo report")
+@command(REPORTING, "rspo report", calls="report.page:write_report")
 def report(experiment: "Experiment", force: Force = False) -> None:
     """Write the report page from the results that exist."""
-    from rspo.report.page import write_report
-
-    write_report(experiment, force)
 
 
-@command(REPORTING, "rspo results docs/results.md")
+@command(REPORTING, "rspo results docs/results.md", calls="report.markdown:write_results")
 def results(
     experiment: "Experiment",
     page: Annotated[Path, typer.Argument(help="A Markdown file to write, such as results.md.")],
     force: Force = False,
 ) -> None:
     """Write the results as a Markdown page, with a folder of pictures and tables beside it."""
-    from rspo.report.markdown import write_results
-
-    write_results(experiment, page, force)
 
 
 @command(REPORTING, "rspo trace reports/fig_scalability.pdf")
@@ -689,7 +659,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     stopped on request and can be resumed. 130: interrupted.
     """
     signal.signal(signal.SIGTERM, _terminate)
-    _written().clear()
+    end_with_snakemake()
+    WRITTEN.clear()
     try:
         status = _parse(list(sys.argv[1:] if argv is None else argv))() or 0
         _report_written()
@@ -723,7 +694,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report_written() -> None:
     """Print one line that names the results that the command wrote, if any."""
-    paths = [str(path) for path in dict.fromkeys(_written())]
+    paths = [str(path) for path in dict.fromkeys(WRITTEN)]
     if len(paths) > MOST_NAMED:
         print(f"wrote {len(paths)} files in {os.path.commonpath(paths)}")
     elif paths:
@@ -734,12 +705,6 @@ def _place_in_extension(error: Exception) -> str | None:
     """The line of the user's extension that raised an error; None if none did."""
     extensions = sys.modules.get("rspo.config.extensions")
     return extensions.place_of(error) if extensions else None
-
-
-def _written() -> list[Path]:
-    """The results written in this process, if it has loaded the module that records them."""
-    provenance = sys.modules.get("rspo.core.provenance")
-    return provenance.WRITTEN if provenance else []
 
 
 def _parse(words: list[str]) -> Callable[[], int | None]:

@@ -1,6 +1,9 @@
 """The executor: Snakemake's SLURM plugin, with overridden methods of the executor interface."""
 
 import asyncio
+import fcntl
+import os
+import platform
 import threading
 import time
 from collections import Counter
@@ -8,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import snakemake_executor_plugin_slurm as plugin
 from snakemake_interface_common.exceptions import WorkflowError
@@ -60,6 +63,7 @@ class Executor(plugin.Executor):
     def __init__(self, workflow: Any, logger: Any) -> None:
         self.logger = logger
         folder = Path(".snakemake", "slurm-patient").resolve()
+        self._run = _lock_of_run(folder)  # held until this process ends
         self._heartbeats = Heartbeats(folder, workflow.executor_settings.heartbeat_timeout)
         self._require_no_jobs_in(workflow.workdir_init)
         self._ending = threading.Event()
@@ -85,10 +89,11 @@ class Executor(plugin.Executor):
         return python
 
     def _require_no_jobs_in(self, folder: str) -> None:
-        """Prevent that the same work is submitted twice. Snakemake holds the folder's lock.
+        """Prevent that the same work is submitted twice.
 
-        Cancels jobs of an earlier run that SLURM itself holds, because nobody would release them,
-        and jobs that have ended although SLURM shows them as running.
+        No other run is active in the folder. Cancels jobs of an earlier run that SLURM itself
+        holds, because nobody would release them, and jobs that have ended although SLURM shows them
+        as running.
         """
         jobs = [job for job in jobs_in(folder) if not self._cancel_if_left(job)]
         if not jobs:
@@ -269,6 +274,29 @@ class Executor(plugin.Executor):
         if self._failed:
             self._say("the run is incomplete: the same command resumes it")
         self._failed.clear()
+
+
+def _lock_of_run(folder: Path) -> IO[str]:
+    """Lock the folder of this run; return the open lock file.
+
+    Snakemake's own lock may be disabled (`--nolock`).
+
+    Raises: WorkflowError that names the process of another run.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = (folder / "run").open("a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        work = folder.parent.parent
+        raise WorkflowError(f"{work}: another run submits jobs here: {lock.read()}") from None
+    except OSError:  # the file system has no locks
+        return lock
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {platform.node()}")
+    lock.flush()
+    return lock
 
 
 def _task(job: Any) -> str:

@@ -366,7 +366,7 @@ def test_a_result_of_other_inputs_is_refused(
 
 @pytest.mark.parametrize(
     ("samples", "fault"),
-    [("16", "was made without {FOLDER}/scores"), ("8", "was made also from {FOLDER}/scores")],
+    [("16", "was made without {FOLDER}/scores"), ("8", "was made from {FOLDER}/scores")],
 )
 def test_a_result_of_more_or_fewer_blocks_is_refused(
     small_project: Path, capsys: pytest.CaptureFixture[str], samples: str, fault: str
@@ -381,6 +381,34 @@ def test_a_result_of_more_or_fewer_blocks_is_refused(
         set_in_config(evaluation={"samples": 8})
     error = error_of(capsys, *words)
     assert error.startswith(f"{FOLDER}/curves/standard.parquet {fault.format(FOLDER=FOLDER)}")
+
+
+@pytest.mark.parametrize("name", ["trial", "{folder}/trial", "{folder}/results/tiny"])
+def test_results_can_be_renamed_and_named_by_an_absolute_path(
+    small_project: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    shutil.copytree("results/tiny", "trial")
+    words = ["curves", CELL, "standard", "--results", name.format(folder=small_project)]
+    assert main(words) == 0
+    assert capsys.readouterr().out.endswith("/curves/standard.parquet is up to date\n")
+
+
+@pytest.mark.parametrize("text", [None, "", "{}"])
+def test_an_input_without_provenance_is_refused(
+    small_project: Path, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    """As a copied file or one made by hand: nothing tells which settings it was made with."""
+    scores = FOLDER / "scores/standard/0.parquet"
+    if text is None:
+        provenance_path(scores).unlink()
+    else:
+        provenance_path(scores).write_text(text)
+    for words in (["curves", CELL, "standard"], ["tables"]):  # reads it, or curves made from it
+        error = error_of(capsys, *words)
+        assert error.startswith(f"{scores} has no provenance, so its settings are unknown; `rspo ")
+        assert error.endswith(f"score {CELL} standard 0 --force` makes it again")
+    run_command_in(error)
+    assert main(["tables"]) == 0
 
 
 def test_an_input_is_refused_for_a_fault_of_what_it_was_made_from(
@@ -447,7 +475,7 @@ def test_a_trial_run_pretrains_only_a_model_of_other_settings(
     """Otherwise it copies the base policy of the scale, unless that is damaged."""
 
     def train(*arguments: Any) -> None:
-        trained.append(arguments[0].results.name)
+        trained.append(arguments[2].parents[2].name)
         pretrain(*arguments)
 
     pretrain, trained = pretraining._train, list[str]()

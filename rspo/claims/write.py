@@ -44,26 +44,29 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
     Raises: InputError for scores or training logs that are missing, incomplete or bad.
     """
     made = step(experiment)
-    if not made.is_due(force):
-        return
     claims_csv, page, comparisons_csv = made.outputs
-    measurer = Measurer(experiment)
-    results: dict[str, list[Result]] = {}
-    claims = []
-    for name, plan in planned(experiment).items():
-        if isinstance(plan, NotTested):
-            results[name] = []
-            claims.append(_untested_row(experiment, CLAIMS[name], plan))
-        else:
-            results[name] = results_of([measurer.of(comparison) for comparison in plan])
-            claims.append(_claim_row(experiment, CLAIMS[name], results[name]))
-    comparisons = [
-        _comparison_row(experiment, name, result) for name in results for result in results[name]
-    ]
-    write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
-    write_csv(comparisons_csv, pd.DataFrame(comparisons, columns=COMPARISON_COLUMNS))
-    write_text(page, _page(experiment, claims, results))
-    made.record()
+
+    def work() -> None:
+        measurer = Measurer(experiment)
+        results: dict[str, list[Result]] = {}
+        claims = []
+        for name, plan in planned(experiment).items():
+            if isinstance(plan, NotTested):
+                results[name] = []
+                claims.append(_untested_row(experiment, CLAIMS[name], plan))
+            else:
+                results[name] = results_of([measurer.of(comparison) for comparison in plan])
+                claims.append(_claim_row(experiment, CLAIMS[name], results[name]))
+        comparisons = [
+            _comparison_row(experiment, name, result)
+            for name in results
+            for result in results[name]
+        ]
+        write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
+        write_csv(comparisons_csv, pd.DataFrame(comparisons, columns=COMPARISON_COLUMNS))
+        write_text(page, _page(experiment, claims, results))
+
+    made.run(work, force)
 
 
 def _claim_row(experiment: Experiment, claim: Claim, results: Sequence[Result]) -> Row:

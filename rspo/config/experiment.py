@@ -87,7 +87,7 @@ class Experiment:
         default = root / "results" / scale
         if results is not None and results.exists() and not results.is_dir():
             raise InputError(f"results = {str(results)!r}: is a file; expected a folder")
-        if results is None or results == default:
+        if results is None or results.resolve() == default.resolve():
             results, reports = default, root / "reports"
         else:
             reports = results / "reports"

@@ -5,55 +5,100 @@ these functions. Steps of figures, claims, studies and the report are completed 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
+from typing import Concatenate, ParamSpec
 
-from rspo.config import fingerprints
 from rspo.config.experiment import BASE, Experiment, base_name
+from rspo.config.fingerprints import (
+    base_settings,
+    counted,
+    gradient_settings,
+    problem_settings,
+    score_settings,
+    training_settings,
+    verifier_settings,
+)
 from rspo.config.names import STUDIES_WITH_GRADIENTS
 from rspo.core.errors import InputError
+from rspo.core.files import digest
 from rspo.core.locks import LOCK
 from rspo.core.step import Settings, Step
 
 Input = tuple[Path, Step]  # a file or folder, and the step that writes it
 Inputs = Callable[[], Sequence[Input]]
+Words = ParamSpec("Words")
 
 
+def step(
+    make: Callable[Concatenate[Experiment, Words], Step],
+) -> Callable[Concatenate[Experiment, Words], Step]:
+    """Make a step know the settings of the config too, without those of the command line."""
+
+    @wraps(make)
+    def made(experiment: Experiment, *words: Words.args, **named: Words.kwargs) -> Step:
+        result = make(experiment, *words, **named)
+        if experiment.as_configured is None:
+            return result
+        try:
+            configured = make(experiment.as_configured, *words, **named).settings
+        except (InputError, LookupError):  # something that only the command line adds
+            return result
+        return replace(result, configured=configured)
+
+    return made
+
+
+@step
 def prepare(experiment: Experiment, data_set: str) -> Step:
-    return new_step(experiment, "prepare", [data_set], [experiment.problems(data_set)])
+    command, output = experiment.command("prepare", data_set), experiment.problems(data_set)
+    return Step(command, (output,), problem_settings(experiment, data_set))
 
 
+@step
 def contamination(experiment: Experiment) -> Step:
     def inputs() -> list[Input]:
         return [first_output(prepare(experiment, name)) for name in experiment.data_sets]
 
-    return new_step(experiment, "contamination", [], [experiment.table("contamination")], inputs)
+    command, output = experiment.command("contamination"), experiment.table("contamination")
+    return Step(command, (output,), {"sets": list(experiment.data_sets)}, inputs)
 
 
+@step
 def pretrain(experiment: Experiment, model: str) -> Step:
-    base = base_name(model)
-    outputs = [experiment.policy(base)]
-    return new_step(experiment, "pretrain", [model], outputs, lock=experiment.folder(base) / LOCK)
+    base, settings = base_name(model), base_settings(experiment.config, model)
+    command, output = experiment.command("pretrain", model), experiment.policy(base)
+    return Step(command, (output,), settings, lock=experiment.folder(base) / LOCK)
 
 
+@step
 def train(experiment: Experiment, cell: str) -> Step:
     def inputs() -> list[Input]:
         base = policy_step(experiment, base_name(experiment.cell(cell).model))
         judge = judge_inputs(experiment, experiment.of_cell(cell).config.verifier)
         return [first_output(base), first_output(prepare(experiment, "train")), *judge]
 
-    outputs = [experiment.policy(cell), experiment.training_log(cell)]
-    lock = experiment.folder(cell) / LOCK
-    return new_step(experiment, "train", [cell], outputs, inputs, lock=lock)
+    command, settings = experiment.command("train", cell), training_settings(experiment, cell)
+    outputs = experiment.policy(cell), experiment.training_log(cell)
+    return Step(command, outputs, settings, inputs, experiment.folder(cell) / LOCK)
 
 
+@step
 def sample(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
     def inputs() -> list[Input]:
         return [policy_input(experiment, policy), *_suite_inputs(experiment, suite)]
 
-    output, words = experiment.samples(policy, suite, block), [policy, suite, str(block)]
-    return new_step(experiment, "sample", words, [output], inputs, suite, _lock_of(output))
+    config, command = experiment.config, experiment.command("sample", policy, suite, str(block))
+    # Settings of one block; the number of blocks does not change a block.
+    settings = config.evaluation.model_dump(mode="json", include={"block", "seed"})
+    settings["benchmarks"] = experiment.benchmarks_of(suite)
+    settings |= config.sampling.model_dump(mode="json") | {"sampler": config.sampler}
+    output = experiment.samples(policy, suite, block)
+    return Step(command, (output,), settings, inputs, lock_of(output))
 
 
+@step
 def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
     def inputs() -> list[Input]:
         return [
@@ -62,60 +107,82 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
             *judge_inputs(experiment, experiment.config.verifier),
         ]
 
-    output, words = experiment.scores(policy, suite, block), [policy, suite, str(block)]
-    return new_step(experiment, "score", words, [output], inputs, suite, _lock_of(output))
+    command = experiment.command("score", policy, suite, str(block))
+    settings = score_settings(experiment.config, experiment.benchmarks_of(suite))
+    output = experiment.scores(policy, suite, block)
+    return Step(command, (output,), settings, inputs, lock_of(output))
 
 
-def _lock_of(block: Path) -> Path:
-    return block.with_name(f".{block.stem}{LOCK}")
+def lock_of(table: Path) -> Path:
+    """The lock of a table that has a journal."""
+    return table.with_name(f".{table.stem}{LOCK}")
 
 
+@step
 def curves(experiment: Experiment, policy: str, suite: str) -> Step:
     def inputs() -> list[Input]:
         return score_inputs(experiment, policy, suite)
 
-    outputs = [experiment.curves(policy, suite)]
-    return new_step(experiment, "curves", [policy, suite], outputs, inputs)
+    command, output = experiment.command("curves", policy, suite), experiment.curves(policy, suite)
+    return Step(command, (output,), _curve_settings(experiment), inputs)
 
 
+def _curve_settings(experiment: Experiment) -> Settings:
+    return experiment.config.evaluation.model_dump(mode="json", include={"k", "resamples", "seed"})
+
+
+@step
 def tables(experiment: Experiment) -> Step:
     def inputs() -> list[Input]:
         return [first_output(curves(experiment, *pair)) for pair in experiment.evaluations]
 
-    return new_step(experiment, "tables", [], [experiment.table("curves")], inputs)
+    settings = _curve_settings(experiment) | counted("evaluations", experiment.evaluations)
+    return Step(experiment.command("tables"), (experiment.table("curves"),), settings, inputs)
 
 
+@step
 def answers(experiment: Experiment) -> Step:
     def inputs() -> list[Input]:
         pairs = experiment.evaluations
         return [table for pair in pairs for table in scored_inputs(experiment, *pair)]
 
-    return new_step(experiment, "answers", [], [experiment.table("answers")], inputs)
+    settings = verifier_settings(experiment.config, experiment.config.verifier)
+    settings["k"] = sorted(experiment.config.evaluation.k)
+    settings |= counted("evaluations", experiment.evaluations)
+    return Step(experiment.command("answers"), (experiment.table("answers"),), settings, inputs)
 
 
+@step
 def cost(experiment: Experiment) -> Step:
     """Its inputs are the curves that exist: it counts what has been used so far."""
 
     def inputs() -> list[Input]:
         return [pair for pair in tables(experiment).inputs() if pair[0].is_file()]
 
-    return new_step(experiment, "cost", [], [experiment.table("cost")], inputs)
+    settings = counted("policies", experiment.policies)
+    return Step(experiment.command("cost"), (experiment.table("cost"),), settings, inputs)
 
 
+@step
 def agreement(experiment: Experiment) -> Step:
+    config, chosen = experiment.config, experiment.config.agreement
+
     def inputs() -> list[Input]:
-        settings = experiment.config.agreement
         bases = [pair for pair in experiment.evaluations if experiment.is_base(pair[0])]
         return [
-            *judge_inputs(experiment, settings.against),
-            *(one for pair in bases for one in scored_inputs(experiment, *pair, settings.samples)),
+            *judge_inputs(experiment, chosen.against),
+            *(one for pair in bases for one in scored_inputs(experiment, *pair, chosen.samples)),
             *(one for _, suite in bases for one in _suite_inputs(experiment, suite)),
         ]
 
-    outputs = [experiment.table("agreement"), experiment.table("disagreements")]
-    return new_step(experiment, "agreement", [], outputs, inputs)
+    against = verifier_settings(config, chosen.against)
+    settings = verifier_settings(config, config.verifier)
+    settings |= {"against": against, "samples": chosen.samples}
+    outputs = experiment.table("agreement"), experiment.table("disagreements")
+    return Step(experiment.command("agreement"), outputs, settings, inputs)
 
 
+@step
 def gradients(experiment: Experiment, policy: str, study: str = "") -> Step:
     def inputs() -> list[Input]:
         problems = first_output(prepare(experiment, "train"))
@@ -123,84 +190,74 @@ def gradients(experiment: Experiment, policy: str, study: str = "") -> Step:
         return [policy_input(experiment, policy), problems, *judge]
 
     words = [policy, "--study", study] if study else [policy]
-    outputs = [experiment.gradients(policy, study)]
-    return new_step(experiment, "gradients", words, outputs, inputs, study)
+    command, output = experiment.command("gradients", *words), experiment.gradients(policy, study)
+    return Step(command, (output,), gradient_settings(experiment, study), inputs)
 
 
+@step
 def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
     """Args: inputs: the scores and logs that the claims rest on (`rspo.claims`)."""
+    config = experiment.config
+    # The grid and its seeds determine the compared cells; `k` the values of k.
+    settings = config.model_dump(mode="json", include={"grid", "seeds"})
+    settings["scale"] = experiment.scale
+    settings["suites"] = {suite: list(names) for suite, names in config.data.suites.items()}
+    if config.extensions:  # which may have claims
+        settings["extensions"] = {
+            file: digest(experiment.root / file) for file in config.extensions
+        }
+    settings |= config.evaluation.model_dump(mode="json", include={"k", "equivalence_margin"})
     names = ("claims.csv", "claims.md", "claim_comparisons.csv")
-    outputs = [experiment.reports / name for name in names]
-    return new_step(experiment, "claims", [], outputs, inputs)
+    outputs = tuple(experiment.reports / name for name in names)
+    return Step(experiment.command("claims"), outputs, settings, inputs)
 
 
+@step
 def study(experiment: Experiment, name: str) -> Step:
     """Its inputs: the scores of its policies, base policies included, and the logs of its cells."""
+    suite, policies = experiment.grid_entry(name).suite, experiment.policies_of(name)
 
     def inputs() -> list[Input]:
-        suite, bases = experiment.grid_entry(name).suite, experiment.bases_of(name)
-        policies = experiment.policies_of(name)
-        measured = bases if name in STUDIES_WITH_GRADIENTS else []
+        measured = experiment.bases_of(name) if name in STUDIES_WITH_GRADIENTS else []
         return [
             *(one for policy in policies for one in score_inputs(experiment, policy, suite)),
             *(log_input(experiment, cell.name) for cell in experiment.cells_of(name)),
             *(first_output(gradients(experiment, base, name)) for base in measured),
         ]
 
+    k = list(experiment.config.evaluation.k)
+    settings = {"scale": experiment.scale, "suite": suite, "k": k} | counted("policies", policies)
     table = experiment.table(name)
-    return new_step(experiment, "study", [name], [table, table.with_suffix(".md")], inputs)
+    outputs = table, table.with_suffix(".md")
+    return Step(experiment.command("study", name), outputs, settings, inputs)
 
 
+@step
 def report(experiment: Experiment, inputs: Inputs = tuple) -> Step:
     """Args: inputs: every file that the report reads (`rspo.report`)."""
-    return new_step(experiment, "report", [], [experiment.reports / "report.html"], inputs)
+    settings = {"scale": experiment.scale} | experiment.config.model_dump(mode="json")
+    output = experiment.reports / "report.html"
+    return Step(experiment.command("report"), (output,), settings, inputs)
 
 
+@step
 def fetch_prompt(experiment: Experiment) -> Step:
-    return new_step(experiment, "fetch-prompt", [], [experiment.judge_prompt])
+    xverify = experiment.config.xverify
+    settings = {} if xverify is None else xverify.prompt.model_dump(mode="json")
+    return Step(experiment.command("fetch-prompt"), (experiment.judge_prompt,), settings)
 
 
+@step
 def fetch_judge(experiment: Experiment) -> Step:
     """Raises: InputError if the config has no model to download."""
-    folder = experiment.judge_model
-    if folder is None:
+    folder, xverify = experiment.judge_model, experiment.config.xverify
+    if folder is None or xverify is None:
         raise InputError(
             f"config/{experiment.scale}.yaml: nothing to fetch; expected xverify.model with the id "
             "of a model on the hub, and xverify.url = null"
         )
-    return new_step(experiment, "fetch-judge", [], [folder])
-
-
-def new_step(
-    experiment: Experiment,
-    command: str,
-    words: Sequence[str],
-    outputs: Sequence[Path],
-    inputs: Inputs = tuple,
-    name: str | None = None,
-    lock: Path | None = None,
-    settings: Callable[[Experiment], Settings] | None = None,
-) -> Step:
-    """A step of an experiment.
-
-    Args:
-        command, words: of `rspo`, and its arguments.
-        name: of `fingerprints.settings`, where it is not the first word.
-        settings: those of an experiment. Default: `fingerprints.settings`.
-    """
-
-    def settings_of(one: Experiment) -> Settings:
-        named = next(iter(words), "") if name is None else name
-        return settings(one) if settings else fingerprints.settings(one, command, named)
-
-    configured = None
-    if experiment.as_configured is not None:
-        try:
-            configured = settings_of(experiment.as_configured)
-        except InputError:  # a cell, model or data set that only the command line adds
-            configured = None
-    text = experiment.command(command, *words)
-    return Step(text, tuple(outputs), settings_of(experiment), inputs, lock, configured)
+    settings = xverify.model_dump(include={"model", "revision"})
+    return Step(experiment.command("fetch-judge"), (folder,), settings, lock=folder.parent / LOCK)
 
 
 def policy_step(experiment: Experiment, policy: str) -> Step:

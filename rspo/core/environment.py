@@ -2,9 +2,12 @@
 
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
+
+from rspo.core.errors import InputError
 
 VLLM = {
     # FlashInfer's sampler is compiled with nvcc when a server starts, and many nodes have no nvcc.
@@ -33,8 +36,15 @@ _SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "afs", "pan
 
 
 def local_caches() -> dict[str, str]:
-    """A folder of this user on this node for each cache. A variable that is set keeps its value."""
+    """A folder of this user on this node for each cache. A variable that is set keeps its value.
+
+    Raises: InputError if another user owns the folder: processes run the code in it.
+    """
     folder = Path(tempfile.gettempdir()) / f"rspo-{os.getuid()}-caches"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if folder.lstat().st_uid != os.getuid():
+        raise InputError(f"{folder} is another user's; set TMPDIR to a folder of your own")
     return {name: os.environ.get(name, str(folder / below)) for name, below in _CACHES.items()}
 
 

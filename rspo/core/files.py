@@ -163,12 +163,17 @@ def digest(path: Path) -> str:
     if not path.is_dir():
         status = path.stat()
         return _digest(path, status.st_size, status.st_mtime_ns)
-    lines = []
-    for file in sorted(path.rglob("*")):
-        name = file.relative_to(path)
-        if file.is_file() and not any(part.startswith(".") for part in name.parts):
-            lines.append(f"{digest(file)}  {name.as_posix()}\n")
+    files = sorted(visible_files(path))
+    lines = [f"{digest(file)}  {file.relative_to(path).as_posix()}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def visible_files(folder: Path) -> Iterator[Path]:
+    """The files of a folder, those in hidden folders and hidden ones left out."""
+    for file in folder.rglob("*"):
+        hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+        if file.is_file() and not hidden:
+            yield file
 
 
 @cache

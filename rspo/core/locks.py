@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from rspo.core.errors import InputError
+from rspo.core.signals import SNAKEMAKE
 from rspo.core.slurm_job import host_name, name_of_this_job
 
 LOCK = ".lock"  # lock file of a folder; it contains the name of its last owner
@@ -31,7 +32,7 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
 
     Args:
         name: of the lock file.
-        waits: whether a SLURM job waits for another process, up to `SECONDS_FOR_A_LOST_NODE`.
+        waits: as for `take_lock`.
 
     Raises: InputError that names the process that holds it.
     """
@@ -47,15 +48,6 @@ def exclusive_lock(folder: Path, name: str = LOCK, waits: bool = True) -> Iterat
         lock.write(this_process())
         lock.flush()
         yield
-
-
-def wait_until_free(lock: Path) -> None:
-    """Wait while another process holds a lock file, and print which one it is."""
-    if is_locked(lock):
-        line = f"rspo: {lock.parent}: {lock.read_text()} is running here; waiting for it"
-        print(line, file=sys.stderr, flush=True)
-    while is_locked(lock):
-        time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def locks_unsupported(file: str, error: OSError) -> InputError:
@@ -79,17 +71,18 @@ def is_locked(lock: Path) -> bool:
 
 
 def take_lock(file: IO[str], busy: Callable[[], str], waits: bool = True) -> None:
-    """Lock an open file until it is closed; a SLURM job waits up to `SECONDS_FOR_A_LOST_NODE`.
+    """Lock an open file until it is closed.
 
     Args:
         busy: returns the message for when another process holds the lock.
-        waits: whether a SLURM job waits.
+        waits: whether a SLURM job, or a command that Snakemake started, waits for it, up to
+            `SECONDS_FOR_A_LOST_NODE`.
 
     Raises: InputError with that message, or if the file system does not support locks.
     """
     if _acquire(file, SECONDS_FOR_A_CHECK, between_tries=0.05):
         return
-    if waits and name_of_this_job():
+    if waits and (name_of_this_job() or os.environ.get(SNAKEMAKE)):
         seconds = SECONDS_FOR_A_LOST_NODE
         print(f"rspo: {busy()}; waiting up to {seconds:g} s", file=sys.stderr, flush=True)
         if _acquire(file, seconds, _SECONDS_BETWEEN_TRIES):

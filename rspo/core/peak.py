@@ -28,7 +28,8 @@ class Peak(threading.Thread):
                 self.highest = max(self.highest, value)
 
     def take(self) -> float:
-        """The highest value since the last call; 0 if there was none."""
+        """The highest value since the last call, that of now included."""
+        value = self.value()  # less than an interval may have passed
         with self._lock:
-            highest, self.highest = self.highest, 0.0
+            highest, self.highest = max(self.highest, value), 0.0
         return highest

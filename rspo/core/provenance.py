@@ -1,19 +1,20 @@
 """Provenance: a JSON file beside each result, with the code, settings and inputs that made it."""
 
 import json
+import os
 import platform
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import rspo
-from rspo.core.files import digest, fingerprint, write_text
+from rspo.core.files import digest, fingerprint, visible_files, write_text
 from rspo.core.slurm_job import host_name, this_job
 from rspo.core.usage import Usage, total, usage_so_far
 
@@ -35,6 +36,29 @@ _PACKAGES = (
 )
 
 
+@dataclass(frozen=True)
+class Done:
+    """What the work of a step reports, once its outputs exist.
+
+    gpu_seconds: of this process, outside SLURM (see `usage_so_far`).
+    notes: other information, such as the rows that were left out.
+    earlier: usage of earlier processes that worked on the outputs and were killed or stopped.
+    files: further files that it wrote, which get the same provenance.
+    originals: files of the user that it read, with which a history may begin.
+    clean_up: called after the provenance is written; removes what a killed run resumes from.
+    """
+
+    gpu_seconds: float = 0.0
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    earlier: Sequence[Usage] = ()
+    files: Sequence[Path] = ()
+    originals: Sequence[Path] = ()
+    clean_up: Callable[[], None] | None = None
+
+
+_NEEDED = {"file", "settings", "digest", "bytes", "inputs"}
+
+
 def provenance_path(path: Path) -> Path:
     """Path of the provenance of a file or folder."""
     return path.with_name(path.name + SUFFIX)
@@ -44,39 +68,30 @@ def write_provenance(
     path: Path,
     settings: Any,
     inputs: Iterable[Path] = (),
-    gpu_seconds: float = 0.0,
-    notes: Mapping[str, Any] | None = None,
-    earlier: Iterable[Usage] = (),
-    named: Iterable[Path] = (),
+    done: Done = Done(),
 ) -> None:
     """Write `<path>.provenance.json` for the file or folder `path`.
-
-    Args:
-        inputs: every file and folder that determines the content of `path`, recorded with their
-            digests, so that `rspo trace` can tell whether one has changed.
-        gpu_seconds: of this process, outside SLURM (see `usage_so_far`).
-        notes: other information, such as the rows that were left out.
-        earlier: usage of earlier processes that worked on `path` and were killed or stopped.
-        named: inputs that the user named. Those without provenance are recorded as originals, with
-            which a history may begin.
 
     It is not part of the file itself because it contains host and seconds: the file itself is the
     same, byte for byte, for the same settings.
 
+    Args:
+        inputs: every file and folder that determines the content of `path`, besides the originals.
+            Their digests tell `rspo trace` whether one has changed.
+
     Raises: OSError if `path` or an input does not exist.
     """
-    used = [*earlier, usage_so_far(gpu_seconds)]
-    everything = total(used)
+    used = [*done.earlier, usage_so_far(done.gpu_seconds)]
     job = this_job()
     note = {
-        "file": path.name,
+        "file": str(path),
         "digest": digest(path),
         "bytes": size_of(path),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
         "settings": settings,
         "settings_hash": fingerprint(settings),
-        "inputs": {str(item): digest(item) for item in inputs},
-        "originals": [str(item) for item in named if not provenance_path(item).exists()],
+        "inputs": {str(item): digest(item) for item in (*inputs, *done.originals)},
+        "originals": [str(item) for item in done.originals if not provenance_path(item).exists()],
         "rspo": rspo.__version__,
         "git_commit": _git_commit(),
         "python": platform.python_version(),
@@ -84,11 +99,9 @@ def write_provenance(
         "host": host_name(),
         "slurm": asdict(job) if job else None,
         "written": time.strftime(TIME_FORMAT, time.gmtime()),
-        "wall_seconds": everything.wall_seconds,
-        "cpu_seconds": everything.cpu_seconds,
-        "gpu_seconds": everything.gpu_seconds,
+        **total(used),
         "processes": [asdict(usage) for usage in used],
-        "notes": dict(notes or {}),
+        "notes": dict(done.notes),
     }
     write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
     WRITTEN.append(path)
@@ -100,8 +113,23 @@ def read_provenance(path: Path) -> dict[str, Any]:
         note = _read_version(provenance_path(path), provenance_path(path).stat().st_mtime_ns)
     except (OSError, ValueError):
         return {}
-    needed = {"settings", "digest", "bytes", "inputs"}
-    return note if isinstance(note, dict) and note.keys() >= needed else {}
+    complete = isinstance(note, dict) and note.keys() >= _NEEDED
+    return note if complete and isinstance(note["inputs"], dict) else {}
+
+
+def inputs_of(path: Path, note: Mapping[str, Any]) -> dict[Path, str]:
+    """The inputs of a result by its provenance, with the digests that they had.
+
+    Their paths are relative to the file, so that a folder of results can be renamed or copied;
+    originals keep theirs.
+    """
+    then, originals = Path(note["file"]).parent, note.get("originals", ())
+    return {
+        Path(name)
+        if name in originals
+        else Path(os.path.normpath(path.parent / os.path.relpath(name, then))): digest_then
+        for name, digest_then in note["inputs"].items()
+    }
 
 
 @cache
@@ -114,8 +142,7 @@ def size_of(path: Path) -> int:
     """Bytes of a file, or of all files in a folder that are not hidden."""
     if not path.is_dir():
         return path.stat().st_size
-    files = (file for file in path.rglob("*") if not file.name.startswith("."))
-    return sum(file.stat().st_size for file in files if file.is_file())
+    return sum(file.stat().st_size for file in visible_files(path))
 
 
 def settings_hash_of(path: Path) -> str | None:

@@ -1,12 +1,21 @@
-"""SIGUSR1, the request to stop that SLURM can send before a time limit.
+"""Signals that end a command: a request to stop, and the end of the Snakemake that started it.
 
-`rspo train` then finishes the current step, writes a checkpoint and exits with `STOPPED_STATUS`.
+SLURM can send SIGUSR1, the request to stop, before a time limit. `rspo train` then finishes the
+current step, writes a checkpoint and exits with `STOPPED_STATUS`.
 """
 
 import os
 import signal
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from rspo.core.slurm_job import host_name
 
 REQUEST = signal.SIGUSR1
+SNAKEMAKE = "RSPO_SNAKEMAKE"  # variable that Snakemake sets for its rules: its PID, and where
+SECONDS_BETWEEN_LOOKS = 1.0
 STOPPED_STATUS = os.EX_TEMPFAIL  # 75: not an error, try again (BSD's sysexits.h)
 
 _received: list[int] = []
@@ -32,3 +41,35 @@ def accept_requests() -> None:
 def is_requested() -> bool:
     """Whether a request was received, by another thread or pending in this one."""
     return bool(_received) or REQUEST in signal.sigpending()
+
+
+def name_of_snakemake() -> str:
+    """The value of `SNAKEMAKE` in the process of Snakemake itself."""
+    return f"{os.getpid()} {_place()}"
+
+
+def _place() -> str:
+    """Where a process ID is valid: the host, and the namespace, which a container may have."""
+    namespace = Path("/proc/self/ns/pid")  # only Linux has it
+    return f"{host_name()} {namespace.readlink() if namespace.exists() else ''}"
+
+
+def end_with_snakemake() -> None:
+    """Send SIGTERM to this process once the Snakemake that started it has ended, if one did.
+
+    A Snakemake that was killed leaves the commands of its rules behind. The next one would remove
+    their results as incomplete and use the same GPUs.
+    """
+    pid, _, place = os.environ.get(SNAKEMAKE, "").partition(" ")
+    if not pid.isdecimal() or place != _place():  # `srun` starts processes on other nodes
+        return
+    import psutil  # here, because the light install lacks it
+
+    def watch() -> None:
+        with suppress(psutil.NoSuchProcess):
+            snakemake = psutil.Process(int(pid))
+            while snakemake.is_running() and snakemake.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()

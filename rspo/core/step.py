@@ -7,7 +7,7 @@ replaces an existing result only with `--force`; Snakemake removes the results t
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +15,15 @@ from typing import Any
 
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
-from rspo.core.locks import exclusive_lock, wait_until_free
-from rspo.core.provenance import provenance_path, read_provenance, size_of, write_provenance
-from rspo.core.slurm_job import name_of_this_job
-from rspo.core.usage import Usage
+from rspo.core.locks import exclusive_lock
+from rspo.core.provenance import (
+    Done,
+    inputs_of,
+    provenance_path,
+    read_provenance,
+    size_of,
+    write_provenance,
+)
 
 Settings = dict[str, Any]
 GIVEN = "RSPO_EXPERIMENT"  # variable that Snakemake sets for the commands of its rules
@@ -55,11 +60,34 @@ class Step:
         """Fingerprint of the settings, by which Snakemake recognizes outdated files."""
         return fingerprint(self.settings)
 
+    def run(
+        self,
+        work: Callable[[], Done | None],
+        force: bool = False,
+        is_begun: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Do the work of the step unless its outputs exist, under its lock, with provenance.
+
+        Args:
+            work: writes the outputs.
+            force: whether to replace existing outputs.
+            is_begun: whether an earlier process began to replace the outputs with these settings.
+
+        Raises: as `is_due`; InputError that names the process that holds the lock; what the work
+            raises, which leaves no provenance.
+        """
+        if not self.is_due(force or is_begun()):
+            return
+        with self.locked():
+            if not force and self.is_made() and not is_begun():
+                return  # the process that held the lock has made them
+            done = work()
+            self.record(done)
+            if done and done.clean_up:
+                done.clean_up()
+
     def is_due(self, force: bool = False) -> bool:
         """Check the inputs; whether the outputs must be made. Otherwise prints that they exist.
-
-        A command of a rule waits for a process that works on the same outputs: a Snakemake that was
-        killed has left it behind. (SLURM jobs are not left behind: the executor plugin finds them.)
 
         Args:
             force: whether to replace existing outputs.
@@ -67,8 +95,6 @@ class Step:
         Raises: InputError for an input that is missing, damaged, or made with other settings, and
             for an existing output that only `force` may replace.
         """
-        if self.lock and GIVEN in os.environ and not name_of_this_job():
-            wait_until_free(self.lock)
         self.require_configured(force)
         self.require_inputs()
         if force:
@@ -146,9 +172,9 @@ class Step:
             raise InputError(f"{fault}; `{self.command} --force` makes it again")
 
     def fault_of_outputs(self, contents: bool = True) -> str | None:
-        """The first of `fault_of` of the outputs that exist."""
-        existing = (path for path in self.outputs if path.exists())
-        return next(filter(None, (self.fault_of(path, contents) for path in existing)), None)
+        """The first of `fault_of` of the outputs that are finished."""
+        finished = (path for path in self.outputs if path.exists() and read_provenance(path))
+        return next(filter(None, (self.fault_of(path, contents) for path in finished)), None)
 
     def fault_of(self, path: Path, contents: bool = True) -> str | None:
         """What keeps an existing output from being used, as a sentence; None if nothing does.
@@ -158,62 +184,48 @@ class Step:
         """
         note = read_provenance(path)
         if not note:
-            return None
+            return f"{path} has no provenance, so its settings are unknown"
         if text := _listed(note["settings"], self.settings):
             return f"{path} was made with other settings ({text})"
         same = digest(path) == note["digest"] if contents else size_of(path) == note["bytes"]
         if not same:
             return f"{path} was damaged or changed after it was written"
-        inputs = set(map(str, self.input_files))
-        then = {name for name in note["inputs"] if name not in note.get("originals", ())}
-        if changed := sorted(inputs ^ then):
-            how = "without" if changed[0] in inputs else "also from"
-            return f"{path} was made {how} {changed[0]}"
-        for source in sorted(inputs):
-            now = read_provenance(Path(source)).get("digest")
-            if now not in (None, note["inputs"][source]):
+        then, originals = inputs_of(path, note), {*map(Path, note.get("originals", ()))}
+        now = {Path(os.path.normpath(source)) for source in self.input_files}
+        for source in sorted(now - then.keys()):
+            return f"{path} was made without {source}, which is an input of it"
+        for source in sorted(then.keys() - originals - now):
+            return f"{path} was made from {source}, which is no longer an input of it"
+        for source in sorted(now):
+            if read_provenance(source).get("digest") not in (None, then[source]):
                 return f"{path} was made from another version of {source}"
         return None
 
     def locked(self) -> AbstractContextManager[None]:
-        """Hold the lock of the step. In a SLURM job it may wait, and then find the outputs made.
+        """Hold the lock of the step. It may wait, and then find the outputs made.
 
         Raises: InputError that names the process that holds it.
         """
         return exclusive_lock(self.lock.parent, self.lock.name) if self.lock else nullcontext()
 
-    def record(
-        self,
-        gpu_seconds: float = 0.0,
-        notes: Mapping[str, Any] | None = None,
-        earlier: Iterable[Usage] = (),
-        files: Iterable[Path] = (),
-        originals: Iterable[Path] = (),
-    ) -> None:
-        """Write the provenance of the outputs, which exist now.
+    def record(self, done: Done | None = None) -> None:
+        """Write the provenance of the outputs, which exist now."""
+        done = done or Done()
+        for path in (*self.outputs, *done.files):
+            write_provenance(path, self.settings, self.input_files, done)
 
-        Args:
-            gpu_seconds, notes, earlier: as in `write_provenance`.
-            files: further files that the step wrote.
-            originals: files of the user that it read.
+    def require_replaceable(self) -> None:
+        """Raise unless the output, which the user names, is new or was made with these settings.
+
+        Raises: InputError that says whether it is another program's file or which settings differ.
         """
-        named = list(originals)
-        inputs = [*self.input_files, *named]
-        for path in (*self.outputs, *files):
-            write_provenance(path, self.settings, inputs, gpu_seconds, notes, earlier, named)
-
-
-def require_own_output(path: Path, settings: Settings) -> None:
-    """Raise unless a file that the user names is new, or was made with these settings.
-
-    Raises: InputError that says whether it is another program's file or which settings differ.
-    """
-    hint = "name another file, or replace it with --force"
-    if path.exists() and not provenance_path(path).exists():
-        raise InputError(f"{path} exists and is no result of this command: {hint}")
-    note = read_provenance(path)
-    if path.exists() and note and (text := _listed(note["settings"], settings)):
-        raise InputError(f"{path} was made with other settings ({text}): {hint}")
+        (path,) = self.outputs
+        hint = "name another file, or replace it with --force"
+        if path.exists() and not provenance_path(path).exists():
+            raise InputError(f"{path} exists and is no result of this command: {hint}")
+        note = read_provenance(path)
+        if path.exists() and note and (text := _listed(note["settings"], self.settings)):
+            raise InputError(f"{path} was made with other settings ({text}): {hint}")
 
 
 def _listed(old: Any, new: Mapping[str, Any]) -> str:

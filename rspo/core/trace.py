@@ -15,10 +15,8 @@ from rich.tree import Tree
 
 from rspo.core.errors import InputError
 from rspo.core.files import digest
-from rspo.core.provenance import UNCOMMITTED, provenance_path
+from rspo.core.provenance import UNCOMMITTED, inputs_of, provenance_path, read_provenance
 
-_KEYS = ["digest", "command", "settings", "settings_hash", "inputs"]
-_KEYS += ["git_commit", "written", "host", "packages", "notes"]
 _SHOWN = 12  # hex digits of a digest or commit that are printed
 _WIDTH = 100_000  # columns, so that no line is wrapped
 
@@ -31,8 +29,9 @@ class Artifact:
     provenance: Mapping[str, Any]
 
     @property
-    def inputs(self) -> list[Path]:
-        return [Path(name) for name in self.provenance.get("inputs", ())]
+    def inputs(self) -> dict[Path, str]:
+        """What it was made from, with the digests of that time."""
+        return inputs_of(self.path, self.provenance) if self.provenance else {}
 
     @property
     def step(self) -> str:
@@ -48,33 +47,14 @@ class Artifact:
     @property
     def originals(self) -> dict[Path, str]:
         """The inputs that a user made, with their digests; they need no provenance."""
-        inputs = self.provenance.get("inputs", {})
-        return {Path(name): inputs[name] for name in self.provenance.get("originals", ())}
+        named = map(Path, self.provenance.get("originals", ()))
+        return {path: self.inputs[path] for path in named}
 
     @property
     def content(self) -> str:
         """Hash of its content; for a hub data set, the SHA-256 that the config expects."""
         result: str = self.provenance["notes"].get("content_sha256") or self.provenance["digest"]
         return result
-
-
-def read_provenance(path: Path) -> dict[str, Any] | None:
-    """The provenance of a file or folder; None if it has none.
-
-    Raises: InputError if it is damaged or of another version.
-    """
-    file = provenance_path(path)
-    try:
-        provenance = json.loads(file.read_text())
-    except FileNotFoundError:
-        return None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: not a provenance file ({error})") from None
-    missing = [key for key in _KEYS if not isinstance(provenance, dict) or key not in provenance]
-    if missing or not isinstance(provenance["inputs"], dict):
-        lacks = f"lacks {', '.join(missing)}" if missing else "has inputs without digests"
-        raise InputError(f"{file}: {lacks}; recreate {path}")
-    return provenance
 
 
 def history(paths: list[Path]) -> dict[Path, Artifact]:
@@ -87,7 +67,9 @@ def history(paths: list[Path]) -> dict[Path, Artifact]:
     while waiting:
         path = waiting.pop(0)
         if path not in artifacts:
-            artifacts[path] = Artifact(path, read_provenance(path) or {})
+            artifacts[path] = Artifact(path, read_provenance(path))
+            if not artifacts[path].provenance and provenance_path(path).exists():
+                raise InputError(f"{provenance_path(path)}: damaged; recreate {path}")
             waiting += artifacts[path].inputs
     return artifacts
 
@@ -108,8 +90,8 @@ def faults(artifacts: Mapping[Path, Artifact], contents: bool = True) -> list[st
             result.append(f"{path}: has no provenance")
         elif artifact.provenance and contents and digest(path) != artifact.provenance["digest"]:
             result.append(f"{path}: was changed after its provenance was written")
-        for name, then in artifact.provenance.get("inputs", {}).items():
-            now = _digest_now(artifacts[Path(name)], then, contents)
+        for name, then in artifact.inputs.items():
+            now = _digest_now(artifacts[name], then, contents)
             if now != then:
                 versions = f"{then[:_SHOWN]}, now {now[:_SHOWN]}"
                 result.append(

@@ -40,15 +40,8 @@ def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
     return Usage(number, host_name(), os.getpid(), round(wall, 2), round(cpu, 2), round(gpu, 2))
 
 
-def total(parts: Iterable[Usage]) -> Usage:
-    """The sum of the seconds, with job, host and process of the last part."""
+def total(parts: Iterable[Usage]) -> dict[str, float]:
+    """The sums of the seconds by name."""
     parts = list(parts)
-    last = parts[-1]
-    return Usage(
-        last.job,
-        last.host,
-        last.process,
-        round(sum(part.wall_seconds for part in parts), 2),
-        round(sum(part.cpu_seconds for part in parts), 2),
-        round(sum(part.gpu_seconds for part in parts), 2),
-    )
+    names = ("wall_seconds", "cpu_seconds", "gpu_seconds")
+    return {name: round(sum(getattr(part, name) for part in parts), 2) for name in names}

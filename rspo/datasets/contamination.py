@@ -27,13 +27,17 @@ def write_contamination_table(experiment: Experiment, force: bool = False) -> No
 
     Raises: InputError for a set that is not prepared.
     """
-    step = steps.contamination(experiment)
-    if not step.is_due(force):
-        return
-    texts = {
-        name: read_texts(experiment.problems(name), data_set)
-        for name, data_set in experiment.data_sets.items()
-    }
+    step, data_sets = steps.contamination(experiment), experiment.data_sets
+
+    def work() -> None:
+        texts = {name: read_texts(experiment.problems(name), data_sets[name]) for name in data_sets}
+        write_csv(step.outputs[0], _table(texts))
+
+    step.run(work, force)
+
+
+def _table(texts: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
+    """Args: texts: by set and problem id."""
     rows = []
     for kind, form in KINDS.items():
         forms = {name: {id: form(text) for id, text in one.items()} for name, one in texts.items()}
@@ -42,8 +46,7 @@ def write_contamination_table(experiment: Experiment, force: bool = False) -> No
             ids_a, ids_b = " ".join(pairs["id_a"]), " ".join(pairs["id_b"])
             rows.append((a, b, kind, len(pairs), ids_a, ids_b))
     columns = ["set_a", "set_b", "kind", "count", "ids_a", "ids_b"]
-    write_csv(experiment.table("contamination"), pd.DataFrame(rows, columns=columns))
-    step.record()
+    return pd.DataFrame(rows, columns=columns)
 
 
 def read_texts(path: Path, data_set: DataSet) -> dict[str, str]:

@@ -10,6 +10,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.names import ALPHABET
 from rspo.config.schema import PROBLEM, Columns, DataSet, Generated, Hub
 from rspo.core.errors import InputError
+from rspo.core.provenance import Done
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.answers import accepted_forms, published
 from rspo.datasets.arrival import Arrival, check
@@ -32,18 +33,18 @@ def prepare(
 
     Raises: InputError for a source that cannot be read, or differs from what the config expects.
     """
-    data_set = experiment.data_set(name)
+    source, first = _source_of(experiment, name, mirror), experiment.first_problems_of(name)
     require_mirror(mirror, experiment.data_sets.values())
     step = steps.prepare(experiment, name)
-    if not step.is_due(force):
-        return
-    problems, notes = _problems(experiment, name, data_set, mirror)
-    problems = problems[: experiment.first_problems_of(name)]
-    write_table(experiment.problems(name), PROBLEMS, problems)
-    pairs = dict.fromkeys((row["source"], row["revision"]) for row in problems)
-    notes["sources"] = [f"{source} @ {revision}" for source, revision in pairs]
-    files = [experiment.root / data_set.file] if data_set.file is not None else []
-    step.record(notes=notes, originals=files)
+
+    def work() -> Done:
+        problems, notes = _problems(source)
+        write_table(step.outputs[0], PROBLEMS, problems[:first])
+        pairs = dict.fromkeys((row["source"], row["revision"]) for row in problems[:first])
+        notes["sources"] = [f"{source} @ {revision}" for source, revision in pairs]
+        return Done(notes=notes, originals=[source.path] if source.data_set.file else [])
+
+    step.run(work, force)
 
 
 def require_own_files(experiment: Experiment) -> None:
@@ -67,15 +68,64 @@ def require_own_files(experiment: Experiment) -> None:
                 )
 
 
-def _problems(
-    experiment: Experiment, name: str, data_set: DataSet, mirror: Path | None
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def problems_of_file(experiment: Experiment, name: str) -> list[dict[str, Any]]:
+    """All problems of a data set that is a file of the user, without `exclude`.
+
+    Raises: InputError as `_from_file`.
+    """
+    return _from_file(_source_of(experiment, name), excluded=())
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where the problems of a data set come from.
+
+    key: its location in the config, for messages.
+    path: of the user's file, if it is one.
+    mirror: a folder to read instead of the hub.
+    excluded: the data set whose problems are left out.
+    scratch: a model that reads the data set and has the tokenizer of the tiny scale, if any.
+    """
+
+    name: str
+    data_set: DataSet
+    key: str
+    path: Path
+    mirror: Path | None
+    excluded: "_Source | None"
+    scratch: str | None
+
+
+def _source_of(experiment: Experiment, name: str, mirror: Path | None = None) -> _Source:
+    """Raises: InputError for a data set that the config lacks."""
+    data_set, excluded = experiment.data_set(name), experiment.data_set(name).columns.exclude
+    of_benchmark = {
+        experiment.model_of(policy)
+        for policy, suite in experiment.evaluations
+        if name in experiment.benchmarks_of(suite)
+    }
+    models = of_benchmark or {cell.model for cell in experiment.cells.values()}
+    scratch = sorted(model for model in models if experiment.config.models[model].scratch)
+    return _Source(
+        name,
+        data_set,
+        experiment.key_of(name),
+        experiment.root / (data_set.file or ""),
+        mirror,
+        None if excluded is None else _source_of(experiment, excluded, mirror),
+        next(iter(scratch), None),
+    )
+
+
+def _problems(source: _Source) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Rows of the problems table, and notes for the provenance."""
+    data_set = source.data_set
     if data_set.generated is not None:
         return _generated(data_set.generated), {}
+    excluded = set() if source.excluded is None else _normal_forms(source.excluded)
     if data_set.hub is not None:
-        return _from_hub(experiment, name, data_set.hub, mirror)
-    return problems_of_file(experiment, name, _excluded(experiment, data_set.exclude, mirror)), {}
+        return _from_hub(source, data_set.hub, excluded)
+    return _from_file(source, excluded), {}
 
 
 def _generated(generated: Generated) -> list[dict[str, Any]]:
@@ -97,33 +147,34 @@ class _Kept:
 
 
 def _from_hub(
-    experiment: Experiment, name: str, hub: Hub, mirror: Path | None
+    source: _Source, hub: Hub, excluded: Collection[str]
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Rows of the problems table, and notes for the provenance.
 
+    Args:
+        excluded: normal forms of problems to leave out.
+
     Raises: InputError for rows that cannot be read, or differ from what the config expects.
     """
-    source = _rows(experiment, name, mirror)
-    kept = list(_kept(hub, source, _excluded(experiment, hub.exclude, mirror)))
+    rows = _rows(source)
+    kept = list(_kept(hub, rows, excluded))
     answered = [item for item in kept if item.answers]
     arrival = Arrival(
         rows=len(kept),
         unanswered=[f"{k.row.source}, row {k.row.row}" for k in kept if not k.answers],
         content_sha256=content_sha256((item.text, published(hub, item.row)) for item in kept),
-        origin=source[0].origin,
+        origin=rows[0].origin,
     )
-    check(arrival, hub, name, f"{experiment.key_of(name)}.hub")
+    check(arrival, hub, source.name, f"{source.key}.hub")
     notes = {
         "rows": arrival.rows,
         "rows_without_answer": arrival.unanswered,
         "content_sha256": arrival.content_sha256,
     }
-    return [_problem(name, hub, item) for item in answered], notes
+    return [_problem(source.name, hub, item) for item in answered], notes
 
 
-def problems_of_file(
-    experiment: Experiment, name: str, excluded: Collection[str] = ()
-) -> list[dict[str, Any]]:
+def _from_file(source: _Source, excluded: Collection[str]) -> list[dict[str, Any]]:
     """Rows of the problems table of a data set that is a file of the user.
 
     Args:
@@ -132,15 +183,16 @@ def problems_of_file(
     Raises: InputError that names file, key and value, for a file that cannot be read, and for a row
         that is not a problem of its own with an answer.
     """
-    data_set, key = experiment.data_set(name), experiment.key_of(name)
-    rows = _rows(experiment, name, None)
+    data_set, key = source.data_set, source.key
+    rows = _rows(source)
     try:
         kept = list(_kept(data_set, rows, excluded))
     except InputError as error:
         raise InputError(f"{error} ({key})") from None
     if not kept:
-        path = experiment.root / str(data_set.file)
-        raise InputError(f"{path}: filter and exclude leave no problem of {key}; expected some")
+        raise InputError(
+            f"{source.path}: filter and exclude leave no problem of {key}; expected some"
+        )
     first: dict[str, str] = {}
     for item in kept:
         if not item.answers:
@@ -155,22 +207,11 @@ def problems_of_file(
                 f"{before}, {item.text!r:.60} ({key}.problem); expected each problem once"
             )
         first[item.text] = item.row.place
-    problems = [_problem(name, data_set, item) for item in kept]
-    if scratch := sorted(_models_from_scratch(experiment, name)):
+    problems = [_problem(source.name, data_set, item) for item in kept]
+    if source.scratch:
         for item, problem in zip(kept, problems, strict=True):
-            _require_alphabet(scratch[0], item.row.location, problem["prompt"])
+            _require_alphabet(source.scratch, item.row.location, problem["prompt"])
     return problems
-
-
-def _models_from_scratch(experiment: Experiment, name: str) -> set[str]:
-    """The models that read a data set and have the tokenizer of the tiny scale."""
-    of_benchmark = {
-        experiment.model_of(policy)
-        for policy, suite in experiment.evaluations
-        if name in experiment.benchmarks_of(suite)
-    }
-    used = of_benchmark or {cell.model for cell in experiment.cells.values()}
-    return {model for model in used if experiment.config.models[model].scratch}
 
 
 def _require_alphabet(model: str, location: str, prompt: Sequence[Mapping[str, str]]) -> None:
@@ -184,14 +225,13 @@ def _require_alphabet(model: str, location: str, prompt: Sequence[Mapping[str, s
             )
 
 
-def _rows(experiment: Experiment, name: str, mirror: Path | None) -> list[SourceRow]:
+def _rows(source: _Source) -> list[SourceRow]:
     """The rows of a data set that is on the hub or in a file, unfiltered."""
-    data_set = experiment.data_set(name)
+    data_set = source.data_set
     if data_set.file is None:
         assert data_set.hub is not None  # exactly one is set (schema)
-        return read_rows(data_set.hub, mirror)
-    path = experiment.root / data_set.file
-    return read_own_file(path, data_set.file, data_set, experiment.key_of(name))
+        return read_rows(data_set.hub, source.mirror)
+    return read_own_file(source.path, data_set.file, data_set, source.key)
 
 
 def _kept(columns: Columns, rows: list[SourceRow], excluded: Collection[str]) -> Iterator[_Kept]:
@@ -236,13 +276,11 @@ def _passes(columns: Columns, row: SourceRow) -> bool:
     )
 
 
-def _excluded(experiment: Experiment, name: str | None, mirror: Path | None) -> set[str]:
-    """Normal forms of the problems of the data set to exclude."""
-    if name is None:
-        return set()
-    data_set = experiment.data_set(name)
+def _normal_forms(source: _Source) -> set[str]:
+    """Normal forms of the problems of a data set."""
+    data_set = source.data_set
     if data_set.generated is not None:
         prompts = (row["prompt"][0]["content"] for row in _generated(data_set.generated))
         return {normal_form(text) for text in prompts}
-    columns, rows = data_set.columns, _rows(experiment, name, mirror)
+    columns, rows = data_set.columns, _rows(source)
     return {normal_form(problem_text(columns, row)) for row in rows if _passes(columns, row)}

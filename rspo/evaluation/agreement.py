@@ -17,16 +17,6 @@ _DISAGREEMENT_COLUMNS = [
 ]
 
 
-def _compared(experiment: Experiment) -> list[tuple[str, str]]:
-    """Each base policy with each of its benchmarks."""
-    return [
-        (policy, benchmark)
-        for policy, suite in experiment.evaluations
-        if experiment.is_base(policy)
-        for benchmark in experiment.benchmarks_of(suite)
-    ]
-
-
 def write_agreement(experiment: Experiment, force: bool = False) -> None:
     """Write tables/agreement.csv and tables/disagreements.csv.
 
@@ -43,21 +33,31 @@ def write_agreement(experiment: Experiment, force: bool = False) -> None:
             f"config/{experiment.scale}.yaml: agreement.against = {against!r} is the verifier of "
             "the scores; name another one"
         )
-    step = steps.agreement(experiment)
-    if not step.is_due(force):
-        return
+    step, samples = steps.agreement(experiment), experiment.config.agreement.samples
     table, disagreements = step.outputs
-    counts, differing = [], []
-    with verifier_of(experiment, against, table.with_suffix(".verdicts.jsonl")) as verify:
-        for policy, benchmark in _compared(experiment):
-            frame = _verified_twice(experiment, policy, benchmark, verify)
-            names = {"policy": policy, "benchmark": benchmark}
-            names |= {"verifier_a": verifier, "verifier_b": against}
-            counts.append(names | agreement_of(frame["correct"], frame["correct_b"]))
-            differing.append(frame[frame["correct"] != frame["correct_b"]].assign(**names))
-    write_csv(table, pd.DataFrame(counts))
-    write_csv(disagreements, pd.concat(differing)[_DISAGREEMENT_COLUMNS])
-    step.record()
+    compared = [
+        (policy, benchmark)
+        for policy, suite in experiment.evaluations
+        if experiment.is_base(policy)
+        for benchmark in experiment.benchmarks_of(suite)
+    ]
+
+    def work() -> None:
+        from rspo.evaluation.scored_samples import scored_samples
+
+        counts, differing = [], []
+        with verifier_of(experiment, against, table.with_suffix(".verdicts.jsonl")) as verify:
+            for policy, benchmark in compared:
+                first = scored_samples(experiment, policy, benchmark, samples)
+                frame = _verified_again(first, verify)
+                names = {"policy": policy, "benchmark": benchmark}
+                names |= {"verifier_a": verifier, "verifier_b": against}
+                counts.append(names | agreement_of(frame["correct"], frame["correct_b"]))
+                differing.append(frame[frame["correct"] != frame["correct_b"]].assign(**names))
+        write_csv(table, pd.DataFrame(counts))
+        write_csv(disagreements, pd.concat(differing)[_DISAGREEMENT_COLUMNS])
+
+    step.run(work, force)
 
 
 def agreement_of(a: "pd.Series[bool]", b: "pd.Series[bool]") -> dict[str, Any]:
@@ -81,13 +81,8 @@ def agreement_of(a: "pd.Series[bool]", b: "pd.Series[bool]") -> dict[str, Any]:
     }
 
 
-def _verified_twice(
-    experiment: Experiment, policy: str, benchmark: str, verify: Verify
-) -> "pd.DataFrame":
-    """The first samples of a policy, with the verdicts of both verifiers."""
-    from rspo.evaluation.scored_samples import scored_samples
-
-    frame = scored_samples(experiment, policy, benchmark, experiment.config.agreement.samples)
+def _verified_again(frame: "pd.DataFrame", verify: Verify) -> "pd.DataFrame":
+    """Scored samples, with the verdicts of another verifier."""
     questions = [messages[-1]["content"] for messages in frame["prompt"]]
     answers = [list(forms) for forms in frame["answers"]]
     verdicts = verify(list(frame["text"]), answers, questions=questions)

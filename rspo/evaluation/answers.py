@@ -1,9 +1,10 @@
 """`rspo answers`: how often responses have an answer, differ, and are all correct."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from rspo.config.own import OWN_VERIFIERS
 from rspo.config.schema import POOLED
 from rspo.core.tables import SAMPLES, read_frame, write_csv
 from rspo.estimators import distinct_values, pass_hat_k
-from rspo.evaluation.score_arrays import policy_scores
+from rspo.evaluation.score_arrays import ScoreArrays, policy_scores
 from rspo.evaluation.statistics import Floats, stratified_variance
 from rspo.evaluation.verify_file import extracted_answer
 
@@ -44,25 +45,30 @@ def write_answers(experiment: Experiment, force: bool = False) -> None:
 
     Raises: InputError for samples or scores that are missing or bad.
     """
-    step = steps.answers(experiment)
-    if not step.is_due(force):
-        return
-    rows = [
-        [policy, suite, *row]
-        for policy, suite in experiment.evaluations
-        for row in _rows(experiment, policy, suite)
-    ]
-    write_csv(experiment.table("answers"), pd.DataFrame(rows, columns=COLUMNS), missing="nan")
-    step.record()
+    step, config = steps.answers(experiment), experiment.config
+
+    def work() -> None:
+        rows = []
+        for policy, suite in experiment.evaluations:
+            files = experiment.sample_files(policy, suite)
+            read = {
+                name: _read(policy_scores(experiment, policy, name), files, name, config.verifier)
+                for name in experiment.benchmarks_of(suite)
+            }
+            # A verifier of the user's own does not say which answer it reads.
+            known = config.verifier not in OWN_VERIFIERS
+            rows += [[policy, suite, *row] for row in _rows(read, config.evaluation.k, known)]
+        write_csv(step.outputs[0], pd.DataFrame(rows, columns=COLUMNS), missing="nan")
+
+    step.run(work, force)
 
 
-def _rows(experiment: Experiment, policy: str, suite: str) -> Iterator[list[object]]:
+def _rows(read: Mapping[str, _Benchmark], ks: Sequence[int], known: bool) -> Iterator[list[object]]:
     """The rows of a policy on a suite, without their first two columns.
 
-    A verifier of the user's own does not say which answer it reads: NaN.
+    Args:
+        known: whether the answers are known; otherwise their columns are NaN.
     """
-    known = experiment.config.verifier not in OWN_VERIFIERS
-    read = {name: _read(experiment, policy, name) for name in experiment.benchmarks_of(suite)}
     sizes = [len(benchmark.correct) for benchmark in read.values()]
     of_each = [*((name, [one]) for name, one in read.items()), (POOLED, list(read.values()))]
     for name, benchmarks in of_each:
@@ -73,7 +79,7 @@ def _rows(experiment: Experiment, policy: str, suite: str) -> Iterator[list[obje
         most = np.concatenate([one.counts[:, 0] for one in benchmarks]).mean() / samples
         of_answers = [missing, most] if known else [np.nan, np.nan]
         sized = [name, problems, samples, responses, *of_answers]
-        for k in sorted(experiment.config.evaluation.k):
+        for k in sorted(ks):
             right = np.concatenate([pass_hat_k(samples, one.correct, k) for one in benchmarks])
             kinds = np.concatenate([distinct_values(samples, one.counts, k) for one in benchmarks])
             different = _mean(kinds, strata) if known else (np.nan, np.nan)
@@ -85,11 +91,12 @@ def _mean(values: Floats, strata: list[int]) -> tuple[float, float]:
     return float(values.mean()), float(np.sqrt(stratified_variance(values, strata)))
 
 
-def _read(experiment: Experiment, policy: str, benchmark: str) -> _Benchmark:
-    scores = policy_scores(experiment, policy, benchmark)
-    files = experiment.sample_files(policy, experiment.suite_of(benchmark))
-    table = pd.concat([read_frame(path, SAMPLES, benchmark) for path in files])
-    extract = cache(lambda text: extracted_answer(text, experiment.config.verifier))
+def _read(
+    scores: ScoreArrays, samples: Sequence[Path], benchmark: str, verifier: str
+) -> _Benchmark:
+    """Args: samples: the tables of all blocks."""
+    table = pd.concat([read_frame(path, SAMPLES, benchmark) for path in samples])
+    extract = cache(lambda text: extracted_answer(text, verifier))
     answers = table["text"].map(extract).groupby(table["problem_id"])
     counts = [
         sorted(Counter(of_problem.dropna()).values(), reverse=True)

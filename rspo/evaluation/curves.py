@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 
 from rspo.config import steps
-from rspo.config.experiment import Experiment
+from rspo.config.experiment import Cell, Experiment
 from rspo.config.schema import POOLED
 from rspo.core.tables import CURVES, read_frame, write_csv, write_frame
 from rspo.evaluation.curve_points import curve_points
@@ -21,18 +21,20 @@ def curves(experiment: Experiment, policy: str, suite: str, force: bool = False)
     """
     experiment.model_of(policy)  # raises for an unknown policy
     benchmarks = experiment.benchmarks_of(suite)
-    step = steps.curves(experiment, policy, suite)
-    if not step.is_due(force):
-        return
-    scores = {name: policy_scores(experiment, policy, name) for name in benchmarks}
-    scores[POOLED] = pooled_scores(scores, experiment.folder(policy))
-    config = experiment.config.evaluation
-    frames = [
-        curve(arrays, config.k, config.resamples, config.seed).assign(cell=policy, benchmark=name)
-        for name, arrays in scores.items()
-    ]
-    write_frame(experiment.curves(policy, suite), CURVES, pd.concat(frames))
-    step.record()
+    step, config = steps.curves(experiment, policy, suite), experiment.config.evaluation
+
+    def work() -> None:
+        scores = {name: policy_scores(experiment, policy, name) for name in benchmarks}
+        scores[POOLED] = pooled_scores(scores, experiment.folder(policy))
+        frames = [
+            curve(arrays, config.k, config.resamples, config.seed).assign(
+                cell=policy, benchmark=name
+            )
+            for name, arrays in scores.items()
+        ]
+        write_frame(step.outputs[0], CURVES, pd.concat(frames))
+
+    step.run(work, force)
 
 
 def curve(scores: ScoreArrays, ks: Sequence[int], resamples: int, seed: int) -> pd.DataFrame:
@@ -50,23 +52,24 @@ def write_curves_table(experiment: Experiment, force: bool = False) -> None:
     Raises: InputError for a policy whose curves are missing.
     """
     step = steps.tables(experiment)
-    if not step.is_due(force):
-        return
-    frames = [
-        read_frame(experiment.curves(policy, suite), CURVES).assign(
-            suite=suite, **_policy_columns(experiment, policy)
-        )
-        for policy, suite in experiment.evaluations
-    ]
-    write_csv(experiment.table("curves"), pd.concat(frames), missing="nan")
-    step.record()
+
+    def work() -> None:
+        frames = [
+            read_frame(experiment.curves(policy, suite), CURVES).assign(
+                suite=suite,
+                **_columns(experiment.model_of(policy), experiment.cells.get(policy)),
+            )
+            for policy, suite in experiment.evaluations
+        ]
+        write_csv(step.outputs[0], pd.concat(frames), missing="nan")
+
+    step.run(work, force)
 
 
-def _policy_columns(experiment: Experiment, policy: str) -> dict[str, Any]:
+def _columns(model: str, cell: Cell | None) -> dict[str, Any]:
     """The settings of a policy; empty where a base policy has none."""
-    cell = None if experiment.is_base(policy) else experiment.cell(policy)
     return {
-        "model": experiment.model_of(policy),
+        "model": model,
         "objective": cell.objective if cell else "base",
         "training_k": cell.k if cell else "",
         "n": cell.n if cell else "",

@@ -13,6 +13,7 @@ products s_i . s_j. The pairs must be of different groups: |mean of g_b|^2 conta
 g_b itself.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.config.schema import Gradients
+from rspo.config.schema import Gradients, Sampling
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of, seed_of
 from rspo.core.tables import GRADIENTS, PROBLEMS, read_table, write_table
@@ -56,31 +57,29 @@ def write_gradients(
             f"config/{experiment.scale}.yaml: models.{model}: gradients are measured on one CPU, "
             "for the tiny models; allowed: scratch"
         )
-    step = steps.gradients(experiment, policy, study)
-    if not step.is_due(force):
-        return
-    data = experiment.problems("train")
-    problems = read_table(data, PROBLEMS)[: settings.prompts]
-    if len(problems) < settings.prompts:
-        raise InputError(
-            f"gradients.prompts = {settings.prompts}: {data} has only {len(problems)} problems"
-        )
-    verdicts = experiment.verdicts(policy, "gradients")
-    with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
-        meter = _Meter(experiment, policy, settings, verify)
-        rows = meter.rows(problems, experiment.measured(study))
-    write_table(experiment.gradients(policy, study), GRADIENTS, rows)
-    step.record()
+    step, data = steps.gradients(experiment, policy, study), experiment.problems("train")
+    folder, verdicts = experiment.policy(policy), experiment.verdicts(policy, "gradients")
+
+    def work() -> None:
+        problems = read_table(data, PROBLEMS)[: settings.prompts]
+        if len(problems) < settings.prompts:
+            raise InputError(
+                f"gradients.prompts = {settings.prompts}: {data} has only {len(problems)} problems"
+            )
+        with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
+            meter = _Meter(folder, experiment.config.sampling, settings, verify)
+            rows = meter.rows(problems, experiment.measured(study))
+        write_table(step.outputs[0], GRADIENTS, rows)
+
+    step.run(work, force)
 
 
 class _Meter:
     def __init__(
-        self, experiment: Experiment, policy: str, settings: Gradients, verify: Verify
+        self, folder: Path, sampling: Sampling, settings: Gradients, verify: Verify
     ) -> None:
-        folder = experiment.policy(policy)
         self.tokenizer, self.model = ChatTokenizer(folder), qwen2.load(folder)
-        self.sampling, self.settings = experiment.config.sampling, settings
-        self.verify = verify
+        self.sampling, self.settings, self.verify = sampling, settings, verify
 
     def rows(
         self, problems: list[dict[str, Any]], pairs: list[tuple[str, int]]

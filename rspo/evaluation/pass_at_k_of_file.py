@@ -8,8 +8,8 @@ import pandas as pd
 
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
-from rspo.core.provenance import write_provenance
-from rspo.core.step import require_own_output
+from rspo.core.provenance import Done
+from rspo.core.step import Step
 from rspo.core.tables import CURVES, write_csv, write_frame
 from rspo.evaluation.curve_points import answer_points, curve_points
 from rspo.evaluation.outcome_files import read_outcomes
@@ -40,8 +40,9 @@ def pass_at_k_of_file(
     outcomes = read_outcomes(verdicts)
     ks = default_ks(outcomes.responses.tolist()) if k is None else sorted({*k})
     settings = {"k": ks, "resamples": RESAMPLES, "seed": SEED}
+    step = Step("rspo pass-at-k", (output,), settings)
     if not replace:
-        require_own_output(output, settings)
+        step.require_replaceable()
     try:
         metrics = [m for m in get_args(Metric) if m != "max_at_k" or outcomes.has_rewards]
         points = curve_points(outcomes, metrics, ks, RESAMPLES, SEED)
@@ -54,5 +55,5 @@ def pass_at_k_of_file(
         write_csv(output, frame[CURVES.schema.names], missing="nan")
     else:
         write_frame(output, CURVES, frame)
-    write_provenance(output, settings, inputs=[verdicts], named=[verdicts])
+    step.record(Done(originals=[verdicts]))
     return list(left_out(outcomes.responses, [short(name) for name in outcomes.names], ks))

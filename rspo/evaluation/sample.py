@@ -8,7 +8,10 @@ from typing import Any
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.provenance import code_version
+from rspo.config.schema import Config, Sampling
+from rspo.core.files import digest
+from rspo.core.provenance import Done, code_version
+from rspo.core.step import Step
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.policies.prompt_limit import report_too_long, response_tokens, too_long
@@ -31,44 +34,48 @@ def sample_suite(
     """
     experiment.require_block(policy, suite, block)
     step = steps.sample(experiment, policy, suite, block)
-    if not step.is_due(force):
-        return
-    with step.locked():
-        if not force and step.is_made():  # by the process that held the lock
-            return
-        started = time.monotonic()
-        folder, config = experiment.policy(policy), experiment.config
-        tokenizer = ChatTokenizer(folder)
-        questions, long = {}, list[str]()
-        for name in experiment.benchmarks_of(suite):
-            questions[name], too_long_here = _questions(experiment, name, tokenizer)
-            long += too_long_here
-        notes = report_too_long(long, config.sampling, "kept whole, with shorter responses")
-        sampler = _load(experiment, folder, tokenizer)
-        blocks = {
-            name: Block(block, config.evaluation.block, (config.evaluation.seed, name))
-            for name in questions
-        }
-        batches = [
-            (name, batch)
-            for name in questions
-            for batch in sampler.batches(questions[name], blocks[name])
-        ]
-        prompts = {name: [one.prompt for one in asked] for name, asked in questions.items()}
-        origin = [step.settings, code_version(), _policy_files(folder), prompts, block]
-        draw = partial(_rows, sampler, tokenizer, questions, blocks)
-        path = experiment.samples(policy, suite, block)
-        with in_chunks(journal_of(path), origin, batches, draw) as rows:
-            write_table(path, SAMPLES, rows)
-            step.record(sampler.gpus * (time.monotonic() - started), notes)
+    folder = experiment.policy(policy)
+    problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
+    step.run(lambda: _sample(step, experiment.config, folder, problems, block), force)
+
+
+def _sample(
+    step: Step, config: Config, folder: Path, problems: Mapping[str, Path], number: int
+) -> Done:
+    """Write a block of responses of the policy in `folder`.
+
+    Args:
+        problems: the problems table of each benchmark.
+        number: of the block.
+    """
+    started, sampling, (path,) = time.monotonic(), config.sampling, step.outputs
+    tokenizer = ChatTokenizer(folder)
+    questions, long = {}, list[str]()
+    for name, file in problems.items():
+        questions[name], too_long_here = _questions(file, sampling, tokenizer)
+        long += too_long_here
+    notes = report_too_long(long, sampling, "kept whole, with shorter responses")
+    sampler = _load(config, folder, tokenizer)
+    size, seed = config.evaluation.block, config.evaluation.seed
+    blocks = {name: Block(number, size, (seed, name)) for name in questions}
+    batches = [
+        (name, batch)
+        for name in questions
+        for batch in sampler.batches(questions[name], blocks[name])
+    ]
+    prompts = {name: [one.prompt for one in asked] for name, asked in questions.items()}
+    origin = [step.settings, code_version(), digest(folder), prompts, number]
+    draw = partial(_rows, sampler, tokenizer, questions, blocks)
+    write_table(path, SAMPLES, in_chunks(journal_of(path), origin, batches, draw))
+    gpu_seconds = sampler.gpus * (time.monotonic() - started)
+    return Done(gpu_seconds, notes, clean_up=journal_of(path).unlink)
 
 
 def _questions(
-    experiment: Experiment, benchmark: str, tokenizer: ChatTokenizer
+    file: Path, sampling: Sampling, tokenizer: ChatTokenizer
 ) -> tuple[list[Question], list[str]]:
     """The questions of a benchmark, and the problems whose prompts are too long."""
-    problems = read_table(experiment.problems(benchmark), PROBLEMS)
-    sampling = experiment.config.sampling
+    problems = read_table(file, PROBLEMS)
     prompts = tokenizer.prompts([problem["prompt"] for problem in problems])
     long = [problems[index]["id"] for index in too_long(prompts, sampling)]
     questions = [
@@ -78,15 +85,15 @@ def _questions(
     return questions, long
 
 
-def _load(experiment: Experiment, folder: Path, tokenizer: ChatTokenizer) -> Sampler:
+def _load(config: Config, folder: Path, tokenizer: ChatTokenizer) -> Sampler:
     """Load the policy into the sampler that the config names."""
-    if experiment.config.sampler == "vllm":
+    if config.sampler == "vllm":
         from rspo.policies.vllm_sampler import VllmSampler
 
-        return VllmSampler(folder, tokenizer, experiment.config.sampling)
+        return VllmSampler(folder, tokenizer, config.sampling)
     from rspo.policies.torch_sampler import TorchSampler
 
-    return TorchSampler(folder, tokenizer, experiment.config.sampling)
+    return TorchSampler(folder, tokenizer, config.sampling)
 
 
 def _rows(
@@ -115,9 +122,3 @@ def _rows(
         }
         for (problem, index), response, text in zip(samples, responses, texts, strict=True)
     ]
-
-
-def _policy_files(folder: Path) -> list[tuple[str, int, int]]:
-    """Name, size and time of each file, to identify a policy without reading gigabytes."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]

@@ -8,8 +8,11 @@ import numpy as np
 
 from rspo.config import fingerprints, steps
 from rspo.config.experiment import Experiment
+from rspo.config.schema import Config
 from rspo.core.errors import InputError
+from rspo.core.provenance import Done
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
+from rspo.evaluation.journal import journal_of
 from rspo.evaluation.verification import Responses, verdict_counts, verified
 from rspo.rewards import Verdict
 from rspo.rewards.configured import rewards_of, verifier_of
@@ -32,35 +35,30 @@ def score(
     Raises: InputError for missing or bad tables, or samples of other problems.
     """
     experiment.require_block(policy, suite, block)
-    step = steps.score(experiment, policy, suite, block)
-    if not step.is_due(force):
-        return
-    verifier = experiment.config.verifier
-    with step.locked():
-        if not force and step.is_made():  # by the process that held the lock
-            return
-        samples = experiment.samples(policy, suite, block)
+    step, config = steps.score(experiment, policy, suite, block), experiment.config
+    (path,), samples = step.outputs, experiment.samples(policy, suite, block)
+    problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
+    decides = fingerprints.verifier_settings(config, config.verifier)
+    verdicts = experiment.verdicts(policy, f"{suite}.{block}")
+
+    def work() -> Done:
         rows = read_table(samples, SAMPLES)
-        responses = _responses(experiment, suite, samples, rows)
-        decides = fingerprints.verifier_settings(experiment, verifier)
-        rewards = [_rewards_if(correct, experiment, samples, rows) for correct in (True, False)]
-        path = experiment.scores(policy, suite, block)
-        with (
-            verifier_of(
-                experiment, verifier, experiment.verdicts(policy, f"{suite}.{block}")
-            ) as verify,
-            verified(path, responses, verify, decides) as verdicts,
-        ):
-            write_table(path, SCORES, _score_rows(rows, verdicts, *rewards))
-            step.record(notes={"verdicts": verdict_counts(verdicts)})
+        responses = _responses(problems, samples, rows)
+        rewards = [_rewards_if(correct, config, samples, rows) for correct in (True, False)]
+        with verifier_of(experiment, config.verifier, verdicts) as verify:
+            found = verified(path, responses, verify, decides)
+        write_table(path, SCORES, _score_rows(rows, found, *rewards))
+        return Done(notes={"verdicts": verdict_counts(found)}, clean_up=journal_of(path).unlink)
+
+    step.run(work, force)
 
 
-def _responses(experiment: Experiment, suite: str, path: Path, samples: Rows) -> Responses:
+def _responses(problems: Mapping[str, Path], path: Path, samples: Rows) -> Responses:
     """What the verifier reads. Raises: InputError for samples of other problems."""
     by_id = {
         (name, problem["id"]): problem
-        for name in experiment.benchmarks_of(suite)
-        for problem in read_table(experiment.problems(name), PROBLEMS)
+        for name, file in problems.items()
+        for problem in read_table(file, PROBLEMS)
     }
     _check_samples(path, samples, by_id.keys())
     problem_of = [by_id[sample["benchmark"], sample["problem_id"]] for sample in samples]
@@ -91,15 +89,15 @@ def _score_rows(
     ]
 
 
-def _rewards_if(correct: bool, experiment: Experiment, path: Path, samples: Rows) -> list[float]:
+def _rewards_if(correct: bool, config: Config, path: Path, samples: Rows) -> list[float]:
     """The reward of each sample if it is correct, or if it is wrong.
 
     Raises: InputError for samples longer than `sampling.max_response_tokens`.
     """
     try:
         rewards: list[float] = rewards_of(
-            experiment.config,
-            experiment.config.evaluation.reward,
+            config,
+            config.evaluation.reward,
             np.full(len(samples), correct),
             [sample["tokens"] for sample in samples],
             lambda: [sample["text"] for sample in samples],

@@ -88,7 +88,7 @@ def read_scores(*paths: Path, benchmark: str | None = None) -> ScoreArrays:
     frame = read_score_frame(*paths, benchmark=benchmark)
     for place, part in frame.groupby("place", sort=False):
         _check_counts(place, part)
-    _check_counts(place, frame)
+    _check_counts(paths[0].parent, frame)
     by_problem = frame.sort_values(["problem_id", "sample_index"])
     ids = tuple(by_problem["problem_id"].unique())
     return ScoreArrays(

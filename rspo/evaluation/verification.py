@@ -2,8 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -30,14 +29,10 @@ class Responses:
     questions: list[str]
 
 
-@contextmanager
-def verified(
-    path: Path, responses: Responses, verify: Verify, verifier: Settings
-) -> Iterator[list[Verdict]]:
-    """The verdicts of responses; the block should write the table `path` with them.
+def verified(path: Path, responses: Responses, verify: Verify, verifier: Settings) -> list[Verdict]:
+    """The verdicts of responses, with which the caller writes the table `path`.
 
-    Verdicts are written to the table's journal, from which a killed run resumes. The journal is
-    removed when the block ends without an error.
+    They are also in the table's journal, from which a killed run resumes.
 
     Args:
         verify: the verifier.
@@ -54,8 +49,8 @@ def verified(
         verdicts = verify(texts, answers, questions=responses.questions[rows])
         return [astuple(verdict) for verdict in verdicts]
 
-    with in_chunks(journal_of(path), origin, chunks, verify_chunk) as rows:
-        yield [Verdict(*row) for row in rows]
+    rows = in_chunks(journal_of(path), origin, chunks, verify_chunk)
+    return [Verdict(*row) for row in rows]
 
 
 def verdict_counts(verdicts: Sequence[Verdict]) -> dict[str, int]:

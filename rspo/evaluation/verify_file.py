@@ -13,12 +13,13 @@ import numpy as np
 from rspo.config.experiment import Experiment
 from rspo.config.fingerprints import verifier_settings
 from rspo.config.own import OWN_VERIFIERS
-from rspo.config.steps import judge_inputs
+from rspo.config.steps import judge_inputs, lock_of
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
-from rspo.core.provenance import write_provenance
-from rspo.core.step import require_own_output
+from rspo.core.provenance import Done
+from rspo.core.step import Step
 from rspo.evaluation.different import different_answers
+from rspo.evaluation.journal import journal_of
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k_table import counted, default_ks, pass_at_k_table, span
 from rspo.evaluation.response_file import (
@@ -60,10 +61,16 @@ def verify_file(
     """
     output = output or default_output(path)
     _check_output(path, output)
-    verdict_settings = verifier_settings(experiment, verifier)
-    settings = verdict_settings | {"columns": asdict(columns)}
+    decides = verifier_settings(experiment.config if experiment else None, verifier)
+    step = Step(
+        "rspo verify",
+        (output,),
+        decides | {"columns": asdict(columns)},
+        lambda: judge_inputs(experiment, verifier) if experiment else [],
+        lock_of(output),
+    )
     if not replace:
-        require_own_output(output, settings)
+        step.require_replaceable()
     file = read_response_file(path, columns)
     numbers = Counter(file.responses.questions)
     ks = default_ks(numbers.values()) if ks is None else sorted({*ks})
@@ -73,20 +80,21 @@ def verify_file(
             "responses to a problem"
         )
     from_input = path == STANDARD_INPUT
-    named = [] if from_input else [path]
-    judge = judge_inputs(experiment, verifier) if experiment else []
-    inputs = [*named, *(path for path, _ in judge)]
     notes: dict[str, Any] = {}
     if from_input:
         notes = {"sources": ["standard input"], "content_sha256": file.content}
-    with (
-        verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify,
-        verified(output, file.responses, verify, verdict_settings) as verdicts,
-    ):
-        rows = _rows(file, verdicts)
+    rows: list[dict[str, Any]] = []
+
+    def work() -> Done:
+        with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:
+            verdicts = verified(output, file.responses, verify, decides)
+        rows.extend(_rows(file, verdicts))
         _write(output, rows)
         notes["verdicts"] = verdict_counts(verdicts)
-        write_provenance(output, settings, inputs, notes=notes, named=named)
+        originals = [] if from_input else [path]
+        return Done(notes=notes, originals=originals, clean_up=journal_of(output).unlink)
+
+    step.run(work, force=True)
     return "\n".join([*_counts(rows), "", *pass_at_k_table(_outcomes(rows), ks)])
 
 

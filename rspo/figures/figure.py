@@ -112,15 +112,7 @@ class Figure:
 
     def step(self, experiment: "Experiment") -> Step:
         """`rspo figure NAME`: writes .pdf, .png and .csv."""
-        outputs = [experiment.reports / f"{self.name}{suffix}" for suffix in SUFFIXES]
-        return steps.new_step(
-            experiment,
-            "figure",
-            [self.name],
-            outputs,
-            lambda: self._inputs(experiment),
-            settings=self.settings,
-        )
+        return _step(experiment, self)
 
     def _inputs(self, experiment: "Experiment") -> list[tuple[Path, Step]]:
         """The files that its table is computed from."""
@@ -193,18 +185,28 @@ class Figure:
         self.require(experiment)
         step = self.step(experiment)
         _require_files(experiment, step.input_files, self.name, step.outputs[0])
-        if not step.is_due(force):
-            return
         context = (experiment, self) if self.of_results else ()
-        table = self.table(*context)
-        if list(table.columns) != list(self.columns):
-            raise ValueError(f"{self.name}: columns {[*table.columns]}, expected {[*self.columns]}")
-        with style.applied(), ExitStack() as stack:
-            picture = self.draw(table, *context)
-            # All three files are complete before the first is renamed into place.
-            for path in step.outputs:
-                _save(stack.enter_context(atomic_write(path)), picture, table)
-        step.record()
+
+        def work() -> None:
+            table = self.table(*context)
+            if list(table.columns) != list(self.columns):
+                given, expected = [*table.columns], [*self.columns]
+                raise ValueError(f"{self.name}: columns {given}, expected {expected}")
+            with style.applied(), ExitStack() as stack:
+                picture = self.draw(table, *context)
+                # All three files are complete before the first is renamed into place.
+                for path in step.outputs:
+                    _save(stack.enter_context(atomic_write(path)), picture, table)
+
+        step.run(work, force)
+
+
+@steps.step
+def _step(experiment: "Experiment", figure: Figure) -> Step:
+    outputs = tuple(experiment.reports / f"{figure.name}{suffix}" for suffix in SUFFIXES)
+    settings = figure.settings(experiment)
+    command = experiment.command("figure", figure.name)
+    return Step(command, outputs, settings, lambda: figure._inputs(experiment))
 
 
 def command(experiment: "Experiment", target: Path) -> str:

@@ -35,7 +35,6 @@ class Response:
     tokens: list[int]  # ids, including the end token
     ended: bool  # whether the last token is the end token
     seed: int  # of its random numbers
-    log_probs: list[float]  # of its tokens under the sampling distribution; may be empty
 
 
 @dataclass(frozen=True)

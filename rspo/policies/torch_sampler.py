@@ -52,10 +52,8 @@ class TorchSampler:
             generator=generator_of(*stream),
             temperature=self.sampling.temperature,
         )
-        columns = (drawn.tokens, drawn.lengths, drawn.finished, drawn.log_probs)
+        columns = (drawn.tokens, drawn.lengths, drawn.finished)
         return [
-            Response(tokens[:length], ended, seed_of(*stream), log_probs[:length])
-            for tokens, length, ended, log_probs in zip(
-                *(column.tolist() for column in columns), strict=True
-            )
+            Response(tokens[:length], ended, seed_of(*stream))
+            for tokens, length, ended in zip(*(column.tolist() for column in columns), strict=True)
         ]

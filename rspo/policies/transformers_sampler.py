@@ -73,10 +73,6 @@ class TransformersModel:
                     raise ValueError(f"{name} has the shape {shapes}")
                 parameter.copy_(weights[name])
 
-    def weights(self) -> dict[str, Tensor]:
-        """The weights, under the names that `load_weights` takes."""
-        return {name: parameter.detach() for name, parameter in self.model.named_parameters()}
-
     @torch.inference_mode()
     def sample(
         self,

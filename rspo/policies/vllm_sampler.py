@@ -39,21 +39,14 @@ ENVIRONMENT = {
 class VllmSampler:
     """A policy in vLLM, on one GPU if vLLM was built for GPUs."""
 
-    def __init__(
-        self, folder: Path, tokenizer: ChatTokenizer, sampling: Sampling, *, log_probs: bool = False
-    ) -> None:
-        """
-        Args:
-            log_probs: return the log-probabilities of the sampled tokens.
-
-        Raises: InputError if vLLM is missing or cannot load the folder, or if the model's maximum
-            length is below that of `sampling`.
+    def __init__(self, folder: Path, tokenizer: ChatTokenizer, sampling: Sampling) -> None:
+        """Raises: InputError if vLLM is missing or cannot load the folder, or if the model's
+        maximum length is below that of `sampling`.
         """
         config = require_context(folder, sampling)
         self.context = sampling.max_prompt_tokens + sampling.max_response_tokens
         self.ends = tokenizer.ends
         self.sampling = sampling
-        self.log_probs = log_probs
         self.llm, self.gpus = self._load(folder, config.dtype)
 
     def _load(self, folder: Path, dtype: Any) -> tuple[Any, int]:
@@ -115,7 +108,6 @@ class VllmSampler:
                 max_tokens=question.max_tokens,
                 stop_token_ids=list(self.ends),
                 detokenize=False,
-                logprobs=0 if self.log_probs else None,
             )
             for question in chosen
         ]
@@ -131,9 +123,5 @@ class VllmSampler:
         if output.finish_reason not in ("stop", "length"):
             raise InputError(f"vLLM did not finish a response: {output.finish_reason}")
         tokens = list(output.token_ids)
-        log_probs = [
-            entry[token].logprob
-            for token, entry in zip(tokens, output.logprobs or [], strict=self.log_probs)
-        ]
         # The finish reason would be "length" for an end token at the limit.
-        return Response(tokens, tokens[-1] in self.ends, seed, log_probs)
+        return Response(tokens, tokens[-1] in self.ends, seed)

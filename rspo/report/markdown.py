@@ -13,9 +13,8 @@ import pandas as pd
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
-from rspo.core.provenance import WRITTEN
+from rspo.core.provenance import WRITTEN, read_provenance
 from rspo.core.tables import read_csv
-from rspo.core.trace import read_provenance
 from rspo.figures.captions import full_caption
 from rspo.figures.figure import command
 from rspo.report import (

@@ -33,14 +33,15 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
     """
     made = step(experiment)
     require(experiment, made.input_files, made.outputs[0])
-    if not made.is_due(force):
-        return
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     template = environment.from_string(TEMPLATE.read_text())
-    write_text(made.outputs[0], template.render(_contents(experiment)))
-    made.record()
+
+    def work() -> None:
+        write_text(made.outputs[0], template.render(_contents(experiment)))
+
+    made.run(work, force)
 
 
 def _contents(experiment: Experiment) -> dict[str, Any]:

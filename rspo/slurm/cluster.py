@@ -9,8 +9,6 @@ from functools import cached_property
 
 from rspo.core.errors import InputError
 
-# Messages of `sbatch` about a controller that is down or busy.
-_ABSENT = re.compile(r"contact slurm controller|timed out|connection failure", re.I)
 # Variables with which a user changes what these commands list or cancel.
 _OPTIONS = re.compile("(SQUEUE|SINFO|SCANCEL)_")
 
@@ -94,17 +92,15 @@ class Slurm:
         held = ("--parsable", "--hold", "--requeue", "--output=/dev/null")
         done = run("sbatch", *held, *options, f"--job-name={name}", "--wrap=true")
         if done.returncode:
-            reason = " ".join(done.stderr.split())
-            raise _no_answer("sbatch", reason) if _ABSENT.search(reason) else Refused(reason)
+            raise Refused(" ".join(done.stderr.split()))
         # A cluster's own `sbatch` may print more lines.
         numbers = re.findall(r"^(\d+)(?:;\S+)?$", done.stdout, re.M)
-        if not numbers:
-            self.ask("scancel", f"--name={name}")
-            raise _no_answer("sbatch", f"no job number in its output: {done.stdout}")
         try:
+            if not numbers:
+                raise _no_answer("sbatch", f"no job number in its output: {done.stdout}")
             words = self.ask("scontrol", "--oneliner", "show", "job", numbers[-1]).split()
         finally:
-            self.ask("scancel", numbers[-1])
+            self.ask("scancel", f"--name={name}")
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     def ask(self, *words: str, seconds: float = 60) -> str:

@@ -1,13 +1,11 @@
 """Checks of slurm/config.yaml against SLURM's partitions, limits and settings."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from rspo.slurm.cluster import NodeGroup, Refused, Slurm
-from rspo.slurm.launch import Finding, Kind, Launch, is_training
+from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch, is_training
 from rspo.slurm.profile import (
-    DEFAULT,
     PROFILE,
     Request,
     format_hours,
@@ -16,41 +14,16 @@ from rspo.slurm.profile import (
 )
 
 
-@dataclass(frozen=True)
-class _Refusal(Finding):
-    """That `sbatch` refuses a job; with its message."""
-
-    reason: str
-
-
 def requests(launch: Launch) -> Iterator[Finding]:
     """Whether SLURM has nodes for each request, and accepts and requeues such jobs."""
     if launch.slurm is None:
         yield Finding(
-            Kind.INFO,
+            INFO,
             "SLURM is not installed on this machine (no sinfo): the cluster was not checked",
         )
         return
-    found = [
-        finding for request in launch.used for finding in _of_request(launch, launch.slurm, request)
-    ]
-    yield from _of_all_classes(launch, found) or found
-
-
-def _of_all_classes(launch: Launch, found: Sequence[Finding]) -> list[Finding]:
-    """One line instead of one for each class, if SLURM refuses all for the same reason."""
-    classes = len(launch.used)
-    reasons = {finding.reason for finding in found if isinstance(finding, _Refusal)}
-    if classes < 2 or len(found) < classes or len(reasons) != 1:
-        return []
-    if not all(isinstance(finding, _Refusal) for finding in found):
-        return []
-    (reason,) = reasons
-    key_of_word = {"account": f"{DEFAULT}.slurm_account"}
-    key_of_word |= {word: setting(launch.profile, word) for word in ("qos", "reservation")}
-    keys = [key for word, key in key_of_word.items() if word in reason.lower()]
-    what = f"set {keys[0]}" if keys else "no class of jobs is accepted"
-    return [Finding(Kind.ERROR, f'{PROFILE}: SLURM accepts no job ("{reason}"): {what}')]
+    for request in launch.used:
+        yield from _of_request(launch, launch.slurm, request)
 
 
 def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
@@ -59,14 +32,14 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
         request
         for request in launch.used
         if request.is_complete
-        and all(finding.kind is not Kind.ERROR for finding in _of_request(launch, slurm, request))
+        and all(finding.kind is not ERROR for finding in _of_request(launch, slurm, request))
     ]
 
 
 @cache
 def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
     nodes = launch.experiment.nodes if request.rule == "train_on_nodes" else 1
-    missing = [Finding(Kind.ERROR, line) for line in _nodes(slurm, request, nodes)]
+    missing = [Finding(ERROR, line) for line in _nodes(slurm, request, nodes)]
     if missing or not request.is_complete:
         return missing
     return list(_submission(launch, slurm, request, nodes))
@@ -127,25 +100,17 @@ def _submission(launch: Launch, slurm: Slurm, request: Request, nodes: int) -> I
     try:
         job = slurm.held_job(*options)
     except Refused as error:
-        line = f"{request.key}: sbatch {' '.join(options)}: {error}"
-        yield _Refusal(Kind.ERROR, line, _reason(str(error)))
+        yield Finding(ERROR, f"{request.key}: sbatch {' '.join(options)}: {error}")
         return
     requeue = setting(launch.profile, "requeue")
     if is_training(request) and launch.profile.get(requeue, True) and job.get("Requeue") != "1":
         yield Finding(
-            Kind.WARNING,
+            WARNING,
             f"{request.key}: SLURM does not requeue such jobs (Requeue = 0), so each part of a "
             "training is a job of its own: set retries to the hours of a cell divided by those of "
             f"the time limit, rounded up, and {requeue}: false (otherwise Snakemake does not retry "
             "a job whose node is lost)",
         )
-
-
-def _reason(message: str) -> str:
-    """SLURM's message without the words that all have."""
-    for words in ("sbatch: ", "error: ", "Batch job submission failed: "):
-        message = message.replace(words, "")
-    return message
 
 
 def preemption(launch: Launch) -> Iterator[Finding]:
@@ -160,7 +125,7 @@ def preemption(launch: Launch) -> Iterator[Finding]:
         modes = launch.slurm.preempt_modes if by_partition else {}
         if "CANCEL" in modes.get(partition, everywhere).split(","):
             yield Finding(
-                Kind.WARNING,
+                WARNING,
                 f"SLURM cancels preempted jobs of partition {partition or '(default)'} "
                 "(PreemptMode = CANCEL), and Snakemake submits them again only when SLURM forgets "
                 f"them, after {age} s, at most five times: choose a partition whose "
@@ -177,13 +142,13 @@ def job_history(launch: Launch) -> Iterator[Finding]:
     age = _seconds_remembered(settings)
     if settings.get("AccountingStorageType") == "accounting_storage/slurmdbd":
         yield Finding(
-            Kind.WARNING,
+            WARNING,
             f"{PROFILE}: {command} = squeue forgets ended jobs after {age} s "
             "(MinJobAge), and this cluster has accounting, which keeps them: set sacct",
         )
     elif age < 120:
         yield Finding(
-            Kind.WARNING,
+            WARNING,
             f"SLURM forgets ended jobs after {age} s (MinJobAge), and Snakemake looks at them "
             "every minute: it may submit a failed job again without using a retry, because it "
             "cannot see that the job failed; ask your cluster's administrators for 300 s",
@@ -193,14 +158,3 @@ def job_history(launch: Launch) -> Iterator[Finding]:
 def _seconds_remembered(settings: Mapping[str, str]) -> int:
     """How long SLURM remembers ended jobs."""
     return int(settings.get("MinJobAge", "300").split()[0])
-
-
-def privacy(launch: Launch) -> Iterator[Finding]:
-    """Whether the check for jobs of other users can see them."""
-    if launch.slurm and "jobs" in launch.slurm.settings.get("PrivateData", "").split(","):
-        yield Finding(
-            Kind.INFO,
-            "SLURM hides the jobs of other users (PrivateData has jobs): your run cannot see at "
-            "its start that another user's jobs work in this folder; file locks still protect "
-            "each cell",
-        )

@@ -16,16 +16,14 @@ from rspo.slurm import (
     software_checks,
 )
 from rspo.slurm.cluster import NoAnswer
-from rspo.slurm.launch import Finding, Kind, Launch
+from rspo.slurm.launch import ERROR, INFO, Finding, Kind, Launch
 
 CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     profile_checks.missing_gpus,
     profile_checks.gpus_of_ranks,
     profile_checks.signals,
     profile_checks.sampling_time,
-    profile_checks.unused_gpus,
-    profile_checks.expressions,
-    profile_checks.hub_access,
+    profile_checks.unused_gpu_of_scoring,
     software_checks.verl_configs,
     software_checks.image,
     software_checks.disk_space,
@@ -35,7 +33,6 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     cluster_checks.requests,
     cluster_checks.preemption,
     cluster_checks.job_history,
-    cluster_checks.privacy,
     node_checks.locks,
     node_checks.nodes,
 )
@@ -60,7 +57,7 @@ def findings(
         try:
             found.extend(check(launch))
         except NoAnswer as error:
-            found.append(Finding(Kind.ERROR, str(error)))
+            found.append(Finding(ERROR, str(error)))
             launch = replace(launch, slurm=None)
     return sorted(found, key=lambda finding: list(Kind).index(finding.kind))
 
@@ -70,7 +67,7 @@ def report(experiment: Experiment, rules: Collection[str] = (), deployment: str 
     found = findings(experiment, rules, deployment)
     for finding in found:
         print(f"{finding.kind:7}  {finding.line}")
-    fine = all(finding.kind is Kind.INFO for finding in found)
+    fine = all(finding.kind is INFO for finding in found)
     if fine:
         print("nothing to change")
     return fine

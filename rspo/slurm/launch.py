@@ -15,7 +15,10 @@ from rspo.training.verl.config_check import ConfigCheck, check_configs
 class Kind(StrEnum):
     ERROR = "error"  # certain to stop a job: Snakemake does not start
     WARNING = "warning"  # may cost time: Snakemake prints it and starts
-    INFO = ""  # right, not checked, or not needed
+    INFO = ""  # right, or not checked
+
+
+ERROR, WARNING, INFO = Kind
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError
 from rspo.core.locks import locks_unsupported
 from rspo.slurm import probe
-from rspo.slurm.cluster import Slurm
+from rspo.slurm.cluster import NoAnswer, run
 from rspo.slurm.cluster_checks import accepted
-from rspo.slurm.launch import Finding, Kind, Launch, is_training
+from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch, is_training
 from rspo.slurm.probe import Answer, Task
 from rspo.slurm.profile import PROFILE, Request, options_of_all_jobs, setting
 
@@ -30,9 +30,6 @@ PROBE_SECONDS = 60
 IMPORT_MINUTES = 5
 SECONDS_TO_ANSWER = PROBE_SECONDS + 60 * (IMPORT_MINUTES + 2)
 IMPORT_MEGABYTES = 16000
-# Minimum driver for the CUDA version that PyTorch was built with, by its first number:
-# https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
-LEAST_DRIVER = {"12": 525, "13": 580}
 # Options of `sbatch` and `srun` that decide on which nodes and on whose account a job may run.
 _PLACEMENT = {
     "--account": "-A",
@@ -48,29 +45,12 @@ _PLACEMENT = {
 # estimate of what vLLM needs to compute, and a cache for one request of 8,192 tokens. (Fewer do not
 # start; xverify.training_gpu_memory in config/paper.yaml has the cache for 64 requests.)
 LEAST_JUDGE_BYTES = 1.0e9 + 1.5e9 + 8192 * 12288
-_REACHED = "rspo-doctor-after-precommand"
 _IMPORT_ORDER = ("torch", "vllm", "flash_attn", "verl")
-# A message of `srun` if the command started on a node and failed there. Other failures, such as a
-# lost node, a busy partition or a killed command (137: its shell reports it), say nothing about the
-# profile.
-_COMMAND_FAILED = re.compile(
-    r"(\S+): task \d+: (Exited with exit code (?!137\b|143\b)\d+|Segmentation fault|Aborted)"
+# What `srun` says of a command that failed by itself. Other failures, such as a lost node, a busy
+# partition or a killed command (137: its shell reports it), say nothing about the profile.
+_FAILED = re.compile(
+    r": task \d+: (Exited with exit code (?!137\b|143\b)|Segmentation fault|Aborted)"
 )
-
-
-@dataclass
-class _Placement:
-    """Where the jobs of some requests may run, and what they need there.
-
-    options: of `srun`, for one node.
-    """
-
-    options: list[str]
-    minutes: int = 1
-    gpu: str = ""  # such as gpu:h800:1
-    packages: set[str] = field(default_factory=set)
-    judged: bool = False
-    beside_judge: bool = False  # a policy trains there on the GPU of a judge
 
 
 def locks(launch: Launch) -> Iterator[Finding]:
@@ -79,35 +59,23 @@ def locks(launch: Launch) -> Iterator[Finding]:
         with _locked_file():
             pass
     except InputError as error:
-        yield Finding(Kind.ERROR, str(error))
+        yield Finding(ERROR, str(error))
 
 
 def nodes(launch: Launch) -> Iterator[Finding]:
     """Run `rspo.slurm.probe` on one node for every kind of placement in the requests."""
     if launch.slurm is None or list(locks(launch)):
         return
-    for name, placement in _placements(launch, accepted(launch, launch.slurm)).items():
-        for finding in _node(launch, launch.slurm, placement):
-            yield Finding(finding.kind, f"{name}: {finding.line}")
-
-
-def _placements(launch: Launch, requests: Sequence[Request]) -> dict[str, _Placement]:
-    """By a name for messages."""
-    placements: dict[str, _Placement] = {}
-    for request in requests:
-        options = [*_placement_options(request.options), *options_of_all_jobs(launch.profile)]
+    placements: dict[tuple[str, ...], list[Request]] = {}
+    for request in accepted(launch, launch.slurm):
+        options = (*_placement_options(request.options), *options_of_all_jobs(launch.profile))
+        placements.setdefault(options, []).append(request)
+    for options, requests in placements.items():
+        partition = requests[0].partition
+        where = f"partition {partition}" if partition else "the default partition"
         more = [word for word in options if not word.startswith(("--partition=", "--account="))]
-        name = f"partition {request.partition}" if request.partition else "the default partition"
-        place = placements.setdefault(" ".join([name, *more]), _Placement(options))
-        least = min(IMPORT_MINUTES, request.minutes or IMPORT_MINUTES)
-        place.minutes = max(place.minutes, math.floor(least))
-        if request.gpus:
-            place.gpu = f"gpu:{request.gpu_type}:1" if request.gpu_type else "gpu:1"
-        place.packages |= set(_packages(launch, request))
-        place.judged |= request.rule in launch.judging
-        own_judge = is_training(request) and request.rule in launch.starting_judges
-        place.beside_judge |= own_judge and launch.experiment.trains_on_gpus
-    return placements
+        for finding in _node(launch, options, requests):
+            yield Finding(finding.kind, f"{' '.join([where, *more])}: {finding.line}")
 
 
 def _packages(launch: Launch, request: Request) -> Iterator[str]:
@@ -155,45 +123,46 @@ def _precommand(profile: Mapping[str, Any]) -> str:
     return text if done.returncode else done.stdout
 
 
-def _node(launch: Launch, slurm: Slurm, placement: _Placement) -> Iterator[Finding]:
-    """Whether a node has this software and GPUs, sees a lock of this host, and reaches SLURM."""
-    first = _precommand(launch.profile)
-    judge = launch.experiment.config.xverify if placement.judged else None
+def _node(launch: Launch, options: Sequence[str], requests: list[Request]) -> Iterator[Finding]:
+    """Whether a node has this software and GPUs, sees a lock of this host, and reaches SLURM.
+
+    Args:
+        options: of `srun`, with which the jobs of all these requests may run on the node.
+    """
+    judged = any(request.rule in launch.judging for request in requests)
+    judge = launch.experiment.config.xverify if judged else None
+    needed = {name for request in requests for name in _packages(launch, request)}
+    packages = tuple(name for name in _IMPORT_ORDER if name in needed)
+    gpus = [request for request in requests if request.gpus]
+    # Of these packages, only vLLM always needs the GPU that was requested.
+    uses_gpu, url = bool(gpus) and "vllm" in packages, (judge.url if judge else None) or ""
+    minutes = max(min(IMPORT_MINUTES, request.minutes or IMPORT_MINUTES) for request in requests)
+    words = ["srun", "-n1", f"-t{max(1, math.floor(minutes))}", f"--immediate={PROBE_SECONDS}"]
+    words += [f"--mem={IMPORT_MEGABYTES}"] if packages else []
+    words += options
+    words += [f"--gres={replace(gpus[-1], gpus=1).gres}"] if gpus else []
     with _locked_file() as (file, text):
-        packages = tuple(name for name in _IMPORT_ORDER if name in placement.packages)
-        url = (judge.url if judge else None) or ""
-        # Of these packages, only vLLM always needs the GPU that was requested.
-        task = Task(str(file), text, packages, bool(placement.gpu) and "vllm" in packages, url)
-        command = [*_srun_options(placement), *_command(task, first)]
+        task = Task(str(file), text, packages, uses_gpu, url)
+        words += _command(task, _precommand(launch.profile))
         try:
-            output = slurm.ask("srun", *command, seconds=SECONDS_TO_ANSWER)
-        except InputError as error:
-            why = re.sub(r"^SLURM does not answer \((.*)\)$", r"\1", str(error))
-            yield _no_answer(str(launch.profile.get("precommand") or ""), why)
+            done = run(*words, seconds=SECONDS_TO_ANSWER)
+        except NoAnswer as error:
+            yield _no_answer(launch, str(error))
             return
-    if not output.strip():
-        # `srun` may exit with 0 although SLURM lost its job, as when a controller lost its state.
-        yield _no_answer("", "srun printed nothing")
-        return
-    # Scripts of the cluster may print lines before and after it.
-    answers = [line for line in output.splitlines() if line.startswith('{"file"')]
+    # Scripts of the cluster may print lines before and after it. `srun` may exit with 0 although
+    # SLURM lost its job, as when a controller lost its state.
+    answers = [line for line in done.stdout.splitlines() if line.startswith('{"file"')]
     if not answers:
-        words = " ".join(output.split())
-        yield Finding(Kind.ERROR, f"unexpected output of rspo.slurm.probe: {words}")
+        yield _no_answer(launch, " ".join(done.stderr.split()) or "srun printed nothing")
         return
     answer = Answer(**json.loads(answers[-1]))
     findings = [*_shared(file.parent, answer), *software(answer), *_judge(judge, answer)]
-    if placement.beside_judge and judge:
+    own = {request.rule for request in requests if is_training(request)} & {*launch.starting_judges}
+    if own and judge and launch.experiment.trains_on_gpus:
         findings += _memory_of_judge(judge, answer)
-    for finding in findings or [Finding(Kind.INFO, _summary(answer))]:
+    summary = f"sees this folder, its locks, this software and SLURM ({details(answer)})"
+    for finding in findings or [Finding(INFO, summary.removesuffix(" ()"))]:
         yield Finding(finding.kind, f"node {answer.host} {finding.line}")
-
-
-def _srun_options(placement: _Placement) -> list[str]:
-    memory = [f"--mem={IMPORT_MEGABYTES}"] if placement.packages else []
-    gpu = [f"--gres={placement.gpu}"] if placement.gpu else []
-    limits = ["-n1", f"-t{placement.minutes}", f"--immediate={PROBE_SECONDS}"]
-    return [*limits, *memory, *placement.options, *gpu]
 
 
 def _command(task: Task, first: str) -> list[str]:
@@ -202,48 +171,34 @@ def _command(task: Task, first: str) -> list[str]:
     if not first:
         return words
     # Their output goes to standard error, so that it is not taken for the probe's.
-    script = f'exec 3>&1 >&2; {first} && echo {_REACHED} && exec "$@" >&3'
-    return ["/bin/sh", "-c", script, "sh", *words]
+    return ["/bin/sh", "-c", f'exec 3>&1 >&2; {first} && exec "$@" >&3', "sh", *words]
 
 
-def _no_answer(precommand: str, why: str) -> Finding:
-    """What it means that `srun` failed.
-
-    Args:
-        precommand: as written in the profile.
-        why: the output of `srun` and the command.
-    """
-    if not (failed := _COMMAND_FAILED.search(why)):
-        return Finding(Kind.INFO, f"files and software were not checked on a node ({why})")
-    in_precommand = bool(precommand) and _REACHED not in why
-    what = (
-        f"{PROFILE}'s precommand `{precommand}`"
-        if in_precommand
-        else f"{sys.executable} -m rspo.slurm.probe"
-    )
-    # What the command itself printed says more than SLURM's message about its end.
-    own = re.sub(r"(srun: )?(error: )?" + _COMMAND_FAILED.pattern, "", why).replace(_REACHED, "")
-    reason = " ".join(own.removeprefix("srun: ").split()) or failed[2]
-    return Finding(Kind.ERROR, f"node {failed[1]}: {reason} (running {what})")
+def _no_answer(launch: Launch, why: str) -> Finding:
+    """What it means that `srun` failed."""
+    if not _FAILED.search(why):
+        return Finding(INFO, f"files and software were not checked on a node ({why})")
+    commands = ["its precommand"] if launch.profile.get("precommand") else []
+    commands.append(f"{sys.executable} -m rspo.slurm.probe")
+    return Finding(ERROR, f"{PROFILE}: {' or '.join(commands)} fails on a node: {why}")
 
 
 def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
     """Whether the node shares files, locks and SLURM's commands with this host."""
     if answer.file == "unlocked":
         yield Finding(
-            Kind.ERROR,
+            ERROR,
             f"ignores a lock that this host holds in {folder}: two jobs could "
             "train one cell; mount the file system with flock (Lustre: -o flock; NFS: version 4)",
         )
     elif answer.file != "ok":
         yield Finding(
-            Kind.ERROR,
-            f"does not see {folder} as this host does: run this in a folder "
-            "of a shared file system",
+            ERROR,
+            f"does not see {folder} as this host does: use a folder of a shared file system",
         )
     consequences = {
-        probe.STEP: (Kind.ERROR, "no job could start its step"),
-        probe.QUEUE: (Kind.WARNING, "no job could requeue itself"),
+        probe.STEP: (ERROR, "no job could start its step"),
+        probe.QUEUE: (WARNING, "no job could requeue itself"),
     }
     for command, reason in answer.commands.items():
         kind, consequence = consequences[command]
@@ -258,52 +213,35 @@ def _shared(folder: Path, answer: Answer) -> Iterator[Finding]:
 def software(answer: Answer) -> Iterator[Finding]:
     """Whether the packages can be imported there and use the GPU."""
     for name, reason in answer.packages.items():
-        yield Finding(
-            Kind.ERROR,
-            f"cannot import {name} ({reason}); `make setup-gpu` installs it",
-        )
+        yield Finding(ERROR, f"cannot import {name} ({reason}); `make setup-gpu` installs it")
     if answer.no_gpu:
-        yield Finding(Kind.ERROR, f"has a GPU that jobs would not use: {_no_gpu(answer)}")
+        yield Finding(
+            ERROR,
+            f"has a GPU that jobs would not use: {answer.no_gpu} (PyTorch's CUDA: "
+            f"{answer.cuda or 'none'}, NVIDIA's driver: {answer.driver or 'none'}); `make "
+            "setup-gpu` installs PyTorch and vLLM for GPUs, which need driver 580 or newer",
+        )
     if answer.no_compiler:
         yield Finding(
-            Kind.ERROR,
+            ERROR,
             f"lacks {answer.no_compiler}: Triton compiles a C program for each kernel; load a "
             "compiler in the precommand, or make .venv with a Python that has its headers",
         )
-
-
-def _no_gpu(answer: Answer) -> str:
-    """Why, with the driver that PyTorch needs if it is older."""
-    cuda, driver = answer.cuda.split(".")[0], answer.driver.split(".")[0]
-    least = LEAST_DRIVER.get(cuda)
-    if least and driver.isdecimal() and int(driver) < least:
-        return (
-            f"NVIDIA's driver there is {answer.driver}; PyTorch is built with CUDA {answer.cuda}, "
-            f"which needs {least} or newer ({answer.no_gpu})"
-        )
-    built = "" if answer.cuda else "; use an environment made by `make setup-gpu`"
-    return f"{answer.no_gpu}{built}"
 
 
 def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding]:
     """Whether the judge's server answers the node and serves the model of the config."""
     if settings is None or settings.url is None:
         return
-    if answer.judge_status:
+    if answer.no_judge:
         yield Finding(
-            Kind.ERROR,
-            f"reaches xverify.url = {settings.url}, which answers {answer.judge_status} to "
-            "/v1/models: set the address of vLLM's server, such as http://NODE:8000",
-        )
-    elif answer.judge is None:
-        yield Finding(
-            Kind.ERROR,
-            f"gets no answer from xverify.url = {settings.url} ({answer.no_judge}): start "
-            "the server, or set null",
+            ERROR,
+            f"gets no list of models from xverify.url = {settings.url} ({answer.no_judge}): start "
+            "vLLM's server, and set its address, such as http://NODE:8000, or null",
         )
     elif settings.model not in answer.judge:
         yield Finding(
-            Kind.ERROR,
+            ERROR,
             f"reaches xverify.url = {settings.url}, which serves {', '.join(answer.judge)}, not "
             f"xverify.model = {settings.model}: start it with --served-model-name {settings.model}",
         )
@@ -315,16 +253,11 @@ def _memory_of_judge(settings: XVerifySettings, answer: Answer) -> Iterator[Find
     if 0 < fraction * answer.gpu_bytes < LEAST_JUDGE_BYTES:
         least = math.ceil(LEAST_JUDGE_BYTES / answer.gpu_bytes * 100) / 100
         yield Finding(
-            Kind.ERROR,
+            ERROR,
             f"has GPUs of {answer.gpu_bytes / 1e9:.0f} GB: xverify.training_gpu_memory = "
             f"{fraction:g} leaves {fraction * answer.gpu_bytes / 1e9:.1f} GB to the judge, which "
             f"needs at least {LEAST_JUDGE_BYTES / 1e9:.1f} GB; set {least:g} or more",
         )
-
-
-def _summary(answer: Answer) -> str:
-    line, software = "sees this folder, its locks, this software and SLURM", details(answer)
-    return f"{line} ({software})" if software else line
 
 
 def details(answer: Answer) -> str:

@@ -32,74 +32,52 @@ _KEPT = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CLUSTER_NAME", "SLURM_SUBMIT_DIR"
 
 @dataclass(frozen=True)
 class Task:
-    """What to check.
+    """What to check."""
 
-    file, text: a file that another host has locked, and its content.
-    packages: to import.
-    gpu: whether SLURM granted a GPU.
-    judge: address of a judge's server; empty: none.
-    """
-
-    file: str
-    text: str
-    packages: tuple[str, ...] = ()
-    gpu: bool = False
-    judge: str = ""
+    file: str  # that another host has locked
+    text: str  # its content
+    packages: tuple[str, ...] = ()  # to import
+    gpu: bool = False  # whether SLURM granted a GPU
+    judge: str = ""  # address of a judge's server; empty: none
 
 
 @dataclass
 class Answer:
-    """The result on this host.
+    """The result on this host."""
 
-    file: see `seen`.
-    host: name of the node.
-    commands: SLURM commands that would fail in a job, with the reason.
-    versions: of the packages that were imported.
-    packages: those that could not be imported, with the reason.
-    gpu: name and memory of the GPU; empty if PyTorch sees none.
-    gpu_bytes: its memory; 0 if PyTorch sees none.
-    cuda: version that PyTorch was built with; empty for a build without CUDA.
-    no_gpu: why PyTorch or vLLM would not use the granted GPU; empty if they would.
-    no_compiler: what Triton lacks to compile a kernel's launcher; empty if nothing.
-    driver: version of NVIDIA's driver; empty if unknown.
-    judge: models that the judge serves; None if there is no judge to check.
-    no_judge: why it does not answer; empty if it does.
-    judge_status: the HTTP status of its answer if this is not success; else 0.
-    """
-
-    file: str
-    host: str
-    commands: dict[str, str]
-    versions: dict[str, str] = field(default_factory=dict)
-    packages: dict[str, str] = field(default_factory=dict)
-    gpu: str = ""
-    gpu_bytes: int = 0
-    cuda: str = ""
-    no_gpu: str = ""
-    no_compiler: str = ""
-    driver: str = ""
-    judge: list[str] | None = None
-    no_judge: str = ""
-    judge_status: int = 0
+    file: str  # see `seen`
+    host: str  # name of the node
+    commands: dict[str, str]  # SLURM's, that would fail in a job, with the reason
+    versions: dict[str, str] = field(default_factory=dict)  # of the imported packages
+    packages: dict[str, str] = field(default_factory=dict)  # not imported, with the reason
+    gpu: str = ""  # name and memory of the GPU; empty if PyTorch sees none
+    gpu_bytes: int = 0  # its memory
+    cuda: str = ""  # version that PyTorch was built with; empty for a build without CUDA
+    no_gpu: str = ""  # why PyTorch or vLLM would not use the granted GPU; empty if they would
+    no_compiler: str = ""  # what Triton lacks to compile a kernel's launcher; empty if nothing
+    driver: str = ""  # version of NVIDIA's driver; empty if unknown
+    judge: list[str] = field(default_factory=list)  # models that the judge serves
+    no_judge: str = ""  # why it does not say which; empty if it does, or if there is none to check
 
 
 def seen(file: Path, text: str) -> str:
     """Compare a file and its lock with those of the host that wrote it.
 
-    Returns: `ok`; `unseen`: no such file here; `old`: other content; `unlocked`: this host could
-        lock the file although another one holds the lock.
+    Returns: `ok`; `unseen`: no such file or other content here; `unlocked`: this host ignores the
+        lock that another one holds, or cannot lock files.
     """
     try:
-        content = file.read_text()
+        with file.open("r+") as stream:
+            if stream.read() != text:
+                return "unseen"
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return "ok"
+            except OSError:  # no locks here
+                return "unlocked"
     except OSError:
         return "unseen"
-    if content != text:
-        return "old"
-    with file.open("r+") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return "ok"
     return "unlocked"
 
 
@@ -123,12 +101,6 @@ def failing() -> dict[str, str]:
 
 def look_for_software(answer: Answer, packages: tuple[str, ...], gpu: bool) -> None:
     """Import packages, and see whether they use the GPU if there is one."""
-    _import(answer, packages)
-    if gpu:
-        _look_for_gpu(answer)
-
-
-def _import(answer: Answer, packages: tuple[str, ...]) -> None:
     for name in packages:
         try:
             module = importlib.import_module(name)
@@ -136,6 +108,8 @@ def _import(answer: Answer, packages: tuple[str, ...]) -> None:
             answer.packages[name] = f"{type(error).__name__}: {' '.join(str(error).split())}"
         else:
             answer.versions[name] = str(getattr(module, "__version__", "?"))
+    if gpu:
+        _look_for_gpu(answer)
 
 
 def _look_for_gpu(answer: Answer) -> None:
@@ -181,8 +155,6 @@ def _ask_judge(answer: Answer, url: str) -> None:
         with httpx.Client(trust_env=False, timeout=SECONDS) as client:
             models = client.get(f"{url}/v1/models").raise_for_status().json()["data"]
             answer.judge = [model["id"] for model in models]
-    except httpx.HTTPStatusError as error:
-        answer.judge_status = error.response.status_code
     except (httpx.HTTPError, ValueError, LookupError, TypeError) as error:
         answer.no_judge = f"{type(error).__name__}: {' '.join(str(error).split())}"
 

@@ -4,7 +4,7 @@ import ast
 import math
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,16 +29,16 @@ _OPTIONS = {
     "cpus_per_task": "--cpus-per-task",
 }
 # Resources that Snakemake 9.27 and its plugins slurm 2.8 and slurm_jobstep 0.6 know, and those of
-# this project. Snakemake silently accepts any other name as a resource that no rule uses.
+# this project; GPUs only as `gres` or in `slurm_extra`. Snakemake silently accepts any other name.
 _RESOURCES = {
     *_OPTIONS,
     *("runtime", "mem", "mem_mib", "mem_mb_per_cpu", "disk", "disk_mb", "disk_mib", "tmpdir"),
-    *("threads", "cpus_per_gpu", "gpu", "gpu_model", "gpu_manufacturer"),
+    *("threads", "cpus_per_gpu"),
     *("nodes", "tasks", "tasks_per_gpu", "tasks_per_node", "mpi"),
     *("cluster", "clusters", "slurm_cluster", "slurm_extra"),
     *("judge_server", "verl_cell"),
 }
-_NUMBERS = ("jobs", "retries", "latency-wait")  # Snakemake's options that are whole numbers
+_NUMBERS = ("jobs", "retries")  # Snakemake's options that the checks read
 # Snakemake evaluates a value with one of these names for each job.
 _VARIABLES = {"attempt", "input", "threads", "wildcards"}
 # Without these, SLURM still finds the nodes of a request.
@@ -61,7 +61,9 @@ class Request:
     gpus: int  # on each node
     extra: tuple[str, ...]  # options in slurm_extra
     options: tuple[str, ...]  # all options of `sbatch` except the number of nodes
-    expressions: tuple[tuple[str, str], ...]  # key and value; left out above
+    expressions: frozenset[
+        str
+    ]  # keys whose values Snakemake evaluates for each job; left out above
 
     @property
     def partitions(self) -> list[str]:
@@ -71,7 +73,7 @@ class Request:
     @property
     def is_complete(self) -> bool:
         """Whether no expression decides where a job may run, or on how many GPUs."""
-        return all(name in _LIMITS for name, _ in self.expressions)
+        return self.expressions <= _LIMITS
 
     @property
     def gres(self) -> str:
@@ -86,7 +88,7 @@ class Request:
         Also true if an expression may request them.
         """
         options = re.compile(r"-G.*|--gpus.*|--gres=.*gpu.*|gpu:.*")
-        if any(name in ("gres", "gpu", "slurm_extra") for name, _ in self.expressions):
+        if not {"gres", "slurm_extra"}.isdisjoint(self.expressions):
             return True
         return self.gpus > 0 or any(options.fullmatch(word) for word in self.extra)
 
@@ -104,31 +106,21 @@ def read_profile(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, Reques
 
     Raises: InputError if the file is missing, or for an unknown name or an impossible value.
     """
-    profile, classes = read_classes(path)
-    requests = {}
-    for rule, values in classes.items():
-        key = rule if rule == DEFAULT else f"{RULES}.{rule}"
-        requests[rule] = _request(rule, f"{path}: {key}", values)
-    return profile, requests
-
-
-def read_classes(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """The profile, and the resources of each rule as written there.
-
-    Raises: InputError if the file is missing, or for an unknown name.
-    """
     profile = _load(path)
-    _check_options(path, profile)
-    rules, resources = _rules(path), _RESOURCES | _limited(profile)
-    default = _section(f"{path}: {DEFAULT}", profile.get(DEFAULT), resources)
-    classes = {DEFAULT: default}
+    _check_executor(path, profile)
+    for key in _NUMBERS:
+        if profile.get(key) is not None and (key, profile[key]) != ("jobs", "unlimited"):
+            _integer(f"{path}: {key}", profile[key])
+    rules, key = _rules(path), f"{path}: {DEFAULT}"
+    default = _section(key, profile.get(DEFAULT))
+    requests = {DEFAULT: _request(DEFAULT, key, default)}
     for rule, values in _mapping(f"{path}: {RULES}", profile.get(RULES)).items():
         key = f"{path}: {RULES}.{rule}"
         if rules and rule not in rules:
             hint = did_you_mean(rule, rules) or f"allowed: {', '.join(sorted(rules))}"
             raise InputError(f"{key}: no such rule; {hint}")
-        classes[rule] = default | _section(key, values, resources)
-    return profile, classes
+        requests[rule] = _request(rule, key, default | _section(key, values))
+    return profile, requests
 
 
 def options_of_all_jobs(profile: Mapping[str, Any]) -> list[str]:
@@ -154,18 +146,6 @@ def _load(path: Path) -> dict[str, Any]:
     return {str(key): value for key, value in profile.items()}
 
 
-def _check_options(path: Path, profile: Mapping[str, Any]) -> None:
-    _check_executor(path, profile)
-    options = _options()
-    for key, value in profile.items():
-        if key not in options and not (key.startswith("slurm-") and "slurm-qos" not in options):
-            hint = did_you_mean(key, options) or "snakemake --help has all"
-            raise InputError(f"{path}: {key} = {value!r}: snakemake has no such option; {hint}")
-    for key in _NUMBERS:
-        if profile.get(key) is not None and (key, profile[key]) != ("jobs", "unlimited"):
-            _integer(f"{path}: {key}", profile[key])
-
-
 def _check_executor(path: Path, profile: Mapping[str, Any]) -> None:
     """Settings of the other executor plugin have no effect; with the same value they do no harm."""
     executor = profile.get("executor")
@@ -181,15 +161,6 @@ def _check_executor(path: Path, profile: Mapping[str, Any]) -> None:
             )
 
 
-def _options() -> set[str]:
-    """Names of Snakemake's options; those of the SLURM plugin only if it is installed."""
-    from snakemake.cli import get_argument_parser  # takes a second
-
-    actions = get_argument_parser()._actions
-    names = (name for action in actions for name in action.option_strings)
-    return {name.removeprefix("--") for name in names if name.startswith("--")}
-
-
 def _rules(path: Path) -> set[str]:
     """Names of the rules of the workflow beside the profile; empty if there is none."""
     files = (path.parent.parent / "workflow" / "rules").glob("*.smk")
@@ -197,20 +168,15 @@ def _rules(path: Path) -> set[str]:
     return {name for file in files for name in rule.findall(file.read_text())}
 
 
-def _limited(profile: Mapping[str, Any]) -> set[str]:
-    """Resources that the profile limits, whose names the user may choose."""
-    limits = profile.get("resources") or []
-    words = limits if isinstance(limits, list | dict) else str(limits).split()
-    return {str(word).split("=")[0] for word in words}
-
-
-def _section(key: str, value: Any, resources: Collection[str]) -> dict[str, Any]:
+def _section(key: str, value: Any) -> dict[str, Any]:
     """The resources of one class of jobs."""
     section = _mapping(key, value)
     for name, amount in section.items():
-        if name not in resources:
-            allowed = f"allowed: {', '.join(sorted(resources))}; sbatch's options go in slurm_extra"
-            hint = did_you_mean(name, resources) or allowed
+        if name not in _RESOURCES:
+            allowed = f"allowed: {', '.join(sorted(_RESOURCES))}"
+            hint = (
+                did_you_mean(name, _RESOURCES) or f"{allowed}; sbatch's options go in slurm_extra"
+            )
             raise InputError(f"{key}.{name} = {amount!r}: no such resource; {hint}")
         if isinstance(amount, list | dict):
             raise InputError(f"{key}.{name} = {amount!r}; allowed: a number or a string")
@@ -218,19 +184,14 @@ def _section(key: str, value: Any, resources: Collection[str]) -> dict[str, Any]
 
 
 def _mapping(key: str, value: Any) -> dict[str, Any]:
-    """A mapping, which may also be written as a list of `KEY=VALUE`."""
-    if value is None:
-        return {}
-    if isinstance(value, list) and all("=" in str(word) for word in value):
-        value = dict(str(word).split("=", 1) for word in value)
-    if not isinstance(value, dict):
+    if not isinstance(value, dict | None):
         raise InputError(f"{key} = {value!r}; allowed: keys and values")
-    return {str(name): item for name, item in value.items()}
+    return {str(name): item for name, item in (value or {}).items()}
 
 
 def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
-    unknown = [name for name, value in written.items() if _is_expression(value)]
-    values = {name: value for name, value in written.items() if name not in unknown}
+    expressions = frozenset(name for name, value in written.items() if _is_expression(value))
+    values = {name: value for name, value in written.items() if name not in expressions}
     try:
         extra = tuple(shlex.split(str(values.get("slurm_extra") or "").strip("'\"")))
     except ValueError as error:  # an unclosed quotation mark
@@ -239,12 +200,11 @@ def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
     minutes = _minutes(key, values.get("runtime"))
     options = [f"{_OPTIONS[name]}={values[name]}" for name in _OPTIONS if values.get(name)]
     options += [f"--time={math.ceil(minutes)}"] if minutes else []
-    if values.get("gpu") and not values.get("gres"):
-        options += [f"--gpus={kind}:{count}" if kind else f"--gpus={count}"]
+    partition = values.get("slurm_partition")
     return Request(
         rule,
         key,
-        _name(values.get("slurm_partition")),
+        None if partition is None else str(partition),
         minutes,
         _integer(f"{key}.mem_mb", values.get("mem_mb", 0)),
         _integer(f"{key}.cpus_per_task", values.get("cpus_per_task", 1)),
@@ -252,7 +212,7 @@ def _request(rule: str, key: str, written: Mapping[str, Any]) -> Request:
         count,
         extra,
         (*options, *extra),
-        tuple((name, str(written[name])) for name in unknown),
+        expressions,
     )
 
 
@@ -268,8 +228,6 @@ def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> tuple[
     """Type (None: any) and number of the GPUs on each node."""
     per_node = [word.split("=", 1)[1] for word in extra if word.startswith("--gpus-per-node=")]
     text = str(values.get("gres") or (f"gpu:{per_node[-1]}" if per_node else ""))
-    if not text and values.get("gpu"):
-        return _name(values.get("gpu_model")), _integer(f"{key}.gpu", values["gpu"])
     if not text:
         return None, 0
     match = re.fullmatch(r"gpu(?::([\w.-]+))?:(\d+)", text)
@@ -281,11 +239,6 @@ def _gpus(key: str, values: Mapping[str, Any], extra: tuple[str, ...]) -> tuple[
             f"--gpus-per-node={text.removeprefix('gpu:')} in slurm_extra instead"
         )
     return match[1], int(match[2])
-
-
-def _name(value: Any) -> str | None:
-    """Name of a partition or a GPU model; YAML reads `12345` as a number."""
-    return None if value is None else str(value)
 
 
 def _integer(key: str, value: Any) -> int:

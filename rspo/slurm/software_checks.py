@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rspo.core.errors import InputError
-from rspo.slurm.launch import Finding, Kind, Launch
+from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE
 from rspo.status.policies import is_finished
 from rspo.training.verl import disk
@@ -20,12 +20,12 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
         return
     if launch.deployment:
         yield Finding(
-            Kind.INFO,
+            INFO,
             f"jobs use the environment of {launch.deployment}: its packages and verl's config were "
             "not checked",
         )
         return
-    yield from (Finding(Kind.ERROR, line) for line in launch.config_check.problems)
+    yield from (Finding(ERROR, line) for line in launch.config_check.problems)
 
 
 def image(launch: Launch) -> Iterator[Finding]:
@@ -34,11 +34,11 @@ def image(launch: Launch) -> Iterator[Finding]:
         return
     if not IMAGE.is_file():
         yield Finding(
-            Kind.ERROR, f"{IMAGE}: no such image; `apptainer build {IMAGE} envs/rspo.def` makes it"
+            ERROR, f"{IMAGE}: no such image; `apptainer build {IMAGE} envs/rspo.def` makes it"
         )
     if "apptainer-args" in launch.profile and "--nv" not in str(launch.profile["apptainer-args"]):
         yield Finding(
-            Kind.ERROR, f"{PROFILE}: apptainer-args has no --nv: programs in the image see no GPU"
+            ERROR, f"{PROFILE}: apptainer-args has no --nv: programs in the image see no GPU"
         )
 
 
@@ -62,13 +62,13 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
     most = sum(map(disk.peak_bytes, at_once)) + sum(map(disk.policy_bytes, others))
     if free < least:
         yield Finding(
-            Kind.ERROR,
+            ERROR,
             f"{experiment.results}: {free / 1e9:,.0f} GB are free; the smallest cell needs "
             f"{least / 1e9:,.0f} GB while it writes a checkpoint",
         )
     elif free < most:
         yield Finding(
-            Kind.WARNING,
+            WARNING,
             f"{experiment.results}: {free / 1e9:,.0f} GB are free; {len(at_once)} cells at a time "
             f"and the policies of the others need {most / 1e9:,.0f} GB: free space, look at your "
             f"quota, or set fewer `jobs` in {PROFILE}",
@@ -86,4 +86,4 @@ def ranks_of_checkpoints(launch: Launch) -> Iterator[Finding]:
             require_ranks(experiment.checkpoint(name), settings.ranks)
         except InputError as error:
             # If other settings changed too, training starts over without this checkpoint.
-            yield Finding(Kind.WARNING, str(error))
+            yield Finding(WARNING, str(error))

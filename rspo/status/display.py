@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.status.policies import Status, faults, seconds_of_training_left, statuses
 
 SECONDS_BETWEEN_LINES = 15
@@ -86,7 +87,10 @@ def table_text(experiment: Experiment) -> str:
         rows.append([status.policy, status.state, *(details.get(name, "") for name in DETAILS)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [" ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    found = faults(experiment)
+    try:
+        found = faults(experiment)
+    except InputError as error:  # a file of the user that the config names
+        found = [str(error)]
     more = [f"and {len(found) - MOST_FAULTS} more"] if len(found) > MOST_FAULTS else []
     summary = f"{counts(policies)}; {time_left(policies)}"
     return "\n".join([*lines, summary, *found[:MOST_FAULTS], *more])

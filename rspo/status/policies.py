@@ -96,7 +96,14 @@ def faults(experiment: Experiment) -> list[str]:
         for policy in experiment.policies
         if is_damaged(experiment.checkpoint(policy))
     ]
-    return [*checkpoints, *Step("", (), {}, everything).faults_behind()]
+    # What is being made again resumes without --force, which would start from step 1.
+    begun = [
+        f"`{steps.policy_step(experiment, policy).command} --force`"
+        for policy in experiment.policies
+        if is_begun(experiment.checkpoint(policy))
+    ]
+    found = Step("", (), {}, everything).faults_behind()
+    return [*checkpoints, *(line for line in found if not any(map(line.__contains__, begun)))]
 
 
 def seconds_of_training_left(snapshot: Snapshot) -> float:

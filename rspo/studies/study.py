@@ -45,16 +45,17 @@ class Study:
         from rspo.core.tables import write_csv  # here, because it imports pandas
 
         step = self.step(experiment)
-        if not step.is_due(force):
-            return
-        csv, page = step.outputs
-        package = f"{__package__}.{self.name}"
-        table = import_module(f"{package}.table").table(experiment, list(self.columns))
-        if list(table.columns) != list(self.columns):
-            raise ValueError(f"{self.name}: columns {[*table.columns]}, expected {[*self.columns]}")
-        write_csv(csv, table)
-        write_text(page, import_module(f"{package}.page").page(table))
-        step.record()
+        (csv, page), package = step.outputs, f"{__package__}.{self.name}"
+
+        def work() -> None:
+            table = import_module(f"{package}.table").table(experiment, list(self.columns))
+            if list(table.columns) != list(self.columns):
+                given, expected = [*table.columns], [*self.columns]
+                raise ValueError(f"{self.name}: columns {given}, expected {expected}")
+            write_csv(csv, table)
+            write_text(page, import_module(f"{package}.page").page(table))
+
+        step.run(work, force)
 
     def _require(self, experiment: Experiment) -> None:
         if self.name not in experiment.config.studies:

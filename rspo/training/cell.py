@@ -1,14 +1,14 @@
 """Everything around the training of a cell, the same for every engine.
 
-It locks the cell's folder, verifies the inputs, chooses the checkpoint, calls the engine, and
-publishes the policy and its log. Removing the checkpoint marks the cell as finished.
+It verifies the inputs, chooses the checkpoint, calls the engine, and writes the policy and its log.
+Removing the checkpoint marks the cell as finished.
 """
 
 import logging
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -17,7 +17,8 @@ from typing import Any
 from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
-from rspo.core.files import atomic_write, sha256, write_json_lines
+from rspo.core.files import atomic_write, digest, write_json_lines
+from rspo.core.provenance import Done
 from rspo.core.step import Step
 from rspo.core.usage import Usage
 from rspo.training.clipping import clipping_warning
@@ -77,55 +78,54 @@ class Engine(ABC):
 
 def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = False) -> None:
     checkpoint, step = experiment.checkpoint(name), steps.train(experiment, name)
-    if not step.is_due(force or is_begun_with(checkpoint, step.settings)):
-        if checkpoint.exists() and not is_begun(checkpoint):
-            with step.locked():  # an earlier process was killed while removing it
-                remove_checkpoints(checkpoint)
-        return
-    with step.locked():
-        if not force and step.is_made() and not is_begun(checkpoint):
-            return  # the process that held the lock has finished it
-        _train(experiment, name, engine, force)
-
-
-def _train(experiment: Experiment, name: str, engine: Engine, force: bool) -> None:
-    checkpoint, step = experiment.checkpoint(name), steps.train(experiment, name)
+    policy, log = step.outputs
     base = experiment.policy(base_name(experiment.cell(name).model))
-    problems = experiment.problems("train")
-    experiment = experiment.of_cell(name)
+    problems, config = experiment.problems("train"), experiment.of_cell(name).config
+    held_out = experiment.problems("validation")
 
-    def has_steps(folder: Path) -> bool:
-        return engine.last_step(folder) > 0
+    def work() -> Done:
+        with engine.prepare() as train_remaining_steps:
+            inputs = {"base": engine.base_digest(base), "problems": digest(problems)}
 
-    with engine.prepare() as train_remaining_steps:
-        inputs = {"base": engine.base_digest(base), "problems": sha256(problems)}
-        with resumed(step, checkpoint, inputs, has_steps, force) as earlier:
+            def has_steps(folder: Path) -> bool:
+                return engine.last_step(folder) > 0
+
+            earlier = use_checkpoint(step, checkpoint, inputs, has_steps, force)
             if done := engine.last_step(checkpoint):
-                of = experiment.config.training.steps
-                print(f"{name} resumes from step {done} of {of}", flush=True)
+                print(f"{name} resumes from step {done} of {config.training.steps}", flush=True)
             trained = train_remaining_steps()
-            _warn_of_clipping(experiment, name, trained.records)
-            _publish(experiment, name, trained, base)
-            notes = trained.notes | validation_note(experiment)
-            step.record(trained.gpu_seconds, notes, earlier, trained.files)
+        _warn_of_clipping(name, trained.records, config.training.optimizer.gradient_clip)
+        _write_policy(policy, trained, base)
+        write_json_lines(log, trained.records)
+        return Done(
+            trained.gpu_seconds,
+            trained.notes | validation_note(config.training.validation, held_out),
+            earlier,
+            trained.files,
+            clean_up=lambda: remove_checkpoints(checkpoint),
+        )
+
+    step.run(work, force, lambda: is_begun_with(checkpoint, step.settings))
+    if checkpoint.exists() and not is_begun(checkpoint):
+        with step.locked():  # an earlier process was killed while removing it
+            remove_checkpoints(checkpoint)
 
 
-@contextmanager
-def resumed(
+def use_checkpoint(
     step: Step,
     checkpoint: Path,
     inputs: Mapping[str, Any],
     has_steps: Callable[[Path], bool],
     from_the_start: bool,
-) -> Iterator[list[Usage]]:
-    """Put the checkpoint of these settings and inputs in place; remove it when the block succeeds.
+) -> list[Usage]:
+    """Put the checkpoint of these settings and inputs in place.
 
     Args:
         inputs: their digests.
         has_steps: whether a folder has finished steps; a checkpoint without is not kept.
         from_the_start: whether to remove such a checkpoint.
 
-    Yields: usage of the earlier processes that trained with it, for the provenance.
+    Returns: usage of the earlier processes that trained with it, for the provenance.
 
     Raises: InputError for a damaged checkpoint.
     """
@@ -135,21 +135,18 @@ def resumed(
         raise InputError(
             f"{checkpoint / STATE_FILE} is damaged; `{step.command} --force` starts from step 1"
         )
-    yield usage_before(checkpoint)
-    remove_checkpoints(checkpoint)
+    return usage_before(checkpoint)
 
 
-def _warn_of_clipping(experiment: Experiment, name: str, records: Sequence[Record]) -> None:
+def _warn_of_clipping(name: str, records: Sequence[Record], limit: float | None) -> None:
     fraction = fmean(record["gradient_clipped"] for record in records)
-    limit = experiment.config.training.optimizer.gradient_clip
     if warning := clipping_warning({name: fraction}, limit):
         _log.warning("%s", warning)
 
 
-def _publish(experiment: Experiment, name: str, trained: Trained, base: Path) -> None:
-    with atomic_write(experiment.policy(name)) as partial:
+def _write_policy(policy: Path, trained: Trained, base: Path) -> None:
+    with atomic_write(policy) as partial:
         # Not Snakemake's timestamp of the base policy: the new folder would look as old.
         old = shutil.ignore_patterns(".snakemake*", "*.safetensors*")
         shutil.copytree(base, partial, ignore=old)
         trained.save(partial)
-    write_json_lines(experiment.training_log(name), trained.records)

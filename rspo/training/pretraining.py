@@ -16,15 +16,16 @@ from rspo.config.experiment import Experiment, base_name
 from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
-from rspo.core.provenance import read_provenance
+from rspo.core.provenance import Done, read_provenance
+from rspo.core.step import Step
 from rspo.datasets.generated import worked_examples
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
-from rspo.training.cell import resumed
+from rspo.training.cell import use_checkpoint
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
-from rspo.training.origin import STATE_FILE, is_begun, is_begun_with
+from rspo.training.origin import STATE_FILE, is_begun_with, remove_checkpoints
 from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
@@ -47,40 +48,37 @@ def make_base_policy(
             f"has {', '.join(experiment.config.models)}"
         )
     name, step = base_name(model), steps.pretrain(experiment, model)
-    checkpoint = experiment.checkpoint(name)
-    if not step.is_due(force or is_begun_with(checkpoint, step.settings)):
-        return
-    with step.locked():
-        if not force and step.is_made() and not is_begun(checkpoint):
-            return  # the process that held the lock has finished it
-        _make(experiment, model, mirror, force)
-
-
-def _make(experiment: Experiment, model: str, mirror: Path | None, force: bool) -> None:
-    name, step = base_name(model), steps.pretrain(experiment, model)
     checkpoint, source = experiment.checkpoint(name), experiment.config.models[model]
-    with resumed(step, checkpoint, {}, _has_steps, force) as earlier:
-        finished = _finished_elsewhere(experiment, model)
-        with atomic_write(experiment.policy(name)) as partial:
-            if finished is not None:
+    own, (policy,) = experiment.root / "results" / experiment.scale, step.outputs
+    elsewhere = None  # in a trial run, the step that makes it in the scale's own folder
+    if experiment.has_own_results:
+        elsewhere = steps.pretrain(replace(experiment, results=own), model)
+
+    def work() -> Done:
+        earlier = use_checkpoint(step, checkpoint, {}, _has_steps, force)
+        with atomic_write(policy) as partial:
+            if elsewhere is not None and _is_good(elsewhere):
+                finished = elsewhere.outputs[0]
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
                 origin = read_provenance(finished)["notes"]["sources"][0]
             elif source.scratch is not None:
-                _train(experiment, name, source.scratch, partial)
+                _train(source.scratch, experiment.config.sampling, checkpoint, partial)
                 origin = f"generated/worked examples @ seed {source.scratch.seed}"
             else:
                 assert source.hub is not None  # one of the two, by the config's check
                 origin = fetch_model(source.hub, partial, mirror)
-        step.record(notes={"sources": [origin]}, earlier=earlier)
+        return Done(
+            notes={"sources": [origin]},
+            earlier=earlier,
+            clean_up=lambda: remove_checkpoints(checkpoint),
+        )
+
+    step.run(work, force, lambda: is_begun_with(checkpoint, step.settings))
 
 
-def _finished_elsewhere(experiment: Experiment, model: str) -> Path | None:
-    """The base policy in the scale's own folder, for a trial run whose model has its settings."""
-    scale = replace(experiment, results=experiment.root / "results" / experiment.scale)
-    step = steps.pretrain(scale, model)
-    (folder,) = step.outputs
-    is_other = experiment.has_own_results and folder.is_dir() and read_provenance(folder)
-    return folder if is_other and not step.fault_of(folder) else None
+def _is_good(step: Step) -> bool:
+    """Whether the output of a step exists, with the settings of this one and undamaged."""
+    return step.is_finished() and not step.fault_of_outputs()
 
 
 def _has_steps(checkpoint: Path) -> bool:
@@ -100,9 +98,8 @@ def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConf
     )
 
 
-def _train(experiment: Experiment, name: str, scratch: Scratch, folder: Path) -> None:
+def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path) -> None:
     """Train a randomly initialized Qwen2 on the worked examples and write it to `folder`."""
-    sampling = experiment.config.sampling
     context = sampling.max_prompt_tokens + sampling.max_response_tokens
     save_tokenizer(folder, sampling.max_prompt_tokens, context)
     tokenizer = ChatTokenizer(folder)
@@ -112,7 +109,6 @@ def _train(experiment: Experiment, name: str, scratch: Scratch, folder: Path) ->
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=scratch.learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
-    checkpoint = experiment.checkpoint(name)
     start = 0
     if state := load_checkpoint(checkpoint):
         model.load_state_dict(state["model"])

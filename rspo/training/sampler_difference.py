@@ -4,6 +4,7 @@ They differ by rounding. With older weights, a wrong kernel or a wrong type they
 there is no other sign of it.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,15 +19,14 @@ _LEAST = 0.001  # far above the rounding of float32
 
 def steps_above(records: Sequence[Mapping[str, Any]]) -> list[int]:
     """The steps whose difference is above the bound."""
-    measured = [record for record in records if isinstance(record.get("sampler"), Mapping)]
-    found, bound = [], MOST
-    for record in measured:
-        difference = record["sampler"]["difference"]
-        if not difference <= bound:  # also if it is not a number
-            found.append(record["step"])
-        if record is measured[0]:
-            bound = min(MOST, max(_LEAST, _TIMES_FIRST * difference))
-    return found
+    measured = {
+        record["step"]: record["sampler"]["difference"]
+        for record in records
+        if isinstance(record.get("sampler"), Mapping)
+    }
+    first = next(filter(math.isfinite, measured.values()), MOST)
+    bound = min(MOST, max(_LEAST, _TIMES_FIRST * first))
+    return [step for step, difference in measured.items() if not difference <= bound]  # or NaN
 
 
 def sampler_warning(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:

@@ -19,7 +19,6 @@ def train(experiment: Experiment, name: str, force: bool = False) -> None:
         when the gradient is not finite; Stopped after a checkpoint, when a stop is requested;
         LostProcess when a process or node of the verl engine died.
     """
-    experiment.cell(name)
     with _engine_of_node(experiment.of_cell(name), name) as engine:
         if engine is not None:
             train_cell(experiment, name, engine, force)

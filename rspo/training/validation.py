@@ -4,6 +4,7 @@ The policy does not train on these problems, and sampling their responses has it
 local engine trains bit for bit the same policy with and without validation.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.config.schema import Config, Training
+from rspo.config.schema import Config, Training, Validation
 from rspo.core.errors import InputError
 from rspo.core.files import sha256
 from rspo.core.seeds import generator_of
@@ -88,10 +89,9 @@ def validation_record(
     return {"validation": passed | best}
 
 
-def validation_note(experiment: Experiment) -> dict[str, Any]:
+def validation_note(validation: Validation, problems: Path) -> dict[str, Any]:
     """How training.jsonl was validated, for its provenance: it is no setting of the policy."""
-    validation = experiment.config.training.validation
     if validation.every is None:
         return {}
-    set_of_problems = {"set": sha256(experiment.problems("validation"))}
+    set_of_problems = {"set": sha256(problems)}
     return {"validation": validation.model_dump(mode="json") | set_of_problems}

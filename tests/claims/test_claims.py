@@ -20,6 +20,7 @@ from rspo.estimators import max_at_k, pass_at_k, pass_at_k_covariance, pass_at_k
 from rspo.evaluation.score_arrays import policy_scores
 from rspo.evaluation.statistics import Estimate
 from tests.support import planted
+from tests.support.steps import attest
 
 Rows = list[dict[str, str]]
 UNRESOLVED = "not resolved at this size"
@@ -319,6 +320,7 @@ def test_an_unfinished_training_is_named(tmp_path: Path) -> None:
     experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1, grid_only="main")
     path = experiment.training_log("small--rspo-pass--k2--n16--s0")
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    attest(step(experiment).inputs())
     with pytest.raises(InputError, match=r"training\.jsonl: has 59 rows, .* step 1 to 60"):
         write_claims(experiment)
 
@@ -329,5 +331,6 @@ def test_policies_with_other_problems_are_not_compared(tmp_path: Path) -> None:
     other = read_frame(path, SCORES)
     other["benchmark"] = other["benchmark"].map({"linear": "multiply", "multiply": "linear"})
     write_frame(path, SCORES, other)
+    attest(step(experiment).inputs())
     with pytest.raises(InputError, match="scores/standard, linear: has other problems than"):
         write_claims(experiment)

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from rspo.cli import main, parse_overrides
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.names import LARGER_FAMILIES, VERIFIER_VERSIONS, Family, TemplateName
 from rspo.config.schema import CellSpec
@@ -18,6 +18,7 @@ from rspo.datasets.generated import FAMILIES
 from rspo.objectives import OBJECTIVES
 from rspo.policies.templates import OWN, TEMPLATES
 from tests.support import ROOT
+from tests.support.steps import step_of
 
 SUITE = "data.suites.standard"
 
@@ -303,8 +304,7 @@ def test_a_change_reruns_only_what_depends_on_it(
     changed = [
         step
         for step, name in STEPS
-        if fingerprints.settings_hash(before, step, name)
-        != fingerprints.settings_hash(after, step, name)
+        if step_of(before, step, name).settings_hash != step_of(after, step, name).settings_hash
     ]
     assert changed == remade
 
@@ -320,8 +320,8 @@ def test_expected_rows_and_hashes_rerun_nothing() -> None:
     before = Experiment.load("paper", root=ROOT)
     hub = {"rows": [7500, 7501], "content_sha256": {7501: "0" * 64}}
     after = Experiment.load("paper", {"data": {"train": {"hub": hub}}}, root=ROOT)
-    assert fingerprints.settings(after, "prepare", "train") == fingerprints.settings(
-        before, "prepare", "train"
+    assert (
+        step_of(after, "prepare", "train").settings == step_of(before, "prepare", "train").settings
     )
 
 
@@ -332,7 +332,7 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
         experiment = Experiment.load("tiny", {"verifier": "rules"}, root=ROOT)
         cell = next(iter(experiment.cells))
         names = {"score": "standard", "train": cell}
-        score, train = (fingerprints.settings_hash(experiment, *item) for item in names.items())
+        score, train = (step_of(experiment, *item).settings_hash for item in names.items())
         return score, train
 
     before = settings()
@@ -367,7 +367,7 @@ def judge_hashes(overrides: list[str]) -> list[str]:
     """Fingerprints of the steps that use a judge."""
     experiment = Experiment.load("paper", parse_overrides(["verifier=xverify", *overrides]), ROOT)
     names = {"train": next(iter(experiment.cells)), "score": "standard", "agreement": ""}
-    return [fingerprints.settings_hash(experiment, *item) for item in names.items()]
+    return [step_of(experiment, *item).settings_hash for item in names.items()]
 
 
 def test_a_comparison_that_is_null_is_left_out() -> None:
@@ -416,7 +416,7 @@ def verl_hash(overrides: list[str]) -> str:
     """Fingerprint of a cell's training with verl."""
     parsed = parse_overrides(["engine=verl", *overrides])
     experiment = Experiment.load("tiny", parsed, root=ROOT)
-    return fingerprints.settings_hash(experiment, "train", "small--rspo-pass--k4--n16--s0")
+    return steps.train(experiment, "small--rspo-pass--k4--n16--s0").settings_hash
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.own import OWN_REWARDS, Reward, VerifiedResponses, Verifier, register
 from rspo.core.errors import InputError
@@ -17,6 +17,7 @@ from rspo.rewards import verify
 from rspo.rewards.configured import rewards_of
 from rspo.training.local import Trainer
 from tests.support import registries, tiny_world
+from tests.support.steps import step_of
 
 OBJECTIVE = """
 from rspo.objectives import KRule, Objective, register
@@ -127,8 +128,8 @@ def test_a_process_runs_an_extension_once(tmp_path: Path) -> None:
 
 def settings_of(experiment: Experiment) -> dict[str, str]:
     names = {"sample": "standard", "score": "standard", "curves": "", "claims": ""}
-    found = {step: fingerprints.settings_hash(experiment, step, names[step]) for step in names}
-    found |= {c: fingerprints.settings_hash(experiment, "train", c) for c in experiment.cells}
+    found = {step: step_of(experiment, step, names[step]).settings_hash for step in names}
+    found |= {c: steps.train(experiment, c).settings_hash for c in experiment.cells}
     return found
 
 

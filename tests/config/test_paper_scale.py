@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from rspo.config import steps
+from rspo.config.experiment import Experiment
+from rspo.config.merge import parse_overrides
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table
 from rspo.policies.templates import TEMPLATES, set_template
 from tests.support import hub_model
@@ -78,7 +81,7 @@ def run(project: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.long  # about four minutes of two cores: twice vLLM, twice the judge's server
 @pytest.mark.timeout(3600)
 def test_the_papers_evaluation_runs_from_real_rows_to_a_figure(
-    shared: Path, tmp_path: Path
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project, upstream, judge = make_project(tmp_path), tmp_path / "upstream", tmp_path / "judge"
     pinned = commit(upstream, "PROMPT = 'Q {question} | O {output} | A {answer}'\n")
@@ -96,6 +99,9 @@ def test_the_papers_evaluation_runs_from_real_rows_to_a_figure(
     hub_model.write(trained / "policy", hub_model.ANSWER_LARGE, seed=1)
     set_template(trained / "policy", TEMPLATES["qwen_math"])
     (trained / "training.jsonl").write_text('{"step": 1}\n')
+    monkeypatch.chdir(project)
+    overrides = parse_overrides(settings(judge, upstream, pinned))
+    steps.train(Experiment.load("paper", overrides), CELL).record()
 
     plan = jobs(run(project, "-n", FIGURE, *config))
     assert plan == {

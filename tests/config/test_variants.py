@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from tests.support import tiny_world
@@ -55,7 +55,7 @@ def test_the_settings_of_a_training_have_those_of_its_variant_but_not_its_name(
     tmp_path: Path,
 ) -> None:
     experiment = load(tmp_path)
-    default, short = (fingerprints.settings(experiment, "train", name) for name in (DEFAULT, SHORT))
+    default, short = (steps.train(experiment, name).settings for name in (DEFAULT, SHORT))
     assert short["training"].pop("steps") == 3
     assert default["training"].pop("steps") == 6
     assert short.pop("learning_rate") == 1e-3
@@ -65,7 +65,7 @@ def test_the_settings_of_a_training_have_those_of_its_variant_but_not_its_name(
 
 def test_wrong_verdicts_and_epochs_are_settings_of_a_training(tmp_path: Path) -> None:
     changes = {"rewards": {"false_accepts": 0.1}, "training": {"epochs": 2}}
-    settings = fingerprints.settings(load(tmp_path, variants={"short": changes}), "train", SHORT)
+    settings = steps.train(load(tmp_path, variants={"short": changes}), SHORT).settings
     assert settings["training"]["epochs"] == 2
     assert (settings["false_accepts"], settings["false_rejects"]) == (0.1, 0)
 

@@ -11,6 +11,7 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core import environment
+from rspo.core.errors import InputError
 from rspo.slurm.doctor import report_environment
 from tests.support import ROOT
 
@@ -21,6 +22,7 @@ def own_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     set_here = environment.VLLM | environment.local_caches()
     kept = {name: value for name, value in os.environ.items() if name not in set_here}
     monkeypatch.setattr(os, "environ", kept)
+    (tmp_path / "local").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "local"))
     disks = [
         SimpleNamespace(mountpoint="/", fstype="overlay"),
@@ -35,6 +37,20 @@ def test_caches_of_kernels_are_in_the_folder_for_temporary_files(tmp_path: Path)
     assert {"TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "VLLM_CACHE_ROOT"} < set(caches)
     assert all(Path(folder).is_relative_to(tmp_path / "local") for folder in caches.values())
     assert len(set(caches.values())) == len(caches)
+
+
+def test_only_this_user_can_write_into_the_folder_of_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment.local_caches()
+    (folder,) = (tmp_path / "local").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    environment.local_caches()  # again
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    another = tmp_path / "local" / "rspo-4711-caches"
+    another.symlink_to(folder)
+    with pytest.raises(InputError, match=f"^{another} is another user's; set TMPDIR .*own$"):
+        environment.set_environment()
 
 
 def test_a_cache_that_the_user_has_placed_stays_there(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError
 from rspo.core.gpus import require_visible_gpus, require_vllm_on_gpus
+from rspo.core.peak import Peak
 from rspo.core.slurm_job import this_job
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.policies.vllm_sampler import VllmSampler
@@ -91,3 +92,8 @@ def test_no_work_of_a_job_with_gpus_starts_on_the_cpu(
     with pytest.raises(InputError) as raised:
         work(experiment)
     assert str(raised.value).startswith(LINE)
+
+
+def test_a_phase_shorter_than_the_interval_between_looks_has_its_memory() -> None:
+    peak = Peak(lambda: 7.0, seconds=60)
+    assert [peak.take(), peak.take()] == [7.0, 7.0]

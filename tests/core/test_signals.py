@@ -1,4 +1,4 @@
-"""SIGUSR1, which SLURM sends before a time limit: a checkpoint, and the next run goes on."""
+"""Requests to stop, which SLURM sends before a time limit, and the end of a killed Snakemake."""
 
 import os
 import shutil
@@ -11,6 +11,7 @@ import pytest
 
 from rspo.cli import main
 from rspo.config.experiment import Experiment
+from rspo.core import signals
 from rspo.core.files import read_json_lines
 from tests.support import ROOT
 from tests.support.processes import LONGEST_WAIT, wait_for_lock
@@ -82,3 +83,26 @@ def lasting(log: Path) -> list[dict[str, object]]:
         {key: value for key, value in record.items() if "second" not in key}
         for record in read_json_lines(log)
     ]
+
+
+WATCHING = "import time; from rspo.core import signals; signals.end_with_snakemake(); print(1); "
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_command_ends_with_the_snakemake_on_its_host_that_was_killed(elsewhere: bool) -> None:
+    snakemake = subprocess.Popen(["sleep", "60"])
+    name = signals.name_of_snakemake().partition(" ")[2]
+    place = "elsewhere" if elsewhere else name
+    command = subprocess.Popen(
+        [sys.executable, "-c", f"{WATCHING} time.sleep({2.5 if elsewhere else 60})"],
+        env=os.environ | {"PYTHONPATH": str(ROOT), signals.SNAKEMAKE: f"{snakemake.pid} {place}"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert command.stdout is not None
+    assert command.stdout.readline() == "1\n"
+    assert command.poll() is None
+    snakemake.kill()  # and is a zombie until the end of the test
+    command.communicate(timeout=LONGEST_WAIT)
+    snakemake.wait()
+    assert command.returncode == (0 if elsewhere else -signal.SIGTERM)

@@ -42,7 +42,7 @@ def test_the_history_of_a_figure_has_every_step_back_to_the_data(experiment: Exp
 
 def test_inputs_are_the_files_that_each_step_reads(experiment: Experiment) -> None:
     def inputs(path: Path) -> list[Path]:
-        return history([path])[path].inputs
+        return [*history([path])[path].inputs]
 
     base = experiment.policy("small--base")
     problems = [experiment.problems(name) for name in experiment.benchmarks_of("standard")]

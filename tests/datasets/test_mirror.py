@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
@@ -99,7 +99,7 @@ def test_the_two_rows_without_an_answer_are_listed(
         f"DigitalLearningGmbH/MATH-lighteval/train, row {row}" for row in empty
     ]
     assert not {row["row"] for row in problems["train"]} & set(empty)
-    assert note["settings"] == fingerprints.settings(experiment, "prepare", "train")
+    assert note["settings"] == steps.prepare(experiment, "train").settings
 
 
 def test_validation_shares_no_problem_with_math500(problems: dict[str, Rows]) -> None:

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from rspo.cli import main
-from rspo.config import fingerprints, steps
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import sha256
@@ -275,12 +275,12 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
     write(file, TWO)
     experiment = load(tmp_path)
     prepare(experiment, "mine")
-    before = fingerprints.settings_hash(experiment, "prepare", "mine")
+    before = steps.prepare(experiment, "mine").settings_hash
     file.touch()
-    assert fingerprints.settings_hash(experiment, "prepare", "mine") == before
+    assert steps.prepare(experiment, "mine").settings_hash == before
     require_problems(experiment)
     write(file, TWO[:1])
-    assert fingerprints.settings_hash(experiment, "prepare", "mine") != before
+    assert steps.prepare(experiment, "mine").settings_hash != before
     with pytest.raises(InputError, match=r"content: .*rspo prepare mine --force"):
         require_problems(experiment)
     prepare(experiment, "mine", force=True)

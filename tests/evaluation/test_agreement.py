@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from rspo.config import steps
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, read_csv, write_table
 from rspo.evaluation.agreement import agreement_of, write_agreement
@@ -48,6 +49,7 @@ def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:
             compared += [(policy, benchmark) for benchmark in benchmarks]
             for benchmark in benchmarks:
                 write_table(experiment.problems(benchmark), PROBLEMS, [problem("p0", ["5"])])
+                steps.prepare(experiment, benchmark).record()
             write_samples(experiment, policy, suite, dict.fromkeys(benchmarks, rows))
             score(experiment, policy, suite)
     write_agreement(experiment)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rspo.config import steps
 from rspo.config.own import OWN_VERIFIERS, Verifier
 from rspo.core.errors import InputError
 from rspo.core.tables import read_csv
@@ -19,6 +20,7 @@ from rspo.evaluation.answers import write_answers
 from rspo.evaluation.different import different_answers
 from rspo.evaluation.verify_file import verify_file
 from tests.support import registries, tiny_world
+from tests.support.steps import attest
 from tests.support.table_rows import sample, score, write_samples, write_scores
 
 ANSWERS = ["a", "b", None, "a", "c", "a", None, "b"]
@@ -100,7 +102,9 @@ def test_the_table_counts_answers_by_problem_and_pools_benchmarks(tmp_path: Path
     with registries.restored():
         OWN_VERIFIERS["mine"] = Verifier("mine", lambda response, answers: False)
         config = experiment.config.model_copy(update={"verifier": "mine"})
-        write_answers(replace(experiment, config=config), force=True)
+        changed = replace(experiment, config=config)
+        attest(steps.answers(changed).inputs())
+        write_answers(changed, force=True)
     others = read_csv(experiment.table("answers"), *OF_ANSWERS)
     assert {*others[OF_ANSWERS].to_numpy().flat} == {"nan"}
     kept = [name for name in rows if name not in OF_ANSWERS]

@@ -10,7 +10,8 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.locks import exclusive_lock
-from rspo.core.step import GIVEN, Step
+from rspo.core.signals import SNAKEMAKE
+from rspo.core.step import Step
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.journal import journal_of
@@ -182,25 +183,18 @@ def test_two_processes_make_two_blocks_but_not_the_same_table(locked: Experiment
         sample_suite(locked, POLICY, SUITE, 0)
 
 
-def test_a_rule_waits_for_a_process_that_a_killed_snakemake_left_behind(
+def test_a_rule_waits_for_the_process_of_a_killed_snakemake_to_end(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv(GIVEN, "{}")
-    step = steps.sample(experiment, POLICY, SUITE, 0)
-    assert step.lock
-
-    def finish_elsewhere(seconds: float) -> None:
-        lock.close()
-        monkeypatch.delenv(GIVEN)
-        sample_suite(experiment, POLICY, SUITE)
-
-    monkeypatch.setattr("rspo.core.locks.time.sleep", finish_elsewhere)
-    lock = ExitStack()
-    lock.enter_context(exclusive_lock(step.lock.parent, step.lock.name))
-    assert not step.is_due()
-    output = capsys.readouterr()
-    assert "is running here; waiting for it" in output.err
-    assert output.out.endswith(f"{step.outputs[0]} is up to date\n")
+    monkeypatch.setenv(SNAKEMAKE, "1 elsewhere")
+    lock = steps.sample(experiment, POLICY, SUITE, 0).lock
+    assert lock
+    held = ExitStack()
+    held.enter_context(exclusive_lock(lock.parent, lock.name))
+    monkeypatch.setattr("rspo.core.locks.SECONDS_FOR_A_CHECK", 0)
+    monkeypatch.setattr("rspo.core.locks.time.sleep", lambda seconds: held.close())
+    sample_suite(experiment, POLICY, SUITE)
+    assert "is running here; waiting up to 300 s" in capsys.readouterr().err
 
 
 def test_a_job_that_waited_for_the_lock_makes_no_table_twice(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import CURVES, read_csv, read_frame
@@ -16,6 +17,7 @@ from rspo.evaluation.score_arrays import ScoreArrays
 from rspo.evaluation.statistics import resampled_problems
 from tests.support import tiny_world
 from tests.support.exact import max_at_k_estimate
+from tests.support.steps import attest
 from tests.support.table_rows import Row, random_scores, write_scores
 
 POLICY = "small--base"
@@ -187,6 +189,7 @@ def test_too_few_samples_are_refused(experiment: Experiment) -> None:
 def test_a_truncated_file_is_named(experiment: Experiment) -> None:
     path = experiment.scores(POLICY, "standard", 0)
     path.write_bytes(path.read_bytes()[:200])
+    attest(steps.curves(experiment, POLICY, "standard").inputs())
     with pytest.raises(InputError, match=r"standard/0\.parquet: not a complete Parquet file"):
         curves(experiment, POLICY, "standard")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
@@ -27,6 +27,7 @@ def experiment(tmp_path: Path) -> Experiment:
     for name, answer in zip(BENCHMARKS, ("5", "6"), strict=True):
         problems = [problem("p0", [answer]), problem("p1", ["7", "seven"])]
         write_table(experiment.problems(name), PROBLEMS, problems)
+        steps.prepare(experiment, name).record()
     return experiment
 
 
@@ -55,7 +56,7 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
         (divide, "p1", 1, False, "exact", "no answer", 0.0),
     ]
     note = read_provenance(path)
-    assert note["settings"] == fingerprints.settings(experiment, "score", SUITE)
+    assert note["settings"] == steps.score(experiment, POLICY, SUITE, 0).settings
     inputs = [experiment.samples(POLICY, SUITE, 0), *map(experiment.problems, BENCHMARKS)]
     assert list(note["inputs"]) == list(map(str, inputs))
 
@@ -135,8 +136,10 @@ def judged_experiment(tmp_path: Path, url: str, verifier: str = "xverify") -> Ex
     texts = [r"\boxed{5}", r"\boxed{\frac{10}{2}}", r"\boxed{6}", "I say five"]
     rows = [sample("own/0", index, text) for index, text in enumerate(texts)]
     write_table(experiment.problems("own"), PROBLEMS, [problem("own/0", ["5"])])
+    steps.prepare(experiment, "own").record()
     write_samples(experiment, policy, "mine", {"own": rows})
     write_text(experiment.judge_prompt, f"PROMPT = {TEMPLATE!r}")
+    steps.fetch_prompt(experiment).record()
     return experiment
 
 

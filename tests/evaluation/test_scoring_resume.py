@@ -2,17 +2,19 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
 
 import pytest
 
+from rspo.cli import main
+from rspo.config.steps import lock_of
 from rspo.core.errors import InputError
+from rspo.core.locks import exclusive_lock
 from rspo.evaluation.journal import in_chunks
 from rspo.evaluation.verification import ROWS_OF_A_CHUNK
 from tests.support import ROOT
@@ -90,16 +92,14 @@ def run(path: Path, origin: str, fail_at: int | None = None) -> list[range]:
         return [str(row) for row in chunk]
 
     try:
-        with in_chunks(path, origin, CHUNKS, work) as rows:
-            assert rows == [str(row) for row in range(1200)]
+        assert in_chunks(path, origin, CHUNKS, work) == [str(row) for row in range(1200)]
     except RuntimeError:
         assert fail_at is not None
     return made
 
 
-def test_chunks_cover_all_rows_and_the_journal_is_removed(tmp_path: Path) -> None:
+def test_chunks_cover_all_rows(tmp_path: Path) -> None:
     assert run(tmp_path / "journal", "a") == CHUNKS
-    assert not (tmp_path / "journal").exists()
 
 
 @pytest.mark.parametrize(
@@ -116,50 +116,31 @@ def test_a_resumed_run_makes_only_the_missing_chunks(
     assert run(path, origin) == made
 
 
-def test_a_failure_after_the_last_chunk_keeps_the_journal(tmp_path: Path) -> None:
+def test_the_journal_of_a_complete_table_has_every_row(tmp_path: Path) -> None:
     """No row is lost if, for example, the disk is full when the table is written."""
     path = tmp_path / "journal"
-    made = in_chunks(path, "a", CHUNKS, lambda chunk: ["x"])
-    with pytest.raises(OSError, match="full"), made:
-        raise OSError("full")
-    with in_chunks(path, "a", CHUNKS, lambda chunk: []) as rows:
-        assert rows == ["x"] * 3
+    in_chunks(path, "a", CHUNKS, lambda chunk: ["x"])
+    assert in_chunks(path, "a", CHUNKS, lambda chunk: []) == ["x"] * 3
 
 
 def test_a_failure_before_the_first_chunk_leaves_nothing(tmp_path: Path) -> None:
     def fail(chunk: int) -> list[int]:
         raise InputError("no verifier")
 
-    with pytest.raises(InputError), in_chunks(tmp_path / ".journal", "origin", [1], fail):
-        pass
+    with pytest.raises(InputError):
+        in_chunks(tmp_path / ".journal", "origin", [1], fail)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_processes_cannot_write_the_same_table(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    made = in_chunks(path, "a", CHUNKS, lambda chunk: ["x"])
-    with (
-        made,
-        pytest.raises(InputError, match=r"journal: process \d+ on \S+ is writing this table"),
-    ):
-        run(path, "a")
-
-
-def test_a_job_that_waited_for_the_lock_uses_a_journal_that_still_exists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_two_processes_cannot_verify_the_same_file(
+    responses: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The process before it finished while it waited, and removed the journal."""
-    path = tmp_path / "journal"
-    waited = []
-
-    def take_lock(journal: TextIO, busy: Callable[[], str]) -> None:
-        if not waited:
-            waited.append(path.unlink())
-
-    monkeypatch.setattr("rspo.evaluation.journal.take_lock", take_lock)
-    assert run(path, "a") == CHUNKS
-    assert waited
-    assert not path.exists()
+    output = tmp_path / "scores.jsonl"
+    lock = lock_of(output)
+    with exclusive_lock(lock.parent, lock.name):
+        assert main(["verify", str(responses), f"--output={output}"]) == 2
+    assert re.search(r"process \d+ on \S+ is running here", capsys.readouterr().err)
+    assert not output.exists()
 
 
 def test_a_damaged_journal_is_discarded(tmp_path: Path) -> None:

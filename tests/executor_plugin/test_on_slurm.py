@@ -1,4 +1,7 @@
-"""A workflow without `rspo` on a real SLURM, with faults of the cluster. About two minutes."""
+"""A workflow without `rspo`, and the plugin without this checkout, on a real SLURM with faults.
+
+About two minutes.
+"""
 
 import os
 import signal
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from snakemake_executor_plugin_slurm_patient.queue import jobs_in
-from tests.support import ROOT
+from tests.executor_plugin import alone
 from tests.support.processes import wait_until
 from tests.support.slurm_cluster import Cluster
 
@@ -46,7 +49,7 @@ class Run:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "snakemake", *OPTIONS, *words],
             cwd=folder,
-            env=cluster.environment | {"PYTHONPATH": str(ROOT)},
+            env=cluster.environment | {"PYTHONPATH": str(folder / "plugins")},
             stdout=self.log.open("a"),
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -76,6 +79,7 @@ def start(cluster: Cluster, tmp_path: Path) -> Iterator[Callable[..., Run]]:
     """Starts Snakemake in a folder of the test's own."""
     cluster.wait_until_idle()
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
+    alone.install(tmp_path / "plugins")
     runs: list[Run] = []
 
     def start(*words: str) -> Run:

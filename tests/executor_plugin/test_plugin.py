@@ -1,14 +1,20 @@
 """What Snakemake sees of the plugin."""
 
+import dataclasses
+import os
 import subprocess
 import sys
-from dataclasses import fields
+from importlib.metadata import version
+from pathlib import Path
 
-import pytest
 import snakemake_executor_plugin_slurm as slurm
+from snakemake.cli import parse_args
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
-from tests.support import ROOT
+from rspo.slurm.profile import EXECUTORS, read_profile
+from tests.executor_plugin import alone
+from tests.support import ROOT, slurm_world
+from tests.support.snakemake_project import snakemake
 
 # Hides the SLURM plugin, as where it is not installed.
 WITHOUT_SLURM = """\
@@ -27,7 +33,8 @@ Executor(None, None)
 def test_it_has_the_settings_of_the_slurm_plugin_and_its_own() -> None:
     plugin = ExecutorPluginRegistry().get_plugin("slurm-patient")
     names = {info["cliarg"].removeprefix("--slurm-patient-") for info in plugin.get_settings_info()}
-    inherited = {field.name.replace("_", "-") for field in fields(slurm.ExecutorSettings)}
+    fields = dataclasses.fields(slurm.ExecutorSettings)
+    inherited = {field.name.replace("_", "-") for field in fields}
     assert names == inherited | {"heartbeat-timeout"}
     assert plugin.common_settings == slurm.common_settings
 
@@ -41,8 +48,75 @@ def test_where_the_slurm_plugin_is_missing_only_its_own_use_fails() -> None:
     assert last.endswith("slurm-patient needs the package snakemake-executor-plugin-slurm")
 
 
-@pytest.mark.parametrize("first", ["snakemake_executor_plugin_slurm_patient", "rspo.cli"])
-def test_importing_it_does_not_import_rspo(first: str) -> None:
-    words = f"import sys, {first}; sys.exit('rspo' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", words], cwd=ROOT)
-    assert done.returncode == (first == "rspo.cli")
+def test_it_runs_from_a_folder_of_its_own_without_rspo(tmp_path: Path) -> None:
+    """As README.md says; test_on_slurm.py submits jobs in this way."""
+    environment = alone.install(tmp_path / "plugins")
+    (tmp_path / "Snakefile").write_text("rule a:\n    output: 'made'\n    shell: 'touch made'\n")
+    words = ["snakemake", "--executor=slurm-patient", "--slurm-patient-requeue", "--jobs=1", "-n"]
+    code = (
+        "import sys, snakemake.cli as cli\n"
+        "try: cli.main(sys.argv[1:])\n"
+        "except SystemExit as end: assert not end.code\n"
+        "import snakemake_executor_plugin_slurm_patient as plugin; print(plugin.__file__)\n"
+        "assert 'rspo' not in sys.modules\n"
+        "try: import rspo\n"
+        "except ImportError: sys.exit()\n"
+        "sys.exit('rspo can be imported')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words[1:]],
+        cwd=tmp_path,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(str(tmp_path / "plugins"))
+
+
+def test_the_shipped_profile_sets_the_same_for_the_slurm_plugin() -> None:
+    """So that changing its line `executor:` is enough."""
+    _, arguments = parse_args(["--profile", str(ROOT / "slurm"), "all"])
+    plugins = ExecutorPluginRegistry()
+    settings = (plugins.get_plugin(name).get_settings(arguments) for name in EXECUTORS)
+    ours, theirs = (dataclasses.asdict(one) for one in settings)
+    ours.pop("heartbeat_timeout")
+    assert ours == theirs
+    assert ours["requeue"]
+
+
+def test_a_dry_run_with_the_slurm_plugin_plans_the_same_jobs(tmp_path: Path) -> None:
+    project = slurm_world.make_project(tmp_path / "project")
+    planned = []
+    for name in EXECUTORS:
+        path = project / "slurm" / "config.yaml"
+        text = path.read_text().replace(f"executor: {EXECUTORS[0]}\n", f"executor: {name}\n")
+        path.write_text(text)
+        assert read_profile(path)[0]["executor"] == name
+        words = ["-n", "all", "--profile", "slurm", "--config", "scale=tiny"]
+        done = snakemake(project, *words)
+        assert done.returncode == 0, done.stderr
+        planned.append(done.stdout)
+    assert planned[0] == planned[1]
+    assert "train" in planned[0]
+
+
+def test_the_readme_names_the_versions_that_it_was_tested_with() -> None:
+    """With a new version of one of them: read what README.md says that this plugin relies on, run
+    the tests in this folder with `-m ""`, and change the version there."""
+    readme = (ROOT / "snakemake_executor_plugin_slurm_patient" / "README.md").read_text()
+    for package in ("snakemake", "snakemake-executor-plugin-slurm"):
+        assert f"`{package}` {version(package)}" in readme
+
+
+def test_the_slurm_plugin_still_has_what_is_relied_on() -> None:
+    """Names that no interface promises."""
+    names = {
+        method: set(getattr(slurm.Executor, method).__code__.co_names)
+        for method in ("_submit_job", "run_job", "check_active_jobs")
+    }
+    assert "run_job" in names["_submit_job"]
+    assert "run_uuid" in names["run_job"]  # the job name of the whole run
+    reports = {"report_job_success", "report_job_error", "next_seconds_between_status_checks"}
+    assert reports <= names["check_active_jobs"]
+    assert "slurm_logfile" in str(slurm.Executor.run_job.__code__.co_consts)

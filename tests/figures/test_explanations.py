@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Gradients
 from rspo.core.errors import InputError
@@ -268,7 +268,7 @@ def test_gradients_are_measured_for_every_objective_and_are_the_same_again(
     write_gradients(world, "small--base")
     assert path.read_bytes() == before
     note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
-    assert note["settings_hash"] == fingerprint(fingerprints.settings(world, "gradients"))
+    assert note["settings_hash"] == fingerprint(steps.gradients(world, "small--base").settings)
 
 
 def test_too_few_training_prompts_are_an_error(world: Experiment) -> None:

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure as Picture
 from numpy.typing import NDArray
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
@@ -18,6 +18,7 @@ from rspo.figures.binary_groups import blocks_of
 from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
 from tests.figures.test_explanations import chances, outcomes
 from tests.support.figure_inputs import experiment_in, gradient_rows
+from tests.support.steps import step_of
 
 Floats = NDArray[np.float64]
 EXACT = ["fig_weight_by_difficulty", "fig_estimator_variance"]
@@ -47,11 +48,11 @@ def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def settings(experiment: Experiment) -> dict[str, str]:
     """The fingerprint of every step and figure."""
     suites = {"sample": "standard", "score": "standard"}
-    steps = (*suites, "agreement", "curves", "claims", "gradients")
+    commands = (*suites, "agreement", "curves", "claims", "gradients")
     found = {
-        step: fingerprints.settings_hash(experiment, step, suites.get(step, "")) for step in steps
+        step: step_of(experiment, step, suites.get(step, "")).settings_hash for step in commands
     }
-    found |= {c: fingerprints.settings_hash(experiment, "train", c) for c in experiment.cells}
+    found |= {c: steps.train(experiment, c).settings_hash for c in experiment.cells}
     every = figures_of(experiment)
     return found | {f: fingerprint(every[f].settings(experiment)) for f in available(experiment)}
 

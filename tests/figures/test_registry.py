@@ -25,6 +25,7 @@ from rspo.figures.captions import full_caption
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
 from tests.support.figure_inputs import experiment_in, write_inputs
+from tests.support.steps import attest
 
 
 @pytest.mark.parametrize("name", ["fig_main", "fig_intro"])
@@ -83,6 +84,7 @@ def test_incomplete_curves(tmp_path: Path, change: Any, message: str) -> None:
     write_inputs(experiment, "fig_scalability")
     path = experiment.curves("small--base", "standard")
     write_table(path, CURVES, [row for row in read_table(path, CURVES) if change(row)])
+    attest(FIGURES["fig_scalability"].step(experiment).inputs())
     with pytest.raises(InputError, match=message) as error:
         draw(experiment, "fig_scalability")
     assert str(path) in str(error.value)
@@ -102,6 +104,7 @@ def test_incomplete_training_log(tmp_path: Path, change: Any, message: str) -> N
     write_inputs(experiment, "fig_entropy")
     path = experiment.training_log("small--rspo-pass--k8--n16--s0")
     write_json_lines(path, change(read_json_lines(path)))
+    attest(FIGURES["fig_entropy"].step(experiment).inputs())
     with pytest.raises(InputError, match=message) as error:
         draw(experiment, "fig_entropy")
     assert str(path) in str(error.value)

@@ -12,11 +12,11 @@ from rspo.core.tables import PROBLEMS, read_table
 from rspo.policies import qwen2
 from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.qwen2 import ModelConfig, Qwen2
-from rspo.policies.responses import Block, Question, Response
+from rspo.policies.responses import Block, Question
 from rspo.policies.templates import TEMPLATES, set_template
 from rspo.policies.tokenizer import ChatTokenizer
-from rspo.policies.vllm_sampler import VllmSampler
 from tests.gpu.settings import SUITE, Settings
+from tests.support.log_probs import Logged, LoggingSampler
 
 BLOCK = Block(0, 8, ("gpu-check",))
 COMPARED = 16  # responses
@@ -37,7 +37,7 @@ def compare(settings: Settings, folder: Path) -> str:
         Question(problem["id"], prompt, response_tokens(len(prompt), sampling))
         for problem, prompt in zip(problems, prompts, strict=True)
     ]
-    sampler = VllmSampler(folder, tokenizer, sampling, log_probs=True)
+    sampler = LoggingSampler(folder, tokenizer, sampling)
     rows = list(range(len(questions)))
     sampler.draw(questions, rows[:1], BLOCK)  # the first requests compile
     started = time.perf_counter()
@@ -47,6 +47,7 @@ def compare(settings: Settings, folder: Path) -> str:
     difference = mean_difference(folder, asked[:COMPARED], responses[:COMPARED])
     config = sampler.llm.llm_engine.vllm_config
     dtype, runner = config.model_config.dtype, 1 + config.use_v2_model_runner
+    assert runner == 1, "vLLM uses its second model runner, and trainings use the first"
     assert difference <= ALLOWED[dtype], (
         f"log-probabilities differ from those of transformers by {difference:.2g} on average; "
         f"allowed in {dtype}: {ALLOWED[dtype]:g}"
@@ -59,7 +60,7 @@ def compare(settings: Settings, folder: Path) -> str:
 
 
 def mean_difference(
-    folder: Path, prompts: Sequence[list[int]], responses: Sequence[Response]
+    folder: Path, prompts: Sequence[list[int]], responses: Sequence[Logged]
 ) -> float:
     """Mean absolute difference of tokens' log-probabilities to transformers in float32, on a CPU.
 

@@ -10,6 +10,7 @@ from math import prod
 
 import pytest
 
+from rspo.config import steps
 from rspo.config.experiment import base_name
 from rspo.config.schema import POOLED
 from rspo.core.files import read_json_lines, write_text
@@ -139,6 +140,7 @@ def test_judge_beside_verl(settings: Settings, note: Note) -> None:
     changes = judge.changes_with(settings, folder)
     experiment = settings.experiment(changes)
     write_text(experiment.judge_prompt, f"PROMPT = {judge.PROMPT!r}\n")
+    steps.fetch_prompt(experiment).record()
     settings.rspo("train", cell, changes=changes)
     verdicts = [row["verdict"] for row in read_json_lines(experiment.verdicts(cell, "train"))]
     correct, valid = verdicts.count(CORRECT), verdicts.count(CORRECT) + verdicts.count(INCORRECT)

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rspo.training.cell import train_cell
-from rspo.training.verl import driver
-from rspo.training.verl.run import VerlEngine, engine_of_node
+from rspo.training.verl import driver, run
 from tests.gpu.settings import SENT, Settings
 
 SAMPLER_FILE = "sampler.safetensors"  # in the cell's folder
@@ -32,8 +32,12 @@ _HEAD, _EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 def train(settings: Settings) -> dict[str, Tensor]:
     """Train a step; returns the weights that the sampler has then."""
     experiment, cell = settings.experiment(changes_for(settings)), settings.cell(SENT)
-    with engine_of_node(experiment, cell):  # sets the environment for verl
-        train_cell(experiment, cell, _Engine(experiment, cell))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "DRIVER", __name__)
+        patch.setenv("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")  # vLLM's workers get a function
+        with run.engine_of_node(experiment, cell) as engine:
+            assert engine is not None  # on one node
+            train_cell(experiment, cell, engine)
     return load_file(experiment.folder(cell) / SAMPLER_FILE)
 
 
@@ -47,10 +51,6 @@ def changes_for(settings: Settings) -> dict[str, Any]:
             "optimizer": {"warmup_ratio": 0.0, "weight_decay": 1.0},
         },
     }
-
-
-class _Engine(VerlEngine):
-    driver = "tests.gpu.weights"
 
 
 def load(folder: Path) -> dict[str, Tensor]:
@@ -96,25 +96,41 @@ def _parts(name: str) -> list[str]:
     return [name]
 
 
-def _task() -> Any:
-    """The task of a training whose sampler writes its weights after the last step."""
+def save_of_vllm(worker: Any, file: Path) -> None:
+    """In a vLLM worker: write its weights, under vLLM's names."""
+    named = worker.model_runner.get_model().named_parameters()
+    save_file({name: weight.detach().cpu().contiguous() for name, weight in named}, file)
+
+
+def _save_of_cpu(server: Any, file: Path) -> None:
+    """In a server on a CPU: write its weights, under the names of transformers."""
+    named = server.policy.model.named_parameters()
+    save_file({name: weight.detach().contiguous() for name, weight in named}, file)
+
+
+def _train(config: Any) -> None:
+    """Train with a trainer whose sampler writes its weights after the last step."""
     import ray
 
-    from rspo.training.verl.task import Task
-    from rspo.training.verl.trainer import Trainer
+    from rspo.training.verl import task
 
-    class SavingTrainer(Trainer):
+    class SavingTrainer(task.Trainer):
         def on_step_end(self) -> None:
             super().on_step_end()
-            if self.global_steps == self.training.steps:
-                file = self.experiment.folder(self.cell.name) / SAMPLER_FILE
-                (replica,) = self.checkpoint_manager.replicas
-                ray.get(replica.save_weights(file.absolute()))
+            if self.global_steps < self.training.steps:
+                return
+            file = (self.experiment.folder(self.cell.name) / SAMPLER_FILE).absolute()
+            (replica,) = self.checkpoint_manager.replicas
+            server = replica.servers[0]
+            if self.config.trainer.device == "cuda":
+                ray.get(server.collective_rpc.remote(save_of_vllm, args=(file,)))
+            else:
+                ray.get(server.__ray_call__.remote(_save_of_cpu, file))
 
-    task = Task()
-    task.trainer_class = SavingTrainer
-    return task
+    task.Trainer = SavingTrainer
+    task.train(config)
 
 
 if __name__ == "__main__":
-    driver.main(Path(sys.argv[1]), Path(sys.argv[2]), _task)
+    driver.train = _train
+    driver.main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
-from rspo.core.provenance import provenance_path
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.sample import sample_suite
@@ -46,9 +46,9 @@ def experiment(tmp_path: Path) -> Experiment:
     for name in experiment.benchmarks_of("standard"):
         prepare(experiment, name)
     for name in ("train", "linear"):
-        provenance_path(experiment.problems(name)).unlink(missing_ok=True)
         problems = [problem(name, row, LONG if row == 1 else f"{row}+1=?") for row in range(40)]
         write_table(experiment.problems(name), PROBLEMS, problems)
+        steps.prepare(experiment, name).record()
     return experiment
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+from rspo.config import steps
 from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
@@ -27,6 +28,7 @@ from rspo.policies.torch_sampler import TorchSampler
 from rspo.policies.vllm_sampler import VllmSampler
 from rspo.training.pretraining import make_base_policy
 from tests.support import ROOT, tiny_world
+from tests.support.log_probs import Logged
 from tests.support.problem_rows import problem
 from tests.support.random_policy import END, PAD, peaked_model, save_policy
 
@@ -72,9 +74,9 @@ def results(
 
 
 @pytest.fixture(scope="module")
-def drawn(results: dict[str, Any]) -> list[list[Response]]:
+def drawn(results: dict[str, Any]) -> list[list[Logged]]:
     """Responses of vLLM with the settings FULL and NUCLEUS."""
-    return [[Response(**row) for row in rows] for rows in results["drawn"]]
+    return [[Logged(**row) for row in rows] for rows in results["drawn"]]
 
 
 def log_probabilities(
@@ -92,7 +94,7 @@ def log_probabilities(
 
 
 def test_log_probabilities_equal_those_of_the_torch_model(
-    folder: Path, questions: list[Question], drawn: list[list[Response]]
+    folder: Path, questions: list[Question], drawn: list[list[Logged]]
 ) -> None:
     responses = drawn[0]
     expected = log_probabilities(folder, questions, responses, FULL.temperature)
@@ -105,7 +107,7 @@ def test_log_probabilities_equal_those_of_the_torch_model(
 
 
 def test_temperature_and_top_p_follow_the_config(
-    folder: Path, questions: list[Question], drawn: list[list[Response]]
+    folder: Path, questions: list[Question], drawn: list[list[Logged]]
 ) -> None:
     """Each token is in the nucleus of top_p, with its probability renormalised over it."""
     responses = drawn[1]
@@ -143,7 +145,7 @@ def drawn_by_torch(folder: Path, questions: list[Question]) -> list[Response]:
 @pytest.mark.parametrize("k", [1, 2, 4, 8, 16])
 def test_pass_at_k_agrees_within_sampling_error(
     questions: list[Question],
-    drawn: list[list[Response]],
+    drawn: list[list[Logged]],
     drawn_by_torch: list[Response],
     k: int,
 ) -> None:
@@ -158,7 +160,7 @@ def test_pass_at_k_agrees_within_sampling_error(
     assert abs(estimates[0] - estimates[1]) < 3.5 * error
 
 
-def test_equal_prompts_get_different_random_numbers(drawn: list[list[Response]]) -> None:
+def test_equal_prompts_get_different_random_numbers(drawn: list[list[Logged]]) -> None:
     responses = drawn[0]
     first, second = responses[-2 * BLOCK.size : -BLOCK.size], responses[-BLOCK.size :]
     assert [r.tokens for r in first] != [r.tokens for r in second]
@@ -186,7 +188,7 @@ def test_a_batch_can_be_repeated_and_no_two_batches_or_blocks_share_random_numbe
 
 
 def test_responses_stop_at_the_end_token_or_their_own_limit(
-    questions: list[Question], drawn: list[list[Response]]
+    questions: list[Question], drawn: list[list[Logged]]
 ) -> None:
     rows = [question for question in questions for _ in range(BLOCK.size)]
     for question, response in zip(rows, drawn[0], strict=True):
@@ -253,6 +255,7 @@ def test_a_killed_job_resumes_and_writes_the_same_file(tmp_path: Path, sampler: 
     for name in experiment.benchmarks_of("standard"):
         problems = [problem(name, row, f"{row}+1=?") for row in range(8 * BATCHES // 5)]
         write_table(experiment.problems(name), PROBLEMS, problems)
+        steps.prepare(experiment, name).record()
     path = experiment.samples("small--base", "standard", 0)
     journal = path.with_name(".0.journal")
     command = ["sample", "small--base", "standard"]

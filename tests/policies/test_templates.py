@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from transformers import AutoTokenizer
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.policies.templates import TEMPLATES, set_template
@@ -89,7 +89,7 @@ def test_saving_a_trained_policy_keeps_its_template(base_policy: Any, tmp_path: 
 def test_another_template_makes_another_base_policy(tmp_path: Path) -> None:
     def settings_hash(name: str) -> str:
         experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": {"template": name}}})
-        return fingerprints.settings_hash(experiment, "pretrain", MODEL)
+        return steps.pretrain(experiment, MODEL).settings_hash
 
     hashes = {settings_hash(name) for name in TEMPLATES}
     assert len(hashes) == len(TEMPLATES)
@@ -196,6 +196,6 @@ def test_worked_examples_with_a_template_for_one_problem_are_an_error(tmp_path: 
 def test_worked_examples_make_another_base_policy(tmp_path: Path) -> None:
     def settings(hub: dict[str, Any]) -> Any:
         experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
-        return fingerprints.settings(experiment, "pretrain", MODEL)
+        return steps.pretrain(experiment, MODEL).settings
 
     assert settings(OWN_MODEL) != settings({"template": "own"})

@@ -52,7 +52,8 @@ from rspo.report.sections.summary import summary
 from rspo.report.sections.training import training_pictures
 from rspo.report.visible_text import visible
 from tests.support import planted, small_paper, tiny_world
-from tests.support.small_paper import by_hand, without_hosts_and_times
+from tests.support.small_paper import without_hosts_and_times
+from tests.support.steps import adopt
 
 REPORT = Path("reports/report.html")  # in the current folder
 ERRATA_TESTS = Path(__file__).parents[1] / "objectives" / "test_errata.py"
@@ -186,8 +187,9 @@ def test_training_curves_mark_the_second_pass_over_the_prompts(experiment: Exper
     """60 prompts, 10 per step, 6 steps: one pass; with 45 prompts the second begins at step 5."""
     again = "A pass over the training prompts is 4 steps: a jump at step 5 is the second pass"
     assert "A pass over" not in Tree(page_of(experiment)).sections["training"]
-    prompts = by_hand(experiment.problems("train"))
+    prompts = experiment.problems("train")
     write_table(prompts, PROBLEMS, read_table(prompts, PROBLEMS)[:45])
+    adopt(prompts)
     assert again in Tree(page_of(experiment)).sections["training"]
 
 
@@ -210,6 +212,28 @@ def test_the_training_section_shows_clipped_gradients(tmp_path: Path, clip: floa
     warning += f"{next(iter(experiment.cells))} (75%)."
     assert (warning in picture.caption) == (clip is not None)
     assert ("gradient_clipped" in picture.numbers.columns) == (clip is not None)
+
+
+@pytest.mark.parametrize(("second", "named"), [(0.003, False), (0.2, True)])
+def test_the_training_section_names_a_cell_whose_sampler_has_other_weights(
+    tmp_path: Path, second: float, named: bool
+) -> None:
+    specs = [{"model": "small", "objective": "policy_gradient", "n": n} for n in (2, 4)]
+    grid = {"main": {"suite": "standard", "cells": specs}} | dict.fromkeys(
+        ("scalability", "model_size", "contamination_free", "max_at_k", "grpo")
+    )
+    experiment = tiny_world.load(tmp_path, grid=grid)
+    prepare(experiment, "train")
+    keys = ("reward", "entropy", "gradient_clipped", "pass_at_1", "pass_at_2")
+    for name, difference in zip(experiment.cells, (0.002, second), strict=True):
+        records = [{"step": step, **dict.fromkeys(keys, 0.5)} for step in range(1, 7)]
+        for record, value in zip(records, [0.002, difference] * 3, strict=True):
+            record["sampler"] = {"difference": value}
+        write_json_lines(experiment.training_log(name), records)
+    (picture,) = training_pictures(experiment)
+    sentence = f"may not have the actor's weights: {list(experiment.cells)[1]} (3 steps, first 2)."
+    assert (sentence in picture.caption) == named
+    assert ("log-probabilities" in picture.caption) == named
 
 
 def test_the_training_section_shows_validations(tmp_path: Path) -> None:
@@ -450,10 +474,11 @@ HOSTILE = (
 def rewrite(
     path: Path, table: TableFormat, change: Callable[[int, dict[str, object]], None]
 ) -> None:
-    rows = read_table(by_hand(path), table)
+    rows = read_table(path, table)
     for place, row in enumerate(rows):
         change(place, row)
     write_table(path, table, rows)
+    adopt(path)
 
 
 def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
@@ -535,10 +560,11 @@ def test_hosts_and_times_are_in_two_sections_only(experiment: Experiment) -> Non
 def test_training_seconds_are_not_on_the_page(experiment: Experiment) -> None:
     before = page_of(experiment)
     for cell in experiment.cells:
-        log = [json.loads(line) for line in by_hand(experiment.training_log(cell)).open()]
+        log = [json.loads(line) for line in experiment.training_log(cell).open()]
         for entry in log:
             entry |= {"seconds": {"sample": 77.7}, "tokens_per_second": 1}
         experiment.training_log(cell).write_text("".join(json.dumps(e) + "\n" for e in log))
+        adopt(experiment.training_log(cell))
     assert without_hosts_and_times(page_of(experiment)) == without_hosts_and_times(before)
 
 
@@ -571,8 +597,9 @@ def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
 def test_a_bad_table_is_named(
     experiment: Experiment, name: str, content: str | bytes, message: str
 ) -> None:
-    path = by_hand(table_path(experiment, name))
+    path = table_path(experiment, name)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    adopt(path)
     with pytest.raises(InputError, match=message) as caught:
         write_report(experiment)
     assert str(path) in str(caught.value)
@@ -580,16 +607,18 @@ def test_a_bad_table_is_named(
 
 
 def test_a_training_log_that_ends_early_is_named(experiment: Experiment) -> None:
-    log = by_hand(experiment.training_log(CELL))
+    log = experiment.training_log(CELL)
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    adopt(log)
     with pytest.raises(InputError, match=f"{log}: has 5 rows, expected one for each step 1 to 6"):
         write_report(experiment)
 
 
 def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
-    scores = by_hand(experiment.scores(CELL, "standard", 0))
+    scores = experiment.scores(CELL, "standard", 0)
     rows = read_table(scores, SCORES)
     write_table(scores, SCORES, rows[1:])
+    adopt(scores)
     with pytest.raises(InputError, match="samples, scores and problems do not belong together"):
         write_report(experiment)
 

@@ -12,7 +12,7 @@ from rspo.figures import FIGURES, in_all
 from rspo.report import results_files, table_path
 from rspo.report.markdown import escape_table_cell, write_results
 from tests.support import small_paper
-from tests.support.small_paper import by_hand
+from tests.support.steps import adopt
 
 
 @pytest.fixture
@@ -52,10 +52,11 @@ def test_the_page_has_the_verdict_of_every_claim(experiment: Experiment, tmp_pat
 
 def test_the_main_table_has_both_errors(experiment: Experiment, tmp_path: Path) -> None:
     """Estimate, interval over problems, and standard error over seeds if there are several."""
-    path = by_hand(FIGURES["fig_main"].step(experiment).outputs[2])
+    path = FIGURES["fig_main"].step(experiment).outputs[2]
     frame = read_csv(path)
     for error in ("", "1.25"):
         write_csv(path, frame.assign(error_seeds=error))
+        adopt(path)
         write_results(experiment, tmp_path / "results.md")
         rows = rows_of((tmp_path / "results.md").read_text(), "Main table")
         pooled = frame[(frame["benchmark"] == "pooled") & (frame["k"] == "2")]

@@ -21,7 +21,7 @@ from rspo.report.sections.headline import headline
 from rspo.report.sections.method import example
 from rspo.report.sections.unresolved import Unresolved, unresolved
 from tests.support import planted
-from tests.support.small_paper import by_hand
+from tests.support.steps import adopt
 
 VALUE = rf"([+{MINUS}]?[\d.]+)\u00a0±\u00a0([\d.]+)"
 
@@ -146,13 +146,15 @@ def test_the_headline_is_resolved_by_p_values_adjusted_for_all_that_it_has(
     try:
         write_csv(table, before.assign(p="0.02"))
         assert "above" in sentence_of(as_claimed)
-        by_hand(table)
+        adopt(table)
         draw(as_claimed, "fig_difference", force=True)
         assert read_csv(path)["p_adjusted"].astype(float).to_list() == pytest.approx([0.12] * 6)
         assert sentence_of(as_claimed).count("is not resolved") == 2
     finally:
         write_csv(table, before)
         path.write_text(numbers)
+        adopt(table)
+        adopt(path)
 
 
 def test_one_seed_is_about_policies_not_methods(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rspo.rewards.configured import verifier_of
 from rspo.rewards.sandbox_worker import _MODULES
 from tests.support import ROOT
 from tests.support.attacks import boxed
+from tests.support.steps import step_of
 
 
 def tiny(**overrides: Any) -> Experiment:
@@ -86,5 +87,5 @@ def test_another_cascade_gives_other_scores_and_policies() -> None:
     one = tiny(verifier="cascade", cascade=["exact", "rules"])
     other = tiny(verifier="cascade", cascade=["rules", "exact"])
     for step, name in (("score", "standard"), ("train", next(iter(one.cells)))):
-        hashes = {fingerprints.settings_hash(each, step, name) for each in (one, other)}
+        hashes = {step_of(each, step, name).settings_hash for each in (one, other)}
         assert len(hashes) == 2

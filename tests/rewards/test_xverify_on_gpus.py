@@ -86,10 +86,11 @@ def test_a_server_compiles_nothing_on_a_node_without_nvcc_and_nothing_in_the_hom
     assert not any(path.startswith(str(Path.home())) for path in caches.values())
 
 
-def test_the_documented_server_compiles_no_sampler_either() -> None:
+def test_the_documented_server_compiles_no_sampler_and_writes_nothing_at_home_either() -> None:
     (command,) = re.findall(r"^sbatch .*?^```", (ROOT / "docs/slurm.md").read_text(), re.M | re.S)
     assert "vllm.entrypoints" in command
     assert "VLLM_USE_FLASHINFER_SAMPLER=0" in command
+    assert {"TRITON_CACHE_DIR", "VLLM_CACHE_ROOT"} == set(re.findall(r"(\w+)=/tmp/", command))
 
 
 def test_a_request_leaves_no_sampling_setting_to_the_judges_generation_config(

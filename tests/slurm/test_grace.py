@@ -186,6 +186,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.mark.long
 @pytest.mark.slurm
+@pytest.mark.release
 def test_a_cell_preempted_with_a_grace_time_is_requeued_and_resumes(
     cluster: Cluster, tmp_path: Path
 ) -> None:

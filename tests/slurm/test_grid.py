@@ -120,6 +120,7 @@ def test_a_second_run_submits_nothing(grid: Path, cluster: Cluster) -> None:
     assert "Nothing to be done" in output
 
 
+@pytest.mark.release
 def test_a_cell_through_verl_runs_in_a_job_too(
     grid: Path, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -21,7 +21,7 @@ from rspo.training.pretraining import make_base_policy
 from tests.support import ROOT, slurm_world
 from tests.support.slurm_cluster import Cluster
 
-pytestmark = [pytest.mark.long, pytest.mark.slurm]
+pytestmark = [pytest.mark.long, pytest.mark.slurm, pytest.mark.release]
 NODES = 2  # of the fixture `cluster`
 
 CELL = slurm_world.CELLS[1]

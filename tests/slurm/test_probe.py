@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rspo.config.experiment import Experiment
-from rspo.slurm import node_checks
 from rspo.slurm.probe import Answer, Task, _ask_judge, missing_to_compile
-from tests.support import ROOT
 
 
 class NoPage(BaseHTTPRequestHandler):
@@ -31,15 +28,11 @@ def web_server() -> Iterator[str]:
         server.shutdown()
 
 
-def test_a_server_that_is_no_judge_is_one_line_with_its_status(web_server: str) -> None:
+def test_a_server_that_is_no_judge_is_named_with_its_status(web_server: str) -> None:
     answer = Answer("ok", "n7", {})
     _ask_judge(answer, web_server)
-    config = Experiment.load("paper", {"xverify": {"url": web_server}}, root=ROOT).config
-    (finding,) = node_checks._judge(config.xverify, answer)
-    assert finding.line == (
-        f"reaches xverify.url = {web_server}, which answers 404 to /v1/models: set the address of "
-        "vLLM's server, such as http://NODE:8000"
-    )
+    assert "404" in answer.no_judge
+    assert "\n" not in answer.no_judge
 
 
 @pytest.mark.long
@@ -50,7 +43,7 @@ def test_the_packages_and_the_gpu_are_reported(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "rspo.slurm.probe", json.dumps(asdict(task))]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     answer = Answer(**json.loads(done.stdout.splitlines()[-1]))
-    assert answer.file == "old"
+    assert answer.file == "unseen"
     assert list(answer.versions) == ["torch", "vllm", "verl"]
     assert answer.versions["verl"] == "0.9.1"
     reason = "ModuleNotFoundError: No module named 'flash_attn'"
@@ -82,9 +75,4 @@ def test_what_triton_compiles_with_must_be_on_the_node(
     monkeypatch.setenv("PATH", str(tmp_path / path) if path else "")
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr("sysconfig.get_paths", lambda: {"include": str(tmp_path / include)})
-    answer = Answer("ok", "n7", {}, no_compiler=missing_to_compile())
-    assert answer.no_compiler.replace(str(tmp_path), "") == missing
-    found = [finding.line for finding in node_checks.software(answer)]
-    assert [line.startswith(f"lacks {answer.no_compiler}: ") for line in found] == [True] * bool(
-        missing
-    )
+    assert missing_to_compile().replace(str(tmp_path), "") == missing

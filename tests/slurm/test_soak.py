@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import chdir, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -31,7 +31,7 @@ from rspo.training.train import train
 from tests.support import slurm_cluster, slurm_run, slurm_world
 from tests.support.slurm_cluster import Cluster
 
-pytestmark = [pytest.mark.long, pytest.mark.slurm]
+pytestmark = [pytest.mark.long, pytest.mark.slurm, pytest.mark.release]
 
 FIRST, _, LAST = os.environ.get("SOAK_SEEDS", "1").rpartition("-")
 SEEDS = range(int(FIRST or 1), 1 + int(LAST))
@@ -225,12 +225,13 @@ def undisturbed(prepared: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
     """The results of the same cells, made in this process."""
     folder = tmp_path_factory.mktemp("undisturbed") / "project"
     shutil.copytree(prepared, folder)
-    experiment = Experiment.load("tiny", root=folder)
-    for cell in CELLS:
-        train(experiment, cell)
-    sample_suite(experiment, CELLS[0], "standard")
-    score(experiment, CELLS[0], "standard")
-    curves(experiment, CELLS[0], "standard")
+    with chdir(folder):
+        experiment = Experiment.load("tiny")
+        for cell in CELLS:
+            train(experiment, cell)
+        sample_suite(experiment, CELLS[0], "standard")
+        score(experiment, CELLS[0], "standard")
+        curves(experiment, CELLS[0], "standard")
     return results_of(folder)
 
 

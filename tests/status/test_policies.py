@@ -62,8 +62,10 @@ def made(step: Step, seconds: float = 0.0, **more: Any) -> None:
         else:
             write_text(path, "")
         inputs = {str(source): "made" for source in step.input_files}
-        note = {"settings": step.settings, "digest": "made", "bytes": 0, "inputs": inputs}
-        provenance_path(path).write_text(json.dumps(note | {"wall_seconds": seconds} | more))
+        note = {"file": str(path), "settings": step.settings, "digest": "made", "bytes": 0}
+        provenance_path(path).write_text(
+            json.dumps(note | {"inputs": inputs, "wall_seconds": seconds} | more)
+        )
 
 
 def finish(experiment: Experiment, policy: str, training: float) -> None:

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from rspo.cli import main
-from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
@@ -33,6 +32,7 @@ from rspo.training.train import train
 from tests.support import registries, tiny_world
 from tests.support.figure_inputs import experiment_in
 from tests.support.peers_table import peers_table
+from tests.support.steps import step_of
 
 MINE = """
 from rspo import objectives
@@ -164,7 +164,7 @@ def test_gradients_of_a_study_leave_those_of_the_compared_objectives_as_they_are
     measured = read_frame(made.gradients("small--base", "peers"), GRADIENTS)
     assert {*measured["objective"]} == {"rspo_pass_at_k", "policy_gradient", "mine"}
     assert not made.gradients("small--base").exists()
-    settings = fingerprints.settings(made, "gradients")
+    settings = step_of(made, "gradients").settings
     assert settings["objectives"] == compared()
     assert settings["gradients"]["k"] == [2]
 

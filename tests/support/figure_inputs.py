@@ -21,6 +21,7 @@ from rspo.core.tables import (
 )
 from rspo.figures import available, figures_of
 from tests.support import ROOT
+from tests.support.steps import attest
 from tests.support.study_tables import study_table
 
 # Figures that tests also draw at the scale paper, which has longer names.
@@ -58,6 +59,7 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
             if figure.gradients:
                 rows = gradient_rows(experiment, number)
                 write_table(experiment.gradients(policy), GRADIENTS, rows)
+        attest(figure.step(experiment).inputs())
 
 
 def write_scores(experiment: Experiment, policy: str, suite: str, number: int) -> None:

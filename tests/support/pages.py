@@ -26,7 +26,7 @@ from tests.support import ROOT
 from tests.support.snakemake_project import PROGRAMS, snakemake
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"`([\w./-]+\.(?:py|yaml|jsonl|csv))`")
+_FILE = re.compile(r"`([\w./-]+\.(?:py|smk|yaml|jsonl|csv))`")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def _add_keys(file: Path, text: str) -> None:
 def _run_commands(project: Path, text: str) -> None:
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         command, _, expected = part.partition("\n")
-        output = _output(project, shlex.split(command))
+        words = shlex.split(command)
+        output = _output(project, words if "=" not in words[0] else ["env", *words])
         pattern = ".*".join(re.escape(text) for text in expected.split("..."))
         assert not expected or re.fullmatch(pattern, output, re.DOTALL), (
             f"{command} printed\n{output}\nThe page says\n{expected}"

@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.files import write_json_lines
 from rspo.core.tables import SCORES, write_frame
 from tests.support import ROOT
+from tests.support.steps import attest
 
 PROBLEMS, SAMPLES, STEPS = 160, 16, 60
 STALL = 30
@@ -120,7 +122,9 @@ def plant(
         _scores(benchmark, *skill, np.random.default_rng([seed, other]))
         for other, (benchmark, skill) in enumerate(skills.items())
     ]
-    write_frame(experiment.scores(policy, suite, 0), SCORES, pd.concat(frames))
+    made = steps.score(experiment, policy, suite, 0)
+    write_frame(made.outputs[0], SCORES, pd.concat(frames))
+    attest([steps.first_output(made)])
 
 
 def _scores(benchmark: str, reach: float, often: float, rng: np.random.Generator) -> pd.DataFrame:
@@ -168,3 +172,4 @@ def plant_logs(
             for step in range(STEPS)
         ]
         write_json_lines(experiment.training_log(name), rows)
+        attest([steps.log_input(experiment, name)])

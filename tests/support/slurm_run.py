@@ -6,7 +6,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,8 @@ TRAINING = {
 def prepare_project(folder: Path, training: dict[str, int], **more: Any) -> Path:
     """Make a project with the problems and the base policy that training reads."""
     slurm_world.make_project(folder, training=training, **more)
-    make_inputs(Experiment.load("tiny", root=folder))
+    with chdir(folder):  # provenance has the paths that Snakemake uses
+        make_inputs(Experiment.load("tiny"))
     return folder
 
 

@@ -13,7 +13,6 @@ from rspo.claims import catalogue
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
-from rspo.core.provenance import provenance_path
 from rspo.core.tables import read_csv, write_csv
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.curves import curves, write_curves_table
@@ -206,12 +205,6 @@ def _comparison(
         "cells": " ".join(cells),
         "scale": "tiny",
     }
-
-
-def by_hand(path: Path) -> Path:
-    """Without provenance, the content of a result is not compared with that of its step."""
-    provenance_path(path).unlink()
-    return path
 
 
 def without_hosts_and_times(page: str) -> str:

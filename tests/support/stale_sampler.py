@@ -13,19 +13,18 @@ from typing import Any
 from rspo.training.verl import driver
 
 
-def _task() -> Any:
-    from rspo.training.verl.task import Task
-    from rspo.training.verl.trainer import Trainer
+def _train(config: Any) -> None:
+    from rspo.training.verl import task
 
-    class StaleTrainer(Trainer):
+    class StaleTrainer(task.Trainer):
         def _send_weights(self, send: Callable[[], None]) -> None:
             late = self.global_steps % 2 == 1
             super()._send_weights((lambda: None) if late and self.records else send)
 
-    task = Task()
-    task.trainer_class = StaleTrainer
-    return task
+    task.Trainer = StaleTrainer
+    task.train(config)
 
 
 if __name__ == "__main__":
-    driver.main(Path(sys.argv[1]), Path(sys.argv[2]), _task)
+    driver.train = _train
+    driver.main(Path(sys.argv[1]), Path(sys.argv[2]))

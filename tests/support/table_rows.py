@@ -1,13 +1,15 @@
 """Rows of the problems, samples and scores tables, and the tables of a suite."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
+from rspo.core.step import Step
 from rspo.core.tables import SAMPLES, SCORES, TableFormat, write_table
+from tests.support.steps import attest
 
 Row = dict[str, Any]
 RowsOf = Mapping[str, Sequence[Row]]  # by benchmark
@@ -49,21 +51,24 @@ def random_scores(seed: int, problems: int = 6, samples: int = 8) -> list[Row]:
 
 
 def write_samples(experiment: Experiment, policy: str, suite: str, rows_of: RowsOf) -> None:
-    _write_blocks(experiment, experiment.sample_files(policy, suite), SAMPLES, rows_of)
+    made = [steps.sample(experiment, policy, suite, block) for block in experiment.blocks()]
+    _write_blocks(experiment, made, SAMPLES, rows_of)
 
 
 def write_scores(experiment: Experiment, policy: str, suite: str, rows_of: RowsOf) -> None:
-    _write_blocks(experiment, experiment.score_files(policy, suite), SCORES, rows_of)
+    made = [steps.score(experiment, policy, suite, block) for block in experiment.blocks()]
+    _write_blocks(experiment, made, SCORES, rows_of)
 
 
 def _write_blocks(
-    experiment: Experiment, paths: Sequence[Path], table: TableFormat, rows_of: RowsOf
+    experiment: Experiment, made: Sequence[Step], table: TableFormat, rows_of: RowsOf
 ) -> None:
     """Each row in its block's table; samples beyond N are in the last one."""
-    blocks: list[list[Row]] = [[] for _ in paths]
+    blocks: list[list[Row]] = [[] for _ in made]
     for benchmark, rows in rows_of.items():
         for row in rows:
             block = row["sample_index"] // experiment.config.evaluation.block
-            blocks[min(block, len(paths) - 1)].append({"benchmark": benchmark} | row)
-    for path, rows in zip(paths, blocks, strict=True):
-        write_table(path, table, rows)
+            blocks[min(block, len(made) - 1)].append({"benchmark": benchmark} | row)
+    for step, rows in zip(made, blocks, strict=True):
+        write_table(step.outputs[0], table, rows)
+        attest([steps.first_output(step)])

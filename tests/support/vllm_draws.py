@@ -15,6 +15,7 @@ from rspo.config.schema import Sampling
 from rspo.policies import vllm_sampler
 from rspo.policies.responses import Block, Question
 from rspo.policies.tokenizer import ChatTokenizer
+from tests.support.log_probs import LoggingSampler
 
 if __name__ == "__main__":
     request = json.load(sys.stdin)
@@ -23,7 +24,7 @@ if __name__ == "__main__":
     block = Block(**request["block"])
     samplings = [Sampling(**sampling) for sampling in request["samplings"]]
     vllm_sampler.RESPONSES_PER_BATCH = 10 * block.size
-    sampler = vllm_sampler.VllmSampler(folder, ChatTokenizer(folder), samplings[0], log_probs=True)
+    sampler = LoggingSampler(folder, ChatTokenizer(folder), samplings[0])
     batches = sampler.batches(questions, block)
     requests: list[Any] = []
     generate = sampler.llm.generate

@@ -8,11 +8,14 @@ originals; a GPU keeps them. Here they are kept too.
 
 import os
 import sys
+from pathlib import Path
 
 os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", HF_HUB_OFFLINE="1")
 
 import vllm
 from vllm.model_executor.layers import utils
+
+from tests.gpu.weights import save_of_vllm
 
 
 def main(folder: str, file: str) -> None:
@@ -25,9 +28,8 @@ def main(folder: str, file: str) -> None:
         kv_cache_memory_bytes=2**28,
         max_model_len=256,
         skip_tokenizer_init=True,
-        worker_extension_cls="rspo.training.verl.weight_sockets.WorkerExtension",
     )
-    llm.collective_rpc("save_weights", args=(file,))
+    llm.collective_rpc(save_of_vllm, args=(Path(file),))
 
 
 if __name__ == "__main__":

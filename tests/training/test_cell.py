@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
@@ -286,10 +287,12 @@ def test_a_checkpoint_of_other_settings_or_another_base_is_not_used(
         with torch.no_grad():
             model.final_norm.mul_(1.01)
         qwen2.save(model, base, {"eos_token_id": 1, "pad_token_id": 0})
+        steps.pretrain(experiment, "small").record()
     interrupt_after_a_checkpoint(other)
     if changed == "base":
         shutil.rmtree(base)
         shutil.copytree(world.policy("small--base"), base)
+        steps.pretrain(experiment, "small").record()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rspo.training.cell.remove_checkpoints", lambda _: None)
         train(experiment, CELL)
@@ -349,6 +352,7 @@ def test_a_judge_model_may_be_the_verifier(world: Experiment, tmp_path: Path) ->
             tmp_path, training=training, verifier="xverify", xverify=settings | {"url": judge.url}
         )
         write_text(experiment.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
+        steps.fetch_prompt(experiment).record()
         for _ in range(2):
             train(experiment, CELL)
             shutil.rmtree(experiment.policy(CELL))

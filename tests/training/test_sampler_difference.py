@@ -91,6 +91,12 @@ def test_a_sampler_that_is_wrong_from_the_first_step_exceeds_the_bound() -> None
     assert steps_above(records_of([float("nan"), 0.001])) == [1]
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_the_bound_is_that_of_the_first_difference_that_is_a_number(wrong: float) -> None:
+    assert steps_above(records_of([wrong, 0.01, 0.02, 0.04])) == [1, 4]
+    assert steps_above(records_of([wrong, wrong])) == [1, 2]
+
+
 def test_the_warning_names_the_cells_and_their_first_step() -> None:
     logs = {"a": records_of([0.01, 0.02]), "b": records_of([0.01, 0.02, 0.2, 0.3]), "c": [{}]}
     assert ": b (2 steps, first 3)." in sampler_warning(logs)

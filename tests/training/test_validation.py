@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rspo.config import fingerprints
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, sha256
@@ -131,7 +131,7 @@ def test_every_cell_is_validated_on_the_same_problems_of_all_families(
 def test_validation_settings_do_not_change_the_fingerprint_of_a_cell(tmp_path: Path) -> None:
     """A change of them does not train the cell again; the log's provenance has them."""
     hashes = {
-        fingerprints.settings_hash(load(tmp_path, validation), "train", CELL)
+        steps.train(load(tmp_path, validation), CELL).settings_hash
         for validation in (EVERY_TWO, EVERY_TWO | {"every": None}, EVERY_TWO | {"samples": 2})
     }
     assert len(hashes) == 1

@@ -221,6 +221,13 @@ def test_one_cell_by_its_path_reruns_with_what_depends_on_it(built: Path) -> Non
     }
 
 
+def test_a_key_with_dots_changes_one_setting_of_a_section(built: Path) -> None:
+    target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD]
+    assert jobs(snakemake(built, *target, "training.steps=3"))["train"] == 4
+    plan = jobs(snakemake(built, *target, "evaluation.k=[1, 2]"))
+    assert (plan["curves"], plan.get("train")) == (5, None)
+
+
 def test_a_changed_setting_replaces_a_finished_policy(built: Path, tmp_path: Path) -> None:
     """Snakemake needs no --force: it has planned to replace what depends on the setting."""
     folder = shutil.copytree(built, tmp_path / "copy", symlinks=True)

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from rspo.core.locks import exclusive_lock
+from rspo.core.signals import SNAKEMAKE, name_of_snakemake
 from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.preflight import run_doctor
 from rspo.slurm.snakemake_patches import (
@@ -35,6 +36,8 @@ if "SLURM_JOB_ID" in os.environ:
     forward_stop_requests()
     shell.prefix("set -euo pipefail; trap '' USR1; ")
 
+# A killed Snakemake leaves its commands behind, but for those in SLURM jobs, which SLURM ends.
+os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
 HELD = ExitStack()  # until the process ends, however it ends
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from rspo.config.experiment import Experiment
+from rspo.core.provenance import read_provenance
 from rspo.core.tables import read_csv
-from rspo.core.trace import read_provenance
 from rspo.figures import Figure, curves, style
 from rspo.figures.captions import full_caption
 from rspo.report import figure_files

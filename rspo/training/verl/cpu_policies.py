@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,35 +13,14 @@ from rspo.policies.responses import Drawn
 from rspo.policies.sampler import sample
 from rspo.policies.tokenizer import ChatTokenizer
 
+if TYPE_CHECKING:
+    from rspo.policies.transformers_sampler import TransformersModel
+
 # Measured with the tiny models: in products of a multiple of this, no row depends on the others.
 ROWS = 32
 
 
-class ServerPolicy(Protocol):
-    """A policy that samples responses with random numbers of their own."""
-
-    def kind(self, prompt: Sequence[int]) -> Hashable:
-        """Prompts of the same kind can be in one call of `sample`."""
-
-    def sample(
-        self,
-        prompts: Sequence[Sequence[int]],
-        generators: Sequence[torch.Generator],
-        *,
-        max_tokens: int,
-        temperature: float = 1.0,
-        top_p: float = 1.0,
-    ) -> list[Drawn]:
-        """Sample one response to each prompt (token ids)."""
-
-    def load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Replace the weights, which have the names of transformers."""
-
-    def weights(self) -> dict[str, Tensor]:
-        """The weights, under the names of transformers. A tied weight has one name."""
-
-
-def load_policy(folder: Path) -> ServerPolicy:
+def load_policy(folder: Path) -> "TinyPolicy | TransformersModel":
     """The policy of a folder.
 
     Raises: InputError for a folder without a readable model and tokenizer.
@@ -63,7 +42,8 @@ class TinyPolicy:
         self.end, self.pad = tokenizer.end, tokenizer.pad
 
     def kind(self, prompt: Sequence[int]) -> Hashable:
-        return len(prompt)  # the sampler needs prompts of one length
+        """Prompts of the same kind can be in one call of `sample`: those of the same length."""
+        return len(prompt)
 
     def sample(
         self,
@@ -74,6 +54,10 @@ class TinyPolicy:
         temperature: float = 1.0,
         top_p: float = 1.0,
     ) -> list[Drawn]:
+        """Sample one response to each prompt (token ids), with random numbers of its own.
+
+        Raises: InputError unless top_p is 1.
+        """
         if top_p != 1:
             raise InputError(f"top_p = {top_p}: models from scratch sample with top_p = 1 only")
         copies = -len(prompts) % ROWS  # of the first response, which take no time of their own
@@ -95,7 +79,5 @@ class TinyPolicy:
         ]
 
     def load_weights(self, weights: dict[str, Tensor]) -> None:
+        """Replace the weights, which have the names of transformers."""
         qwen2.load_hub_weights(self.model, weights)
-
-    def weights(self) -> dict[str, Tensor]:
-        return qwen2.to_hub(self.model)

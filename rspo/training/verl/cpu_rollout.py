@@ -15,10 +15,6 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica
 
 from rspo.training.verl.cpu_server import Server
-from rspo.training.verl.interface import require_parameters
-
-require_parameters(BaseRollout.update_weights, "self", "weights", "wire_format", "kwargs")
-require_parameters(RolloutReplica.launch_servers, "self")
 
 
 class ServerAdapter(BaseRollout):
@@ -56,10 +52,6 @@ class Replica(RolloutReplica):
             self.config.seed,
         )
         self.servers = [self._server_handle]
-
-    def save_weights(self, file: Path) -> ray.ObjectRef:
-        """Let the server write its weights as safetensors. Wait for the result."""
-        return self._server_handle.save_weights.remote(file)
 
 
 def server_name(replica: int) -> str:

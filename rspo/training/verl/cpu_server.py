@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from rspo.core.seeds import generator_of
@@ -118,10 +117,6 @@ class Server:
         """Use the weights after `steps` training steps, under the names of transformers."""
         self.policy.load_weights(weights)
         self.steps = steps
-
-    async def save_weights(self, file: Path) -> None:
-        """Write the weights, under the names of transformers, as safetensors."""
-        save_file(self.policy.weights(), file)
 
     async def sleep(self) -> None:
         """Called between sampling and training; a CPU has nothing to release."""

@@ -29,14 +29,7 @@ DETECTION_SECONDS = 30.0  # in which Ray detects a lost node
 MAX_FAILED_CHECKS = 3  # in a row; without Ray's head, each may take a minute
 
 
-def new_task() -> Any:
-    """The task of a training. Imports verl, for which the environment must be set."""
-    from rspo.training.verl.task import Task
-
-    return Task()
-
-
-def main(config_file: Path, folder: Path, make_task: Callable[[], Any] = new_task) -> None:
+def main(config_file: Path, folder: Path) -> None:
     """Train until the last checkpoint, a stop request, or the first failure."""
     from omegaconf import OmegaConf
 
@@ -49,10 +42,9 @@ def main(config_file: Path, folder: Path, make_task: Callable[[], Any] = new_tas
         with (
             _Watchdog(cluster.lost_process, outcome),
             cluster.head(config, folder, job_step),
+            _Watchdog(cluster.lost_member, outcome),
         ):
-            task = make_task()
-            with _Watchdog(cluster.lost_member, outcome):
-                _run(task, config)
+            _run(config)
         outcome.record(TRAINED, "")
     except Exception as error:
         reason = _reason(error)
@@ -62,14 +54,21 @@ def main(config_file: Path, folder: Path, make_task: Callable[[], Any] = new_tas
         outcome.record(type(reason).__name__, str(reason))
 
 
-def _run(task: Any, config: Any) -> None:
-    """Run the task; after an unexpected error, give the watchdog time to find a lost process.
+def train(config: Any) -> None:
+    """Imports verl, for which the environment must be set."""
+    from rspo.training.verl import task
+
+    task.train(config)
+
+
+def _run(config: Any) -> None:
+    """Train; after an unexpected error, give the watchdog time to find a lost process.
 
     When a process is lost, those that use it fail at once with any error. Ray detects a lost node
     only seconds later; the watchdog then reports it and exits.
     """
     try:
-        task.run(config)
+        train(config)
     except (InputError, LostProcess, Stopped):
         raise
     except Exception as error:

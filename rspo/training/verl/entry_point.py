@@ -10,7 +10,7 @@ from functools import partial
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES
 from rspo.training.verl.advantages import estimator_name, token_advantages
-from rspo.training.verl.interface import require_parameters, require_version
+from rspo.training.verl.interface import require_version
 
 
 def register_estimators() -> None:
@@ -24,7 +24,6 @@ def register_estimators() -> None:
     require_version()
     from verl.trainer.ppo import core_algos
 
-    require_parameters(core_algos.register_adv_est, "name_or_enum")
     for objective in OBJECTIVES:
         if estimator_name(objective) not in core_algos.ADV_ESTIMATOR_REGISTRY:
             estimator = partial(token_advantages, objective)

@@ -19,12 +19,7 @@ from verl.utils import tensordict_utils
 from verl.utils.dataset.rl_dataset import collate_fn
 
 from rspo.training.verl.batches import fields, response_tokens, sort_by_prompt
-from rspo.training.verl.interface import require_parameters, require_version
 from rspo.training.verl.verification import Verification
-
-require_version()
-require_parameters(AgentLoopManagerTQ.generate_sequences, "self", "prompts")
-require_parameters(ReplayBuffer.sample, "self", "global_steps", "partition_id", "batch_size")
 
 PARTITION = "val"  # of the queue, for responses of validation
 

@@ -1,9 +1,6 @@
 """The supported version of verl, and checks of the installed one."""
 
 import importlib.util
-import inspect
-from collections.abc import Callable
-from typing import Any
 
 from rspo.core.errors import InputError
 
@@ -38,29 +35,4 @@ def require_attention(implementation: str) -> None:
             "flash-attn is not installed: run `make setup-gpu`, which compiles it, or set the key, "
             "under verl.overrides, to sdpa (slow for packed sequences) or flex_attention, and the "
             "tokens of a pass to at most 8192 (actor_rollout_ref.actor.ppo_max_token_len_per_gpu)"
-        )
-
-
-def require_source(function: Callable[..., Any], *texts: str) -> None:
-    """Raises: InputError unless the source code of a function of verl contains these texts.
-
-    For attributes that this package sets: another version might silently ignore them.
-    """
-    source = inspect.getsource(function)
-    for text in texts:
-        if text not in source:
-            raise InputError(
-                f"{function.__module__}.{function.__qualname__} of the installed verl has no "
-                f"{text}; rspo supports verl {SUPPORTED_VERSION}, where it has"
-            )
-
-
-def require_parameters(function: Callable[..., Any], *names: str) -> None:
-    """Raises: InputError unless a function of verl takes exactly these parameters."""
-    parameters = tuple(inspect.signature(function).parameters)
-    if parameters != names:
-        raise InputError(
-            f"{function.__module__}.{function.__qualname__} of the installed verl takes "
-            f"({', '.join(parameters)}); rspo supports verl {SUPPORTED_VERSION}, where it takes "
-            f"({', '.join(names)})"
         )

@@ -20,7 +20,6 @@ from verl.workers.rollout.llm_server import LLMServerClient
 
 from rspo.config.experiment import Experiment, base_name
 from rspo.config.load import config_of
-from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.prompts import prompts_of_step, read_prompts
 
@@ -45,8 +44,7 @@ class PromptsInOrder(Dataset[dict[str, Any]]):
         cell, training = experiment.cell(config.rspo.cell), experiment.config.training
         tokenizer = ChatTokenizer(experiment.policy(base_name(cell.model)))
         sampling = experiment.config.sampling
-        self.prompts, left_out = read_prompts(Path(data_files), tokenizer, sampling)
-        report_too_long(left_out, sampling, "left out of training")
+        self.prompts = read_prompts(Path(data_files), tokenizer, sampling)[0]
         self.rows = [
             row
             for step in range(training.steps)

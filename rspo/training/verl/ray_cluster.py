@@ -7,6 +7,10 @@ On one node, the driver starts the cluster. On several, every node runs the same
 The first node (rank 0) trains. It writes the cluster's address to a file beside the cell's
 checkpoint. The other nodes wait for this file, join with their GPUs, and leave when the address no
 longer answers. Ray chooses free ports. Clients of the cluster need a token.
+
+`ray symmetric-run` of Ray 2.60 cannot replace this. It refuses to start beside another cell on the
+same node, and its `ray stop` ends every Ray process of the user there. It passes the same options
+and one fixed port to all nodes, and exits with status 0 on a node where Ray failed to start.
 """
 
 import json
@@ -35,10 +39,6 @@ if TYPE_CHECKING:
 # From the start of the first node to the last; imports from a slow disk take minutes.
 SECONDS_TO_JOIN = 600.0
 SECONDS_WITHOUT_HEAD = 10.0
-# Of Ray on one node; its default of 30 is too short on a busy host.
-_START_LIMIT, _SECONDS_TO_START = "RAY_raylet_start_wait_time_s", "300"
-# By default, Ray starts one process per slot in advance.
-_NO_PRESTART = {"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"}
 # Slots are not cores. verl has three actors per rank and one per storage unit. They mostly wait,
 # but without enough slots verl blocks forever.
 _MIN_SLOTS = 64
@@ -106,11 +106,13 @@ def folder_of(cell: Path, rank: int) -> Path:
 
 def environment(token: str, folder: Path) -> dict[str, str]:
     """The variables of Ray and its processes."""
+    limit = "RAY_raylet_start_wait_time_s"
     return {
         "TMPDIR": str(folder / "tmp"),  # removed with the folder: verl leaves files there
-        **_NO_PRESTART,
         **{"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_USAGE_STATS_ENABLED": "0"},
-        _START_LIMIT: os.environ.get(_START_LIMIT, _SECONDS_TO_START),
+        # By default, Ray starts one process per slot in advance.
+        **{"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"},
+        limit: os.environ.get(limit, "300"),  # the default of 30 is too short on a busy host
     }
 
 

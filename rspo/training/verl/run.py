@@ -17,14 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rspo.config.experiment import Experiment, base_name
+from rspo.config.experiment import Experiment
 from rspo.config.schema import VerlSettings
 from rspo.core.environment import set_environment
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.files import sha256, write_text
+from rspo.core.files import digest, write_text
 from rspo.core.gpus import require_visible_gpus
 from rspo.core.signals import REQUEST, Stopped, is_requested
 from rspo.core.supervisor import clean_up, supervised
+from rspo.policies.prompt_limit import report_too_long
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.cell import Engine, Trained
 from rspo.training.progress import PROGRESS_FILE
@@ -81,24 +82,26 @@ def engine_of_node(experiment: Experiment, name: str) -> Iterator["VerlEngine | 
         cluster.join(experiment.folder(name), checkpoint, job_step)
         yield None
         return
+    engine = VerlEngine(experiment, name)
     try:
-        yield VerlEngine(experiment, name)
+        yield engine
     except BaseException:
         cluster.dismiss(checkpoint, job_step)
         raise
+    if not engine.has_trained:  # the cell was finished already
+        cluster.dismiss(checkpoint, job_step)
 
 
 class VerlEngine(Engine):
     """Trains with verl. Besides a cell's other files it writes verl.yaml."""
 
-    driver = DRIVER  # or another module with the same arguments
-
     def __init__(self, experiment: Experiment, name: str) -> None:
         self.experiment, self.name = experiment, name
         self.folder, self.checkpoint = experiment.folder(name), experiment.checkpoint(name)
+        self.has_trained = False
 
     def base_digest(self, base: Path) -> dict[str, str]:
-        return {file.name: sha256(file) for file in sorted(base.glob("*.safetensors"))}
+        return {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
 
     def last_step(self, checkpoint: Path) -> int:
         return last_step(checkpoint)
@@ -107,19 +110,24 @@ class VerlEngine(Engine):
     def prepare(self) -> Iterator[Callable[[], Trained]]:
         config = verified_config(self.experiment, self.name)
         require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
+        data, sampling = self.experiment.problems("train"), self.experiment.config.sampling
+        tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
+        _, too_long = read_prompts(data, tokenizer, sampling)
+        notes = report_too_long(too_long, sampling, "left out of training")
         write_text(self.folder / CONFIG_FILE, _as_yaml(config))
         keep_the_last(self.checkpoint)
-        yield partial(self._train, config.trainer)
+        yield partial(self._train, config.trainer, notes)
 
-    def _train(self, trainer: Any) -> Trained:
+    def _train(self, trainer: Any, notes: dict[str, Any]) -> Trained:
         """Train the remaining steps, with the section `trainer` of verl's config."""
         started, ranks = time.monotonic(), trainer.nnodes * trainer.n_gpus_per_node
+        self.has_trained = True
         # The other nodes wait for a cluster to join, even if no step remains.
         if last_step(self.checkpoint) < trainer.total_training_steps or trainer.nnodes > 1:
             require_ranks(self.checkpoint, ranks)
             settings = self.experiment.config.verl
             assert settings is not None  # by the config's check
-            _run(self.folder, self.checkpoint, settings, self.driver)
+            _run(self.folder, self.checkpoint, settings)
         last = self.checkpoint / f"global_step_{trainer.total_training_steps}"
         gpu_seconds = (time.monotonic() - started) * (ranks if trainer.device == "cuda" else 0)
         return Trained(
@@ -127,15 +135,8 @@ class VerlEngine(Engine):
             save=partial(_copy_weights, last / "actor" / "huggingface"),
             files=[self.folder / CONFIG_FILE],
             gpu_seconds=gpu_seconds,
-            notes={"prompts_too_long": self._prompts_too_long()},
+            notes=notes,
         )
-
-    def _prompts_too_long(self) -> list[str]:
-        """The problems that the driver has left out; its log names them too."""
-        base = base_name(self.experiment.cell(self.name).model)
-        tokenizer = ChatTokenizer(self.experiment.policy(base))
-        data, sampling = self.experiment.problems("train"), self.experiment.config.sampling
-        return read_prompts(data, tokenizer, sampling)[1]
 
 
 def _copy_weights(source: Path, folder: Path) -> None:
@@ -202,15 +203,15 @@ class _Steps:
         return f"no step for {self.waited:.0f} s (verl.hang_seconds): a process hangs"
 
 
-def _run(cell: Path, checkpoint: Path, settings: VerlSettings, module: str = DRIVER) -> None:
+def _run(cell: Path, checkpoint: Path, settings: VerlSettings) -> None:
     """Train until the last checkpoint is written; raises the driver's error, if any."""
     key, folder = cluster.key_of(cell, rank=0), cluster.folder_of(cell, rank=0)
     clean_up(key, folder)  # after a run whose supervisor was killed
     outcome = checkpoint / OUTCOME_FILE
     outcome.unlink(missing_ok=True)
-    driver = (sys.executable, "-m", module)
+    command = [sys.executable, "-m", DRIVER, str(cell / CONFIG_FILE), str(folder)]
     try:
-        with supervised([*driver, str(cell / CONFIG_FILE), str(folder)], key, folder) as process:
+        with supervised(command, key, folder) as process:
             forwarded, steps, hang = False, _Steps(checkpoint, settings), None
             while process.poll() is None and (hang := steps.overdue()) is None:
                 with suppress(subprocess.TimeoutExpired):

@@ -16,35 +16,30 @@ from rspo.training.verl.prompt_dataset import experiment_of
 from rspo.training.verl.trainer import Trainer
 
 
-class Task:
-    """Replaces verl's runner, with the trainer of this package."""
+def train(config: DictConfig) -> None:
+    """Train until the last step's checkpoint is written.
 
-    trainer_class: type[Trainer] = Trainer
-
-    def run(self, config: DictConfig) -> None:
-        """Train until the last step's checkpoint is written.
-
-        Raises: Stopped after an earlier checkpoint, if a stop was requested.
-        """
-        config.transfer_queue.enable = True
-        OmegaConf.resolve(config)
-        experiment = experiment_of(config.rspo)
-        verdicts = experiment.verdicts(config.rspo.cell, "train")
-        # Read by verl's tensorboard logger.
-        os.environ["TENSORBOARD_DIR"] = str(experiment.folder(config.rspo.cell) / "tensorboard")
-        transfer_queue.init(config.transfer_queue)  # ends with the Ray cluster
-        verifier, gpus = experiment.config.verifier, _gpus(experiment)
-        # The judge's servers start first: vLLM checks how much memory of a GPU is free.
-        with verifier_of(experiment, verifier, verdicts, gpus) as verify:
-            trainer = self.trainer_class(config, verify)
-            trainer.init()
-            agents = AgentLoopManagerTQ.create(
-                config=config,
-                llm_client=trainer.get_llm_client(),
-                teacher_client=trainer.get_teacher_client(),
-                reward_loop_worker_handles=None,  # the trainer computes the rewards
-            )
-            trainer.fit(agents)
+    Raises: Stopped after an earlier checkpoint, if a stop was requested.
+    """
+    config.transfer_queue.enable = True
+    OmegaConf.resolve(config)
+    experiment = experiment_of(config.rspo)
+    verdicts = experiment.verdicts(config.rspo.cell, "train")
+    # Read by verl's tensorboard logger.
+    os.environ["TENSORBOARD_DIR"] = str(experiment.folder(config.rspo.cell) / "tensorboard")
+    transfer_queue.init(config.transfer_queue)  # ends with the Ray cluster
+    verifier, gpus = experiment.config.verifier, _gpus(experiment)
+    # The judge's servers start first: vLLM checks how much memory of a GPU is free.
+    with verifier_of(experiment, verifier, verdicts, gpus) as verify:
+        trainer = Trainer(config, verify)
+        trainer.init()
+        agents = AgentLoopManagerTQ.create(
+            config=config,
+            llm_client=trainer.get_llm_client(),
+            teacher_client=trainer.get_teacher_client(),
+            reward_loop_worker_handles=None,  # the trainer computes the rewards
+        )
+        trainer.fit(agents)
 
 
 def _gpus(experiment: Experiment) -> list[str]:

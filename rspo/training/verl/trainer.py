@@ -12,19 +12,19 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import ray
+import torch
+from numpy.typing import NDArray
 from omegaconf import DictConfig
 from torch import Tensor
 from transfer_queue import KVBatchMeta
 from verl.experimental.agent_loop import AgentLoopManager
 from verl.trainer.ppo.utils import Role
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from verl.utils.metric import reduce_metrics
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
-from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from rspo.core.gpus import gpu_bytes
 from rspo.core.peak import Peak
@@ -37,37 +37,26 @@ from rspo.training.prompts import Prompts
 from rspo.training.records import Scored, Stopwatch, named_rewards, record_of, shown_metrics
 from rspo.training.sampler_difference import sampler_warning, steps_above
 from rspo.training.validation import held_out_prompts, is_due, validation_record
-from rspo.training.verl.batches import as_metrics, sampler_difference, sort_by_prompt
-from rspo.training.verl.checkpoints import LATEST_FILE, RECORDS_FILE, keep_the_last
+from rspo.training.verl.advantages import response_advantages
+from rspo.training.verl.batches import (
+    as_metrics,
+    fields,
+    on_every_token,
+    on_last_token,
+    put_fields,
+    response_tokens,
+    sampler_difference,
+    sort_by_prompt,
+)
+from rspo.training.verl.checkpoints import RECORDS_FILE, keep_the_last
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.held_out import PARTITION, held_out_responses
-from rspo.training.verl.interface import require_parameters, require_source, require_version
 from rspo.training.verl.prompt_dataset import PromptsInOrder, experiment_of
-from rspo.training.verl.scoring import Scoring
 from rspo.training.verl.verification import POLL_SECONDS, Verification
 from rspo.training.verl.worker import PolicyWorker
 
 _log = logging.getLogger(__name__)
 _SECONDS_BETWEEN_LOOKS = 5.0  # at the memory in use: on GPUs, each starts a process
-
-require_version()
-for function, names in (
-    (PPOTrainer._step_once, ("self", "metrics", "timing_raw", "sample_batch_size")),
-    (PPOTrainer._compute_old_log_prob, ("self", "batch", "metrics")),
-    (ActorRolloutRefWorker.update_actor, ("self", "data")),
-    (PPOTrainer._init_dataloader, ("self",)),
-    (PPOTrainer._init_resource_pool_mgr, ("self",)),
-    (PPOTrainer._load_checkpoint, ("self",)),
-    (PPOTrainer._save_checkpoint, ("self",)),
-    (PPOTrainer.fit, ("self", "agent_loop_manager")),
-    (PPOTrainer.on_step_begin, ("self",)),
-    (PPOTrainerSync.on_init_end, ("self",)),
-    (PPOTrainerSync.on_step_end, ("self",)),
-):
-    require_parameters(function, *names)
-require_source(ReplayBuffer._wait_for_next_poll, "self.poll_interval")
-require_source(PPOTrainer._init_resource_pool_mgr, "self.role_worker_mapping[", "Role.ActorRollout")
-require_source(PPOTrainer._save_checkpoint, LATEST_FILE)
 
 
 class Trainer(PPOTrainerSync):
@@ -88,14 +77,12 @@ class Trainer(PPOTrainerSync):
         self.training = self.experiment.config.training
         self.verify = verify
         self.chat_tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
-        self.scoring = Scoring(self.experiment.config, self.cell, self.chat_tokenizer)
         self.held_out = held_out_prompts(self.experiment, self.chat_tokenizer)
         self.records: list[dict[str, Any]] = []
         # Of the fullest GPU: PyTorch's own peak lacks the servers of policy and judge.
         gpus = self.experiment.trains_on_gpus
-        self.memory_gb = {}
         used = partial(gpu_bytes, "used") if gpus else lambda: psutil.virtual_memory().used
-        self.memory = Peak(used, _SECONDS_BETWEEN_LOOKS)
+        self.memory, self.memory_gb = Peak(used, _SECONDS_BETWEEN_LOOKS), {}
 
     def _init_dataloader(self) -> None:
         """Keep the number of updates, which verl would overwrite with the number of steps."""
@@ -192,7 +179,7 @@ class Trainer(PPOTrainerSync):
         expected = self.training.prompts_per_step * self.cell.n
         sort_by_prompt(batch, expected, f"step {self.global_steps}")
         self._lap("sample")
-        scored, entropy = self.scoring.score(batch, verification.of(batch))
+        scored, entropy = self._score(batch, verification.of(batch))
         self._lap("reward")
         updates = self._updates(batch, scored, metrics)
         self._lap("update")
@@ -210,6 +197,36 @@ class Trainer(PPOTrainerSync):
         self.progress.report(self.global_steps, shown_metrics(record, self.cell))
         timing_raw.update(seconds)
         return batch
+
+    def _score(self, batch: KVBatchMeta, correct: NDArray[np.bool_]) -> tuple[Scored, float]:
+        """Rewards and weights of a batch, and its entropy; also writes the advantages.
+
+        The entropy, in nats per token, is the mean of -log p over the sampled tokens: the servers
+        return only these. Its expectation is the entropy of the sampling distributions.
+
+        Args:
+            batch: sorted by prompt.
+            correct: of each response.
+        """
+        data = fields(batch, "responses", "rollout_log_probs")
+        tokens, cell, tokenizer = response_tokens(data), self.cell, self.chat_tokenizer
+        lengths, shape = [len(response) for response in tokens], (-1, cell.n)
+        config = self.experiment.config
+        rewards = torch.from_numpy(named_rewards(cell.reward, correct, tokens, tokenizer, config))
+        advantages = response_advantages(rewards.view(shape), cell.objective, cell.k)
+        scored = Scored(
+            torch.tensor(lengths).view(shape),
+            torch.tensor([response[-1] in tokenizer.ends for response in tokens]).view(shape),
+            torch.from_numpy(correct).view(shape),
+            rewards.view(shape),
+            (advantages / cell.n).float(),
+        )
+        # Columns that verl's actor and its metrics read.
+        on_tokens = on_every_token((cell.n * scored.weights).flatten().tolist(), lengths)
+        on_ends = on_last_token(rewards.tolist(), lengths)
+        columns = {"advantages": on_tokens, "returns": on_tokens, "rm_scores": on_ends}
+        put_fields(batch, columns)
+        return scored, -torch.cat(data["rollout_log_probs"].unbind()).double().mean().item()
 
     def _validation(self) -> dict[str, dict[str, float]]:
         """Pass@k and Max@k on held-out problems, sampled with the weights of this step."""

@@ -59,66 +59,33 @@ _OPEN = (
     "actor_rollout_ref.rollout.engine_kwargs.vllm",
 )
 
-# Keys and sections that would have no effect here or contradict the cell, and what to set instead.
-# `_require_effect` adds all other keys of `cell_settings`.
-_ACTOR, _OPTIM = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
-_NO_REFERENCE = "there is no reference policy"
-_SCHEDULE = "set training.optimizer"
-_PROMPT, _RESPONSE = "set sampling.max_prompt_tokens", "set sampling.max_response_tokens"
-_ROLLOUT = "actor_rollout_ref.rollout"
+# Keys and sections that would have no effect, and why. `_require_effect` adds those that
+# `cell_settings` sets.
+_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+_OPTIM = f"{_ACTOR}.optim"
+_SET_BY_THIS_PACKAGE = "this package sets it from its own config (docs/verl.md)"
 _WITHOUT_EFFECT = {
-    "data.train_files": "set data.train",
-    "data.train_batch_size": "set training.prompts_per_step",
-    "data.max_prompt_length": _PROMPT,
-    "data.max_response_length": _RESPONSE,
-    "actor_rollout_ref.model.path": "set models.<name>.hub",
-    f"{_ROLLOUT}.n": "set n of the cells in grid",
-    f"{_ROLLOUT}.temperature": "set sampling.temperature",
-    f"{_ROLLOUT}.top_p": "set sampling.top_p",
-    f"{_ROLLOUT}.seed": "the cell's seed sets it (seeds)",
-    f"{_ROLLOUT}.prompt_length": _PROMPT,
-    f"{_ROLLOUT}.response_length": _RESPONSE,
-    f"{_ROLLOUT}.max_model_len": "set sampling.max_prompt_tokens and sampling.max_response_tokens",
-    f"{_ROLLOUT}.val_kwargs.n": "set training.validation.samples",
-    f"{_ROLLOUT}.val_kwargs.temperature": "set sampling.temperature",
-    f"{_ROLLOUT}.val_kwargs.top_p": "set sampling.top_p",
-    f"{_ROLLOUT}.disaggregation": "each server both reads prompts and samples",
-    "algorithm.use_kl_in_reward": _NO_REFERENCE,
     "algorithm.rollout_correction": "this section has an effect through bypass_mode only",
     "algorithm": "the cell's objective sets it",
+    f"{_ROLLOUT}.prompt_length": "set sampling.max_prompt_tokens",
+    f"{_ROLLOUT}.response_length": "set sampling.max_response_tokens",
+    f"{_ROLLOUT}.disaggregation": "each server both reads prompts and samples",
     f"{_ACTOR}.ppo_epochs": "each mini-batch is one update",
     f"{_ACTOR}.shuffle": "mini-batches keep the order of the step's prompts",
-    f"{_ACTOR}.ppo_mini_batch_size": "set training.mini_batch_prompts",
-    f"{_ACTOR}.clip_ratio": "set training.ppo_clip",
-    f"{_ACTOR}.clip_ratio_low": "set training.ppo_clip",
-    f"{_ACTOR}.clip_ratio_high": "set training.ppo_clip",
-    f"{_ACTOR}.loss_agg_mode": "set training.loss_aggregation",
-    f"{_ACTOR}.loss_scale_factor": "set sampling.max_response_tokens",
-    f"{_ACTOR}.use_kl_loss": _NO_REFERENCE,
-    f"{_ACTOR}.entropy_coeff": "the loss has no entropy bonus",
     f"{_ACTOR}.calculate_entropy": "training.jsonl has the entropy",
     f"{_ACTOR}.use_torch_compile": f"set {_ACTOR}.fsdp_config.use_torch_compile",
-    f"{_OPTIM}.lr": "set models.<name>.learning_rate",
-    f"{_OPTIM}.betas": "set training.optimizer.betas",
-    f"{_OPTIM}.weight_decay": "set training.optimizer.weight_decay",
-    f"{_OPTIM}.clip_grad": "set training.optimizer.gradient_clip",
-    f"{_OPTIM}.lr_scheduler_type": "set training.optimizer.schedule",
-    f"{_OPTIM}.warmup_style": "set training.optimizer.schedule",
-    f"{_OPTIM}.schedule": "set training.optimizer.schedule",
-    f"{_OPTIM}.lr_warmup_steps": "set training.optimizer.warmup_ratio",
-    f"{_OPTIM}.lr_warmup_steps_ratio": "set training.optimizer.warmup_ratio",
-    f"{_OPTIM}.total_training_steps": "set training.steps",
-    f"{_OPTIM}.min_lr_ratio": _SCHEDULE,
-    f"{_OPTIM}.num_cycles": _SCHEDULE,
-    "trainer.logger": "set verl.loggers",
-    "trainer.nnodes": "set verl.nodes",
-    "trainer.n_gpus_per_node": "set verl.ranks_per_node",
-    "trainer.device": "set verl.device",
-    "trainer.total_training_steps": "set training.steps",
-    "trainer.save_freq": "set training.checkpoint_every",
+    f"{_OPTIM}.lr_scheduler_type": "set training.optimizer",
+    f"{_OPTIM}.lr_warmup_steps": "set training.optimizer",
+    f"{_OPTIM}.warmup_style": "set training.optimizer",
+    f"{_OPTIM}.min_lr_ratio": "set training.optimizer",
+    f"{_OPTIM}.num_cycles": "set training.optimizer",
     "trainer.ray_wait_register_center_timeout": "verl's trainer does not read it",
 }
-_OTHER = "this package sets it"
+# Type of verl's value -> types of values in its place.
+_NUMBER = ({int, float}, "a number")
+_TYPES: dict[type, tuple[set[type], str]] = {
+    **{bool: ({bool}, "true or false"), int: _NUMBER, float: _NUMBER},
+}
 # Of the sections above and of `cell_settings`, the keys that may be set.
 _WITH_EFFECT = {
     "algorithm.rollout_correction.bypass_mode",
@@ -302,10 +269,8 @@ def _require_loggers(settings: VerlSettings) -> None:
 
 def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: Mapping[str, Any]) -> None:
     """Raises: InputError for a key that this package does not read, or sets from the cell."""
-    without = _WITHOUT_EFFECT | {
-        key: _OTHER for key in _leaves(of_cell) if key not in _WITHOUT_EFFECT
-    }
-    for key in _leaves(layer):
+    without = _WITHOUT_EFFECT | dict.fromkeys(dict(_leaves(of_cell)), _SET_BY_THIS_PACKAGE)
+    for key, _ in _leaves(layer):
         for section, instead in without.items():
             if f"{key}.".startswith(f"{section}.") and key not in _WITH_EFFECT:
                 raise InputError(f"{origin}: {key} would have no effect: {instead}")
@@ -314,37 +279,26 @@ def _require_effect(layer: Mapping[str, Any], origin: str, of_cell: Mapping[str,
 def _require_types(config: DictConfig, layer: Mapping[str, Any], origin: str) -> None:
     """Raises: InputError for a value that is no number, or no boolean, where verl's value is one.
 
-    verl would fail later, with a message that names no key.
+    verl would fail later, with a message that names no key, or take "no" for true.
     """
-    for key in _leaves(layer):
-        value, before = (_value(section, key) for section in (OmegaConf.create(layer), config))
-        if value is None:
+    for key, value in _leaves(layer):
+        try:
+            default = OmegaConf.select(config, key)
+        except OmegaConfBaseException:  # no such key, which `_merge` reports
             continue
-        if isinstance(before, bool) and not isinstance(value, bool):
-            raise InputError(f"{origin}: {key} = {value!r}; allowed: true or false")
-        if _is_number(before) and not _is_number(value):
-            raise InputError(f"{origin}: {key} = {value!r}; allowed: a number")
+        types, allowed = _TYPES.get(type(default), ({type(value)}, ""))
+        is_given = value is not None and not str(value).startswith("${")
+        if is_given and type(value) not in types:
+            raise InputError(f"{origin}: {key} = {value!r}; allowed: {allowed}")
 
 
-def _value(section: Any, key: str) -> Any:
-    """None if there is no such key, or if it refers to another key that is missing."""
-    try:
-        return OmegaConf.select(section, key)
-    except OmegaConfBaseException:
-        return None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _leaves(section: Mapping[str, Any]) -> Iterator[str]:
-    """Dotted names of the keys in nested sections."""
+def _leaves(section: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Dotted names and values of the keys in nested sections."""
     for key, value in section.items():
         if isinstance(value, Mapping):
-            yield from (f"{key}.{below}" for below in _leaves(value))
+            yield from ((f"{key}.{below}", leaf) for below, leaf in _leaves(value))
         else:
-            yield str(key)
+            yield str(key), value
 
 
 @cache

@@ -8,7 +8,6 @@ temporary files, which `ray_cluster.py` creates for each cell on each node, and 
 Depends on verl/workers/rollout/vllm_rollout: vllm_rollout.py, vllm_async_server.py, utils.py.
 """
 
-from pathlib import Path
 from typing import Any
 
 import ray
@@ -17,14 +16,7 @@ from verl.workers.rollout.vllm_rollout import ServerAdapter as VerlServerAdapter
 from verl.workers.rollout.vllm_rollout.vllm_async_server import vLLMHttpServer, vLLMReplica
 from vllm.sampling_params import RequestOutputKind
 
-from rspo.training.verl.interface import require_source
 from rspo.training.verl.weight_sockets import WorkerExtension, in_own_folder
-
-require_source(VerlServerAdapter.__init__, "self.zmq_handle = ")
-require_source(VerlServerAdapter.update_weights, "zmq_handle=self.zmq_handle")
-require_source(vLLMHttpServer.launch_server, "self._get_worker_extension_cls()")
-require_source(vLLMHttpServer.generate, "SamplingParams(max_tokens=max_tokens, **sampling_params)")
-require_source(vLLMReplica.launch_servers, "self.server_class.options(")
 
 
 class ServerAdapter(VerlServerAdapter):
@@ -60,7 +52,3 @@ class Replica(vLLMReplica):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.server_class = ray.remote(Server)
-
-    def save_weights(self, file: Path) -> ray.ObjectRef:
-        """Let the server write its weights as safetensors. Wait for the result."""
-        return self.servers[0].collective_rpc.remote("save_weights", args=(str(file),))

@@ -1,9 +1,11 @@
-"""verl's actor on one rank, with the learning rate schedule of the config.
+"""verl's actor on one rank, with the learning rate schedule of the config and our rollouts.
 
-Depends on verl/workers/engine_workers.py (the two classes below) and on
-verl/workers/engine/fsdp/transformer_impl.py (the scheduler).
+Depends on verl/workers/engine_workers.py (the two classes below),
+verl/workers/engine/fsdp/transformer_impl.py (the scheduler), and on verl/workers/rollout/base.py
+and verl/workers/rollout/replica.py (registries).
 """
 
+import importlib
 from collections.abc import Callable
 from functools import partial
 
@@ -15,22 +17,33 @@ from verl.workers.config import TrainingWorkerConfig
 from verl.workers.engine import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+from verl.workers.rollout.base import _ROLLOUT_REGISTRY
+from verl.workers.rollout.replica import RolloutReplica, RolloutReplicaRegistry
 
 from rspo.config.schema import Optimizer
 from rspo.training.adam import learning_rate_factor
-from rspo.training.verl.interface import require_parameters, require_source, require_version
+from rspo.training.verl.interface import require_version
 from rspo.training.verl.optimizer import ScheduledOptimizerConfig
-from rspo.training.verl.rollouts import register_rollouts
 
 require_version()
-require_parameters(FSDPEngineWithLMHead._build_lr_scheduler, "self", "optimizer")
-require_parameters(TrainingWorker.__init__, "self", "config")
-require_parameters(initialize_global_process_group_ray, "timeout_second", "backend")
-require_source(initialize_global_process_group_ray, "if not torch.distributed.is_initialized()")
-require_source(ActorRolloutRefWorker.init_model, "self.actor_worker_cls(")
 
-# Needed in the driver and in every rank, which all import this module.
-register_rollouts()
+# Value of actor_rollout_ref.rollout.name -> module with the classes ServerAdapter and Replica.
+_ROLLOUTS = {
+    "rspo_sampler": "rspo.training.verl.cpu_rollout",
+    "vllm": "rspo.training.verl.vllm_rollout",  # instead of verl's own
+}
+
+
+def _replica(module: str) -> type[RolloutReplica]:
+    replica: type[RolloutReplica] = importlib.import_module(module).Replica
+    return replica
+
+
+# Needed in the driver and in every rank, which all import this module. verl imports a rollout when
+# it needs it.
+for name, module in _ROLLOUTS.items():
+    _ROLLOUT_REGISTRY[(name, "async")] = f"{module}.ServerAdapter"
+    RolloutReplicaRegistry.register(name, partial(_replica, module))
 
 
 @EngineRegistry.register("language_model", "fsdp2", device="cpu", vendor="cpu")

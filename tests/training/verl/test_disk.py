@@ -1,4 +1,4 @@
-"""The disk usage in docs/verl.md follows from the models' configs; test_update.py measures one."""
+"""The disk usage in docs/verl.md follows from the models' configs; test_trainer.py measures one."""
 
 import pytest
 from transformers import Qwen2Config, Qwen2ForCausalLM

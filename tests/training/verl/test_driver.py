@@ -88,12 +88,12 @@ def test_an_unexpected_error_gives_the_watchdog_time(
     slept: list[float] = []
     monkeypatch.setattr("time.sleep", slept.append)
 
-    class Task:
-        def run(self, config: Any) -> None:
-            raise raised
+    def train(config: Any) -> None:
+        raise raised
 
+    monkeypatch.setattr(driver, "train", train)
     with pytest.raises(type(raised)):
-        _run(Task(), None)
+        _run(None)
     assert slept == [driver.DETECTION_SECONDS] * waits
 
 
@@ -169,8 +169,9 @@ def test_a_driver_without_steps_for_too_long_is_a_lost_process(
     program = _HANGS.format(durations=durations, progress=str(checkpoint / PROGRESS_FILE))
     (tmp_path / "hangs.py").write_text(program)
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{tmp_path}")
+    monkeypatch.setattr(run, "DRIVER", "hangs")
     with pytest.raises(LostProcess, match=r"no step for \d+ s .* resumes from step 0") as error:
-        run._run(tmp_path, checkpoint, SETTINGS.model_copy(update=limits), "hangs")
+        run._run(tmp_path, checkpoint, SETTINGS.model_copy(update=limits))
     (waited,) = re.findall(r"no step for (\d+) s", str(error.value))
     assert seconds[0] - 0.5 <= int(waited) <= seconds[1]
 

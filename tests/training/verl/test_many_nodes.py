@@ -28,6 +28,7 @@ from rspo.training.verl.ray_cluster import (
     join,
     slots,
 )
+from rspo.training.verl.run import engine_of_node
 from tests.support import ROOT, tiny_world
 from tests.support.slurm_cluster import Cluster, require_slurm, started
 
@@ -85,6 +86,18 @@ def test_other_nodes_leave_when_the_first_one_fails(tmp_path: Path) -> None:
     join(tmp_path / "cell", tmp_path, second)
     with pytest.raises(LostProcess, match="the first node of the allocation has not started Ray"):
         join(tmp_path / "cell", tmp_path, other_attempt, seconds=0)
+
+
+def test_other_nodes_leave_when_the_cell_is_finished_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (JobStep(rank, ("gpu1", "gpu2"), "7.0.0") for rank in (0, 1))
+    monkeypatch.setattr("rspo.training.verl.ray_cluster.current_job_step", lambda *_: first)
+    experiment = tiny_world.load(tmp_path, engine="verl")
+    cell = next(iter(experiment.cells))
+    with engine_of_node(experiment, cell) as engine:
+        assert engine is not None  # and trains nothing
+    join(experiment.folder(cell), experiment.checkpoint(cell), second, seconds=0)
 
 
 @pytest.mark.parametrize(

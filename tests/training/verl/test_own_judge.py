@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines, write_text
 from rspo.policies.templates import TEMPLATES, set_template
@@ -94,6 +95,7 @@ def test_the_judge_serves_a_training_job_and_ends_with_it(tmp_path: Path) -> Non
     set_template(judge, TEMPLATES["qwen_math"])
     experiment = tiny_world.load_prepared(tmp_path, **changes(judge))
     write_text(experiment.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
+    steps.fetch_prompt(experiment).record()
 
     line = Run(experiment, judge).kill_after_a_step("rspo.training.verl.driver")
     assert "verl's driver exited with status" in line

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, write_table
@@ -28,17 +29,27 @@ class Started(Exception):
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Has empty problems and base policy files; training raises Started in place of starting."""
+    """Has problems and a base policy; training raises Started in place of starting.
+
+    The last problem is longer than the limit.
+    """
 
     def start(*_: object) -> None:
         raise Started
 
     experiment = load(tmp_path)
-    for file in (experiment.problems("train"), experiment.policy("small--base") / "a.safetensors"):
-        file.parent.mkdir(parents=True)
-        file.touch()
+    save_tokenizer(experiment.policy("small--base"), prompt_tokens=10, context=28)
+    (experiment.policy("small--base") / "a.safetensors").touch()
+    problems = [problem("train", 0, "1+1=?"), problem("train", 1, "(12)+(34)-5=?")]
+    write_table(experiment.problems("train"), PROBLEMS, problems)
+    record_inputs(experiment)
     monkeypatch.setattr(run, "_run", start)
     return tmp_path
+
+
+def record_inputs(experiment: Experiment) -> None:
+    for step in (steps.prepare(experiment, "train"), steps.pretrain(experiment, "small")):
+        step.record()
 
 
 def load(root: Path, **overrides: Any) -> Experiment:
@@ -176,9 +187,6 @@ def test_a_checkpoint_of_other_ranks_is_an_error_and_is_kept(root: Path) -> None
 
 def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) -> None:
     experiment = load(root)
-    save_tokenizer(experiment.policy("small--base"), prompt_tokens=10, context=28)
-    problems = [problem("train", 0, "1+1=?"), problem("train", 1, "(12)+(34)-5=?")]
-    write_table(experiment.problems("train"), PROBLEMS, problems)
     start(experiment)
     (experiment.folder(CELL) / "checkpoint-of-other-settings").mkdir()
     (leave_checkpoint(experiment, STEPS) / "model.safetensors").write_text("trained")

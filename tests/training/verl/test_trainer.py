@@ -1,414 +1,187 @@
-"""The trainer's step without Ray: the calls to verl's workers, and their order."""
+"""verl's trainer and actor, without Ray, train the same policy as the local engine.
 
-import asyncio
-from collections.abc import Callable, Iterable
+Half a minute. `test_engine.py` trains with Ray and with verl's own queue, agent loops and servers.
+"""
+
+import json
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from transfer_queue import KVBatchMeta
-from verl.trainer.ppo.v1 import trainer_base
-from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-from verl.trainer.ppo.v1.trainer_base import PPOTrainer
-from verl.utils.config import omega_conf_to_dataclass
-from verl.workers.rollout.replica import TokenOutput
 
-from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.peak import Peak
-from rspo.core.signals import Stopped
-from rspo.training.prompts import read_prompts
-from rspo.training.records import Scored
-from rspo.training.verl import held_out, prompt_dataset
-from rspo.training.verl import trainer as trainer_module
 from rspo.training.verl.batches import sort_by_prompt
 from rspo.training.verl.checkpoints import LATEST_FILE
-from rspo.training.verl.interface import require_source
-from rspo.training.verl.prompt_dataset import PromptLoop
+from rspo.training.verl.disk import checkpoint_bytes
+from rspo.training.verl.dropping import kept_rows
 from rspo.training.verl.trainer import Trainer
-from rspo.training.verl.verification import Verification
 from rspo.training.verl.verl_config import verl_config
-from rspo.training.verl.worker import ScheduledEngine
 from tests.support import tiny_world
+from tests.support.cpu_ranks import cpu_ranks
 
-N, MINI_BATCH, MINI_BATCHES, STEPS = 2, 3, 2, 4
-ROWS = N * MINI_BATCH  # of a mini-batch
-CELL = f"small--policy-gradient--k1--n{N}--s0"
-WARMUP = 0.25
-
-
-def changes(**training: object) -> dict[str, Any]:
-    """Settings: steps of two mini-batches of three prompts with two responses each."""
-    sizes = {
-        "steps": STEPS,
-        "prompts_per_step": MINI_BATCH * MINI_BATCHES,
-        "mini_batch_prompts": MINI_BATCH,
-    }
-    spec = {"model": "small", "objective": "policy_gradient", "n": N}
-    return {
-        "engine": "verl",
-        "training": tiny_world.OVERRIDES["training"] | sizes | training,
-        "grid": {"main": {"suite": "standard", "cells": [spec]}},
-    }
+STEPS, PROMPTS, N = 4, 10, 16
+PROMPTS_OF_UPDATE = {"sum": PROMPTS // 2, "token-mean": PROMPTS // 2, "one update": PROMPTS}
+TOLERANCE = 1e-4  # of the norm of all updates; measured: 4e-6
+SUM = "seq-mean-token-sum-norm"
 
 
-def load(root: Path, **training: object) -> Experiment:
-    return tiny_world.load(root, **changes(**training))
+@pytest.fixture(
+    scope="module", params=[1, pytest.param(2, marks=pytest.mark.ci)], ids=["1 rank", "2 ranks"]
+)
+def trained(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[int, Path]:
+    """The number of ranks, and the folder of tests/support/verl_training.py."""
+    folder, ranks = tmp_path_factory.mktemp("ranks"), request.param
+    arguments = ("tests.support.verl_training", str(folder))
+    with cpu_ranks(ranks, *arguments, stdout=subprocess.PIPE) as processes:
+        outputs = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * ranks, outputs[0][-3000:]
+    return ranks, folder
 
 
-def trainer_of(experiment: Experiment, step: int = 1, ranks: int = 1) -> Trainer:
-    """A trainer at a step, without the processes that verl starts."""
-    trainer = Trainer.__new__(Trainer)
-    trainer.config = verl_config(experiment, CELL)
-    trainer.experiment, trainer.cell = experiment, experiment.cell(CELL)
-    trainer.training, trainer.global_steps = experiment.config.training, step
-    trainer.actor_rollout_wg = Actor(ranks)
-    trainer.records = []
-    trainer.memory, trainer.memory_gb = Peak(lambda: 0.0), {}
-    trainer.with_log_probs = []
-    trainer._compute_old_log_prob = lambda batch, _: trainer.with_log_probs.append(batch)
-    return trainer
-
-
-@pytest.fixture(autouse=True)
-def without_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Log-probabilities are in verl's queue, which no test here starts."""
-    difference = {"difference": 0.0, "correlation": 1.0}
-    monkeypatch.setattr(trainer_module, "sampler_difference", lambda batch: difference)
-
-
-class Actor:
-    """Stands in for verl's workers: records the calls; metrics differ between updates."""
-
-    def __init__(self, ranks: int) -> None:
-        self._dispatch_info = {"actor": list(range(ranks))}
-        self.updates: list[KVBatchMeta] = []
-
-    def update_actor(self, batch: KVBatchMeta) -> dict[str, dict[str, list[float]]]:
-        self.updates.append(batch)
-        number = float(len(self.updates))
-        metrics = {"grad_norm": [number], "actor/pg_clipfrac": [number / 10], "max": [number]}
-        return {"metrics": metrics}
-
-
-def scored(weights: list[float], lengths: list[int]) -> Scored:
-    shape = (-1, N)
-    none = torch.zeros(len(weights)).view(shape)
-    return Scored(
-        torch.tensor(lengths).view(shape), none, none, none, torch.tensor(weights).view(shape)
-    )
-
-
-def batch_of(rows: int) -> KVBatchMeta:
-    return KVBatchMeta(
-        keys=[str(row) for row in range(rows)], tags=[{}] * rows, partition_id="train"
-    )
-
-
-WEIGHTS = {
-    "all weights non-zero": ([1] * ROWS, [-1] * ROWS),
-    "odd counts": ([0, 1, 0, 0, 0, 0], [1, 0, -1, 1, 0, 0]),
-    "an empty mini-batch": ([1, 0, 0, 0, -1, 0], [0] * ROWS),
-    "an empty first mini-batch": ([0] * ROWS, [0, 0, 1, 1, 0, 0]),
-    "an empty batch": ([0] * ROWS, [0] * ROWS),
-}
-LENGTHS = [5, 9, 3, 2, 8, 1, 4, 1, 7, 9, 2, 6]
-
-
-@pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
-def test_each_mini_batch_is_one_update_on_its_responses_of_non_zero_weight(
-    tmp_path: Path, weights: tuple[list[float], list[float]], ranks: int
-) -> None:
-    trainer = trainer_of(load(tmp_path), ranks=ranks)
-    trainer._updates(batch_of(len(LENGTHS)), scored([*weights[0], *weights[1]], LENGTHS), {})
-    updates = trainer.actor_rollout_wg.updates
-    assert len(updates) == MINI_BATCHES
-    for number, (update, of_rows) in enumerate(zip(updates, weights, strict=True)):
-        rows = [int(key) - number * ROWS for key in update.keys]
-        assert set(rows) <= set(range(ROWS))
-        non_zero = {row for row in range(ROWS) if of_rows[row]}
-        assert non_zero <= set(rows)
-        # Filled up with the shortest to a multiple of the ranks.
-        zero = sorted(set(range(ROWS)) - non_zero, key=lambda row: LENGTHS[number * ROWS + row])
-        fill = -len(non_zero) % ranks if non_zero else ranks
-        assert set(rows) - non_zero == set(zero[:fill])
-        assert update.extra_info["global_batch_size"] == ROWS
-        assert update.extra_info["mini_batch_size"] == len(rows)
-        assert update.extra_info["temperature"] == 1.0
-    # Log-probabilities are computed once, for the responses of all updates.
-    (with_log_probs,) = trainer.with_log_probs
-    assert sorted(with_log_probs.keys) == sorted(key for update in updates for key in update.keys)
-
-
-def test_a_mini_batch_of_more_prompts_than_a_step_is_one_update(tmp_path: Path) -> None:
-    trainer = trainer_of(load(tmp_path, mini_batch_prompts=256))
-    trainer._updates(batch_of(len(LENGTHS)), scored([1.0] * len(LENGTHS), LENGTHS), {})
-    (update,) = trainer.actor_rollout_wg.updates
-    assert len(update.keys) == update.extra_info["global_batch_size"] == len(LENGTHS)
-    assert trainer.config.actor_rollout_ref.actor.optim.total_training_steps == STEPS
-
-
-def test_ranks_get_similar_numbers_of_tokens(tmp_path: Path) -> None:
-    """In each mini-batch, one rank takes the first half of the rows, the other the second."""
-    trainer = trainer_of(load(tmp_path), ranks=2)
-    lengths = [9, 9, 9, 1, 1, 1, 8, 8, 2, 2, 5, 5]
-    trainer._updates(batch_of(12), scored([1.0] * 12, lengths), {})
-    for update, half in zip(trainer.actor_rollout_wg.updates, ((11, 19), (15, 15)), strict=True):
-        tokens = [lengths[int(key)] for key in update.keys]
-        assert sorted((sum(tokens[:3]), sum(tokens[3:]))) == list(half)
-
-
-def test_the_loggers_get_the_mean_over_a_steps_updates(tmp_path: Path) -> None:
-    trainer = trainer_of(load(tmp_path))
-    metrics: dict[str, Any] = {}
-    updates = trainer._updates(batch_of(12), scored([1.0] * 12, LENGTHS), metrics)
-    assert [update["gradient_norm"] for update in updates] == [1, 2]
-    assert metrics == {
-        "actor/grad_norm": 1.5,
-        "actor/pg_clipfrac": pytest.approx(0.15),
-        "actor/max": 2,  # verl chooses the reduction by name
-    }
-
-
-def test_a_gradient_that_is_not_finite_ends_the_training(tmp_path: Path) -> None:
-    trainer = trainer_of(load(tmp_path))
-    nan = {"metrics": {"grad_norm": [float("nan")], "actor/pg_clipfrac": [0.0]}}
-    trainer.actor_rollout_wg.update_actor = lambda batch: nan
-    with pytest.raises(InputError, match="the gradient is not finite at step 1"):
-        trainer._update(batch_of(2), ROWS)
+@pytest.fixture(params=PROMPTS_OF_UPDATE)
+def case(request: pytest.FixtureRequest) -> str:
+    """`sum` also stops after step 3 and resumes; `token-mean` is the other loss aggregation."""
+    return str(request.param)
 
 
 @pytest.fixture
-def prepared(tmp_path: Path) -> Experiment:
-    """An experiment with a linear schedule after a warm-up, problems and a base policy."""
-    optimizer = {"schedule": "linear", "warmup_ratio": WARMUP}
-    return tiny_world.load_prepared(tmp_path, **changes(optimizer=optimizer))
+def result(trained: tuple[int, Path], case: str) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads((trained[1] / f"{case}.json").read_text())
+    return values
 
 
-def with_loader(experiment: Experiment) -> Trainer:
-    trainer = trainer_of(experiment)
-    trainer.tokenizer = trainer.processor = None
-    trainer.trainer_mode, trainer.parameter_sync_step = "sync", 1
-    trainer._init_dataloader()
-    return trainer
+def parts(rows: list[dict[str, Any]], size: int) -> list[list[dict[str, Any]]]:
+    return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
-def test_the_learning_rate_follows_the_updates_not_the_steps(prepared: Experiment) -> None:
-    """The logged rate is that of verl's engine, which steps its schedule once per update."""
-    trainer = with_loader(prepared)
-    assert trainer.total_training_steps == STEPS
-    optim = trainer.config.actor_rollout_ref.actor.optim
-    engine = ScheduledEngine.__new__(ScheduledEngine)
-    engine.optimizer_config = omega_conf_to_dataclass(optim)
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=optim.lr)
-    scheduler = engine._build_lr_scheduler(optimizer)
-    logged, used = [], []
-    for step in range(1, STEPS + 1):
-        trainer.global_steps = step
-        updates = trainer._updates(batch_of(12), scored([1.0] * 12, LENGTHS), {})
-        logged += [update["learning_rate"] / optim.lr for update in updates]
-        for _ in updates:
-            used.append(scheduler.get_last_lr()[0] / optim.lr)
-            optimizer.step()
-            scheduler.step()
-    expected = [0, 1 / 2, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]
-    assert logged == pytest.approx(expected)
-    assert used == pytest.approx(expected)
+def test_the_policy_is_that_of_the_local_engine(result: dict[str, Any]) -> None:
+    """With several forward passes per update, and with a mini-batch and a step without a weight."""
+    assert result["distance"] < TOLERANCE
 
 
-def test_the_training_set_is_read_once(
-    prepared: Experiment, monkeypatch: pytest.MonkeyPatch
+def test_the_records_are_those_of_the_local_engine(result: dict[str, Any]) -> None:
+    """Steps, rewards, lengths, rates and validation; gradients and entropy are estimates."""
+    assert len(result["records"]) == len(result["expected"]) == STEPS
+    tolerances = {"entropy": 0.15, "gradient_norm": TOLERANCE, "clipped": 1}
+    for ours, theirs in zip(result["records"], result["expected"], strict=True):
+        assert ours.keys() == {*theirs, "sampler", "memory_gb"}
+        for key in theirs.keys() - {"seconds", "tokens_per_second"}:
+            assert ours[key] == pytest.approx(theirs[key], rel=tolerances.get(key, 1e-6)), key
+        assert ours["sampler"]["difference"] < 1e-4
+        assert min(ours["memory_gb"].values()) > 0
+    assert ["validation" in record for record in result["records"]] == [False, True, False, True]
+
+
+def test_verls_metrics_get_the_reward_on_the_last_token_and_the_advantage_on_all(
+    result: dict[str, Any], case: str
 ) -> None:
-    """verl also creates a validation set, which is not used."""
-    read: list[Path] = []
-
-    def reading(data: Path, *more: Any) -> Any:
-        read.append(data)
-        return read_prompts(data, *more)
-
-    monkeypatch.setattr(prompt_dataset, "read_prompts", reading)
-    trainer = with_loader(prepared)
-    assert read == [prepared.problems("train").absolute()]
-    assert len(trainer.train_dataset) == STEPS * MINI_BATCH * MINI_BATCHES
-
-
-def saved_by_verl(complete: bool) -> Callable[[Trainer], None]:
-    """Stands in for verl's part of a checkpoint, which ends by marking it as complete."""
-
-    def save(trainer: Trainer) -> None:
-        folder = Path(trainer.config.trainer.default_local_dir)
-        (folder / f"global_step_{trainer.global_steps}" / "actor").mkdir(parents=True)
-        if not complete:
-            raise KeyboardInterrupt
-        (folder / LATEST_FILE).write_text(str(trainer.global_steps))
-
-    return save
+    assert len(result["responses"]) == STEPS * PROMPTS * N
+    steps = parts(result["responses"], PROMPTS * N)
+    for responses, record in zip(steps, result["records"], strict=True):
+        rewards = [response["rm_scores"][-1] for response in responses]
+        assert sum(rewards) / len(rewards) == pytest.approx(record["reward"])
+        for response, reward in zip(responses, rewards, strict=True):
+            assert not any(response["rm_scores"][:-1])
+            assert len(set(response["advantages"])) == 1
+            assert response["returns"] == response["advantages"]
+            if case != "one update":  # Max@k's weights can be negative
+                assert (response["advantages"][0] > 0) == (reward > 0)
 
 
-def test_one_checkpoint_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = load(tmp_path)
-    folder = experiment.checkpoint(CELL)
-
-    def steps() -> list[str]:
-        return sorted(path.name for path in folder.glob("global_step_*"))
-
-    monkeypatch.setattr(PPOTrainer, "_save_checkpoint", saved_by_verl(complete=True))
-    for step in (1, 2):
-        trainer_of(experiment, step)._save_checkpoint()  # as after a resume
-        assert steps() == [f"global_step_{step}"]
-    monkeypatch.setattr(PPOTrainer, "_save_checkpoint", saved_by_verl(complete=False))
-    with pytest.raises(KeyboardInterrupt):
-        trainer_of(experiment, 3)._save_checkpoint()
-    assert steps() == ["global_step_2", "global_step_3"]
-    assert (folder / LATEST_FILE).read_text() == "2"
-    monkeypatch.setattr(PPOTrainer, "_save_checkpoint", saved_by_verl(complete=True))
-    trainer_of(experiment, 4)._save_checkpoint()
-    assert steps() == ["global_step_4"]
-
-
-class Loggers:
-    """Stands in for verl's loggers: records the steps and the call of `finish`."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        self.steps: list[int] = []
-        self.finished = False
-
-    def log(self, data: dict[str, Any], step: int) -> None:
-        self.steps.append(step)
-
-    def finish(self) -> None:
-        self.finished = True
-
-
-class Stepping(Trainer):
-    """A trainer with empty steps, in verl's own loop."""
-
-    fails = False
-
-    def step(self, metrics: dict[str, Any], timing_raw: dict[str, Any]) -> KVBatchMeta:
-        if self.fails:
-            raise LostProcess("gone")
-        return batch_of(0)
-
-    def _compute_metrics(self, *_: Any, **__: Any) -> None:
-        pass
-
-    def _save_checkpoint(self) -> None:
-        self.saved.append(self.global_steps)
-
-
-class Servers:
-    """Stands in for verl's manager of the servers' weights."""
-
-    def update_weights(self, step: int) -> None:
-        pass
-
-
-def stepping(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requested: int, every: int
-) -> Stepping:
-    """A trainer that gets a stop request in step `requested`."""
-    trainer = trainer_of(load(tmp_path, checkpoint_every=every), step=0)
-    trainer.__class__ = Stepping
-    trainer.steps_per_epoch = trainer.total_training_steps = STEPS
-    trainer.trainer_mode, trainer._restored_tq_prompt_count = "sync", 0
-    trainer._init_dump_executor()
-    trainer.saved = []
-    trainer.checkpoint_manager = Servers()
-    monkeypatch.setattr(trainer_base, "Tracking", Loggers)
-    monkeypatch.setattr(trainer_base.tq, "kv_clear", lambda **_: None)
-    monkeypatch.setattr(trainer_module, "is_requested", lambda: trainer.global_steps >= requested)
-    trainer.on_init_end()
-    return trainer
-
-
-@pytest.mark.parametrize(("every", "saved"), [(1, [1, 2]), (2, [2]), (3, [2])])
-def test_the_last_step_before_a_stop_is_saved_once_and_logged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, saved: list[int]
+def test_each_mini_batch_is_updated_on_its_responses_of_non_zero_weight(
+    result: dict[str, Any], case: str, trained: tuple[int, Path]
 ) -> None:
-    trainer = stepping(tmp_path, monkeypatch, requested=2, every=every)
-    with pytest.raises(Stopped, match="stopped at step 2"):
-        trainer.fit(None)
-    assert trainer.saved == saved
-    assert trainer.logger.steps == [1, 2]
-    assert trainer.logger.finished
+    """And on as many others as the ranks need to have the same number, at least one each."""
+    ranks, _ = trained
+    for responses in parts(result["responses"], PROMPTS_OF_UPDATE[case] * N):
+        updated = [response for response in responses if response["updated"]]
+        non_zero = [response for response in responses if response["advantages"][0]]
+        assert all(response["updated"] for response in non_zero)
+        expected = max(ranks, len(non_zero) + -len(non_zero) % ranks)
+        assert len(updated) == (len(responses) if case == "token-mean" else expected)
 
 
-def test_a_stop_request_in_the_last_step_is_ignored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_requested_stop_saves_the_step_from_which_the_same_command_resumes(
+    trained: tuple[int, Path],
 ) -> None:
-    trainer = stepping(tmp_path, monkeypatch, requested=STEPS, every=3)
-    trainer.fit(None)
-    assert trainer.saved == [3, STEPS]
-    assert trainer.logger.steps == [1, 2, 3, STEPS]
-    assert trainer.logger.finished
+    """Checkpoints are due after steps 2 and 4; a request in the last step is ignored."""
+    ranks, folder = trained
+    if ranks > 1:
+        pytest.skip("writes no checkpoint")
+    found = {case: json.loads((folder / f"{case}.json").read_text()) for case in PROMPTS_OF_UPDATE}
+    assert ["step 3" in line for line in found["sum"]["stopped"]] == [True]
+    assert found["token-mean"]["stopped"] == found["one update"]["stopped"] == []
 
 
-def test_the_loggers_are_finished_when_the_training_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_one_checkpoint_is_kept_and_its_size_is_that_of_the_docs(
+    trained: tuple[int, Path],
 ) -> None:
-    trainer = stepping(tmp_path, monkeypatch, requested=STEPS, every=1)
-    trainer.fails = True
-    with pytest.raises(LostProcess, match="gone"):
-        trainer.fit(None)
-    assert trainer.logger.finished
+    """Apart from metadata and the tokenizer, which are small even for a tiny model."""
+    ranks, folder = trained
+    if ranks > 1:
+        pytest.skip("writes no checkpoint")
+    for latest in (notes := list(folder.rglob(LATEST_FILE))):
+        (checkpoint,) = latest.parent.glob("global_step_*")
+        assert checkpoint.name == f"global_step_{STEPS}"
+        shards = torch.load(next(checkpoint.rglob("model_world_size_1_*.pt")), weights_only=False)
+        parameters = sum(shard.numel() for shard in shards.values())
+        measured = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
+        assert 1 <= measured / checkpoint_bytes(parameters) < 1.1
+    assert len(notes) == len(PROMPTS_OF_UPDATE)
 
 
-class Requested(Exception):
-    """Carries the requests to the servers."""
-
-
-def names_of(rows: Iterable[dict[str, Any]], step: int) -> set[str]:
-    """Names of the requests of one step, which seed a CPU server's random numbers."""
-    names: set[str] = set()
-
-    class Client:
-        async def generate(self, request_id: str, **_: Any) -> TokenOutput:
-            names.add(request_id)
-            return TokenOutput(token_ids=[1], log_probs=[0.0])
-
-    loop = PromptLoop(Client())
-    for row in rows:
-        for sample in range(N):
-            asyncio.run(loop.run({}, **row, global_steps=step, session_id=sample))
-    return names
-
-
-def test_validation_and_training_draw_different_random_numbers(
-    prepared: Experiment, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("advantages", "lengths", "ranks", "kept"),
+    [
+        ([0, 2, 0, -1], [5, 5, 5, 5], 1, [1, 3]),
+        ([1, 0, 0, 0, 1, 1], [5, 9, 2, 4, 5, 5], 2, [0, 2, 4, 5]),  # the shortest fills up
+        ([0, 0, 0, 0, 0, 0], [3, 1, 2, 9, 9, 9], 2, [1, 2]),  # one row for every rank
+        ([1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1], 3, [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_responses_of_weight_0_are_dropped(
+    advantages: list[float], lengths: list[int], ranks: int, kept: list[int]
 ) -> None:
-    dataset = with_loader(prepared).train_dataset
+    weights, tokens = torch.tensor(advantages), torch.tensor(lengths)
+    assert kept_rows(weights, tokens, ranks, SUM) == kept
+    # `token-mean` divides the loss by the number of tokens, so nothing is dropped.
+    assert kept_rows(weights, tokens, ranks, "token-mean") == list(range(len(advantages)))
 
-    class Agents:
-        def generate_sequences(self, requests: Any) -> None:
-            raise Requested(requests)
 
-    monkeypatch.setattr(held_out.transfer_queue, "kv_batch_put", lambda **_: None)
-    drawn = dataset.prompts.of([0, 1, 2])
-    verification = Verification(held_out.PARTITION, drawn, [], None, None)
-    with pytest.raises(Requested) as caught:
-        held_out.held_out_responses(Agents(), None, verification, N, step=1)
-    requests = caught.value.args[0]
-    held_out_rows = [
-        {"raw_prompt": tokens, "name": name}
-        for tokens, name in zip(requests["raw_prompt"], requests["name"], strict=True)
-    ]
-    training = names_of((dataset[index] for index in range(len(dataset))), step=1)
-    validated = names_of(held_out_rows, step=1)
-    assert (len(training), len(validated)) == (N * len(dataset), N * 3)
-    assert not training & validated
+def test_a_mini_batch_that_ranks_cannot_split_equally_is_an_error() -> None:
+    with pytest.raises(InputError, match="6 responses cannot be split equally among 4 ranks"):
+        kept_rows(torch.ones(6), torch.ones(6), ranks=4, aggregation=SUM)
+
+
+def test_ranks_get_similar_numbers_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Trainer, "_ranks", lambda self: 2)
+    lengths = torch.tensor([9, 9, 9, 1, 1, 1, 7, 7])
+    rows = Trainer._balanced(Trainer.__new__(Trainer), [0, 1, 2, 3, 4, 5], lengths)
+    assert sorted(rows) == [0, 1, 2, 3, 4, 5]
+    assert sorted(int(lengths[part].sum()) for part in (rows[:3], rows[3:])) == [11, 19]
+
+
+def test_a_gradient_that_is_not_finite_ends_the_training(tmp_path: Path) -> None:
+    trainer = Trainer.__new__(Trainer)
+    trainer.experiment = tiny_world.load(tmp_path, engine="verl")
+    (trainer.cell, *_), trainer.global_steps = trainer.experiment.cells.values(), 1
+    trainer.config = verl_config(trainer.experiment, trainer.cell.name)
+    infinite = {"metrics": {"grad_norm": [float("inf")]}}
+    trainer.actor_rollout_wg = SimpleNamespace(update_actor=lambda batch: infinite)
+    batch = KVBatchMeta(keys=["a_0_0"], tags=[{}], partition_id="train")
+    with pytest.raises(InputError, match="the gradient is not finite at step 1"):
+        trainer._update(batch, 1)
 
 
 def test_a_request_without_a_response_is_a_lost_process() -> None:
     """The config is correct, and the same command resumes from the last checkpoint."""
+    keys = [f"a_{sample}_0" for sample in range(11)]
+    batch = KVBatchMeta(keys=keys, tags=[{}] * 11, partition_id="train")
     with pytest.raises(LostProcess, match="step 3 has 11 responses instead of 12"):
-        sort_by_prompt(batch_of(11), 12, "step 3")
-
-
-def test_an_attribute_that_verl_does_not_read_is_one_clear_error() -> None:
-    with pytest.raises(
-        InputError, match=r"_wait_for_next_poll of the installed verl has no self\.p"
-    ):
-        require_source(ReplayBuffer._wait_for_next_poll, "self.pause")
+        sort_by_prompt(batch, 12, "step 3")

@@ -15,7 +15,6 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.training.verl import task, verification
 from rspo.training.verl.prompt_dataset import PromptLoop
-from rspo.training.verl.task import Task
 from rspo.training.verl.verification import Verification
 from rspo.training.verl.verl_config import verl_config
 from tests.support import fake_vllm, paper_scale
@@ -102,12 +101,12 @@ def test_a_training_job_starts_a_judge_on_each_gpu_before_the_policy(
 
     monkeypatch.setattr(task.transfer_queue, "init", lambda _: None)
     monkeypatch.setattr(task.AgentLoopManagerTQ, "create", lambda **_: None)
-    monkeypatch.setattr(Task, "trainer_class", Trainer)
+    monkeypatch.setattr(task, "Trainer", Trainer)
     if visible is None:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    Task().run(verl_config(judged, CELL))
+    task.train(verl_config(judged, CELL))
     assert events == ["correct", "trained"]
     assert processes_with(str(judged.judge_model)) == []
     logs = judged.verdicts(CELL, "train").parent.glob("train.server.*.log")

@@ -1,0 +1,368 @@
+"""A cell trained with verl's trainer and actor, but without Ray, and with the local engine.
+
+`python -m tests.support.verl_training FOLDER` with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
+set; see test_trainer.py. The queue, the sampler and the trainer are in this process. With several
+ranks, each has its own copy of them, and takes its share of each update. Rank 0 writes
+FOLDER/CASE.json.
+"""
+
+import asyncio
+import dataclasses
+import json
+import os
+import sys
+import zlib
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.distributed
+import transfer_queue
+import verl.utils.tensordict_utils as verl_tensors
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from torch import Tensor
+from transfer_queue import KVBatchMeta
+
+from rspo.config.experiment import Experiment, base_name
+from rspo.core.files import read_json_lines
+from rspo.core.signals import Stopped
+from rspo.datasets.prepare import prepare
+from rspo.policies import qwen2
+from rspo.policies.tokenizer import ChatTokenizer
+from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
+from rspo.training import local_engine
+from rspo.training.pretraining import make_base_policy
+from rspo.training.prompts import prompts_of_step, read_prompts
+from rspo.training.train import train as train_locally
+from rspo.training.verl import trainer as trainer_module
+from rspo.training.verl.cpu_server import Server
+from rspo.training.verl.prompt_dataset import PromptLoop
+from rspo.training.verl.verl_config import verl_config
+from rspo.training.verl.worker import PolicyWorker
+from tests.support import tiny_world
+from tests.support.servers_numbers import WithServersNumbers
+
+STEPS, STOPPED, PROMPTS, N, K = 4, 3, 10, 16, 4
+RANKS, RANK = int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"])
+# Adam's epsilon, about the size of the gradients. With the usual 1e-8, the first updates would not
+# depend on the scale of the gradients, and would amplify rounding errors.
+EPSILON = 1e-4
+# Tokens per forward pass of verl: several passes per update, of different numbers of responses.
+PASS_TOKENS = 256
+PADDING = "<pad>"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """An objective, settings of `training`, and the step at which a stop is requested."""
+
+    objective: str
+    settings: dict[str, Any]
+    stop: int = STEPS
+
+
+CASES = {
+    "sum": Case("rspo_pass_at_k", {}, STOPPED),
+    "token-mean": Case("policy_gradient", {"loss_aggregation": "token-mean"}),
+    "one update": Case("rspo_max_at_k", {"mini_batch_prompts": 256}),
+}
+
+
+def load_experiment(folder: Path, case: Case, engine: str) -> Experiment:
+    spec = {"model": "small", "objective": case.objective, "n": N}
+    spec |= {} if case.objective == "policy_gradient" else {"k": K}
+    actor = {
+        "ppo_max_token_len_per_gpu": PASS_TOKENS,
+        "optim": {"override_optimizer_config": {"eps": EPSILON}},
+    }
+    training = {
+        **{"steps": STEPS, "prompts_per_step": PROMPTS, "mini_batch_prompts": PROMPTS // 2},
+        "optimizer": {"schedule": "linear", "warmup_ratio": 0.25},
+        "checkpoint_every": 2,
+        "validation": {"every": 2, "problems": 10, "samples": 4},
+    }
+    return tiny_world.load(
+        folder,
+        engine=engine,
+        training=training | case.settings,
+        grid={"main": {"suite": "standard", "cells": [spec]}},
+        verl={
+            **{"ranks_per_node": RANKS, "loggers": []},
+            "overrides": {"actor_rollout_ref": {"actor": actor}},
+        },
+    )
+
+
+class Verifier:
+    """Accepts a third of all responses, but none to the questions of one and a half batches.
+
+    And none with a padding token, for whose embedding transformers has no gradient.
+    """
+
+    def __init__(self, experiment: Experiment, cell: str) -> None:
+        tokenizer = ChatTokenizer(experiment.policy(base_name("small")))
+        sampling, training = experiment.config.sampling, experiment.config.training
+        prompts, _ = read_prompts(experiment.problems("train"), tokenizer, sampling)
+        second, third = (
+            prompts_of_step(prompts.families, training, experiment.cell(cell).seed, step)
+            for step in (1, 2)
+        )
+        self.hopeless = set(prompts.of([*second[PROMPTS // 2 :], *third]).questions)
+
+    def __call__(
+        self, responses: Sequence[str], *_: Any, questions: Sequence[str], **__: Any
+    ) -> list[Verdict]:
+        return [
+            Verdict(CORRECT if self.accepts(question, response) else INCORRECT)
+            for question, response in zip(questions, responses, strict=True)
+        ]
+
+    def accepts(self, question: str, response: str) -> bool:
+        accepted = zlib.crc32((question + response).encode()) % 3 == 0
+        return accepted and question not in self.hopeless and PADDING not in response
+
+
+class Queue:
+    """Stands in for the package `transfer_queue`: tags and rows, by partition and key."""
+
+    def __init__(self) -> None:
+        self.tags: dict[str, dict[str, Any]] = defaultdict(dict)
+        self.rows: dict[str, dict[str, Any]] = defaultdict(dict)
+
+    def kv_list(self, partition: str | None = None) -> dict[str, dict[str, Any]]:
+        return {name: dict(tags) for name, tags in self.tags.items() if partition in (None, name)}
+
+    def kv_batch_put(
+        self, keys: list[str], partition_id: str, fields: Any = None, tags: Any = None
+    ) -> None:
+        for row, key in enumerate(keys):
+            self.tags[partition_id].setdefault(key, {}).update(tags[row] if tags else {})
+            columns = {} if fields is None else dict(fields[row].items())
+            self.rows[partition_id].setdefault(key, {}).update(columns)
+
+    def kv_batch_get(self, keys: list[str], partition_id: str, select_fields: Any) -> TensorDict:
+        rows = [self.rows[partition_id][key] for key in keys]
+        columns = {name: [row[name] for row in rows] for name in select_fields}
+        return TensorDict(
+            {
+                name: torch.nested.as_nested_tensor(values, layout=torch.jagged)
+                if isinstance(values[0], Tensor) and values[0].ndim
+                else torch.tensor(values)
+                for name, values in columns.items()
+            },
+            batch_size=len(keys),
+        )
+
+    def kv_clear(self, keys: list[str], partition_id: str) -> None:
+        for key in keys:
+            self.tags[partition_id].pop(key, None)
+
+
+class Agents:
+    """Stands in for verl's agent loops: asks the server, and puts the responses in the queue."""
+
+    def __init__(self, queue: Queue, server: Server, samples: dict[str, int]) -> None:
+        self.queue, self.server, self.samples = queue, server, samples
+
+    def generate_sequences(self, requests: TensorDict) -> None:
+        partition = "val" if verl_tensors.get(requests, "validate", default=False) else "train"
+        asyncio.run(self._answer(requests, partition, verl_tensors.get(requests, "global_steps")))
+
+    async def _answer(self, requests: TensorDict, partition: str, step: int) -> None:
+        names = ("uid", "raw_prompt", "index", "name")
+        rows = list(zip(*(requests[name] for name in names), strict=True))
+        loop, responses = PromptLoop(self), {}
+        for uid, prompt, index, name in rows:
+            for session in range(self.samples[partition]):
+                own = {"raw_prompt": prompt, "name": name, "session_id": session}
+                answer = loop.run({"temperature": 1.0}, **own, global_steps=step)
+                responses[f"{uid}_{session}_0"] = (int(index), asyncio.ensure_future(answer))
+        await asyncio.gather(*(answer for _, answer in responses.values()))
+        for key, (index, answer) in responses.items():
+            output = answer.result()
+            prompt, response = torch.tensor(output.prompt_ids), torch.tensor(output.response_ids)
+            self.queue.tags[partition][key] = {"status": "success", "global_steps": step}
+            self.queue.rows[partition][key] = {
+                "prompts": prompt,
+                "responses": response,
+                "input_ids": torch.cat((prompt, response)),
+                "position_ids": torch.arange(len(prompt) + len(response)),
+                "response_mask": torch.ones_like(response),
+                "loss_mask": torch.ones_like(response),
+                "rollout_log_probs": torch.tensor(output.response_logprobs),
+                "index": index,
+            }
+        for uid, *_ in rows:
+            self.queue.tags[partition][uid]["status"] = "finished"
+
+    async def generate(self, **request: Any) -> Any:
+        return await self.server.generate(**request)
+
+
+class Workers:
+    """Stands in for verl's group of workers, one per rank: this process is one of them."""
+
+    def __init__(self, queue: Queue, worker: PolicyWorker) -> None:
+        self.queue, self.worker = queue, worker
+        self._dispatch_info = {"actor": list(range(RANKS))}
+        self.updated: list[str] = []  # keys
+        self.save_checkpoint = worker.save_checkpoint
+        self.load_checkpoint = worker.load_checkpoint
+
+    def compute_log_prob(self, batch: KVBatchMeta) -> KVBatchMeta:
+        output = self.worker.compute_log_prob(self._data(batch, batch.keys))
+        columns = output.select("log_probs", "entropy")
+        self.queue.kv_batch_put(batch.keys, batch.partition_id, columns)
+        return batch
+
+    def update_actor(self, batch: KVBatchMeta) -> dict[str, Any]:
+        size = len(batch) // RANKS
+        own = batch.keys[RANK * size : (RANK + 1) * size]
+        output = self.worker.update_actor(self._data(batch, own))
+        self.updated += batch.keys
+        return {"metrics": verl_tensors.get(output, "metrics")}
+
+    def _data(self, batch: KVBatchMeta, keys: list[str]) -> TensorDict:
+        rows = self.queue.rows[batch.partition_id]
+        names = [name for name in rows[keys[0]] if name not in ("index", "log_probs", "entropy")]
+        data = self.queue.kv_batch_get(keys, batch.partition_id, names)
+        verl_tensors.assign_non_tensor(data, **batch.extra_info)
+        return data
+
+
+class Servers:
+    """Stands in for verl's manager of the servers: gives the actor's weights to the sampler."""
+
+    def __init__(self, worker: PolicyWorker, server: Server) -> None:
+        self.worker, self.server = worker, server
+
+    def update_weights(self, step: int) -> None:
+        self.server.policy.load_weights(weights_of(self.worker))
+
+    def sleep_replicas(self) -> None: ...
+
+
+def weights_of(worker: PolicyWorker) -> dict[str, Tensor]:
+    parameters, _ = worker.actor.engine.get_per_tensor_param()
+    return {name: tensor.detach().clone() for name, tensor in parameters}
+
+
+class Trainer(trainer_module.Trainer):
+    """The trainer, whose queue, sampler and workers are in this process."""
+
+    queue: Queue
+    worker: PolicyWorker
+    until: int  # step in which a stop is requested
+
+    def _setup(self) -> None:
+        section, samples = self.config.actor_rollout_ref, self.training.validation.samples
+        server = Server(Path(section.model.path), section.rollout.response_length, self.cell.seed)
+        self.tokenizer = self.processor = None
+        self._init_dataloader()
+        self._init_dump_executor()
+        self.actor_rollout_wg = Workers(self.queue, self.worker)
+        self.checkpoint_manager = Servers(self.worker, server)
+        self.agents = Agents(self.queue, server, {"train": self.cell.n, "val": samples})
+        self._load_checkpoint()
+
+    def on_step_end(self) -> None:
+        reached = self.global_steps >= self.until
+        with patch.object(trainer_module, "is_requested", lambda: reached):
+            super().on_step_end()
+
+    def _compute_metrics(self, *_: Any, **__: Any) -> None: ...
+
+    def _save_checkpoint(self) -> None:
+        if RANKS == 1:
+            super()._save_checkpoint()
+
+
+def with_verl(experiment: Experiment, cell: str, verify: Verifier, stop: int) -> dict[str, Any]:
+    """Train with verl's trainer, twice if it stops early; the records, weights and columns."""
+    config = verl_config(experiment, cell)
+    OmegaConf.resolve(config)
+    worker = PolicyWorker(config.actor_rollout_ref, role="actor")
+    worker.init_model()
+    queue = Queue()
+    Trainer.queue, Trainer.worker = queue, worker
+    for name in ("kv_list", "kv_batch_put", "kv_batch_get", "kv_clear"):
+        setattr(transfer_queue, name, getattr(queue, name))
+    updated: list[str] = []
+    stopped: list[str] = []
+    for until in dict.fromkeys((stop, STEPS)):
+        trainer = Trainer(config.copy(), verify)
+        trainer.until = until
+        trainer.init()
+        try:
+            trainer.fit(trainer.agents)
+        except Stopped as reason:
+            stopped.append(str(reason))
+        updated += trainer.actor_rollout_wg.updated
+    columns = ("advantages", "returns", "rm_scores")
+    return {
+        "stopped": stopped,
+        "records": trainer.records,
+        "weights": weights_of(worker),
+        "responses": [
+            {name: row[name].tolist() for name in columns} | {"updated": key in updated}
+            for key, row in queue.rows["train"].items()
+            if "advantages" in row
+        ],
+    }
+
+
+class LocalTrainer(WithServersNumbers):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.optimizer.param_groups[0]["eps"] = EPSILON
+
+
+def locally(experiment: Experiment, cell: str, verify: Verifier) -> dict[str, Any]:
+    """Train with the local engine; the records and weights."""
+    context = patch.object(local_engine, "verifier_of")
+    with context as verifier_of, patch.object(local_engine, "Trainer", LocalTrainer):
+        verifier_of.return_value.__enter__.return_value = verify
+        train_locally(experiment, cell)
+    return {
+        "records": read_json_lines(experiment.training_log(cell)),
+        "weights": qwen2.to_hub(qwen2.load(experiment.policy(cell))),
+    }
+
+
+def distance(ours: dict[str, Tensor], theirs: dict[str, Tensor], start: dict[str, Tensor]) -> float:
+    """Norm of the difference, as a fraction of the norm of all updates."""
+    apart = sum(float((ours[name] - theirs[name]).double().square().sum()) for name in theirs)
+    moved = sum(float((theirs[name] - start[name]).double().square().sum()) for name in theirs)
+    return float((apart / moved) ** 0.5)
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo")
+    root = folder / str(RANK)
+    root.mkdir()
+    experiment = load_experiment(root, CASES["sum"], "local")
+    prepare(experiment, "train")
+    prepare(experiment, "validation")
+    make_base_policy(experiment, "small")
+    for name, case in CASES.items():
+        experiment = load_experiment(root, case, "local")
+        cell = next(iter(experiment.cells))
+        verify = Verifier(experiment, cell)
+        local = locally(experiment, cell, verify)
+        stop = case.stop if RANKS == 1 else STEPS  # several ranks write no checkpoint
+        result = with_verl(load_experiment(root, case, "verl"), cell, verify, stop)
+        start = qwen2.to_hub(qwen2.load(experiment.policy(base_name("small"))))
+        result["distance"] = distance(result.pop("weights"), local["weights"], start)
+        result["expected"] = local["records"]
+        if RANK == 0:
+            (folder / f"{name}.json").write_text(json.dumps(result))
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
