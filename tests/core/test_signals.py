@@ -24,6 +24,7 @@ SMALL = [
     f"--set=training={{steps: {STEPS}, prompts_per_step: 10, mini_batch_prompts: 5}}",
     f"--set=training.checkpoint_every={STEPS}",
     "--set=data.train.generated.problems=10",
+    "--results=trial",
 ]
 
 
@@ -50,7 +51,7 @@ def start() -> "subprocess.Popen[str]":
 @pytest.mark.ci
 def test_a_request_to_stop_costs_no_step_and_changes_no_bit(project: Path) -> None:
     """Sent to the whole process group, as a batch system does, and more than once."""
-    experiment = Experiment.load("tiny", {}, root=project)
+    experiment = Experiment.load("tiny", root=project, results=project / "trial")
     policy, log = experiment.policy(CELL), experiment.training_log(CELL)
     stops = []
     for _ in range(2):
