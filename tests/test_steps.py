@@ -15,9 +15,10 @@ import yaml
 
 from rspo.cli import main
 from rspo.config.merge import merge
+from rspo.core.errors import InputError
 from rspo.core.files import digest, write_text
-from rspo.core.provenance import provenance_path, write_provenance
-from rspo.core.step import differences
+from rspo.core.provenance import provenance_path, read_provenance, write_provenance
+from rspo.core.step import FORCE_HINT, differences
 from rspo.training import pretraining
 from rspo.training.checkpoint import save_checkpoint
 from tests.support import ROOT
@@ -207,7 +208,52 @@ def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
     assert re.search(r"^wrote .*(results/tiny|reports)", capsys.readouterr().out, re.MULTILINE)
     error = error_of(capsys, *words)
     assert error.startswith(f"{file} was made with other settings (")
-    assert error.endswith("): --results DIR writes to another folder, --force replaces it")
+    assert error.endswith(f"): {FORCE_HINT}")
+
+    provenance_path(Path(file)).unlink()  # as a file of somebody else
+    before = contents(small_project)
+    error = error_of(capsys, *words)
+    assert error == f"{file} has no provenance, so its settings are unknown: {FORCE_HINT}"
+    assert contents(small_project) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "file"),
+    [
+        (["prepare", "linear"], Path("results/tiny/problems/linear.parquet")),
+        (["sample", CELL, "standard"], FOLDER / "samples/standard/0.parquet"),
+        (["figure", "fig_main"], Path("reports/fig_main.pdf")),
+    ],
+)
+def test_a_command_killed_before_it_wrote_the_provenance_is_completed_by_the_same_command(
+    small_project: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], file: Path
+) -> None:
+    def kill(*_: object) -> None:
+        raise Killed
+
+    for path in (file, provenance_path(file)):
+        path.unlink(missing_ok=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("rspo.core.step.write_provenance", kill)
+        with pytest.raises(Killed):
+            main(words)
+    assert file.exists()
+    assert main(words) == 0
+    assert read_provenance(file)
+
+
+def test_a_command_that_fails_leaves_no_provenance(
+    small_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise InputError("no")
+
+    file = Path("results/tiny/problems/linear.parquet")
+    for path in (file, provenance_path(file)):
+        path.unlink()
+    monkeypatch.setattr("rspo.datasets.prepare.write_table", fail)
+    assert main(["prepare", "linear"]) == 2
+    assert not provenance_path(file).exists()
 
 
 def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(

@@ -64,6 +64,22 @@ def provenance_path(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 
+def mark_unfinished(path: Path) -> None:
+    """Let a process that is killed leave an output that the same command replaces.
+
+    Until `write_provenance`, an output without this mark is somebody else's file.
+    """
+    write_text(provenance_path(path), json.dumps({"unfinished": True}) + "\n")
+
+
+def is_unfinished(path: Path) -> bool:
+    """Whether a process that wrote `path` was killed before it wrote the provenance."""
+    try:
+        return bool(json.loads(provenance_path(path).read_text()) == {"unfinished": True})
+    except (OSError, ValueError):
+        return False
+
+
 def write_provenance(
     path: Path,
     settings: Any,

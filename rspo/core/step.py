@@ -7,8 +7,8 @@ replaces an existing result only with `--force`; Snakemake removes the results t
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from rspo.core.locks import exclusive_lock
 from rspo.core.provenance import (
     Done,
     inputs_of,
+    is_unfinished,
+    mark_unfinished,
     provenance_path,
     read_provenance,
     size_of,
@@ -81,8 +83,9 @@ class Step:
         with self.locked():
             if not force and self.is_made() and not is_begun():
                 return  # the process that held the lock has made them
-            done = work()
-            self.record(done)
+            with self.unfinished_outputs():
+                done = work()
+                self.record(done)
             if done and done.clean_up:
                 done.clean_up()
 
@@ -130,23 +133,28 @@ class Step:
             self.fault_of_outputs(contents=False) or next(behind, None)
         )
 
-    def require_inputs(self) -> None:
+    def require_inputs(self, planned: Iterable[Path] = ()) -> None:
         """Check the inputs, and by size and provenance what they were made from, back to the data.
+
+        Args:
+            planned: files that are made again before this step runs; they are not checked.
 
         Raises: InputError for one that is missing, damaged, or made with other settings.
         """
+        skipped = set(planned)
         for path, maker in self.inputs():
-            maker.require_output(path)
-        for fault in self.faults_behind():
+            if path not in skipped:
+                maker.require_output(path)
+        for fault in self.faults_behind(skipped):
             raise InputError(fault)
 
-    def faults_behind(self) -> list[str]:
+    def faults_behind(self, skipped: Iterable[Path] = ()) -> list[str]:
         """What is wrong with the inputs and with what they were made from, by size and provenance.
 
         A sentence for each command that has to make its files again.
         """
         first: dict[str, str] = {}
-        for fault, maker in self._faults_behind(set()):
+        for fault, maker in self._faults_behind(set(skipped)):
             first.setdefault(maker.command, fault)
         return [f"{fault}; `{command} --force` makes it again" for command, fault in first.items()]
 
@@ -172,8 +180,8 @@ class Step:
             raise InputError(f"{fault}; `{self.command} --force` makes it again")
 
     def fault_of_outputs(self, contents: bool = True) -> str | None:
-        """The first of `fault_of` of the outputs that are finished."""
-        finished = (path for path in self.outputs if path.exists() and read_provenance(path))
+        """The first of `fault_of` of the outputs that exist and are finished."""
+        finished = (path for path in self.outputs if path.exists() and not is_unfinished(path))
         return next(filter(None, (self.fault_of(path, contents) for path in finished)), None)
 
     def fault_of(self, path: Path, contents: bool = True) -> str | None:
@@ -207,6 +215,20 @@ class Step:
         Raises: InputError that names the process that holds it.
         """
         return exclusive_lock(self.lock.parent, self.lock.name) if self.lock else nullcontext()
+
+    @contextmanager
+    def unfinished_outputs(self) -> Iterator[None]:
+        """Mark the outputs that are made for the first time, until they have provenance."""
+        new = [path for path in self.outputs if not path.exists()]
+        for path in new:
+            mark_unfinished(path)
+        try:
+            yield
+        except BaseException:
+            for path in new:
+                if not path.exists():
+                    provenance_path(path).unlink(missing_ok=True)
+            raise
 
     def record(self, done: Done | None = None) -> None:
         """Write the provenance of the outputs, which exist now."""

@@ -449,21 +449,31 @@ def test_more_samples_add_blocks_and_keep_the_existing_ones(built: Path) -> None
     assert texts[0] != texts[1]  # random numbers of its own
 
 
-def test_a_failed_job_shows_its_one_line_and_leaves_nothing_half_written(built: Path) -> None:
-    """A truncated table: the job that reads it says so, by name."""
+def test_a_damaged_input_costs_no_result_and_ends_in_one_line(built: Path) -> None:
+    """A truncated table: found before the first job, or by the job that reads it."""
     problems = built / "results" / "tiny" / "problems" / "linear.parquet"
-    whole = problems.read_bytes()
-    problems.write_bytes(whole[:-100])
     target = "results/tiny/cells/small--base/samples/standard/0.parquet"
-    done = snakemake(built, target, "--forcerun", target, "--config", *SMALL_WORLD)
-    problems.write_bytes(whole)
-    assert done.returncode != 0
-    assert "linear.parquet was damaged or changed after it was written" in done.stdout + done.stderr
+    whole, before = problems.read_bytes(), (built / target).read_bytes()
+    problems.write_bytes(whole[:-100])
+    message = "linear.parquet was damaged or changed after it was written; `rspo prepare linear "
+    scores = target.replace("samples", "scores")  # the input of its input is damaged
+    for words in ([target, "--forcerun", target], [scores, "--forcerun", scores]):
+        done = snakemake(built, *words, "--config", *SMALL_WORLD)
+        assert done.returncode == 1
+        assert done.stderr.count(message) == 1
+        assert (built / words[0]).exists()
+    assert (built / target).read_bytes() == before
+
+    (built / target).unlink()
+    done = snakemake(built, target, "--config", *SMALL_WORLD)
+    assert done.returncode == 1
+    assert message in done.stdout + done.stderr
     assert not (built / target).exists()
     assert not list((built / target).parent.glob(".*partial*"))
+    problems.write_bytes(whole)
     again = snakemake(built, target, "--config", *SMALL_WORLD)
     assert again.returncode == 0, again.stderr
-    assert (built / target).exists()
+    assert (built / target).read_bytes() == before
 
 
 # --- locks and the environment -------------------------------------------------------------------

@@ -38,6 +38,15 @@ if "SLURM_JOB_ID" in os.environ:
 
 # A killed Snakemake leaves its commands behind, but for those in SLURM jobs, which SLURM ends.
 os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
+SLOW_STEPS = {
+    "train": steps.train,
+    "train_on_nodes": steps.train,
+    "sample": steps.sample,
+    "score": steps.score,
+    "gradients": steps.gradients,
+    "study_gradients": steps.gradients,
+    "agreement": steps.agreement,
+}
 HELD = ExitStack()  # until the process ends, however it ends
 
 
@@ -50,6 +59,11 @@ onstart:
     try:
         for folder in [RESULTS, REPORTS] if writes_reports else [RESULTS]:
             HELD.enter_context(exclusive_lock(Path(folder), waits=False))
+        for job in workflow.dag.needrun_jobs():
+            # Snakemake removes the outputs of a job before its command checks the inputs.
+            if job.rule.name in SLOW_STEPS and any(Path(path).exists() for path in job.output):
+                step = SLOW_STEPS[job.rule.name](experiment, *job.wildcards)
+                step.require_inputs(planned=map(Path, outputs))
     except InputError as error:
         raise WorkflowError(str(error))
     except OSError as error:  # such as a read-only folder
