@@ -114,6 +114,7 @@ def _train(scratch: Scratch, sampling: Sampling, checkpoint: Path, folder: Path)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         start = state["step"]
+        print(f"the base policy resumes from step {start} of {scratch.steps}", flush=True)
     progress = Progress(checkpoint, start, scratch.steps)
     batches = list(itertools.islice(_batches(scratch), scratch.steps))
     for step in range(start, scratch.steps):
