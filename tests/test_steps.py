@@ -17,7 +17,12 @@ from rspo.cli import main
 from rspo.config.merge import merge
 from rspo.core.errors import InputError
 from rspo.core.files import digest, write_text
-from rspo.core.provenance import provenance_path, read_provenance, write_provenance
+from rspo.core.provenance import (
+    provenance_path,
+    read_provenance,
+    unfinished_mark,
+    write_provenance,
+)
 from rspo.core.step import FORCE_HINT, differences
 from rspo.training import pretraining
 from rspo.training.checkpoint import save_checkpoint
@@ -213,7 +218,7 @@ def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
     provenance_path(Path(file)).unlink()  # as a file of somebody else
     before = contents(small_project)
     error = error_of(capsys, *words)
-    assert error == f"{file} has no provenance, so its settings are unknown: {FORCE_HINT}"
+    assert error == f"{file} has no readable provenance, so its settings are unknown: {FORCE_HINT}"
     assert contents(small_project) == before
 
 
@@ -238,22 +243,42 @@ def test_a_command_killed_before_it_wrote_the_provenance_is_completed_by_the_sam
         with pytest.raises(Killed):
             main(words)
     assert file.exists()
+    for other in (["status"], ["cost"]):  # neither knows a file that is being made
+        assert main(other) == 0
     assert main(words) == 0
     assert read_provenance(file)
+    assert not list(small_project.rglob(".*.unfinished"))
 
 
-def test_a_command_that_fails_leaves_no_provenance(
+def test_an_unfinished_input_is_named_with_the_command_that_completes_it(
+    small_project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores = FOLDER / "scores/standard/0.parquet"
+    provenance_path(scores).unlink()
+    unfinished_mark(scores).touch()
+    error = error_of(capsys, "curves", CELL, "standard")
+    assert error == f"{scores} is unfinished; `rspo score {CELL} standard 0` completes it"
+    assert main(["score", CELL, "standard", "0"]) == 0
+    assert main(["curves", CELL, "standard"]) == 0
+
+
+def test_a_command_that_fails_changes_no_provenance(
     small_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also that of a file that was removed for its space."""
+
     def fail(*_: object) -> None:
         raise InputError("no")
 
     file = Path("results/tiny/problems/linear.parquet")
-    for path in (file, provenance_path(file)):
-        path.unlink()
+    before = contents(small_project)
+    content = file.read_bytes()
+    file.unlink()
     monkeypatch.setattr("rspo.datasets.prepare.write_table", fail)
     assert main(["prepare", "linear"]) == 2
-    assert not provenance_path(file).exists()
+    assert set(before) - set(contents(small_project)) == {str(small_project / file)}
+    file.write_bytes(content)
+    assert main(["sample", CELL, "standard"]) == 0
 
 
 def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(
@@ -451,7 +476,7 @@ def test_an_input_without_provenance_is_refused(
         provenance_path(scores).write_text(text)
     for words in (["curves", CELL, "standard"], ["tables"]):  # reads it, or curves made from it
         error = error_of(capsys, *words)
-        assert error.startswith(f"{scores} has no provenance, so its settings are unknown; `rspo ")
+        assert error.startswith(f"{scores} has no readable provenance, so its settings are unknown; `rspo ")
         assert error.endswith(f"score {CELL} standard 0 --force` makes it again")
     run_command_in(error)
     assert main(["tables"]) == 0

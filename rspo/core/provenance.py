@@ -64,20 +64,14 @@ def provenance_path(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 
 
-def mark_unfinished(path: Path) -> None:
-    """Let a process that is killed leave an output that the same command replaces.
-
-    Until `write_provenance`, an output without this mark is somebody else's file.
-    """
-    write_text(provenance_path(path), json.dumps({"unfinished": True}) + "\n")
+def unfinished_mark(path: Path) -> Path:
+    """A file beside an output from the start of its first process until it has provenance."""
+    return path.with_name(f".{path.name}.unfinished")
 
 
 def is_unfinished(path: Path) -> bool:
-    """Whether a process that wrote `path` was killed before it wrote the provenance."""
-    try:
-        return bool(json.loads(provenance_path(path).read_text()) == {"unfinished": True})
-    except (OSError, ValueError):
-        return False
+    """Whether the process that wrote `path` was killed before it wrote the provenance."""
+    return not read_provenance(path) and unfinished_mark(path).exists()
 
 
 def write_provenance(
@@ -120,6 +114,7 @@ def write_provenance(
         "notes": dict(done.notes),
     }
     write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
+    unfinished_mark(path).unlink(missing_ok=True)
     WRITTEN.append(path)
 
 

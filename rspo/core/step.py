@@ -20,10 +20,10 @@ from rspo.core.provenance import (
     Done,
     inputs_of,
     is_unfinished,
-    mark_unfinished,
     provenance_path,
     read_provenance,
     size_of,
+    unfinished_mark,
     write_provenance,
 )
 
@@ -76,7 +76,7 @@ class Step:
             is_begun: whether an earlier process began to replace the outputs with these settings.
 
         Raises: as `is_due`; InputError that names the process that holds the lock; what the work
-            raises, which leaves no provenance.
+            raises, which leaves the provenance as it was.
         """
         if not self.is_due(force or is_begun()):
             return
@@ -119,7 +119,7 @@ class Step:
             )
 
     def is_finished(self) -> bool:
-        """Whether all outputs exist; without provenance, one was not finished."""
+        """Whether all outputs exist and have provenance."""
         return all(path.exists() and read_provenance(path) for path in self.outputs)
 
     def is_made(self) -> bool:
@@ -133,30 +133,28 @@ class Step:
             self.fault_of_outputs(contents=False) or next(behind, None)
         )
 
-    def require_inputs(self, planned: Iterable[Path] = ()) -> None:
+    def require_inputs(self) -> None:
         """Check the inputs, and by size and provenance what they were made from, back to the data.
-
-        Args:
-            planned: files that are made again before this step runs; they are not checked.
 
         Raises: InputError for one that is missing, damaged, or made with other settings.
         """
-        skipped = set(planned)
         for path, maker in self.inputs():
-            if path not in skipped:
-                maker.require_output(path)
-        for fault in self.faults_behind(skipped):
+            maker.require_output(path)
+        for fault in self.faults_behind():
             raise InputError(fault)
 
-    def faults_behind(self, skipped: Iterable[Path] = ()) -> list[str]:
+    def faults_behind(self, planned: Iterable[Path] = ()) -> list[str]:
         """What is wrong with the inputs and with what they were made from, by size and provenance.
 
         A sentence for each command that has to make its files again.
+
+        Args:
+            planned: files that are made again before this step runs; they are not checked.
         """
         first: dict[str, str] = {}
-        for fault, maker in self._faults_behind(set(skipped)):
+        for fault, maker in self._faults_behind(set(planned)):
             first.setdefault(maker.command, fault)
-        return [f"{fault}; `{command} --force` makes it again" for command, fault in first.items()]
+        return list(first.values())
 
     def _faults_behind(self, seen: set[Path]) -> "Iterator[tuple[str, Step]]":
         """The faults of everything that the inputs were made from, those nearest to the data first.
@@ -170,17 +168,22 @@ class Step:
                 yield from maker._faults_behind(seen)
                 fault = maker.fault_of(path, contents=False) if path.exists() else None
                 if fault:
-                    yield fault, maker
+                    yield f"{fault}; {maker._remedy(path)}", maker
 
     def require_output(self, path: Path) -> None:
         """Raises: InputError if an output is missing, damaged, or made with other settings."""
         if not path.exists():
             raise InputError(f"{path}: no such file; `{self.command}` makes it")
         if fault := self.fault_of(path):
-            raise InputError(f"{fault}; `{self.command} --force` makes it again")
+            raise InputError(f"{fault}; {self._remedy(path)}")
+
+    def _remedy(self, path: Path) -> str:
+        if is_unfinished(path):
+            return f"`{self.command}` completes it"
+        return f"`{self.command} --force` makes it again"
 
     def fault_of_outputs(self, contents: bool = True) -> str | None:
-        """The first of `fault_of` of the outputs that exist and are finished."""
+        """The first of `fault_of` of the outputs that exist, but for those that are unfinished."""
         finished = (path for path in self.outputs if path.exists() and not is_unfinished(path))
         return next(filter(None, (self.fault_of(path, contents) for path in finished)), None)
 
@@ -191,8 +194,10 @@ class Step:
             contents: whether to compare the content with its digest, or only its size.
         """
         note = read_provenance(path)
+        if is_unfinished(path):
+            return f"{path} is unfinished"
         if not note:
-            return f"{path} has no provenance, so its settings are unknown"
+            return f"{path} has no readable provenance, so its settings are unknown"
         if text := _listed(note["settings"], self.settings):
             return f"{path} was made with other settings ({text})"
         same = digest(path) == note["digest"] if contents else size_of(path) == note["bytes"]
@@ -218,16 +223,21 @@ class Step:
 
     @contextmanager
     def unfinished_outputs(self) -> Iterator[None]:
-        """Mark the outputs that are made for the first time, until they have provenance."""
+        """Mark the outputs that are made for the first time, until they have provenance.
+
+        A process that is killed between the two leaves an output that the same command replaces.
+        An output with neither is somebody else's file.
+        """
         new = [path for path in self.outputs if not path.exists()]
-        for path in new:
-            mark_unfinished(path)
         try:
+            for path in new:
+                unfinished_mark(path).parent.mkdir(parents=True, exist_ok=True)
+                unfinished_mark(path).touch()
             yield
         except BaseException:
             for path in new:
                 if not path.exists():
-                    provenance_path(path).unlink(missing_ok=True)
+                    unfinished_mark(path).unlink(missing_ok=True)
             raise
 
     def record(self, done: Done | None = None) -> None:
@@ -243,7 +253,7 @@ class Step:
         """
         (path,) = self.outputs
         hint = "name another file, or replace it with --force"
-        if path.exists() and not provenance_path(path).exists():
+        if path.exists() and not (provenance_path(path).exists() or is_unfinished(path)):
             raise InputError(f"{path} exists and is no result of this command: {hint}")
         note = read_provenance(path)
         if path.exists() and note and (text := _listed(note["settings"], self.settings)):

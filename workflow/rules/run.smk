@@ -6,6 +6,7 @@ from pathlib import Path
 
 from rspo.core.locks import exclusive_lock
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
+from rspo.core.step import Step
 from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.preflight import run_doctor
 from rspo.slurm.snakemake_patches import (
@@ -59,11 +60,16 @@ onstart:
     try:
         for folder in [RESULTS, REPORTS] if writes_reports else [RESULTS]:
             HELD.enter_context(exclusive_lock(Path(folder), waits=False))
-        for job in workflow.dag.needrun_jobs():
-            # Snakemake removes the outputs of a job before its command checks the inputs.
-            if job.rule.name in SLOW_STEPS and any(Path(path).exists() for path in job.output):
-                step = SLOW_STEPS[job.rule.name](experiment, *job.wildcards)
-                step.require_inputs(planned=map(Path, outputs))
+        # Snakemake removes the outputs of a job before its command checks the inputs.
+        replaced = [
+            SLOW_STEPS[job.rule.name](experiment, *job.wildcards)
+            for job in workflow.dag.needrun_jobs()
+            if job.rule.name in SLOW_STEPS and any(Path(path).exists() for path in job.output)
+            if not workflow.touch
+        ]
+        inputs = [pair for step in replaced for pair in step.inputs()]
+        for fault in Step("", (), {}, lambda: inputs).faults_behind(map(Path, outputs)):
+            raise InputError(fault)
     except InputError as error:
         raise WorkflowError(str(error))
     except OSError as error:  # such as a read-only folder
