@@ -11,21 +11,12 @@ are for information.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from rspo.claims.comparisons import (
-    Comparison,
-    DroppingComparison,
-    EntropyComparison,
-    Method,
-    Metric,
-    ScoreComparison,
-    Term,
-)
+from rspo.analysis.comparisons import Comparison, Method, Quantity, Term, difference
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import DEFAULT_VARIANT, POOLED
@@ -82,7 +73,7 @@ class GridMethods:
         if len(models) > 1:
             raise NotTested(f"grid.{name} has several models")
         (self.model,) = models
-        self.metric: Metric = "pass_at_k"
+        self.metric: Quantity = "pass_at_k"
         self.rspo = "rspo_pass_at_k"
         if any(cell.reward != "binary" for cell in self.cells):
             self.metric, self.rspo = "max_at_k", "rspo_max_at_k"
@@ -138,10 +129,29 @@ class GridMethods:
         return {1: self.risk_neutral()} | self.by_k(self.rspo, "RSPO")
 
     def compare(
-        self, label: str, terms: Sequence[Term], where: str = POOLED, **more: Any
-    ) -> ScoreComparison:
+        self,
+        one: Method,
+        other: Method,
+        ks: Sequence[int],
+        where: str = POOLED,
+        decides: bool = True,
+        margin: float | None = None,
+    ) -> Comparison:
+        """One method minus another, averaged over `ks`, on all problems or on a benchmark."""
+        terms = difference(one, other, ks)
+        found = self.compare_terms(one.label, other.label, terms, where, decides)
+        return replace(found, margin=margin)
+
+    def compare_terms(
+        self,
+        method_a: str,
+        method_b: str,
+        terms: Sequence[Term],
+        where: str = POOLED,
+        decides: bool = True,
+    ) -> Comparison:
         benchmarks = tuple(self.benchmarks) if where == POOLED else (where,)
-        return ScoreComparison(label, self.metric, where, benchmarks, tuple(terms), **more)
+        return Comparison(method_a, method_b, self.metric, tuple(terms), where, benchmarks, decides)
 
 
 def _methods(cells: Sequence[Cell], key: str, label: Callable[[int], str]) -> dict[int, Method]:
@@ -152,37 +162,19 @@ def _methods(cells: Sequence[Cell], key: str, label: Callable[[int], str]) -> di
     }
 
 
-def difference(better: Method, worse: Method, ks: tuple[int, ...], weight: float = 1) -> list[Term]:
-    return [Term(better, weight, ks), Term(worse, -weight, ks)]
-
-
-def _mean_of(pairs: Mapping[str, tuple[Method, Method]], ks: tuple[int, ...]) -> list[Term]:
-    """The differences of several pairs, averaged."""
-    weight = 1 / len(pairs)
-    return [term for pair in pairs.values() for term in difference(*pair, ks, weight)]
-
-
 def above_baseline(grid: GridMethods) -> list[Comparison]:
     rspo, baseline = grid.by_k(grid.rspo, "RSPO"), grid.by_k(BASELINE, "Baseline")
-    pairs = {
-        f"{rspo[k].label} - {baseline[k].label}": (rspo[k], baseline[k])
-        for k in rspo
-        if k in baseline
-    }
+    pairs = [(rspo[k], baseline[k]) for k in rspo if k in baseline]
     if not pairs:
         raise NotTested(f"grid.{grid.name} has no k with both {grid.rspo} and {BASELINE}")
-    return _table("RSPO - Baseline", grid, pairs, by_benchmark=True)
+    return _table("RSPO", "Baseline", grid, pairs, by_benchmark=True)
 
 
 def worse_as_k_grows(grid: GridMethods) -> list[Comparison]:
     baseline = grid.by_k(BASELINE, "Baseline")
     if len(baseline) < 2:
         raise NotTested(f"grid.{grid.name} has {BASELINE} with one k")
-    pairs = {
-        f"{small.label} - {large.label}": (small, large)
-        for small, large in pairwise(baseline.values())
-    }
-    return _table("Baseline, smaller - next k", grid, pairs)
+    return _table("Baseline, smaller", "next k", grid, [*pairwise(baseline.values())])
 
 
 def best_at_its_own_k(grid: GridMethods) -> list[Comparison]:
@@ -192,17 +184,18 @@ def best_at_its_own_k(grid: GridMethods) -> list[Comparison]:
     for k in ks:
         others = [method for other, method in methods.items() if other != k]
         terms = [Term(methods[k], 1, (k,)), *(Term(o, -1 / len(others), (k,)) for o in others)]
-        comparisons.append(grid.compare(f"{methods[k].label} - mean of the other k", terms))
+        comparisons.append(grid.compare_terms(methods[k].label, "mean of the other k", terms))
     ends = {ks[0], ks[-1]}
     return comparisons + [
-        grid.compare(*terms, decides={k, other} == ends)
-        for (k, other), terms in _own_k_and_another(methods, ks).items()
+        grid.compare(methods[k], method, (k,), decides={k, other} == ends)
+        for k, other, method in _own_k_and_another(methods, ks)
     ]
 
 
 def above_every_other_k(grid: GridMethods) -> list[Comparison]:
+    methods, ks = _trained_and_evaluated(grid)
     return [
-        grid.compare(*terms) for terms in _own_k_and_another(*_trained_and_evaluated(grid)).values()
+        grid.compare(methods[k], method, (k,)) for k, _, method in _own_k_and_another(methods, ks)
     ]
 
 
@@ -220,37 +213,34 @@ def _trained_and_evaluated(grid: GridMethods) -> tuple[dict[int, Method], list[i
 
 def _own_k_and_another(
     methods: Mapping[int, Method], ks: Sequence[int]
-) -> dict[tuple[int, int], tuple[str, list[Term]]]:
-    """(k, other k) -> label and terms: the method trained for k minus another, at k."""
-    return {
-        (k, other): (f"{methods[k].label} - {method.label}", difference(methods[k], method, (k,)))
-        for k in ks
-        for other, method in methods.items()
-        if other != k
-    }
+) -> list[tuple[int, int, Method]]:
+    """Each k with each other k that RSPO is trained for, and the method trained for the other."""
+    return [(k, other, methods[other]) for k in ks for other in methods if other != k]
 
 
 def _table(
-    name: str,
+    method_a: str,
+    method_b: str,
     grid: GridMethods,
-    pairs: Mapping[str, tuple[Method, Method]],
+    pairs: Sequence[tuple[Method, Method]],
     by_benchmark: bool = False,
 ) -> list[Comparison]:
     """Differences of pairs of methods: the margins of pairs x k (x benchmarks), and the cells."""
+
+    def mean_of_pairs(ks: tuple[int, ...], where: str = POOLED) -> Comparison:
+        terms = [term for pair in pairs for term in difference(*pair, ks, 1 / len(pairs))]
+        return grid.compare_terms(method_a, method_b, terms, where)
+
     planned = grid.planned
     comparisons: list[Comparison] = []
     if by_benchmark:
-        comparisons += [
-            grid.compare(name, _mean_of(pairs, planned), where) for where in grid.benchmarks
-        ]
+        comparisons += [mean_of_pairs(planned, where) for where in grid.benchmarks]
     if len(pairs) > 1:
-        comparisons += [
-            grid.compare(label, difference(*pair, planned)) for label, pair in pairs.items()
-        ]
-    comparisons += [grid.compare(name, _mean_of(pairs, (k,))) for k in planned]
+        comparisons += [grid.compare(*pair, planned) for pair in pairs]
+    comparisons += [mean_of_pairs((k,)) for k in planned]
     comparisons += [
-        grid.compare(label, difference(*pair, (k,)), where, decides=False)
-        for label, pair in pairs.items()
+        grid.compare(*pair, (k,), where, decides=False)
+        for pair in pairs
         for where in [POOLED, *grid.benchmarks]
         for k in grid.evaluated
         if not (where == POOLED and len(pairs) == 1 and k in planned)
@@ -271,7 +261,7 @@ def entropy_rises(experiment: Experiment) -> list[Comparison]:
     if len(methods) < 2:
         raise NotTested("grid.main has RSPO with less than two k")
     return [
-        EntropyComparison(f"{larger.label} - {smaller.label}", smaller, larger)
+        Comparison(larger.label, smaller.label, "entropy", tuple(difference(larger, smaller, ())))
         for smaller, larger in pairwise(methods.values())
     ]
 
@@ -282,15 +272,15 @@ def _more_samples(beyond: bool) -> Plan:
     def plan(experiment: Experiment) -> list[Comparison]:
         grid = GridMethods(experiment, "scalability", k_of="main")
         usual = max(cell.n for cell in experiment.cells_of("main"))
-        pairs = {
-            f"{more.label} - {fewer.label}": (more, fewer)
+        pairs = [
+            (more, fewer)
             for (_, fewer), (n, more) in pairwise(grid.by_n("RSPO").items())
             if (n > usual) == beyond
-        }
+        ]
         if not pairs:
             where = "beyond" if beyond else "up to"
             raise NotTested(f"grid.scalability has no two n {where} the {usual} of grid.main")
-        return _table("RSPO, next - smaller n", grid, pairs)
+        return _table("RSPO, next", "smaller n", grid, pairs)
 
     return plan
 
@@ -298,16 +288,10 @@ def _more_samples(beyond: bool) -> Plan:
 def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
     grid = GridMethods(experiment, "grpo", k_of="main")
     (grpo,) = grid.by_k(GRPO, "GRPO").values()
-    terms = (Method("GRPO", grpo.policies), GridMethods(experiment, "main").risk_neutral())
+    methods = Method("GRPO", grpo.policies), GridMethods(experiment, "main").risk_neutral()
     margin = experiment.config.evaluation.equivalence_margin
     return [
-        grid.compare(
-            "GRPO - PG",
-            difference(*terms, (k,)),
-            where,
-            decides=where == POOLED and k in grid.planned,
-            margin=margin,
-        )
+        grid.compare(*methods, (k,), where, where == POOLED and k in grid.planned, margin=margin)
         for where in (POOLED, *grid.benchmarks)
         for k in grid.evaluated
     ]
@@ -315,12 +299,7 @@ def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
 
 def above_base(grid: GridMethods) -> list[Comparison]:
     return [
-        grid.compare(
-            f"{method.label} - base",
-            difference(method, grid.base, (k,)),
-            where,
-            decides=where == POOLED,
-        )
+        grid.compare(method, grid.base, (k,), where, decides=where == POOLED)
         for where in (POOLED, *grid.benchmarks)
         for k, method in grid.by_trained_k().items()
         if k in grid.planned
@@ -329,10 +308,16 @@ def above_base(grid: GridMethods) -> list[Comparison]:
 
 def dropping_saves_time(experiment: Experiment) -> list[Comparison]:
     models = dict.fromkeys(cell.model for cell in experiment.cells.values())
+    cells = {
+        model: tuple(name for name, cell in experiment.cells.items() if cell.model == model)
+        for model in models
+    }
     return [
-        DroppingComparison(
+        Comparison(
             f"time added without dropping, {model}",
-            tuple(name for name, cell in experiment.cells.items() if cell.model == model),
+            "",
+            "time_of_dropping",
+            (Term(Method(model, cells[model]), 1),),
         )
         for model in models
     ]
@@ -462,7 +447,7 @@ def planned(experiment: Experiment) -> dict[str, list[Comparison] | NotTested]:
             plan = claim.plan(experiment)
             if not any(comparison.decides for comparison in plan):
                 raise NotTested("evaluation.k has no k at which it would be decided")
-            plans[name] = plan
+            plans[name] = [replace(comparison, claim=name) for comparison in plan]
         except NotTested as reason:
             plans[name] = reason
     return plans
@@ -481,22 +466,16 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
         if not isinstance(plan, NotTested)
         for comparison in plan
     ]
-    scores = dict.fromkeys(
-        (term.method, benchmark)
-        for comparison in comparisons
-        if isinstance(comparison, ScoreComparison)
-        for term in comparison.terms
-        for benchmark in comparison.benchmarks
-    )
     evaluations = dict.fromkeys(
         (policy, experiment.suite_of(benchmark))
-        for method, benchmark in scores
-        for policy in method.policies
+        for comparison in comparisons
+        for benchmark in comparison.benchmarks
+        for policy in comparison.policies
     )
     logs = dict.fromkeys(
         cell
         for comparison in comparisons
-        if not isinstance(comparison, ScoreComparison)
+        if not comparison.of_scores
         for cell in comparison.policies
     )
     return [

@@ -10,14 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rspo.claims.comparisons import (
-    Comparison,
-    DroppingComparison,
-    EntropyComparison,
-    Method,
-    Metric,
-    ScoreComparison,
-)
+from rspo.analysis.comparisons import Comparison, Method
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.estimators import max_at_k, pass_at_k, pass_at_k_covariance
@@ -55,7 +48,7 @@ class Measurement:
     @property
     def one_seed(self) -> bool:
         """Whether the variance over training seeds matters and is unknown."""
-        return self.seeds == 1 and not isinstance(self.comparison, DroppingComparison)
+        return self.seeds == 1 and self.comparison.metric != "time_of_dropping"
 
     @property
     def p_for(self) -> float:
@@ -80,10 +73,14 @@ class Measurement:
 
 
 class Measurer:
-    """Measures comparisons of one experiment; reads every file once."""
+    """Measures comparisons of one experiment; reads every file once.
 
-    def __init__(self, experiment: Experiment) -> None:
-        self.experiment = experiment
+    Args:
+        within: whether to estimate the error of sampling too, which takes most of the time.
+    """
+
+    def __init__(self, experiment: Experiment, within: bool = True) -> None:
+        self.experiment, self.within = experiment, within
         self.scores = cache(self._scores)
         self.estimates = cache(self._estimates)
         self.covariance = cache(self._covariance)
@@ -91,13 +88,13 @@ class Measurer:
 
     def of(self, comparison: Comparison) -> Measurement:
         """Raises: InputError for scores or training logs that are missing, incomplete or bad."""
-        if isinstance(comparison, ScoreComparison):
-            return self._of_scores(comparison)
-        if isinstance(comparison, EntropyComparison):
+        if comparison.metric == "entropy":
             return self._of_entropy(comparison)
-        return self._of_dropping(comparison)
+        if comparison.metric == "time_of_dropping":
+            return self._of_dropping(comparison)
+        return self._of_scores(comparison)
 
-    def _of_scores(self, comparison: ScoreComparison) -> Measurement:
+    def _of_scores(self, comparison: Comparison) -> Measurement:
         weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         for term in comparison.terms:
             for k in term.ks:
@@ -113,13 +110,13 @@ class Measurer:
             comparison,
             combine(parts, sizes),
             self._error_within(comparison, weights) / sum(sizes),
-            seeds=min(trained),
+            seeds=min(trained, default=0),
             problems=sum(sizes),
             samples=first.correct.shape[1],
         )
 
     def _method(
-        self, method: Method, comparison: ScoreComparison, weights: Mapping[int, float]
+        self, method: Method, comparison: Comparison, weights: Mapping[int, float]
     ) -> Floats:
         """A method's part of the comparison's sum of terms, [seeds, problems]."""
         return np.array(
@@ -138,13 +135,13 @@ class Measurer:
         )
 
     def _error_within(
-        self, comparison: ScoreComparison, weights: Mapping[Method, Mapping[int, float]]
+        self, comparison: Comparison, weights: Mapping[Method, Mapping[int, float]]
     ) -> float:
         """Standard error of sampling of the sum over problems; NaN where it is unknown.
 
         Policies are sampled with the same random numbers, so their errors are not independent.
         """
-        if len(comparison.ks) > 1 or comparison.metric != "pass_at_k":
+        if not self.within or len(comparison.ks) > 1 or comparison.metric != "pass_at_k":
             return math.nan
         (k,) = comparison.ks
         weighted = [
@@ -167,7 +164,7 @@ class Measurer:
         first, second = (self.scores(one, benchmark).correct for one in (policy, other))
         return float(pass_at_k_covariance(first, second, k).sum())
 
-    def _sizes(self, comparison: ScoreComparison) -> list[int]:
+    def _sizes(self, comparison: Comparison) -> list[int]:
         """Number of problems of each benchmark.
 
         Raises: InputError if the policies have other problems or numbers of samples.
@@ -198,7 +195,7 @@ class Measurer:
     def _scores(self, policy: str, benchmark: str) -> ScoreArrays:
         return policy_scores(self.experiment, policy, benchmark)
 
-    def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
+    def _estimates(self, policy: str, benchmark: str, metric: str, k: int) -> Floats:
         table = self.scores(policy, benchmark)
         try:
             if metric == "max_at_k":
@@ -207,11 +204,10 @@ class Measurer:
         except InputError as error:
             raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
 
-    def _of_entropy(self, comparison: EntropyComparison) -> Measurement:
+    def _of_entropy(self, comparison: Comparison) -> Measurement:
         """Each run gives one value, so one seed gives no error."""
         higher, lower = (
-            [self.late_entropy(cell) for cell in method.policies]
-            for method in (comparison.higher, comparison.lower)
+            [self.late_entropy(cell) for cell in term.method.policies] for term in comparison.terms
         )
         estimate, seeds = difference_of_runs(higher, lower), min(len(higher), len(lower))
         return Measurement(comparison, estimate, math.nan, seeds, problems=0, samples=0)
@@ -221,8 +217,8 @@ class Measurer:
         entropy = self.column(cell, "entropy")
         return float(entropy[-max(1, len(entropy) // LATE) :].mean())
 
-    def _of_dropping(self, comparison: DroppingComparison) -> Measurement:
-        estimate = mean_of_cells([self._added(cell) for cell in comparison.cells])
+    def _of_dropping(self, comparison: Comparison) -> Measurement:
+        estimate = mean_of_cells([self._added(cell) for cell in comparison.policies])
         seeds = self.experiment.config.seeds
         return Measurement(comparison, estimate, math.nan, seeds, problems=0, samples=0)
 
