@@ -1,9 +1,9 @@
 """From measured comparisons to p-values, outcomes and verdicts, and the table of comparisons.
 
-A claim is supported if each of its deciding comparisons is significantly as it says, contradicted if
-at least one is significantly the opposite, and not resolved otherwise. Significant: the two-sided
-p-value, adjusted by Holm over the family of comparisons, is below `LEVEL`. docs/statistics.md says
-which errors this controls.
+A claim is supported if each of its deciding comparisons is significantly as it says, contradicted
+if at least one is significantly the opposite, and not resolved otherwise. Significant: the
+two-sided p-value, adjusted by Holm over the family of comparisons, is below `LEVEL`.
+docs/statistics.md says which errors this controls.
 """
 
 from collections.abc import Sequence

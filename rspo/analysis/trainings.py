@@ -60,8 +60,8 @@ def validation(measurer: Measurer, line: Line, k: int) -> float:
         if not isinstance(value, float):
             path = measurer.experiment.training_log(cell)
             raise InputError(
-                f"{path}: the last step has no validation with Pass@{k}, by which the study chooses "
-                "among variants; set training.validation.every and .samples in each of them"
+                f"{path}: the last step has no validation with Pass@{k}, by which the study "
+                "chooses among variants; set training.validation.every and .samples in each"
             )
         found.append(value)
     return fmean(found)
@@ -165,25 +165,34 @@ def _gradients(experiment: Experiment, name: str) -> dict[tuple[str, int, int], 
 def _false_accepts(
     measurer: Measurer, name: str, line: Line, lines: Sequence[Line], rate: float
 ) -> Row:
-    """Expected share of false accepts in the weight of all accepted responses.
-
-    Each incorrect response is accepted with probability e, so a response with probability
-    q = p + (1-p) e, and RSPO expects the weight k/n (1-q)^(k-1) of an accepted one (policy gradient:
-    k = 1). Over prompts, the share is sum (1-p) e (1-q)^(k-1) / sum q (1-q)^(k-1). The factor
-    (1-e)^(k-1) cancels, the mean of (1-p)^k is 1 - Pass@k, and that of p (1-p)^(k-1) is
-    Pass@k - Pass@(k-1). Pass@k is that before training, and after training without errors.
-    """
+    """`false_accept_share` with Pass@k before training, and after training without errors."""
     if not rate or line.objective not in ("policy_gradient", "rspo_pass_at_k"):
         return {}
-    clean = [one for one in lines if one.trained == line.trained and one.variant == DEFAULT_VARIANT]
     policies = {"base": measurer.experiment.bases_of(name)}
-    policies |= {"trained": [*one.method.policies] for one in clean}
+    for one in lines:
+        if one.trained == line.trained and one.variant == DEFAULT_VARIANT:
+            policies["trained"] = [*one.method.policies]
     row = {}
     for which, cells in policies.items():
         now, before = (_pass_at_k(measurer, name, cells, k) for k in (line.k, line.k - 1))
-        false = rate * (1 - now)
-        row[f"false_accept_share_{which}"] = false / (now - before + false)
+        row[f"false_accept_share_{which}"] = false_accept_share(now, before, rate)
     return row
+
+
+def false_accept_share(pass_at_k: float, pass_at_k_minus_1: float, rate: float) -> float:
+    """Expected weight of all false accepts, relative to that of all accepted responses.
+
+    Each incorrect response is accepted with probability e, so a response with probability
+    q = p + (1-p) e, and RSPO expects the weight k/n (1-q)^(k-1) of an accepted one (policy
+    gradient: k = 1). Over prompts, the share is sum (1-p) e (1-q)^(k-1) / sum q (1-q)^(k-1). The
+    factor (1-e)^(k-1) cancels, the mean of (1-p)^k is 1 - Pass@k, and that of p (1-p)^(k-1) is
+    Pass@k - Pass@(k-1).
+
+    Args:
+        pass_at_k, pass_at_k_minus_1: means over the prompts; Pass@0 is 0.
+    """
+    false = rate * (1 - pass_at_k)
+    return false / (pass_at_k - pass_at_k_minus_1 + false)
 
 
 def _pass_at_k(measurer: Measurer, name: str, policies: Sequence[str], k: int) -> float:

@@ -195,7 +195,7 @@ def gradients(experiment: Experiment, policy: str, study: str = "") -> Step:
 
 @step
 def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
-    """Args: inputs: the scores and logs that the claims rest on (`rspo.claims`)."""
+    """Args: inputs: the scores and logs that the claims rest on (`rspo.analysis.claims`)."""
     config = experiment.config
     # The grid and its seeds determine the compared cells; `k` the values of k.
     settings = config.model_dump(mode="json", include={"grid", "seeds"})

@@ -9,7 +9,7 @@ import pandas as pd
 import yaml
 from scipy import stats
 
-from rspo.claims import catalogue
+from rspo.analysis import claims
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
@@ -122,7 +122,7 @@ def write_claims_and_cost(experiment: Experiment) -> None:
         for name in experiment.data_sets
         if name != "train"
     ]
-    made = catalogue.step(experiment)
+    made = claims.step(experiment)
     claims_csv, page, comparisons_csv = made.outputs
     write_text(page, "# Claims\n")
     for path, rows in {

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rspo.claims.catalogue import CLAIMS, step
-from rspo.claims.comparisons import EntropyComparison, Method
-from rspo.claims.measure import Measurement, growth_with_fraction
-from rspo.claims.verdicts import results_of
-from rspo.claims.write import CLAIM_COLUMNS, COMPARISON_COLUMNS, write_claims
+from rspo.analysis.claims import CLAIMS, step
+from rspo.analysis.comparisons import Comparison
+from rspo.analysis.measure import Measurement, growth_with_fraction
+from rspo.analysis.results import COLUMNS, results_of
+from rspo.analysis.write import CLAIM_COLUMNS, write_claims
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
@@ -83,9 +83,9 @@ def test_one_opposite_benchmark_contradicts_a_claim_about_all(tmp_path: Path) ->
             planted.plant(experiment, cell.name, "standard", skills, number)
     found = verdicts(experiment)
     assert found["C1"] == "contradicted"
-    (against,) = comparisons(experiment, claim="C1", decides="yes", benchmark="multiply")
+    (against,) = comparisons(experiment, claim="C1", decides="yes", where="multiply")
     assert against["outcome"] == "against"
-    (other,) = comparisons(experiment, claim="C1", decides="yes", benchmark="linear")
+    (other,) = comparisons(experiment, claim="C1", decides="yes", where="linear")
     assert other["outcome"] == "for"
 
 
@@ -145,7 +145,7 @@ def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> 
     """One seed, one benchmark, one k: Student's paired test on the problems' estimates."""
     experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1, grid_only="main")
     write_claims(experiment)
-    label = {"comparison": "RSPO k=4 - Baseline k=4", "k": "2", "benchmark": "linear"}
+    label = {"method_a": "RSPO k=4", "method_b": "Baseline k=4", "k": "2", "where": "linear"}
     (row,) = comparisons(experiment, claim="C1", **label)
     rspo, baseline = row["cells"].split()
     right = [policy_scores(experiment, policy, "linear").correct for policy in (rspo, baseline)]
@@ -169,7 +169,7 @@ def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> 
 
 
 def test_max_at_k_is_of_the_rewards(as_claimed: Experiment) -> None:
-    row, *_ = comparisons(as_claimed, claim="C8", metric="max_at_k", benchmark="linear", k="2")
+    row, *_ = comparisons(as_claimed, claim="C8", metric="max_at_k", where="linear", k="2")
     first, second = (
         np.mean([max_at_k(policy_scores(as_claimed, one, "linear").rewards, 2) for one in policies])
         for policies in np.array(row["cells"].split()).reshape(2, 2)
@@ -185,7 +185,7 @@ def test_equivalence_is_a_test_at_each_end_of_the_margin(tmp_path: Path) -> None
     planted.plant_scores(experiment, lambda cell: (0.6, 0.42 if cell.objective == "grpo" else 0.4))
     planted.plant_logs(experiment)
     write_claims(experiment)
-    (row,) = comparisons(experiment, claim="C9", benchmark="linear", k="1")
+    (row,) = comparisons(experiment, claim="C9", where="linear", k="1")
     assert row["margin"] == "0.05"
     first, second = (
         policy_scores(experiment, policy, "linear").correct.mean(axis=1)
@@ -206,8 +206,7 @@ def test_p_values_are_adjusted_within_deciding_and_within_other_comparisons() ->
     """Of three deciding p-values, .02, .03 and .9, none is significant after adjustment."""
 
     def found(p: float, decides: bool) -> Measurement:
-        alone = Method("x", ("x",))
-        comparison = EntropyComparison("x", alone, alone, decides=decides)
+        comparison = Comparison("x", "y", "entropy", (), decides=decides)
         value = float(stats.norm.isf(p / 2))
         estimate = Estimate(value, 0.0, 1.0, 1.0, np.inf)
         return Measurement(comparison, estimate, np.nan, 3, 0, 0)
@@ -221,15 +220,15 @@ def test_p_values_are_adjusted_within_deciding_and_within_other_comparisons() ->
 
 def test_a_margin_of_the_table_is_the_mean_of_its_cells(as_claimed: Experiment) -> None:
     for benchmark in ("linear", "multiply"):
-        (margin,) = comparisons(as_claimed, claim="C1", decides="yes", benchmark=benchmark)
-        cells = comparisons(as_claimed, claim="C1", decides="no", benchmark=benchmark)
+        (margin,) = comparisons(as_claimed, claim="C1", decides="yes", where=benchmark)
+        cells = comparisons(as_claimed, claim="C1", decides="no", where=benchmark)
         assert len(cells) == 3 * 4
         values = [float(row["estimate"]) for row in cells]
         assert float(margin["estimate"]) == pytest.approx(np.mean(values))
 
 
 def test_the_base_policy_has_a_single_run(as_claimed: Experiment) -> None:
-    (row,) = comparisons(as_claimed, claim="C10", comparison="PG - base", benchmark="linear")
+    (row,) = comparisons(as_claimed, claim="C10", method_a="PG", method_b="base", where="linear")
     assert row["cells"].split() == [
         "small--policy-gradient--k1--n16--s0",
         "small--policy-gradient--k1--n16--s1",
@@ -292,7 +291,7 @@ def test_the_page_has_the_content_of_the_table(as_claimed: Experiment) -> None:
 
 def test_every_column_is_explained() -> None:
     text = (planted.ROOT / "docs" / "files.md").read_text()
-    for column in {*CLAIM_COLUMNS, *COMPARISON_COLUMNS}:
+    for column in {*CLAIM_COLUMNS, *COLUMNS}:
         assert f"`{column}`" in text
 
 
