@@ -56,6 +56,13 @@ def study_of(experiment: Experiment, name: str) -> Study:
         hints = [did_you_mean(name, studies), f"has {', '.join(studies) or 'none'}"]
         place = f"config/{experiment.scale}.yaml"
         raise InputError("; ".join([f"no study {name!r} in {place}", *filter(None, hints)]))
+    evaluated = experiment.config.evaluation.k
+    for k in studies[name].frontier or ():
+        if k not in evaluated:
+            raise InputError(
+                f"config/{experiment.scale}.yaml: studies.{name}.frontier = {k}; allowed: "
+                f"evaluation.k, which is {', '.join(map(str, evaluated))}"
+            )
     for claim in (claim for one in studies[name].contrasts for claim in one.claims):
         if claim not in CLAIMS:
             raise InputError(
@@ -167,9 +174,10 @@ def _subtracted(
     if minus == BASE:
         return Subtracted(base, BASE)
     if isinstance(minus, str) and minus in OBJECTIVES:
-        other = next((one for one in lines if one.objective == minus), None)
-        if other is None or other == line:
+        others = [one for one in lines if one.objective == minus != line.objective]
+        if not others:
             return None
+        other = next((one for one in others if one.variant == line.variant), others[0])
         return Subtracted(other.method, other.method.label)
     variant = minus if isinstance(minus, str) else minus.get(line.variant)
     for one in lines:
