@@ -32,8 +32,9 @@ def render(template: Path, contents: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"points": points, "interval": interval, "p_value": p_value}
-    environment.globals |= {"fail": _fail, "significant": significant, "number": number}
+    environment.filters |= {"points": points, "interval": interval, "number": number}
+    environment.filters["p_value"] = p_value
+    environment.globals |= {"fail": _fail, "significant": significant}
     try:
         return environment.get_template(template.name).render(contents)
     except jinja2.TemplateSyntaxError as error:

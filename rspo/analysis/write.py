@@ -161,7 +161,7 @@ def study_contents(
     return {
         "name": name,
         "study": studies.study_of(experiment, name),
-        "seeds": experiment.config.seeds,
+        "seeds": int(table["seeds"].max()),
         "ks": sorted(experiment.config.evaluation.k),
         "level": LEVEL,
         "rows": lambda **wanted: the_rows(table, **wanted),

@@ -38,6 +38,8 @@ COLUMNS = {
 }
 _POINTS = ["estimate", "low", "high"]
 _WHOLE = ["seeds", "problems", "samples"]
+_MOST_PANELS = 3  # of k: of more, the first, the middle and the last
+_APART = 0.035  # of two labels, in heights of the panel
 
 
 def of_study(name: str, study: Study) -> Figure:
@@ -81,11 +83,14 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     forest, levels = (table[table["part"] == part] for part in ("forest", "frontier"))
     labels = _labels(forest)
     panels = list(dict.fromkeys(forest["claim"].where(forest["claim"] != "", forest["k"])))
+    panels = sorted(panels, key=int) if panels and panels[0].isdecimal() else panels
+    if len(panels) > _MOST_PANELS:
+        panels = [panels[0], panels[len(panels) // 2], panels[-1]]
     picture = style.new_picture(style.TEXT_WIDTH, max(2.2, 0.9 + 0.165 * labels.nunique()))
     sides: list[Any] = [picture]
     if not levels.empty:
         sides = [*np.ravel(np.array(picture.subfigures(1, 2, width_ratios=[1.25, 1])))]
-    axes = sides[0].subplots(1, max(1, len(panels)), sharey=True, squeeze=False)[0]
+    axes = sides[0].subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
     for panel, name in zip(axes, panels, strict=False):
         chosen = forest[
             (forest["claim"] == name) | ((forest["claim"] == "") & (forest["k"] == name))
@@ -132,28 +137,38 @@ def _draw_forest(axes: "Axes", rows: "pd.DataFrame", labels: "pd.Series") -> Non
 
 
 def _draw_frontier(axes: "Axes", levels: "pd.DataFrame") -> None:
-    """Pass@k at the larger k against that at the smaller one; RSPO and PG stand out."""
+    """Pass@k at the larger k against that at the smaller one; RSPO and PG stand out.
+
+    Where labels would overlap, only the first is drawn.
+    """
     ks = sorted(set(levels["k"]), key=int)
     by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
-    for method in dict.fromkeys(levels["method"]):
+    height = by_k[ks[-1]].max() - by_k[ks[-1]].min()
+    labelled: list[float] = []
+    for method in sorted(dict.fromkeys(levels["method"]), key=lambda one: one not in _LOOKS):
         x, y = (by_k.loc[method][k] for k in ks)
         order = [name for name in dict.fromkeys(levels["variant"]) if name in x.index]
-        x, y = x[order], y[order]
-        look: dict[str, Any] = {"color": "#BBBBBB", "linewidth": 0.8, "markersize": 2.2}
-        if method == BASE:
-            look = {"color": style.FAINT, "markersize": 6, "linestyle": "none"}
-        elif method.startswith("RSPO k="):
-            look = {"color": "#B2182B", "linewidth": 1.6, "markersize": 3.6}
-        elif method == "PG":
-            look = {"color": style.INK, "linewidth": 1.4, "linestyle": "--", "markersize": 3.6}
-        axes.plot(x, y, marker="v" if method == BASE else "o", zorder=len(look), **look)
-        axes.annotate(
-            method,
-            (x.iloc[-1], y.iloc[-1]),
-            xytext=(3, 0),
-            textcoords="offset points",
-            color=look["color"] if look["color"] != "#BBBBBB" else style.FAINT,
-            fontsize=style.SMALL,
-            va="center",
-        )
+        look = _LOOKS.get(method, _OTHER)
+        axes.plot(x[order], y[order], zorder=len(_LOOKS) - len(labelled), **look)
+        place = x[order[-1]], y[order[-1]]
+        apart = all(abs(place[1] - other) > _APART * height for other in labelled)
+        if apart or method in _LOOKS:
+            labelled.append(place[1])
+            text = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+            colour = style.FAINT if look is _OTHER else look["color"]
+            axes.annotate(method, place, color=colour, fontsize=style.SMALL, **text)
     axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")
+
+
+_OTHER: dict[str, Any] = {"color": "#BBBBBB", "linewidth": 0.8, "marker": "o", "markersize": 2.4}
+_LOOKS: dict[str, dict[str, Any]] = {
+    "RSPO k=4": {"color": "#B2182B", "linewidth": 1.6, "marker": "o", "markersize": 3.6},
+    "PG": {
+        "color": style.INK,
+        "linewidth": 1.4,
+        "linestyle": "--",
+        "marker": "s",
+        "markersize": 3.6,
+    },
+    BASE: {"color": style.FAINT, "linestyle": "none", "marker": "v", "markersize": 5},
+}

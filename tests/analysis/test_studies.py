@@ -334,7 +334,9 @@ def test_a_study_that_cannot_be_planned_is_refused(
 
 def test_an_unknown_study_is_named_with_the_known_ones(tmp_path: Path) -> None:
     experiment = planted.load(tmp_path, studies={"rates": RATES})
-    with pytest.raises(InputError, match="no study 'rate' in config/tiny.yaml; did you mean rates"):
+    with pytest.raises(
+        InputError, match=r"no study 'rate' in config/tiny\.yaml; did you mean rates"
+    ):
         studies.step(experiment, "rate")
 
 
@@ -358,3 +360,14 @@ def test_the_studies_of_the_config_can_be_planned(tmp_path: Path) -> None:
                 assert len(studies.changes(contrast, plans)) == 15 * len(contrast.claims)
             else:
                 assert any(one.family == contrast.family for one in plan)
+
+
+@pytest.mark.parametrize("name", ["peers", "passes", "open_choices", "wrong_verdicts"])
+def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
+    folder, experiment = planted.ROOT / "docs" / "studies", Experiment.load(root=planted.ROOT)
+    table = read_comparisons(folder / f"{name}.csv")
+    contents = study_contents(
+        experiment, name, table, pd.read_csv(folder / f"{name}_methods.csv", na_filter=True)
+    )
+    text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)
+    assert text == (folder / f"{name}.md").read_text()

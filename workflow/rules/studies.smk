@@ -40,10 +40,14 @@ rule study_page:
         page=f"{RESULTS}/tables/{{study}}.md",
         picture=f"{REPORTS}/fig_{{study}}.png",
         table=f"{RESULTS}/tables/{{study}}.csv",
+        methods=f"{RESULTS}/tables/{{study}}_methods.csv",
     output:
-        multiext("docs/studies/{study}", ".md", ".png", ".csv"),
+        multiext("docs/studies/{study}", ".md", ".png", ".csv", "_methods.csv"),
     log:
         f"{RESULTS}/logs/study_page/{{study}}.log",
+    wildcard_constraints:
+        study="|".join(experiment.config.studies) or "(?!)",
     localrule: True
     shell:
-        "for file in {input}; do cp $file docs/studies/{wildcards.study}.${{file##*.}}; done 2> {log}"
+        "( cp {input.page} {input.table} {input.methods} docs/studies/ && "
+        "cp {input.picture} docs/studies/{wildcards.study}.png ) 2> {log}"
