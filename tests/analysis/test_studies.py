@@ -366,8 +366,7 @@ def test_the_studies_of_the_config_can_be_planned(tmp_path: Path) -> None:
 def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     folder, experiment = planted.ROOT / "docs" / "studies", Experiment.load(root=planted.ROOT)
     table = read_comparisons(folder / f"{name}.csv")
-    contents = study_contents(
-        experiment, name, table, pd.read_csv(folder / f"{name}_methods.csv", na_filter=True)
-    )
+    methods = pd.read_csv(folder / f"{name}_methods.csv").fillna({"setting": ""})
+    contents = study_contents(experiment, name, table, methods)
     text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)
     assert text == (folder / f"{name}.md").read_text()
