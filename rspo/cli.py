@@ -542,7 +542,7 @@ def tables(experiment: "Experiment", force: Force = False) -> None:
     """Write the curves of all policies as one CSV."""
 
 
-@command(REPORTING, "rspo claims", calls="claims.write:write_claims")
+@command(REPORTING, "rspo claims", calls="analysis.write:write_claims")
 def claims(experiment: "Experiment", force: Force = False) -> None:
     """Check the claims of the paper on all scores and training logs."""
 
@@ -552,16 +552,13 @@ def answers(experiment: "Experiment", force: Force = False) -> None:
     """Collect pass^k, responses without an answer, and the number of different answers."""
 
 
-@command(REPORTING, "rspo study peers")
+@command(REPORTING, "rspo study peers", calls="analysis.write:write_study")
 def study(
     experiment: "Experiment",
     name: Annotated[str, typer.Argument(help="A study, such as peers.", metavar="STUDY")],
     force: Force = False,
 ) -> None:
-    """Write the table and the page of a study, a comparison beyond the paper's."""
-    from rspo.studies import named
-
-    named(name).write(experiment, force)
+    """Write the tables and the page of a study, a comparison beyond the paper's."""
 
 
 @command(REPORTING, "rspo figure fig_scalability", calls="figures:draw")

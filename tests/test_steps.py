@@ -113,7 +113,7 @@ COMMANDS = {
     ),
 }
 # Without a scale's settings, or with downloads: each has a test of its own below; `study` has one
-# in tests/studies.
+# in tests/analysis.
 OTHERS = {"verify", "pass-at-k", "results", "fetch-prompt", "fetch-judge", "study", "cost"}
 # Sections of the config that the command of that name needs.
 SECTIONS = {

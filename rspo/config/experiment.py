@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.load import load_config, variant_config
+from rspo.config.names import BASE as BASE
 from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, GridEntry
 from rspo.core.errors import InputError, did_you_mean
 from rspo.objectives import short_name
-
-BASE = "base"
 
 
 @dataclass(frozen=True)

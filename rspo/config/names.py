@@ -34,5 +34,15 @@ ALPHABET = "0123456789+-*/=?,()%xABCDEFGH} "
 HUB_MODEL_REVISION = 2
 LARGER = "larger"  # a split with larger numbers than in any other split
 LARGER_FAMILIES = ("linear", "divide")  # families that have this split
-# Studies that measure the gradients of their objectives on their base policies.
-STUDIES_WITH_GRADIENTS = ("peers",)
+BASE = "base"  # a policy before reinforcement learning
+# What a study can tell about a training (`rspo.analysis.trainings`).
+StudyColumn = Literal[
+    "late_entropy",
+    "zero_weight",
+    "ppo_clipped",
+    "gradient_clipped",
+    "finished",
+    "cpu_seconds",
+    "gradient_noise",
+    "false_accept_share",
+]

@@ -20,10 +20,12 @@ from pydantic import (
 
 from rspo.config.merge import merge
 from rspo.config.names import (
+    BASE,
     CASCADE,
     LARGER,
     LARGER_FAMILIES,
     Family,
+    StudyColumn,
     TemplateName,
 )
 from rspo.config.own import reward_names, verifier_names
@@ -538,6 +540,65 @@ class GridEntry(Section):
     cells: tuple[CellSpec, ...] = Field(min_length=1)
 
 
+class Contrast(Section):
+    """Differences of a study's methods: Pass@k, or what the claims say, paired over problems."""
+
+    # The tests that p-values are adjusted over, by Holm's method.
+    family: str = Field(min_length=1)
+    # What is subtracted: "base"; an objective, from the others; a variant, from the others; or for
+    # each of some variants another one.
+    minus: Name | dict[Name, Name]
+    # Also subtract the same difference of this objective.
+    less: Name | None = None
+    # Claims whose estimate is compared, instead of Pass@k; only with a variant to subtract.
+    claims: tuple[str, ...] = ()
+    # Of Pass@k; default: evaluation.k.
+    k: tuple[Positive, ...] | None = None
+    # Whether to average over k.
+    mean: bool = False
+
+
+class Study(GridEntry):
+    """A comparison beyond the paper's, made on request (docs/add/study.md)."""
+
+    title: str
+    contrasts: tuple[Contrast, ...] = ()
+    # Of each method's variants, compare the one with the highest Pass@k on the validation split
+    # after the last step; this is its k.
+    choose_by_pass_at: Positive | None = None
+    # What the table of methods has about each training (docs/files.md).
+    columns: tuple[StudyColumn, ...] = ()
+    # A template of the page in the project's folder; default: the package's own.
+    page: str | None = None
+    # Two k: the picture shows Pass@k of each method at the one against the other, too.
+    frontier: tuple[Positive, Positive] | None = None
+
+    @model_validator(mode="after")
+    def _contrasts_exist(self) -> "Study":
+        objectives = {spec.objective for spec in self.cells}
+        variants = {variant for spec in self.cells for variant in spec.variants}
+        for contrast in self.contrasts:
+            named = contrast.minus
+            subtracted = [named] if isinstance(named, str) else [*named, *named.values()]
+            allowed = variants | ({BASE, *objectives} if isinstance(named, str) else set())
+            if unknown := [name for name in subtracted if name not in allowed]:
+                raise ValueError(
+                    f"contrasts: minus = {unknown[0]!r} is in none of its cells; allowed: "
+                    f"{', '.join(sorted(allowed))}"
+                )
+            if contrast.less and contrast.less not in objectives:
+                raise ValueError(
+                    f"contrasts: less = {contrast.less!r} is the objective of none of its cells; "
+                    f"allowed: {', '.join(sorted(objectives))}"
+                )
+            if contrast.claims and named not in variants:
+                raise ValueError(
+                    f"contrasts: claims of {contrast.family!r} need minus: a variant, such as "
+                    f"{DEFAULT_VARIANT}"
+                )
+        return self
+
+
 # Keys of the config below the sections that decide a training.
 Changes = dict[Literal["models", "sampling", "training", "rewards"], dict[str, Any]]
 
@@ -562,7 +623,7 @@ class Config(Section):
     gradients: Gradients | None = None
     grid: Annotated[dict[Name, GridEntry], Field(min_length=1)]
     # Further entries, which only `snakemake reports/fig_<name>.pdf` makes; `all` leaves them out.
-    studies: dict[Name, GridEntry] = {}
+    studies: dict[Name, Study] = {}
     # Settings of training that a cell's `variant` replaces, by the variant's name.
     variants: dict[Name, Changes] = {}
     extensions: tuple[Extension, ...] = ()

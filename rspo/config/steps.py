@@ -20,7 +20,6 @@ from rspo.config.fingerprints import (
     training_settings,
     verifier_settings,
 )
-from rspo.config.names import STUDIES_WITH_GRADIENTS
 from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.locks import LOCK
@@ -196,7 +195,7 @@ def gradients(experiment: Experiment, policy: str, study: str = "") -> Step:
 
 @step
 def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
-    """Args: inputs: the scores and logs that the claims rest on (`rspo.claims`)."""
+    """Args: inputs: the scores and logs that the claims rest on (`rspo.analysis.claims`)."""
     config = experiment.config
     # The grid and its seeds determine the compared cells; `k` the values of k.
     settings = config.model_dump(mode="json", include={"grid", "seeds"})
@@ -215,10 +214,11 @@ def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
 @step
 def study(experiment: Experiment, name: str) -> Step:
     """Its inputs: the scores of its policies, base policies included, and the logs of its cells."""
-    suite, policies = experiment.grid_entry(name).suite, experiment.policies_of(name)
+    chosen, policies = experiment.config.studies[name], experiment.policies_of(name)
+    suite = chosen.suite
 
     def inputs() -> list[Input]:
-        measured = experiment.bases_of(name) if name in STUDIES_WITH_GRADIENTS else []
+        measured = experiment.bases_of(name) if "gradient_noise" in chosen.columns else []
         return [
             *(one for policy in policies for one in score_inputs(experiment, policy, suite)),
             *(log_input(experiment, cell.name) for cell in experiment.cells_of(name)),
@@ -226,9 +226,12 @@ def study(experiment: Experiment, name: str) -> Step:
         ]
 
     k = list(experiment.config.evaluation.k)
-    settings = {"scale": experiment.scale, "suite": suite, "k": k} | counted("policies", policies)
-    table = experiment.table(name)
-    outputs = table, table.with_suffix(".md")
+    settings: Settings = {"scale": experiment.scale, "k": k} | counted("policies", policies)
+    settings["study"] = chosen.model_dump(mode="json", exclude={"cells"})
+    if chosen.page:
+        settings["page"] = digest(experiment.root / chosen.page)
+    names = (f"{name}.csv", f"{name}_methods.csv", f"{name}.md")
+    outputs = tuple(experiment.table(name).with_name(file) for file in names)
     return Step(experiment.command("study", name), outputs, settings, inputs)
 
 

@@ -14,6 +14,7 @@ Importing this package imports neither pandas nor matplotlib: the Snakefile read
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from rspo.config.schema import Study
 from rspo.core.errors import InputError, did_you_mean
 from rspo.figures import (
     bandit,
@@ -27,12 +28,10 @@ from rspo.figures import (
     hitchhiking,
     intro,
     maxk_weight,
-    open_choices,
     passk_weight,
-    peers,
+    study,
     training_curves,
     weight_by_difficulty,
-    wrong_verdicts,
 )
 from rspo.figures.figure import SUFFIXES, Figure
 
@@ -70,9 +69,6 @@ FIGURES: dict[str, Figure] = {
         budget.FIGURE,
         difficulty.FIGURE,
         gradient_variance.FIGURE,
-        peers.FIGURE,
-        open_choices.FIGURE,
-        wrong_verdicts.FIGURE,
     )
 }
 
@@ -99,7 +95,11 @@ def figures_of(experiment: "Experiment") -> dict[str, Figure]:
     for grid, entry in (experiment.config.grid | experiment.config.studies).items():
         if grid in drawn:
             continue
-        figure = curves.of_grid_entry(grid, entry)
+        figure = (
+            study.of_study(grid, entry)
+            if isinstance(entry, Study)
+            else curves.of_grid_entry(grid, entry)
+        )
         if figure.name in FIGURES:
             raise InputError(
                 f"config/{experiment.scale}.yaml: grid.{grid} would be drawn as {figure.name}, "

@@ -58,28 +58,29 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    from rspo.core.tables import read_csv
+    from rspo.analysis.results import read_comparisons
 
-    columns = ("claim", "comparison", "metric", "k", "benchmark", "margin", "cells")
     (path,) = figure.step(experiment).input_files
-    rows = read_csv(path, *columns, *_NUMBERS, empty=True)
+    rows = read_comparisons(path)
     rows = rows[
         rows["claim"].isin(CLAIMS)
         & (rows["metric"] == figure.metric)
-        & (rows["benchmark"] == POOLED)
-        & (rows["margin"] == "")
+        & (rows["where"] == POOLED)
+        & rows["margin"].isna()
         # The comparisons of policy gradient with RSPO at k = 1 have the opposite sign.
-        & rows["comparison"].str.startswith("RSPO")
+        & rows["method_a"].str.startswith("RSPO")
     ]
     policies = rows["cells"].map(lambda cells: _names(cells.split()))
     found = []
     for against, k, pair in _pairs(experiment.cells_of(figure.grids[0])):
         tested = rows[(rows["k"] == str(k)) & (policies == pair)].head(1)
-        found.append(tested[_NUMBERS].apply(pd.to_numeric).assign(against=against, k=k))
+        found.append(tested[_NUMBERS].assign(against=against, k=k))
     result = pd.concat(found) if found else pd.DataFrame(columns=list(COLUMNS))
     points = ["estimate", "low", "high", "error"]
     result[points] = 100 * result[points]
-    return result.assign(p_adjusted=holm(result["p"]))[list(COLUMNS)].reset_index(drop=True)
+    counts = dict.fromkeys(("seeds", "problems", "samples"), int)
+    result = result.astype(counts).assign(p_adjusted=holm(result["p"]))
+    return result[list(COLUMNS)].reset_index(drop=True)
 
 
 def _pairs(cells: "list[Cell]") -> "list[tuple[str, int, str]]":

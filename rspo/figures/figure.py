@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rspo.objectives
-from rspo.claims import catalogue
+from rspo.analysis import claims
 from rspo.config import steps
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
@@ -134,8 +134,8 @@ class Figure:
         if self.training_logs:
             result += [steps.log_input(experiment, policy) for policy in policies]
         if self.comparisons:
-            claims = catalogue.step(experiment)
-            result.append((claims.outputs[-1], claims))
+            tested = claims.step(experiment)
+            result.append((tested.outputs[-1], tested))
         return result
 
     def settings(self, experiment: "Experiment") -> dict[str, Any]:

@@ -11,13 +11,11 @@ a_x - ratio * b_x over prompts, divided by the mean of b (the delta method, Coch
 2.11), so noise that both have in common cancels. Intervals are 1.96 standard errors to both sides.
 """
 
-import math
-from collections.abc import Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from rspo.core.errors import InputError
-from rspo.evaluation.statistics import NORMAL
+from rspo.evaluation.statistics import ratio_of_means
 from rspo.figures import style
 from rspo.figures.binary_groups import SAME_NOTE, lines, shown_as
 from rspo.figures.figure import Figure
@@ -98,19 +96,6 @@ def _summary(group: "pd.DataFrame", reference: "pd.DataFrame | None") -> dict[st
     for name, (ratio, low, high) in ratios.items():
         summary |= {name: ratio, f"{name}_low": low, f"{name}_high": high}
     return summary
-
-
-def ratio_of_means(above: Sequence[float], below: Sequence[float]) -> tuple[float, float, float]:
-    """mean(above) / mean(below) over the same prompts, with its 95 % interval.
-
-    NaN without a denominator: for example, no response is correct and no gradient varies.
-    """
-    if fmean(below) == 0:
-        return math.nan, math.nan, math.nan
-    ratio = fmean(above) / fmean(below)
-    residuals = [a - ratio * b for a, b in zip(above, below, strict=True)]
-    error = stdev(residuals) / math.sqrt(len(residuals)) / fmean(below)
-    return ratio, ratio - NORMAL * error, ratio + NORMAL * error
 
 
 def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":

@@ -5,39 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rspo.analysis.labels import FULL_LABELS, label_of
 from rspo.config.experiment import BASE, Cell
 from rspo.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
-
-# Any other objective is labelled with its name.
-_LABELS = {
-    "policy_gradient": "PG",
-    "grpo": "GRPO",
-    "rspo_pass_at_k": "RSPO",
-    "rspo_max_at_k": "RSPO",
-    "hitchhiking": "Baseline",
-    "rspo_pass_at_k_plug_in": "RSPO plug-in",
-    "rspo_max_at_k_plug_in": "RSPO Max@k plug-in",
-    "pkpo_s": "PKPO $s$",
-    "pkpo_s_loo": "PKPO $s^{(loo)}$",
-    "maxpo": "MaxPO",
-    "ordergrad_top_half": "OrderGrad top half",
-    "ordergrad_median": "OrderGrad median",
-    "ordergrad_bottom_half": "OrderGrad bottom half",
-    "passk_training": "Pass@k Training",
-    "grpo_passk": "GRPO Pass@k (verl)",
-    "tailrl": "TailRL",
-    "tailrl_centred": "TailRL, centred",
-    "maxrl": "MaxRL",
-    "maxrl_uncentred": "MaxRL, not centred",
-    "rs_grpo": "RS-GRPO",
-    "ttt_entropic": "TTT-Discover",
-    "w_reinforce": "W-REINFORCE",
-}
-# Used where a figure shows both.
-_FULL_LABELS = {"rspo_pass_at_k": "RSPO Pass@k", "rspo_max_at_k": "RSPO Max@k"}
 
 
 @dataclass(frozen=True)
@@ -95,7 +68,7 @@ def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
     methods = []
     for (objective, key), policies in seeds.items():
         k, n, reward, model, variant = key
-        label = label_of(objective, k, full=families.keys() >= _FULL_LABELS.keys())
+        label = label_of(objective, k, full=families.keys() >= FULL_LABELS.keys())
         label += f", n={n}" if n_differs else ""
         label += f", {reward} reward" if reward_differs else ""
         label += f", {names[model]}" if len(names) > 1 else ""
@@ -113,17 +86,6 @@ def formula_lines(objective: str, ks: Sequence[int]) -> list[Method]:
         Method(label_of(objective, k), objective, k, position=position, family=len(ks))
         for position, k in enumerate(ks)
     ]
-
-
-def label_of(objective: str, k: int | None = None, full: bool = False) -> str:
-    """The label of an objective in legends, with k if the objective has one and it is given.
-
-    Args:
-        full: distinguish RSPO for Pass@k from RSPO for Max@k.
-    """
-    name = _LABELS.get(objective, objective.replace("_", " "))
-    name = _FULL_LABELS.get(objective, name) if full else name
-    return f"{name} k={k}" if k is not None and OBJECTIVES[objective].has_k else name
 
 
 def face(experiment: "Experiment", methods: Sequence[Method]) -> str:

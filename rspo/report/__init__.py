@@ -10,7 +10,7 @@ This module does not import jinja2, pandas or matplotlib, because the Snakefile 
 from collections.abc import Iterable
 from pathlib import Path
 
-from rspo.claims import catalogue
+from rspo.analysis import claims
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -53,7 +53,7 @@ def results_files(experiment: Experiment) -> list[Path]:
 
 def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     """The files that `rspo.report.markdown.write_results` reads; all are required."""
-    made = catalogue.step(experiment), steps.tables(experiment), steps.cost(experiment)
+    made = claims.step(experiment), steps.tables(experiment), steps.cost(experiment)
     return [
         *(
             (path, figure.step(experiment))

@@ -3,13 +3,9 @@
 import math
 from dataclasses import dataclass
 
-import pandas as pd
-
-from rspo.claims.catalogue import NotTested, planned
-from rspo.claims.comparisons import DroppingComparison, EntropyComparison
+from rspo.analysis.results import read_comparisons
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
-from rspo.core.tables import read_csv
 from rspo.evaluation.statistics import Estimate
 from rspo.report import table_path
 from rspo.report.rounding import interval, plus_minus
@@ -31,8 +27,7 @@ POINTS = Unit("percentage points", 100.0)
 REWARD = Unit("units of reward")
 NATS = Unit("nats per token")
 TIME = Unit("% of the training time", 100.0)
-_OF_METRIC = {"pass_at_k": POINTS, "max_at_k": REWARD}
-_OF_LOGS = {EntropyComparison: NATS, DroppingComparison: TIME}
+_UNITS = {"pass_at_k": POINTS, "max_at_k": REWARD, "entropy": NATS, "time_of_dropping": TIME}
 
 
 @dataclass(frozen=True)
@@ -85,26 +80,11 @@ def tested(experiment: Experiment) -> dict[str, list[ComparisonRow]]:
 
     Raises: InputError for a table that is missing or lacks a column.
     """
-    columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
-    path = table_path(experiment, "claim_comparisons")
-    rows = read_csv(path, *columns, *_NUMBERS, *_TESTED, "seeds", "problems", empty=True)
-    numbers = [*_NUMBERS, *_TESTED, "margin", "seeds", "problems"]
-    rows[numbers] = rows[numbers].apply(pd.to_numeric)  # empty becomes NaN
-    units = _units(experiment)
+    rows = read_comparisons(table_path(experiment, "claim_comparisons"))
     result: dict[str, list[ComparisonRow]] = {}
     for row in rows.to_dict("records"):
-        unit = _OF_METRIC.get(row["metric"]) or units.get(row["claim"], Unit(""))
-        result.setdefault(row["claim"], []).append(_tested(row, unit))
+        result.setdefault(row["claim"], []).append(_tested(row, _UNITS[row["metric"]]))
     return result
-
-
-def _units(experiment: Experiment) -> dict[str, Unit]:
-    """The unit of the claims about training logs."""
-    return {
-        name: _OF_LOGS[type(plan[0])]
-        for name, plan in planned(experiment).items()
-        if not isinstance(plan, NotTested) and type(plan[0]) in _OF_LOGS
-    }
 
 
 def _tested(row: "dict[str, object]", unit: Unit) -> ComparisonRow:
@@ -130,10 +110,11 @@ def _tested(row: "dict[str, object]", unit: Unit) -> ComparisonRow:
 
 def _label(row: "dict[str, object]") -> str:
     """Methods, k and problems in words."""
-    if not row["metric"]:
-        return str(row["comparison"])
+    methods = " - ".join(filter(None, (str(row["method_a"]), str(row["method_b"]))))
+    if row["metric"] not in METRICS:
+        return methods
     ks = str(row["k"]).split()
     metric = f"{METRICS[str(row['metric'])]}@{', '.join(ks)}"
     mean = "mean of " if len(ks) > 1 else ""
-    where = "all problems" if row["benchmark"] == POOLED else str(row["benchmark"])
-    return f"{row['comparison']}, {mean}{metric}, {where}"
+    where = "all problems" if row["where"] == POOLED else str(row["where"])
+    return f"{methods}, {mean}{metric}, {where}"

@@ -91,7 +91,7 @@ def test_without_the_extension_its_names_are_unknown(
         (REWARD.replace("half", "a--b"), "reward 'a--b': allowed: lower-case"),
         (VERIFIER.replace("last", "cascade"), "verifier 'cascade' exists already"),
         (
-            "from rspo.claims import CLAIMS, register\nregister(CLAIMS['C1'])\n",
+            "from rspo.analysis import CLAIMS, register\nregister(CLAIMS['C1'])\n",
             "own0.py, line 2: .*claim 'C1' exists already",
         ),
         (

@@ -135,28 +135,27 @@ def test_gradient_variance_shows_the_table(drawn: Drawn) -> None:
         assert ends == {*points(rows[f"{quantity}_low"], rows[f"{quantity}_high"])}
 
 
-def test_the_comparison_of_objectives_shows_the_table(drawn: Drawn) -> None:
+def test_the_picture_of_a_study_shows_its_table(drawn: Drawn) -> None:
     table, picture = drawn("tiny", "fig_peers")
-    rows = table[table["objective"] != "base"]
-    lines = list(dict.fromkeys(rows["line"]))
-    dots, curves = picture.axes[:6], picture.axes[6:]
-    assert [label.get_text() for label in dots[0].get_yticklabels()] == lines
-    for axes, k in zip(dots, (1, 4, 16), strict=False):
-        of_k = rows[rows["k"] == k]
-        compared = of_k[of_k["difference"].notna()]
+    forest, frontier = (table[table["part"] == part] for part in ("forest", "frontier"))
+    *panels, last = picture.axes
+    rows = [label.get_text() for label in panels[0].get_yticklabels()]
+    for axes, k in zip(panels, ("1", "2", "4", "8", "16"), strict=True):
+        of_k = forest[forest["k"] == k]
+        places = [rows.index(label) for label in forest_labels(of_k)]
         shown = {(x, y) for line in axes.lines for x, y in points(*line.get_data())}
-        expected = zip(compared["difference"], map(lines.index, compared["line"]), strict=True)
-        assert {(round(x, 9), y) for x, y in expected} <= shown
-        assert whiskers_of(axes) >= {
+        assert {*points(of_k["estimate"], places)} <= shown
+        assert whiskers_of(axes) == {
             ((round(low, 9), y), (round(high, 9), y))
-            for low, high, y in zip(
-                compared["low"], compared["high"], map(lines.index, compared["line"]), strict=True
-            )
+            for low, high, y in zip(of_k["low"], of_k["high"], places, strict=True)
         }
-    for axes, line in zip(curves, lines, strict=True):
-        own = rows[rows["line"] == line]
-        assert points(own["k"], own["pass_at_k"]) in lines_of(axes)
-        assert axes.get_title(loc="left").replace("\n", " ") == line
+    shown = {point for line in last.lines for point in points(*line.get_data())}
+    by_k = frontier.pivot(index=["method", "variant"], columns="k", values="estimate")
+    assert shown == {*points(by_k["1"], by_k["16"])}
+
+
+def forest_labels(rows: "pd.DataFrame") -> list[str]:
+    return [f"{row['method']}, {row['variant']}" for _, row in rows.iterrows()]
 
 
 @pytest.mark.parametrize("name", CURVES)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rspo.claims.write import write_claims
+from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
 from rspo.core.tables import SCORES, read_csv, read_frame, write_csv
 from rspo.evaluation.seeds_needed import seeds_needed

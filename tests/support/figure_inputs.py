@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rspo.analysis import studies
+from rspo.analysis.measure import Measurement
+from rspo.analysis.results import row_of, write_comparisons
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_json_lines
 from rspo.core.tables import (
@@ -15,14 +18,13 @@ from rspo.core.tables import (
     GRADIENTS,
     PROBLEMS,
     SCORES,
-    write_csv,
     write_frame,
     write_table,
 )
+from rspo.evaluation.statistics import Estimate
 from rspo.figures import available, figures_of
 from tests.support import ROOT
 from tests.support.steps import attest
-from tests.support.study_tables import study_table
 
 # Figures that tests also draw at the scale paper, which has longer names.
 PAPER = ["fig_entropy", "fig_contamination_free", "fig_sample_efficiency"]
@@ -42,10 +44,10 @@ def write_inputs(experiment: Experiment, *names: str) -> None:
             write_table(experiment.problems("train"), PROBLEMS, problem_rows(count))
         if figure.comparisons:
             (path,) = figure.step(experiment).input_files
-            write_csv(path, pd.DataFrame(comparison_rows(experiment)))
+            write_comparisons(path, comparison_rows(experiment))
         if figure.study:
             (path,) = figure.step(experiment).input_files
-            write_csv(path, study_table(experiment, figure.study))
+            write_comparisons(path, study_rows(experiment, figure.study))
         for number, policy in enumerate(figure.policies(experiment)):
             if figure.curves:
                 suite = figure.suite(experiment)
@@ -151,12 +153,13 @@ def comparison_rows(experiment: Experiment) -> list[dict[str, object]]:
                 estimate = 0.01 * evaluated - 0.005 * k - (0.03 if label == "PG" else 0)
                 rows.append(
                     {
+                        "id": f"C1/RSPO k={k}/{label}/{evaluated}",
                         "claim": "C1",
-                        "comparison": f"RSPO k={k} - {label}",
+                        "method_a": f"RSPO k={k}",
+                        "method_b": label,
                         "metric": "pass_at_k",
                         "k": evaluated,
-                        "benchmark": "pooled",
-                        "margin": "",
+                        "where": "pooled",
                         "estimate": estimate,
                         "low": estimate - 0.01 - 0.001 * k,
                         "high": estimate + 0.01 + 0.001 * k,
@@ -168,6 +171,23 @@ def comparison_rows(experiment: Experiment) -> list[dict[str, object]]:
                         "cells": " ".join([*cells, *others]),
                     }
                 )
+    return rows
+
+
+def study_rows(experiment: Experiment, name: str) -> list[dict[str, object]]:
+    """The comparisons of a study, each with another value."""
+    study = experiment.config.studies[name]
+    plan = studies.planned(experiment, name, studies.lines_of(experiment, name))
+    for contrast in (one for one in study.contrasts if one.claims):
+        plan += studies.changes(contrast, studies.planned_claims(experiment, name, contrast))
+    rows = []
+    for number, one in enumerate(plan):
+        value = 0.05 * math.sin(number)
+        if not one.method_b:
+            value = 0.2 + 0.1 * math.log2(one.ks[0]) + 0.2 * value
+        row = row_of(Measurement(one, Estimate(value, 0.0, 0.0, 0.012, 100.0), 0.0, 1, 890, 32))
+        tested = {"family": one.family, "p_adjusted": min(1.0, number / 50)} if one.family else {}
+        rows.append(row | tested)
     return rows
 
 

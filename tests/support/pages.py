@@ -3,7 +3,7 @@
 A fenced block belongs to the last file that the paragraph before it names in backticks:
 
 - `yaml`: keys to add to a file in config/.
-- `python`, `json`, with a file: its content. Python without a file is a program to run.
+- `python`, `json`, `jinja`, with a file: its content. Python without a file is a program to run.
 - `text`: what the program before it prints.
 - `toml`: part of a file of another project, which only has to be valid here.
 - `console`: commands after `$ `, each followed by what it prints. `...` stands for any text; if
@@ -26,7 +26,7 @@ from tests.support import ROOT
 from tests.support.snakemake_project import PROGRAMS, snakemake
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_FILE = re.compile(r"`([\w./-]+\.(?:py|smk|yaml|jsonl|csv))`")
+_FILE = re.compile(r"`([\w./-]+\.(?:py|smk|yaml|jsonl|csv|md\.jinja))`")
 
 
 @dataclass(frozen=True)

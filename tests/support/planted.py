@@ -28,6 +28,7 @@ def load(
     grid_only: str = "",
     grid_of: dict[str, list[tuple[str, int, int]]] | None = None,
     ks: Sequence[int] = (1, 2, 4, 8),
+    studies: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """The tiny scale with two benchmarks, and a newer one for contamination_free.
 
@@ -35,6 +36,7 @@ def load(
         grid_only: the only grid entry to keep.
         grid_of: replaces the grid: objective, k and n of each cell, by entry.
         ks: the evaluated k.
+        studies: replaces the studies.
     """
     shutil.copytree(ROOT / "config", root / "config")
     path = root / "config" / "tiny.yaml"
@@ -67,6 +69,7 @@ def load(
             }
             for name, cells in grid_of.items()
         }
+    config["studies"] = dict(studies or {})
     path.write_text(yaml.safe_dump(config))
     return Experiment.load("tiny", {"seeds": seeds}, root=root)
 
@@ -107,8 +110,11 @@ def plant_scores(
     experiment: Experiment, skill: Callable[[Cell], Skill], base: Skill = BASE_SKILL
 ) -> None:
     """Scores of every policy on every benchmark; a problem is equally hard for all policies."""
-    for number, (policy, suite) in enumerate(experiment.evaluations):
-        cell = experiment.cells.get(policy)
+    policies = dict.fromkeys(experiment.evaluations)
+    for study, entry in experiment.config.studies.items():
+        policies |= dict.fromkeys((one, entry.suite) for one in experiment.policies_of(study))
+    for number, (policy, suite) in enumerate(policies):
+        cell = None if experiment.is_base(policy) else experiment.cell(policy)
         able = skill(cell) if cell else base
         benchmarks = experiment.benchmarks_of(suite)
         plant(experiment, policy, suite, dict.fromkeys(benchmarks, able), number)
@@ -150,8 +156,10 @@ def plant_logs(
 ) -> None:
     """Training logs: entropy rises by `rise` with each doubling of k, an update of all responses
     takes `seconds_of_all` longer than one of none, and two updates of each cell stall."""
-    for number, (name, cell) in enumerate(experiment.cells.items()):
+    for number, (name, cell) in enumerate((experiment.cells | experiment.study_cells).items()):
         rng = np.random.default_rng([7, number])
+        steps_of_cell = experiment.of_cell(name).config.training.steps
+        assert steps_of_cell == STEPS, f"{name} has {steps_of_cell} steps"
         entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(STEPS)
         kept = 0.3 + 0.1 * rng.random(STEPS)
         # The drift of a machine that gets busier is not an effect of the fraction kept.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rspo.claims import CLAIMS
+from rspo.analysis import CLAIMS
 from rspo.config import extensions
 from rspo.config.names import VERIFIER_VERSIONS
 from rspo.config.own import OWN_REWARDS, OWN_VERIFIERS

@@ -9,7 +9,8 @@ import pandas as pd
 import yaml
 from scipy import stats
 
-from rspo.claims import catalogue
+from rspo.analysis.claims import step as step_of_claims
+from rspo.analysis.results import write_comparisons
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
@@ -122,12 +123,12 @@ def write_claims_and_cost(experiment: Experiment) -> None:
         for name in experiment.data_sets
         if name != "train"
     ]
-    made = catalogue.step(experiment)
+    made = step_of_claims(experiment)
     claims_csv, page, comparisons_csv = made.outputs
     write_text(page, "# Claims\n")
+    write_comparisons(comparisons_csv, comparisons)
     for path, rows in {
         claims_csv: claims,
-        comparisons_csv: comparisons,
         experiment.table("cost"): cost,
         experiment.table("contamination"): overlaps,
         experiment.table("answers"): _answers(experiment),
@@ -180,30 +181,29 @@ def _comparison(
     ]
     p = 2 * float(stats.t.sf(abs(estimate) / error, DEGREES))
     half = float(stats.t.ppf(0.975, DEGREES)) * error
+    method_a, _, method_b = label.partition(" - ")
     return {
+        "id": f"{claim}/{label}/{k}",
         "claim": claim,
         "decides": decides,
-        "comparison": label,
+        "method_a": method_a,
+        "method_b": method_b,
         "metric": "pass_at_k",
         "k": k,
-        "benchmark": "pooled",
-        "margin": "",
+        "where": "pooled",
         "estimate": estimate,
         "low": estimate - half,
         "high": estimate + half,
-        "error_within": "",
         "error_problems": error,
-        "error_seeds": "",
         "error": error,
         "degrees": DEGREES,
         "p": p,
         "p_adjusted": min(1.0, 2 * p),
         "outcome": outcome,
         "seeds": 1,
-        "problems": problems,
+        "problems": int(problems),
         "samples": experiment.config.evaluation.samples,
         "cells": " ".join(cells),
-        "scale": "tiny",
     }
 
 

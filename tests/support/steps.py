@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from rspo.claims import catalogue
+from rspo.analysis import claims
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.files import digest
@@ -20,7 +20,7 @@ def step_of(experiment: Experiment, command: str, name: str = "") -> Step:
     """
     policy, suite = experiment.evaluations[0]
     if command == "claims":
-        return catalogue.step(experiment)
+        return claims.step(experiment)
     words: dict[str, tuple[str | int, ...]] = {
         "sample": (policy, name, 0),
         "score": (policy, name, 0),

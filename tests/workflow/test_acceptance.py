@@ -12,8 +12,8 @@ from statistics import fmean
 
 import pytest
 
-from rspo.claims.catalogue import CLAIMS
-from rspo.claims.verdicts import AGAINST, CONTRADICTED, FOR, NOT_RESOLVED, SUPPORTED
+from rspo.analysis.claims import CLAIMS
+from rspo.analysis.results import AGAINST, CONTRADICTED, FOR, NOT_RESOLVED, SUPPORTED
 from rspo.config.experiment import Experiment
 from rspo.figures import in_all
 from tests.support import ROOT

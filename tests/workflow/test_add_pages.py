@@ -159,10 +159,28 @@ def table(project: Path) -> None:
     assert {row["problem_id"] for row in rows} == {*samples["problem_id"]}
 
 
+def study(project: Path) -> None:
+    rows = rows_of(project / "results/tiny/tables/rates.csv")
+    (change,) = (
+        row
+        for row in rows
+        if row["family"] == "rates" and row["method_a"] == "RSPO k=4" and row["k"] == "4"
+    )
+    assert change["variant"] == "rate-third"
+    page = (project / "results/tiny/tables/rates.md").read_text()
+    (shown,) = re.findall(r"Pass@4 of RSPO significantly: (\S+) \(", page)
+    value = float(shown.replace("\u2212", "-"))
+    assert value == pytest.approx(100 * float(change["estimate"]), abs=0.051)
+    assert {row["part"] for row in rows_of(project / "reports/fig_rates.csv")} == {
+        "forest",
+        "frontier",
+    }
+
+
 # What each page promises, checked after its last block.
 PROMISES: dict[str, Callable[[Path], None]] = {
     check.__name__: check
-    for check in (objective, reward, verifier, benchmark, model, figure, claim, table)
+    for check in (objective, reward, verifier, benchmark, model, figure, claim, study, table)
 }
 
 

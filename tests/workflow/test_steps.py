@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from rspo import report
-from rspo.claims import catalogue
+from rspo.analysis import claims, studies
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.step import Step
 from rspo.figures import figures_of
-from rspo.studies import STUDIES
 from tests.support import ROOT
 from tests.support.snakemake_project import make_project
 
@@ -35,8 +34,8 @@ STEPS: dict[str, Callable[..., Step]] = {
     "agreement": steps.agreement,
     "fetch_prompt": steps.fetch_prompt,
     "fetch_judge": steps.fetch_judge,
-    "claims": catalogue.step,
-    "study": lambda e, study: STUDIES[study].step(e),
+    "claims": claims.step,
+    "study": studies.step,
     "figure": lambda e, figure: figures_of(e)[figure].step(e),
     "report": report.step,
 }

@@ -88,7 +88,8 @@ def test_a_dry_run_of_the_paper_takes_seconds_of_processor_time(planning: Path) 
 
 
 @pytest.mark.parametrize(
-    ("study", "cells"), [("peers", 84), ("open_choices", 64), ("wrong_verdicts", 24)]
+    ("study", "cells"),
+    [("peers", 72), ("passes", 12), ("open_choices", 64), ("wrong_verdicts", 24)],
 )
 def test_only_the_page_of_a_study_needs_its_cells(planning: Path, study: str, cells: int) -> None:
     page = planning / "docs" / "studies" / f"{study}.md"

@@ -1,12 +1,12 @@
 # Compare the paper's claims with the measurements.
 rule claims:
     input:
-        catalogue.step(experiment).input_files,
+        claims.step(experiment).input_files,
     output:
         multiext(f"{REPORTS}/", "claims.csv", "claims.md", "claim_comparisons.csv"),
     log:
         f"{RESULTS}/logs/claims.log",
     params:
-        settings=catalogue.step(experiment).settings_hash,
+        settings=claims.step(experiment).settings_hash,
     shell:
         "rspo claims 2>&1 | tee -ip {log}"

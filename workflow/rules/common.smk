@@ -6,14 +6,13 @@ import shlex
 from pathlib import Path
 
 from rspo import report as report_page
-from rspo.claims import catalogue
+from rspo.analysis import claims, studies
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.datasets.hub import require_mirror
 from rspo.figures import SUFFIXES, figures_of, in_all, named
 from rspo.figures.captions import full_caption
-from rspo.studies import STUDIES
 from snakemake.exceptions import WorkflowError
 
 SCALE = config.get("scale", "tiny")

@@ -1,15 +1,15 @@
 # Comparisons beyond the paper's, made on request: `snakemake reports/fig_peers.pdf`.
 rule study:
     input:
-        lambda wildcards: STUDIES[wildcards.study].step(experiment).input_files,
+        lambda wildcards: studies.step(experiment, wildcards.study).input_files,
     output:
-        multiext(f"{RESULTS}/tables/{{study}}", ".csv", ".md"),
+        multiext(f"{RESULTS}/tables/{{study}}", ".csv", "_methods.csv", ".md"),
     log:
         f"{RESULTS}/logs/study/{{study}}.log",
     wildcard_constraints:
-        study="|".join(STUDIES),
+        study="|".join(experiment.config.studies) or "(?!)",
     params:
-        settings=lambda wildcards: STUDIES[wildcards.study].step(experiment).settings_hash,
+        settings=lambda wildcards: studies.step(experiment, wildcards.study).settings_hash,
     shell:
         "rspo study {wildcards.study} 2>&1 | tee -ip {log}"
 
@@ -25,7 +25,7 @@ rule study_gradients:
     log:
         f"{RESULTS}/logs/gradients/{{policy}}_{{study}}.log",
     wildcard_constraints:
-        study="|".join(STUDIES),
+        study="|".join(experiment.config.studies) or "(?!)",
     resources:
         judge_server=judge_servers(experiment.config.verifier),
     params:
@@ -40,10 +40,14 @@ rule study_page:
         page=f"{RESULTS}/tables/{{study}}.md",
         picture=f"{REPORTS}/fig_{{study}}.png",
         table=f"{RESULTS}/tables/{{study}}.csv",
+        methods=f"{RESULTS}/tables/{{study}}_methods.csv",
     output:
-        multiext("docs/studies/{study}", ".md", ".png", ".csv"),
+        multiext("docs/studies/{study}", ".md", ".png", ".csv", "_methods.csv"),
     log:
         f"{RESULTS}/logs/study_page/{{study}}.log",
+    wildcard_constraints:
+        study="|".join(experiment.config.studies) or "(?!)",
     localrule: True
     shell:
-        "for file in {input}; do cp $file docs/studies/{wildcards.study}.${{file##*.}}; done 2> {log}"
+        "( cp {input.page} {input.table} {input.methods} docs/studies/ && "
+        "cp {input.picture} docs/studies/{wildcards.study}.png ) 2> {log}"

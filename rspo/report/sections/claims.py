@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rspo.claims.verdicts import AGAINST, FOR, OPEN
+from rspo.analysis.results import AGAINST, FOR, OPEN
 from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
 from rspo.report import table_path

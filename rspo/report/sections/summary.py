@@ -5,7 +5,7 @@ from math import isnan
 
 import pandas as pd
 
-from rspo.claims.verdicts import OPEN
+from rspo.analysis.results import OPEN, read_comparisons
 from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
 from rspo.figures import Figure, curves
@@ -105,17 +105,15 @@ def _facts(experiment: Experiment) -> list[tuple[str, str]]:
 
 def _tests(experiment: Experiment, figure: Figure) -> pd.DataFrame:
     """The deciding comparisons "this is above 0" of a figure's policies, all problems pooled."""
-    columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
-    path = table_path(experiment, "claim_comparisons")
-    tests = read_csv(path, *columns, "problems", "cells", empty=True)
+    tests = read_comparisons(table_path(experiment, "claim_comparisons"))
     drawn = read_csv(figure_files(experiment, figure)[1], "benchmark", "problems")
     policies, problems = set(figure.policies(experiment)), drawn[drawn["benchmark"] == "pooled"]
     return tests[
         (tests["decides"] == "yes")
         & (tests["metric"] == figure.metric)
-        & (tests["benchmark"] == "pooled")
-        & (tests["margin"] == "")
-        & tests["problems"].isin(problems["problems"])  # not of another suite
+        & (tests["where"] == "pooled")
+        & (tests["margin"].isna())
+        & tests["problems"].isin(problems["problems"].astype(float))  # not of another suite
         & tests["cells"].map(lambda cells: policies.issuperset(cells.split()))
     ]
 
@@ -140,7 +138,8 @@ def _half_width(row: pd.Series) -> float:
 
 def _resolved(k: str, first: str, second: str, tests: pd.DataFrame) -> str:
     pair = {f"{first} - {second}".casefold(), f"{second} - {first}".casefold()}
-    tested = tests[(tests["k"] == k) & tests["comparison"].str.casefold().isin(pair)]
+    names = (tests["method_a"] + " - " + tests["method_b"]).str.casefold()
+    tested = tests[(tests["k"] == k) & names.isin(pair)]
     if tested.empty:
         return "no claim tests this difference"
     test = tested.iloc[0]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rspo.claims.verdicts import AGAINST, CONTRADICTED, FOR, NOT_RESOLVED, OPEN, SUPPORTED
+from rspo.analysis.results import AGAINST, CONTRADICTED, FOR, NOT_RESOLVED, OPEN, SUPPORTED
 from rspo.config.experiment import Experiment
 from rspo.core.tables import read_csv
 from rspo.evaluation.seeds_needed import (

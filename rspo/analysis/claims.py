@@ -1,0 +1,484 @@
+"""The paper's claims: each with its hypothesis as a formula and its planned comparisons.
+
+A claim about a table, such as "on every benchmark, for every k", is decided on the table's margins:
+each benchmark averaged over k, each k averaged over problems, and so on. This tests every value
+that the claim names, with all of its data. The table's cells are compared too, for information;
+they do not decide.
+
+Plans depend on the config only, not on data. K, the planned k, are those that the methods are
+trained for (1 for policy gradient) and that the config evaluates; comparisons at other evaluated k
+are for information.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from rspo.analysis.comparisons import Comparison, Method, Quantity, Term, difference
+from rspo.config import steps
+from rspo.config.experiment import Cell, Experiment, base_name
+from rspo.config.schema import DEFAULT_VARIANT, POOLED
+from rspo.core.step import Step
+
+BASELINE, RISK_NEUTRAL, GRPO = "hitchhiking", "policy_gradient", "grpo"
+Plan = Callable[[Experiment], list[Comparison]]
+
+
+class NotTested(Exception):
+    """The grid lacks what a claim needs; the message names it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper.
+
+    hypothesis: a formula. P_j(m) is Pass@j of method m (Max@j in C8), averaged over problems;
+        mean[...] averages over everything that the text after it does not fix.
+    plan: the comparisons; the claim holds if every deciding one does.
+    remark: a caveat that is shown with the verdict.
+    """
+
+    name: str
+    title: str
+    hypothesis: str
+    plan: Plan
+    remark: str = ""
+
+
+class GridMethods:
+    """The methods of one entry of the config's grid, or of one variant of a study's cells.
+
+    Args:
+        k_of: the entry whose methods' k are the planned ones; default: the same entry.
+
+    Raises: NotTested if the grid has no such entry, or the entry has several models.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        name: str,
+        k_of: str | None = None,
+        variant: str = DEFAULT_VARIANT,
+    ) -> None:
+        for needed in (name, k_of or name):
+            if needed not in experiment.config.grid | experiment.config.studies:
+                raise NotTested(f"the grid has no {needed}")
+        self.experiment, self.name, self.k_of = experiment, name, k_of or name
+        self.cells = [cell for cell in experiment.cells_of(name) if cell.variant == variant]
+        self.benchmarks = experiment.benchmarks_of(experiment.grid_entry(name).suite)
+        models = {cell.model for cell in self.cells}
+        if len(models) > 1:
+            raise NotTested(f"grid.{name} has several models")
+        (self.model,) = models
+        self.metric: Quantity = "pass_at_k"
+        self.rspo = "rspo_pass_at_k"
+        if any(cell.reward != "binary" for cell in self.cells):
+            self.metric, self.rspo = "max_at_k", "rspo_max_at_k"
+
+    @property
+    def evaluated(self) -> tuple[int, ...]:
+        return tuple(sorted(self.experiment.config.evaluation.k))
+
+    @cached_property
+    def planned(self) -> tuple[int, ...]:
+        """K, the planned k.
+
+        Raises: NotTested if none of them is evaluated.
+        """
+        trained = {cell.k for cell in self.experiment.cells_of(self.k_of)}
+        planned = tuple(k for k in self.evaluated if k in trained)
+        if not planned:
+            raise NotTested(f"evaluation.k has no k that grid.{self.k_of} trains for")
+        return planned
+
+    @property
+    def base(self) -> Method:
+        return Method("base", (base_name(self.model),), trained=False)
+
+    def by_k(self, objective: str, label: str) -> dict[int, Method]:
+        """The methods of an objective by the k they are trained for.
+
+        Raises: NotTested if there is none, or several for one k.
+        """
+        cells = [cell for cell in self.cells if cell.objective == objective]
+        if not cells:
+            raise NotTested(f"grid.{self.name} has no {objective}")
+        if len({(cell.n, cell.reward) for cell in cells}) > 1:
+            raise NotTested(f"grid.{self.name} has {objective} with several n or rewards")
+        return _methods(cells, "k", lambda k: f"{label} k={k}")
+
+    def by_n(self, label: str) -> dict[int, Method]:
+        """RSPO by the number of responses per prompt, trained for a single k.
+
+        Raises: NotTested if there are several k.
+        """
+        cells = [cell for cell in self.cells if cell.objective == self.rspo]
+        if len({cell.k for cell in cells}) != 1:
+            raise NotTested(f"grid.{self.name} has not {self.rspo} with one k")
+        return _methods(cells, "n", lambda n: f"{label} n={n}")
+
+    def risk_neutral(self) -> Method:
+        (method,) = self.by_k(RISK_NEUTRAL, "PG").values()
+        return Method("PG", method.policies)
+
+    def by_trained_k(self) -> dict[int, Method]:
+        """RSPO, with policy gradient as its k = 1."""
+        return {1: self.risk_neutral()} | self.by_k(self.rspo, "RSPO")
+
+    def compare(
+        self,
+        one: Method,
+        other: Method,
+        ks: Sequence[int],
+        where: str = POOLED,
+        decides: bool = True,
+        margin: float | None = None,
+    ) -> Comparison:
+        """One method minus another, averaged over `ks`, on all problems or on a benchmark."""
+        terms = difference(one, other, ks)
+        found = self.compare_terms(one.label, other.label, terms, where, decides)
+        return replace(found, margin=margin)
+
+    def compare_terms(
+        self,
+        method_a: str,
+        method_b: str,
+        terms: Sequence[Term],
+        where: str = POOLED,
+        decides: bool = True,
+    ) -> Comparison:
+        benchmarks = tuple(self.benchmarks) if where == POOLED else (where,)
+        return Comparison(method_a, method_b, self.metric, tuple(terms), where, benchmarks, decides)
+
+
+def _methods(cells: Sequence[Cell], key: str, label: Callable[[int], str]) -> dict[int, Method]:
+    values = sorted({getattr(cell, key) for cell in cells})
+    return {
+        value: Method(label(value), tuple(c.name for c in cells if getattr(c, key) == value))
+        for value in values
+    }
+
+
+def above_baseline(grid: GridMethods) -> list[Comparison]:
+    rspo, baseline = grid.by_k(grid.rspo, "RSPO"), grid.by_k(BASELINE, "Baseline")
+    pairs = [(rspo[k], baseline[k]) for k in rspo if k in baseline]
+    if not pairs:
+        raise NotTested(f"grid.{grid.name} has no k with both {grid.rspo} and {BASELINE}")
+    return _table("RSPO", "Baseline", grid, pairs, by_benchmark=True)
+
+
+def worse_as_k_grows(grid: GridMethods) -> list[Comparison]:
+    baseline = grid.by_k(BASELINE, "Baseline")
+    if len(baseline) < 2:
+        raise NotTested(f"grid.{grid.name} has {BASELINE} with one k")
+    return _table("Baseline, smaller", "next k", grid, [*pairwise(baseline.values())])
+
+
+def best_at_its_own_k(grid: GridMethods) -> list[Comparison]:
+    """Each k against the mean of the others, and the smallest k against the largest."""
+    methods, ks = _trained_and_evaluated(grid)
+    comparisons: list[Comparison] = []
+    for k in ks:
+        others = [method for other, method in methods.items() if other != k]
+        terms = [Term(methods[k], 1, (k,)), *(Term(o, -1 / len(others), (k,)) for o in others)]
+        comparisons.append(grid.compare_terms(methods[k].label, "mean of the other k", terms))
+    ends = {ks[0], ks[-1]}
+    return comparisons + [
+        grid.compare(methods[k], method, (k,), decides={k, other} == ends)
+        for k, other, method in _own_k_and_another(methods, ks)
+    ]
+
+
+def above_every_other_k(grid: GridMethods) -> list[Comparison]:
+    methods, ks = _trained_and_evaluated(grid)
+    return [
+        grid.compare(methods[k], method, (k,)) for k, _, method in _own_k_and_another(methods, ks)
+    ]
+
+
+def _trained_and_evaluated(grid: GridMethods) -> tuple[dict[int, Method], list[int]]:
+    """RSPO by the k it is trained for, and the evaluated ones of these k.
+
+    Raises: NotTested if fewer than two are evaluated.
+    """
+    methods = grid.by_trained_k()
+    ks = [k for k in grid.planned if k in methods]
+    if len(ks) < 2:
+        raise NotTested(f"evaluation.k has less than two k that grid.{grid.name} trains RSPO for")
+    return methods, ks
+
+
+def _own_k_and_another(
+    methods: Mapping[int, Method], ks: Sequence[int]
+) -> list[tuple[int, int, Method]]:
+    """Each k with each other k that RSPO is trained for, and the method trained for the other."""
+    return [(k, other, methods[other]) for k in ks for other in methods if other != k]
+
+
+def _table(
+    method_a: str,
+    method_b: str,
+    grid: GridMethods,
+    pairs: Sequence[tuple[Method, Method]],
+    by_benchmark: bool = False,
+) -> list[Comparison]:
+    """Differences of pairs of methods: the margins of pairs x k (x benchmarks), and the cells."""
+
+    def mean_of_pairs(ks: tuple[int, ...], where: str = POOLED) -> Comparison:
+        terms = [term for pair in pairs for term in difference(*pair, ks, 1 / len(pairs))]
+        return grid.compare_terms(method_a, method_b, terms, where)
+
+    planned = grid.planned
+    comparisons: list[Comparison] = []
+    if by_benchmark:
+        comparisons += [mean_of_pairs(planned, where) for where in grid.benchmarks]
+    if len(pairs) > 1:
+        comparisons += [grid.compare(*pair, planned) for pair in pairs]
+    comparisons += [mean_of_pairs((k,)) for k in planned]
+    comparisons += [
+        grid.compare(*pair, (k,), where, decides=False)
+        for pair in pairs
+        for where in [POOLED, *grid.benchmarks]
+        for k in grid.evaluated
+        if not (where == POOLED and len(pairs) == 1 and k in planned)
+    ]
+    return comparisons
+
+
+def _main_findings(name: str) -> Plan:
+    def plan(experiment: Experiment) -> list[Comparison]:
+        grid = GridMethods(experiment, name)
+        return [*above_baseline(grid), *worse_as_k_grows(grid), *best_at_its_own_k(grid)]
+
+    return plan
+
+
+def entropy_rises(experiment: Experiment) -> list[Comparison]:
+    methods = GridMethods(experiment, "main").by_trained_k()
+    if len(methods) < 2:
+        raise NotTested("grid.main has RSPO with less than two k")
+    return [
+        Comparison(larger.label, smaller.label, "entropy", tuple(difference(larger, smaller, ())))
+        for smaller, larger in pairwise(methods.values())
+    ]
+
+
+def _more_samples(beyond: bool) -> Plan:
+    """Each n against the next, up to the n of grid.main or beyond it."""
+
+    def plan(experiment: Experiment) -> list[Comparison]:
+        grid = GridMethods(experiment, "scalability", k_of="main")
+        usual = max(cell.n for cell in experiment.cells_of("main"))
+        pairs = [
+            (more, fewer)
+            for (_, fewer), (n, more) in pairwise(grid.by_n("RSPO").items())
+            if (n > usual) == beyond
+        ]
+        if not pairs:
+            where = "beyond" if beyond else "up to"
+            raise NotTested(f"grid.scalability has no two n {where} the {usual} of grid.main")
+        return _table("RSPO, next", "smaller n", grid, pairs)
+
+    return plan
+
+
+def grpo_like_policy_gradient(experiment: Experiment) -> list[Comparison]:
+    grid = GridMethods(experiment, "grpo", k_of="main")
+    (grpo,) = grid.by_k(GRPO, "GRPO").values()
+    methods = Method("GRPO", grpo.policies), GridMethods(experiment, "main").risk_neutral()
+    margin = experiment.config.evaluation.equivalence_margin
+    return [
+        grid.compare(*methods, (k,), where, where == POOLED and k in grid.planned, margin=margin)
+        for where in (POOLED, *grid.benchmarks)
+        for k in grid.evaluated
+    ]
+
+
+def above_base(grid: GridMethods) -> list[Comparison]:
+    return [
+        grid.compare(method, grid.base, (k,), where, decides=where == POOLED)
+        for where in (POOLED, *grid.benchmarks)
+        for k, method in grid.by_trained_k().items()
+        if k in grid.planned
+    ]
+
+
+def dropping_saves_time(experiment: Experiment) -> list[Comparison]:
+    models = dict.fromkeys(cell.model for cell in experiment.cells.values())
+    cells = {
+        model: tuple(name for name, cell in experiment.cells.items() if cell.model == model)
+        for model in models
+    }
+    return [
+        Comparison(
+            f"time added without dropping, {model}",
+            "",
+            "time_of_dropping",
+            (Term(Method(model, cells[model]), 1),),
+        )
+        for model in models
+    ]
+
+
+_C1 = "mean[P_j(RSPO k) - P_j(Baseline k)] > 0 on each benchmark, for each k, and at each j in K"
+_C1_TO_C3 = "the formulas of C1, C2 and C3"
+
+CLAIMS: dict[str, Claim] = {
+    claim.name: claim
+    for claim in (
+        Claim(
+            "C1",
+            "RSPO is above the baseline on every benchmark",
+            _C1,
+            lambda experiment: above_baseline(GridMethods(experiment, "main")),
+        ),
+        Claim(
+            "C2",
+            "The baseline gets worse as its k grows",
+            "mean[P_j(Baseline k) - P_j(Baseline k')] > 0 for each k < k' (neighbours), "
+            "and at each j in K",
+            lambda experiment: worse_as_k_grows(GridMethods(experiment, "main")),
+        ),
+        Claim(
+            "C3",
+            "RSPO tends to be best at the k that it was trained for (policy gradient: k = 1)",
+            "P_k(RSPO k) > mean over k' != k of P_k(RSPO k') at each k in K; and with a, b the "
+            "least and the largest of K: P_a(RSPO a) > P_a(RSPO b), P_b(RSPO b) > P_b(RSPO a)",
+            lambda experiment: best_at_its_own_k(GridMethods(experiment, "main")),
+            "the paper says 'tends': each k against the mean of the others; C3b has each of them "
+            "alone",
+        ),
+        Claim(
+            "C3b",
+            "RSPO is best at the k that it was trained for, against every other k",
+            "P_k(RSPO k) - P_k(RSPO k') > 0 for each k in K, k' != k (PG is k = 1)",
+            lambda experiment: above_every_other_k(GridMethods(experiment, "main")),
+            "stricter than the paper's 'tends'",
+        ),
+        Claim(
+            "C4",
+            "Entropy is higher for larger k",
+            "H(RSPO k') - H(RSPO k) > 0 for each k < k' (neighbours, PG is k = 1); H is the mean "
+            "entropy over the last third of training",
+            entropy_rises,
+        ),
+        Claim(
+            "C5",
+            "At one k, more samples per prompt are better, up to the n of all other experiments",
+            "mean[P_j(RSPO n') - P_j(RSPO n)] > 0 for each n < n' (neighbours, n' <= the n of "
+            "grid.main), and at each j in K",
+            _more_samples(beyond=False),
+            "steps and prompts per step are the same, so more samples are also more computing; the "
+            "paper's advice n >= 2k is the step that crosses it, its n = 32 stands alone as C5b",
+        ),
+        Claim(
+            "C5b",
+            "Still more samples per prompt are better still (the paper's n = 32)",
+            "mean[P_j(RSPO n') - P_j(RSPO n)] > 0 for each n < n' (neighbours, n' > the n of "
+            "grid.main), and at each j in K",
+            _more_samples(beyond=True),
+        ),
+        Claim(
+            "C6",
+            "C1, C2 and C3 hold at the second model size",
+            f"{_C1_TO_C3}, on the cells of grid.model_size",
+            _main_findings("model_size"),
+        ),
+        Claim(
+            "C7",
+            "C1, C2 and C3 hold on benchmarks further from what the models have seen",
+            f"{_C1_TO_C3}, on the suite of grid.contamination_free",
+            _main_findings("contamination_free"),
+            "at the paper's scale benchmarks that are newer than the models, at the tiny scale "
+            "harder problems than those trained on",
+        ),
+        Claim(
+            "C8",
+            "C1, C2 and C3 hold for Max@k",
+            f"{_C1_TO_C3}, P_j being Max@j, on the cells of grid.max_at_k",
+            _main_findings("max_at_k"),
+        ),
+        Claim(
+            "C9",
+            "GRPO behaves like policy gradient",
+            "|P_j(GRPO) - P_j(PG)| < evaluation.equivalence_margin at each j in K",
+            grpo_like_policy_gradient,
+        ),
+        Claim(
+            "C10",
+            "Reinforcement learning beats the base model at Pass@k when it is trained for that k",
+            "P_k(RSPO k) - P_k(base) > 0 for each k in K (PG is k = 1)",
+            lambda experiment: above_base(GridMethods(experiment, "main")),
+        ),
+        Claim(
+            "C11",
+            "Dropping responses of weight 0 shortens training",
+            "b * sum(1 - share kept) / sum(seconds) > 0 for each model, mean over its cells, sums "
+            "over a cell's steps: the time that keeping all would add over the time that training "
+            "took; b = Theil-Sen slope of a step's update seconds on its share kept, both as "
+            "changes from step to step with those of the mean response length partialled out",
+            dropping_saves_time,
+            "no cell is trained without dropping: the value is what the steps imply that kept "
+            "more or fewer responses, carried on in a straight line to all of them, which is an "
+            "upper bound where further responses cost less and less; seconds are this machine's",
+        ),
+    )
+}
+
+
+def register(claim: Claim) -> None:
+    """Add a claim to `CLAIMS`; it is tested and reported like the paper's.
+
+    Raises: ValueError for a name that is taken.
+    """
+    if claim.name in CLAIMS:
+        raise ValueError(f"claim {claim.name!r} exists already; choose another name")
+    CLAIMS[claim.name] = claim
+
+
+def planned(experiment: Experiment) -> dict[str, list[Comparison] | NotTested]:
+    """The comparisons of every claim by its name, or why it is not tested."""
+    plans: dict[str, list[Comparison] | NotTested] = {}
+    for name, claim in CLAIMS.items():
+        try:
+            plan = claim.plan(experiment)
+            if not any(comparison.decides for comparison in plan):
+                raise NotTested("evaluation.k has no k at which it would be decided")
+            plans[name] = [replace(comparison, claim=name) for comparison in plan]
+        except NotTested as reason:
+            plans[name] = reason
+    return plans
+
+
+def step(experiment: Experiment) -> Step:
+    """`rspo claims`."""
+    return steps.claims(experiment, lambda: _inputs(experiment))
+
+
+def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
+    """The scores and training logs that the claims are tested on."""
+    comparisons = [
+        comparison
+        for plan in planned(experiment).values()
+        if not isinstance(plan, NotTested)
+        for comparison in plan
+    ]
+    evaluations = dict.fromkeys(
+        (policy, experiment.suite_of(benchmark))
+        for comparison in comparisons
+        for benchmark in comparison.benchmarks
+        for policy in comparison.policies
+    )
+    logs = dict.fromkeys(
+        cell
+        for comparison in comparisons
+        if not comparison.of_scores
+        for cell in comparison.policies
+    )
+    return [
+        *(pair for one in evaluations for pair in steps.score_inputs(experiment, *one)),
+        *(steps.log_input(experiment, cell) for cell in logs),
+    ]

@@ -1,0 +1,272 @@
+"""Measure a comparison: its value and errors, from scores and training logs."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rspo.analysis.comparisons import Comparison, Method
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.estimators import max_at_k, pass_at_k, pass_at_k_covariance
+from rspo.evaluation.score_arrays import ScoreArrays, policy_scores
+from rspo.evaluation.statistics import (
+    Estimate,
+    Floats,
+    Part,
+    combine,
+    difference_of_runs,
+    mean_of_cells,
+)
+from rspo.training.logs import column, read_log
+
+LATE = 3  # the last third of training is late
+ROUNDING = 1e-9  # of fractions and tokens
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A comparison with its estimate.
+
+    error_within: standard error of sampling, of a single Pass@k; NaN where several k are averaged,
+        for Max@k, and if 2k > N.
+    problems, samples: 0 for comparisons of training logs.
+    """
+
+    comparison: Comparison
+    estimate: Estimate
+    error_within: float
+    seeds: int
+    problems: int
+    samples: int
+
+    @property
+    def one_seed(self) -> bool:
+        """Whether the variance over training seeds matters and is unknown."""
+        return self.seeds == 1 and self.comparison.metric != "time_of_dropping"
+
+    @property
+    def p_for(self) -> float:
+        """One-sided p-value of the claim about this comparison."""
+        margin = self.comparison.margin
+        if margin is None:
+            return self.estimate.p_above(0.0)
+        return max(self.estimate.p_above(-margin), self.estimate.p_below(margin))
+
+    @property
+    def p_against(self) -> float:
+        """One-sided p-value of the opposite."""
+        margin = self.comparison.margin
+        if margin is None:
+            return self.estimate.p_below(0.0)
+        return min(self.estimate.p_above(margin), self.estimate.p_below(-margin))
+
+    @property
+    def p(self) -> float:
+        """Two-sided p-value."""
+        return min(1.0, 2 * min(self.p_for, self.p_against))
+
+
+class Measurer:
+    """Measures comparisons of one experiment; reads every file once.
+
+    Args:
+        within: whether to estimate the error of sampling too, which takes most of the time.
+    """
+
+    def __init__(self, experiment: Experiment, within: bool = True) -> None:
+        self.experiment, self.within = experiment, within
+        self.scores = cache(self._scores)
+        self.estimates = cache(self._estimates)
+        self.covariance = cache(self._covariance)
+        self.log = cache(self._log)
+
+    def of(self, comparison: Comparison) -> Measurement:
+        """Raises: InputError for scores or training logs that are missing, incomplete or bad."""
+        if comparison.metric == "entropy":
+            return self._of_entropy(comparison)
+        if comparison.metric == "time_of_dropping":
+            return self._of_dropping(comparison)
+        return self._of_scores(comparison)
+
+    def _of_scores(self, comparison: Comparison) -> Measurement:
+        weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+        for term in comparison.terms:
+            for k in term.ks:
+                weights[term.method][k] += term.weight / len(term.ks)
+        parts = [
+            Part(self._method(method, comparison, by_k), method.trained)
+            for method, by_k in weights.items()
+        ]
+        sizes = self._sizes(comparison)
+        first = self.scores(comparison.policies[0], comparison.benchmarks[0])
+        trained = [len(method.policies) for method in weights if method.trained]
+        return Measurement(
+            comparison,
+            combine(parts, sizes),
+            self._error_within(comparison, weights) / sum(sizes),
+            seeds=min(trained, default=0),
+            problems=sum(sizes),
+            samples=first.correct.shape[1],
+        )
+
+    def _method(
+        self, method: Method, comparison: Comparison, weights: Mapping[int, float]
+    ) -> Floats:
+        """A method's part of the comparison's sum of terms, [seeds, problems]."""
+        return np.array(
+            [
+                np.concatenate(
+                    [
+                        sum(
+                            weight * self.estimates(policy, benchmark, comparison.metric, k)
+                            for k, weight in weights.items()
+                        )
+                        for benchmark in comparison.benchmarks
+                    ]
+                )
+                for policy in method.policies
+            ]
+        )
+
+    def _error_within(
+        self, comparison: Comparison, weights: Mapping[Method, Mapping[int, float]]
+    ) -> float:
+        """Standard error of sampling of the sum over problems; NaN where it is unknown.
+
+        Policies are sampled with the same random numbers, so their errors are not independent.
+        """
+        if not self.within or len(comparison.ks) > 1 or comparison.metric != "pass_at_k":
+            return math.nan
+        (k,) = comparison.ks
+        weighted = [
+            (policy, by_k[k] / len(method.policies))
+            for method, by_k in weights.items()
+            for policy in method.policies
+        ]
+        variance = sum(
+            weight * other_weight * self.covariance(policy, other, benchmark, k)
+            for policy, weight in weighted
+            for other, other_weight in weighted
+            for benchmark in comparison.benchmarks
+        )
+        return math.sqrt(max(variance, 0.0)) if not math.isnan(variance) else math.nan
+
+    def _covariance(self, policy: str, other: str, benchmark: str, k: int) -> float:
+        """Covariance of two policies' Pass@k, summed over problems."""
+        if policy > other:
+            return float(self.covariance(other, policy, benchmark, k))
+        first, second = (self.scores(one, benchmark).correct for one in (policy, other))
+        return float(pass_at_k_covariance(first, second, k).sum())
+
+    def _sizes(self, comparison: Comparison) -> list[int]:
+        """Number of problems of each benchmark.
+
+        Raises: InputError if the policies have other problems or numbers of samples.
+        """
+        for benchmark in comparison.benchmarks:
+            tables = {policy: self.scores(policy, benchmark) for policy in comparison.policies}
+            (first, reference), *others = tables.items()
+            for policy, table in others:
+                place = self._place(policy, benchmark)
+                if table.ids != reference.ids:
+                    raise InputError(
+                        f"{place}: has other problems than the scores of {first}; "
+                        "differences need the same problems, so sample and score one of them again"
+                    )
+                if table.correct.shape != reference.correct.shape:
+                    raise InputError(
+                        f"{place}: has {table.correct.shape[1]} samples of each problem, the "
+                        f"scores of {first} have {reference.correct.shape[1]}"
+                    )
+        policy = comparison.policies[0]
+        return [len(self.scores(policy, name).correct) for name in comparison.benchmarks]
+
+    def _place(self, policy: str, benchmark: str) -> str:
+        """The folder of a policy's scores, and the benchmark, for messages."""
+        suite = self.experiment.suite_of(benchmark)
+        return f"{self.experiment.scores(policy, suite, 0).parent}, {benchmark}"
+
+    def _scores(self, policy: str, benchmark: str) -> ScoreArrays:
+        return policy_scores(self.experiment, policy, benchmark)
+
+    def _estimates(self, policy: str, benchmark: str, metric: str, k: int) -> Floats:
+        table = self.scores(policy, benchmark)
+        try:
+            if metric == "max_at_k":
+                return max_at_k(table.rewards, k)
+            return pass_at_k(table.correct.shape[1], table.correct.sum(axis=1), k)
+        except InputError as error:
+            raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
+
+    def _of_entropy(self, comparison: Comparison) -> Measurement:
+        """Each run gives one value, so one seed gives no error."""
+        higher, lower = (
+            [self.late_entropy(cell) for cell in term.method.policies] for term in comparison.terms
+        )
+        estimate, seeds = difference_of_runs(higher, lower), min(len(higher), len(lower))
+        return Measurement(comparison, estimate, math.nan, seeds, problems=0, samples=0)
+
+    def late_entropy(self, cell: str) -> float:
+        """Mean entropy of a cell in the last third of its training, nats per token."""
+        entropy = self.column(cell, "entropy")
+        return float(entropy[-max(1, len(entropy) // LATE) :].mean())
+
+    def _of_dropping(self, comparison: Comparison) -> Measurement:
+        estimate = mean_of_cells([self._added(cell) for cell in comparison.policies])
+        seeds = self.experiment.config.seeds
+        return Measurement(comparison, estimate, math.nan, seeds, problems=0, samples=0)
+
+    def _added(self, cell: str) -> float:
+        """Time that keeping every response would add to a cell's training, relative to its time."""
+        log = self.log(cell)
+        seconds = {
+            phase: np.array([float(row["seconds"][phase]) for row in log])
+            for phase in log[0]["seconds"]
+        }
+        kept = 1 - self.column(cell, "zero_weight")
+        growth = growth_with_fraction(seconds["update"], kept, self.column(cell, "response_tokens"))
+        return growth * float((1 - kept).sum()) / float(np.sum(list(seconds.values())))
+
+    def column(self, cell: str, key: str) -> Floats:
+        """The values of `key` in a cell's training log, [steps]."""
+        return np.array(column(self.experiment.training_log(cell), self.log(cell), key))
+
+    def _log(self, cell: str) -> list[dict[str, Any]]:
+        path = self.experiment.training_log(cell)
+        steps = self.experiment.of_cell(cell).config.training.steps
+        return read_log(path, steps, f"`{self.experiment.command('train', cell)}` finishes it")
+
+
+def growth_with_fraction(
+    seconds: NDArray[np.float64], kept: NDArray[np.float64], tokens: NDArray[np.float64]
+) -> float:
+    """Slope of a step's update seconds on the fraction of responses kept.
+
+    Uses the changes from one step to the next, which slow drifts, such as a busier machine, hardly
+    affect. The prompts of a step are random, and so is most of the change of the fraction kept. The
+    response length is partialled out of both (Frisch and Waugh 1933). Slopes are by Theil (1950)
+    and Sen (1968): the median is robust to the few steps in which the machine stalled.
+
+    Args:
+        seconds: of the update, for each step.
+        kept: fraction of responses with a nonzero weight, for each step.
+        tokens: mean tokens of a response, for each step.
+    """
+    longer, more, lengthier = np.diff(seconds), np.diff(kept), np.diff(tokens)
+    return _slope(
+        longer - _slope(longer, lengthier) * lengthier, more - _slope(more, lengthier) * lengthier
+    )
+
+
+def _slope(y: NDArray[np.float64], x: NDArray[np.float64]) -> float:
+    """Median slope over all pairs (Theil-Sen); 0 if x is constant up to rounding."""
+    from scipy.stats import theilslopes  # here, because it is slow to import
+
+    changes = len(x) > 0 and np.ptp(x) > ROUNDING
+    return float(theilslopes(y, x).slope) if changes else 0.0

@@ -1,0 +1,99 @@
+"""Pages from templates: numbers are looked up, sentences state their conditions.
+
+A template reads tables of comparisons. A number that is gone, or a sentence without a
+true branch (`fail`), is an error with the template and its line.
+"""
+
+import math
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import jinja2
+import pandas as pd
+
+from rspo.core.errors import InputError
+from rspo.evaluation.statistics import LEVEL
+
+FOLDER = Path(__file__).parent / "templates"
+MINUS = "\u2212"
+
+
+def render(template: Path, contents: Mapping[str, Any]) -> str:
+    """A page in Markdown.
+
+    Raises: InputError with the template and its line for anything that the page lacks.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([template.parent, FOLDER]),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"points": points, "interval": interval, "number": number}
+    environment.filters["p_value"] = p_value
+    environment.globals |= {"fail": _fail, "significant": significant}
+    try:
+        return environment.get_template(template.name).render(contents)
+    except jinja2.TemplateSyntaxError as error:
+        raise InputError(f"{error.filename}, line {error.lineno}: {error.message}") from None
+    except (InputError, jinja2.TemplateError, LookupError, TypeError, ValueError) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [frame for frame in frames if frame.filename.endswith(".jinja")]
+        place = f"{lines[-1].filename}, line {lines[-1].lineno}" if lines else template
+        raise InputError(f"{place}: {error}") from None
+
+
+def _fail(reason: str) -> NoReturn:
+    raise InputError(reason)
+
+
+def the_row(table: pd.DataFrame, **wanted: object) -> Mapping[str, Any]:
+    """The one row with these values.
+
+    Raises: InputError unless there is exactly one.
+    """
+    rows = the_rows(table, **wanted)
+    if len(rows) != 1:
+        listed = ", ".join(f"{key} = {value}" for key, value in wanted.items())
+        raise InputError(f"{len(rows)} rows have {listed}; expected one")
+    return rows[0]
+
+
+def the_rows(table: pd.DataFrame, **wanted: object) -> list[dict[str, Any]]:
+    """The rows with these values, in the order of the table; a list allows each of its values."""
+    chosen = pd.Series(True, index=table.index)
+    for key, value in wanted.items():
+        chosen &= table[key].isin(value) if isinstance(value, list) else table[key] == value
+    return table[chosen].to_dict("records")
+
+
+def significant(rows: list[dict[str, Any]], sign: int = 0) -> list[dict[str, Any]]:
+    """The rows whose adjusted p-value is below `LEVEL`, of either sign, or of one."""
+    return [
+        row
+        for row in rows
+        if row["p_adjusted"] < LEVEL and (not sign or sign * row["estimate"] > 0)
+    ]
+
+
+def points(value: float, sign: bool = True) -> str:
+    """A fraction in percentage points, such as "+1.2"."""
+    text = f"{100 * value:{'+' if sign else ''}.1f}"
+    return "0.0" if text in ("+0.0", "-0.0") else text.replace("-", MINUS)
+
+
+def interval(row: Mapping[str, float]) -> str:
+    """An estimate and its 95 % interval in percentage points."""
+    return f"{points(row['estimate'])} ({points(row['low'])} to {points(row['high'])})"
+
+
+def p_value(p: float) -> str:
+    return "< .0001" if p < 1e-4 else f"{min(p, 1):.4f}".removeprefix("0")
+
+
+def number(value: float, form: str = "g") -> str:
+    """A number as text; empty for NaN."""
+    return "" if math.isnan(value) else f"{value:{form}}".replace("-", MINUS)

@@ -1,0 +1,249 @@
+"""Studies: comparisons beyond the paper's, each an entry of the config (docs/add/study.md).
+
+`snakemake reports/fig_peers.pdf` trains the cells of a study, measures its comparisons, and draws
+them. This module imports neither numpy nor pandas: the Snakefile reads it to plan.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from rspo.analysis.claims import (
+    GridMethods,
+    NotTested,
+    above_base,
+    above_baseline,
+    best_at_its_own_k,
+)
+from rspo.analysis.comparisons import Comparison, Method, Term, difference
+from rspo.analysis.labels import label_of
+from rspo.config import steps
+from rspo.config.experiment import Experiment
+from rspo.config.names import BASE
+from rspo.config.schema import POOLED, Contrast, Study
+from rspo.core.errors import InputError, did_you_mean
+from rspo.core.step import Step
+from rspo.objectives import OBJECTIVES
+
+CLAIMS: dict[str, Callable[[GridMethods], list[Comparison]]] = {
+    "C1": above_baseline,
+    "C3": best_at_its_own_k,
+    "C10": above_base,
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A trained method of a study: cells that differ only in their seed."""
+
+    objective: str
+    k: int
+    n: int
+    variant: str
+    method: Method
+
+    @property
+    def trained(self) -> tuple[str, int, int]:
+        """Objective, k and n: what variants have in common."""
+        return self.objective, self.k, self.n
+
+
+def study_of(experiment: Experiment, name: str) -> Study:
+    """Raises: InputError for a study that the config lacks."""
+    studies = experiment.config.studies
+    if name not in studies:
+        hints = [did_you_mean(name, studies), f"has {', '.join(studies) or 'none'}"]
+        place = f"config/{experiment.scale}.yaml"
+        raise InputError("; ".join([f"no study {name!r} in {place}", *filter(None, hints)]))
+    evaluated = experiment.config.evaluation.k
+    for k in studies[name].frontier or ():
+        if k not in evaluated:
+            raise InputError(
+                f"config/{experiment.scale}.yaml: studies.{name}.frontier = {k}; allowed: "
+                f"evaluation.k, which is {', '.join(map(str, evaluated))}"
+            )
+    for claim in (claim for one in studies[name].contrasts for claim in one.claims):
+        if claim not in CLAIMS:
+            raise InputError(
+                f"config/{experiment.scale}.yaml: studies.{name}.contrasts: claims = {claim!r}; "
+                f"allowed: {', '.join(CLAIMS)}"
+            )
+    return studies[name]
+
+
+def step(experiment: Experiment, name: str) -> Step:
+    """`rspo study NAME`: writes its tables and its page.
+
+    Raises: InputError for a study that the config lacks.
+    """
+    study_of(experiment, name)
+    return steps.study(experiment, name)
+
+
+def lines_of(experiment: Experiment, name: str) -> list[Line]:
+    """Every method of a study, before one variant of each is chosen.
+
+    Raises: InputError for cells of several models, or of a reward other than "binary".
+    """
+    cells = experiment.cells_of(name)
+    if len({cell.model for cell in cells}) > 1 or {cell.reward for cell in cells} != {"binary"}:
+        raise InputError(
+            f"config/{experiment.scale}.yaml: studies.{name}: allowed: one model, reward: binary"
+        )
+    policies: dict[tuple[str, int, int, str], list[str]] = {}
+    for cell in cells:
+        key = cell.objective, cell.k, cell.n, cell.variant
+        policies.setdefault(key, []).append(cell.name)
+    several_n = len({cell.n for cell in cells}) > 1
+    lines = []
+    for (objective, k, n, variant), names in policies.items():
+        label = label_of(objective, k) + (f", n={n}" if several_n else "")
+        method = Method(re.sub(r"[$^{}]", "", label), tuple(names))  # no formulas in tables
+        lines.append(Line(objective, k, n, variant, method))
+    return lines
+
+
+def planned(experiment: Experiment, name: str, lines: Sequence[Line]) -> list[Comparison]:
+    """The comparisons of a study: Pass@k of every method, and its contrasts.
+
+    Args:
+        lines: the methods, one variant of each if the study chooses one.
+    """
+    study = study_of(experiment, name)
+    base = Method(BASE, tuple(experiment.bases_of(name)), trained=False)
+    benchmarks = tuple(experiment.benchmarks_of(study.suite))
+    every = [(line.method, line.variant) for line in lines_of(experiment, name)]
+    ks = sorted(experiment.config.evaluation.k)
+    found = [
+        _of_scores(method.label, "", [Term(method, 1, (k,))], variant=variant)
+        for method, variant in [*every, (base, "")]
+        for k in ks
+    ]
+    for contrast in study.contrasts:
+        if contrast.claims:
+            continue
+        shown = sorted(contrast.k or ks)
+        for k in [tuple(shown)] if contrast.mean else [(k,) for k in shown]:
+            found += _differences(contrast, lines, base, k)
+    return [replace(comparison, benchmarks=benchmarks) for comparison in found]
+
+
+def _of_scores(
+    method_a: str, method_b: str, terms: Sequence[Term], variant: str = "", family: str = ""
+) -> Comparison:
+    return Comparison(method_a, method_b, "pass_at_k", tuple(terms), variant=variant, family=family)
+
+
+def _differences(
+    contrast: Contrast, lines: Sequence[Line], base: Method, ks: tuple[int, ...]
+) -> list[Comparison]:
+    """The contrast of every method that it is about."""
+    found = []
+    for line in lines:
+        other = _subtracted(contrast, line, lines, base)
+        if other is None:
+            continue
+        terms, name = difference(line.method, other.method, ks), other.name
+        if contrast.less:
+            less = _with(lines, contrast.less, line.variant)
+            subtracted = _subtracted(contrast, less, lines, base) if less else None
+            if less is None or subtracted is None or less == line:
+                continue
+            terms += difference(less.method, subtracted.method, ks, weight=-1)
+            name = f"{name}, less {less.method.label}"
+        label, about = line.method.label, (line.variant, contrast.family)
+        found.append(_of_scores(label, name, terms, *about))
+    return found
+
+
+def _with(lines: Sequence[Line], objective: str, variant: str) -> Line | None:
+    return next((o for o in lines if (o.objective, o.variant) == (objective, variant)), None)
+
+
+class Subtracted(NamedTuple):
+    method: Method
+    name: str
+
+
+def _subtracted(
+    contrast: Contrast, line: Line, lines: Sequence[Line], base: Method
+) -> Subtracted | None:
+    """What is subtracted from a method, and its name; None if the contrast is not about it."""
+    minus = contrast.minus
+    if minus == BASE:
+        return Subtracted(base, BASE)
+    if isinstance(minus, str) and minus in OBJECTIVES:
+        others = [one for one in lines if one.objective == minus != line.objective]
+        if not others:
+            return None
+        other = next((one for one in others if one.variant == line.variant), others[0])
+        return Subtracted(other.method, other.method.label)
+    variant = minus if isinstance(minus, str) else minus.get(line.variant)
+    for one in lines:
+        if one.trained == line.trained and one.variant == variant != line.variant:
+            return Subtracted(one.method, one.variant)
+    return None
+
+
+@dataclass(frozen=True)
+class ClaimPlan:
+    """A claim on the methods of one variant.
+
+    deciding: the comparisons that decide it.
+    estimate: their mean over k, on all problems; of several at one k, the first.
+    """
+
+    claim: str
+    variant: str
+    deciding: list[Comparison]
+    estimate: Comparison
+
+
+def planned_claims(experiment: Experiment, name: str, contrast: Contrast) -> list[ClaimPlan]:
+    """The claims of a contrast on every variant, as far as its methods allow."""
+    benchmarks = tuple(experiment.benchmarks_of(study_of(experiment, name).suite))
+    plans = []
+    for variant in dict.fromkeys(cell.variant for cell in experiment.cells_of(name)):
+        for claim in contrast.claims:
+            try:
+                plan = CLAIMS[claim](GridMethods(experiment, name, variant=variant))
+            except NotTested:
+                continue
+            family = f"{claim} of {variant}"
+            deciding = [
+                replace(one, claim=claim, variant=variant, family=family)
+                for one in plan
+                if one.decides
+            ]
+            by_k: dict[int, Comparison] = {}
+            for one in deciding:
+                if one.where == POOLED and len(one.ks) == 1:
+                    by_k.setdefault(one.ks[0], one)
+            terms = [
+                replace(term, weight=term.weight / len(by_k))
+                for one in by_k.values()
+                for term in one.terms
+            ]
+            estimate = _of_scores(claim, "", terms, variant)
+            estimate = replace(estimate, claim=claim, benchmarks=benchmarks)
+            plans.append(ClaimPlan(claim, variant, deciding, estimate))
+    return plans
+
+
+def changes(contrast: Contrast, plans: Sequence[ClaimPlan]) -> list[Comparison]:
+    """How much larger the estimate of each claim is than with the variant to subtract."""
+    reference = {plan.claim: plan.estimate for plan in plans if plan.variant == contrast.minus}
+    return [
+        replace(
+            plan.estimate,
+            method_b=str(contrast.minus),
+            terms=(
+                *plan.estimate.terms,
+                *(replace(term, weight=-term.weight) for term in reference[plan.claim].terms),
+            ),
+            family=contrast.family,
+        )
+        for plan in plans
+        if plan.variant != contrast.minus and plan.claim in reference
+    ]

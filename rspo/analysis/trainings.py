@@ -1,0 +1,207 @@
+"""What a study tells about the training of each method: the columns of its table of methods."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from rspo.analysis.measure import Measurer
+from rspo.analysis.studies import Line, study_of
+from rspo.config.experiment import Experiment
+from rspo.config.schema import DEFAULT_VARIANT, Config
+from rspo.core.errors import InputError
+from rspo.core.provenance import read_provenance
+from rspo.core.tables import GRADIENTS, read_frame
+from rspo.evaluation.statistics import ratio_of_means
+from rspo.objectives import OBJECTIVES
+
+Row = dict[str, Any]
+# Columns that are means over steps and seeds of a key of training.jsonl.
+_LOGGED = {
+    "zero_weight": "zero_weight",
+    "ppo_clipped": "clipped",
+    "gradient_clipped": "gradient_clipped",
+    "finished": "finished",
+}
+
+
+def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Line]) -> list[Line]:
+    """One variant of each method, if the study chooses: the best on the validation split.
+
+    With equal scores, the one with the lowest learning rate.
+
+    Raises: InputError for a training log without the validation that the choice needs.
+    """
+    k = study_of(measurer.experiment, name).choose_by_pass_at
+    if k is None:
+        return list(lines)
+    groups: dict[tuple[str, int, int], list[Line]] = {}
+    for line in lines:
+        groups.setdefault(line.trained, []).append(line)
+    return [
+        max(
+            group,
+            key=lambda one: (
+                validation(measurer, one, k),
+                -_settings(measurer.experiment, one).models[_model(measurer, one)].learning_rate,
+            ),
+        )
+        for group in groups.values()
+    ]
+
+
+def validation(measurer: Measurer, line: Line, k: int) -> float:
+    """Pass@k on the validation split after the last step, mean over seeds."""
+    found = []
+    for cell in line.method.policies:
+        value = measurer.log(cell)[-1].get("validation", {}).get(f"pass_at_{k}")
+        if not isinstance(value, float):
+            path = measurer.experiment.training_log(cell)
+            raise InputError(
+                f"{path}: the last step has no validation with Pass@{k}, by which the study "
+                "chooses among variants; set training.validation.every and .samples in each"
+            )
+        found.append(value)
+    return fmean(found)
+
+
+def method_rows(
+    measurer: Measurer, name: str, lines: Sequence[Line], chosen: Sequence[Line]
+) -> Iterator[Row]:
+    """A row for each method and variant, with the columns of the study.
+
+    Raises: InputError for training logs or gradients that are missing or bad.
+    """
+    experiment = measurer.experiment
+    study = study_of(experiment, name)
+    columns = set(study.columns)
+    gradients = _gradients(experiment, name) if "gradient_noise" in columns else {}
+    for line in lines:
+        config, cells = _settings(experiment, line), line.method.policies
+        changed = dict(_changed(experiment.config, line.variant))
+        row: Row = {
+            "method": line.method.label,
+            "objective": line.objective,
+            "trained_k": line.k if OBJECTIVES[line.objective].has_k else None,
+            "n": line.n,
+            "variant": line.variant,
+            "chosen": "yes" if line in chosen else "no",
+            "setting": ", ".join(f"{key} = {new}" for key, (new, _) in changed.items()),
+            "instead_of": ", ".join(str(old) for _, old in changed.values()),
+            "learning_rate": config.models[_model(measurer, line)].learning_rate,
+        }
+        if study.choose_by_pass_at:
+            row["validation"] = validation(measurer, line, study.choose_by_pass_at)
+        if "late_entropy" in columns:
+            row["late_entropy"] = fmean(map(measurer.late_entropy, cells))
+        for column, key in _LOGGED.items():
+            if column in columns:
+                row[column] = fmean(measurer.column(cell, key).mean() for cell in cells)
+        if "cpu_seconds" in columns:
+            row["cpu_seconds"] = fmean(_cpu_seconds(measurer, cell) for cell in cells)
+        if "gradient_noise" in columns:
+            row |= gradients.get(line.trained, {})
+        if "false_accept_share" in columns:
+            row |= _false_accepts(measurer, name, line, lines, config.rewards.false_accepts)
+        yield row | {"seeds": len(cells), "cells": " ".join(cells)}
+
+
+def _model(measurer: Measurer, line: Line) -> str:
+    return measurer.experiment.cell(line.method.policies[0]).model
+
+
+def _settings(experiment: Experiment, line: Line) -> Config:
+    return experiment.of_cell(line.method.policies[0]).config
+
+
+def _changed(config: Config, variant: str) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    """The settings that a variant changes, by key: their values in it and in the config."""
+
+    def leaves(values: Mapping[Any, Any], defaults: Any, above: str) -> Iterator[Any]:
+        for name, value in values.items():
+            default = defaults.get(name) if isinstance(defaults, Mapping) else None
+            if isinstance(value, Mapping):
+                yield from leaves(value, default, f"{above}{name}.")
+            else:
+                yield f"{above}{name}", (value, default)
+
+    yield from leaves(config.variants.get(variant, {}), config.model_dump(), "")
+
+
+def _cpu_seconds(measurer: Measurer, cell: str) -> float:
+    """Processor seconds of a cell's training per step, start and validation included.
+
+    The wall-clock seconds of training.jsonl depend on what else the machine did. NaN without
+    provenance.
+    """
+    note = read_provenance(measurer.experiment.policy(cell))
+    return float(note.get("cpu_seconds", math.nan)) / len(measurer.log(cell))
+
+
+def _gradients(experiment: Experiment, name: str) -> dict[tuple[str, int, int], Row]:
+    """By objective, k and n: the gradient of each objective on the base policy.
+
+    gradient_variance: mean over prompts of tr Cov of one prompt's gradient.
+    gradient_noise: this over the squared length of the gradient's mean, with a 95 % interval.
+    """
+    (base,) = experiment.bases_of(name)
+    found = {}
+    groups = read_frame(experiment.gradients(base, name), GRADIENTS).groupby(
+        ["objective", "k", "n"]
+    )
+    for (objective, k, n), group in groups:
+        noise, low, high = ratio_of_means(group["variance"], group["signal"])
+        found[str(objective), int(k), int(n)] = {
+            "gradient_variance": float(group["variance"].mean()),
+            "gradient_noise": noise,
+            "gradient_noise_low": low,
+            "gradient_noise_high": high,
+        }
+    return found
+
+
+def _false_accepts(
+    measurer: Measurer, name: str, line: Line, lines: Sequence[Line], rate: float
+) -> Row:
+    """`false_accept_share` with Pass@k before training, and after training without errors."""
+    if not rate or line.objective not in ("policy_gradient", "rspo_pass_at_k"):
+        return {}
+    policies = {"base": measurer.experiment.bases_of(name)}
+    for one in lines:
+        if one.trained == line.trained and one.variant == DEFAULT_VARIANT:
+            policies["trained"] = [*one.method.policies]
+    row = {}
+    for which, cells in policies.items():
+        now, before = (_pass_at_k(measurer, name, cells, k) for k in (line.k, line.k - 1))
+        row[f"false_accept_share_{which}"] = false_accept_share(now, before, rate)
+    return row
+
+
+def false_accept_share(pass_at_k: float, pass_at_k_minus_1: float, rate: float) -> float:
+    """Expected weight of all false accepts, relative to that of all accepted responses.
+
+    Each incorrect response is accepted with probability e, so a response with probability
+    q = p + (1-p) e, and RSPO expects the weight k/n (1-q)^(k-1) of an accepted one (policy
+    gradient: k = 1). Over prompts, the share is sum (1-p) e (1-q)^(k-1) / sum q (1-q)^(k-1). The
+    factor (1-e)^(k-1) cancels, the mean of (1-p)^k is 1 - Pass@k, and that of p (1-p)^(k-1) is
+    Pass@k - Pass@(k-1).
+
+    Args:
+        pass_at_k, pass_at_k_minus_1: means over the prompts; Pass@0 is 0.
+    """
+    false = rate * (1 - pass_at_k)
+    return false / (pass_at_k - pass_at_k_minus_1 + false)
+
+
+def _pass_at_k(measurer: Measurer, name: str, policies: Sequence[str], k: int) -> float:
+    """Mean over all problems and seeds; 0 for k = 0."""
+    if k == 0:
+        return 0.0
+    benchmarks = measurer.experiment.benchmarks_of(study_of(measurer.experiment, name).suite)
+    values = [
+        np.concatenate([measurer.estimates(policy, one, "pass_at_k", k) for one in benchmarks])
+        for policy in policies
+    ]
+    return float(np.mean(values))

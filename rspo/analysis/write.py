@@ -1,0 +1,171 @@
+"""`rspo claims` and `rspo study`: measure, and write tables and pages (docs/files.md)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from rspo.analysis import studies
+from rspo.analysis.claims import CLAIMS, Claim, NotTested, planned, step
+from rspo.analysis.measure import Measurer
+from rspo.analysis.pages import FOLDER, render, the_row, the_rows
+from rspo.analysis.results import (
+    NOT_TESTED,
+    Result,
+    deciding,
+    results_of,
+    row_of,
+    verdict,
+    weakest,
+    write_comparisons,
+)
+from rspo.analysis.trainings import chosen_lines, method_rows
+from rspo.config.experiment import Experiment
+from rspo.core.files import write_text
+from rspo.core.tables import write_csv
+from rspo.evaluation.statistics import LEVEL
+
+CLAIM_COLUMNS = [
+    *("claim", "title", "hypothesis", "comparison", "estimate", "low", "high", "p_adjusted"),
+    *("verdict", "comparisons", "cells", "seeds", "problems", "samples", "scale", "note"),
+]
+ONE_SEED = "one training seed: the interval does not cover training variance"
+_METRICS = {"pass_at_k": "Pass", "max_at_k": "Max"}
+
+
+def write_claims(experiment: Experiment, force: bool = False) -> None:
+    """Test every claim and write the three files.
+
+    Raises: InputError for scores or training logs that are missing, incomplete or bad.
+    """
+    made = step(experiment)
+    claims_csv, page, comparisons_csv = made.outputs
+
+    def work() -> None:
+        measurer = Measurer(experiment)
+        claims, comparisons = [], []
+        for name, plan in planned(experiment).items():
+            if isinstance(plan, NotTested):
+                results, row = [], _untested_row(name, plan)
+            else:
+                results = results_of([measurer.of(comparison) for comparison in plan])
+                row = _claim_row(CLAIMS[name], results)
+            claims.append(row | {"scale": experiment.scale})
+            comparisons += [row_of(result.measurement, result) for result in results]
+        table = write_comparisons(comparisons_csv, comparisons)
+        write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
+        contents = {
+            "scale": experiment.scale,
+            "seeds": experiment.config.seeds,
+            "level": LEVEL,
+            "claims": claims,
+            "rows": lambda **wanted: the_rows(table, **wanted),
+            "label": label_of,
+        }
+        write_text(page, render(FOLDER / "claims.md.jinja", contents))
+
+    made.run(work, force)
+
+
+def _claim_row(claim: Claim, results: Sequence[Result]) -> dict[str, Any]:
+    least = weakest(results)
+    low, high = least.measurement.estimate.interval()
+    measurements = [result.measurement for result in deciding(results)]
+    margins = dict.fromkeys(one.comparison.margin for one in measurements)
+    notes = [
+        claim.remark,
+        *(f"equivalence_margin = {margin:g}" for margin in margins if margin is not None),
+        ONE_SEED if any(one.one_seed for one in measurements) else "",
+    ]
+    cells = dict.fromkeys(cell for one in measurements for cell in one.comparison.policies)
+    return {
+        "claim": claim.name,
+        "title": claim.title,
+        "hypothesis": claim.hypothesis,
+        "comparison": label_of(row_of(least.measurement)),
+        "estimate": least.measurement.estimate.value,
+        "low": low,
+        "high": high,
+        "p_adjusted": least.p_adjusted,
+        "verdict": verdict(results),
+        "comparisons": len(measurements),
+        "cells": " ".join(cells),
+        "seeds": min(one.seeds for one in measurements),
+        "problems": max(one.problems for one in measurements) or "",
+        "samples": max(one.samples for one in measurements) or "",
+        "note": "; ".join(filter(None, notes)),
+    }
+
+
+def _untested_row(name: str, reason: object) -> dict[str, Any]:
+    claim, row = CLAIMS[name], dict[str, Any](dict.fromkeys(CLAIM_COLUMNS, ""))
+    return row | {
+        "claim": claim.name,
+        "title": claim.title,
+        "hypothesis": claim.hypothesis,
+        "verdict": f"{NOT_TESTED}: {reason}",
+        "comparisons": 0,
+    }
+
+
+def label_of(row: dict[str, Any]) -> str:
+    """A row of the table of comparisons as text: methods, k and benchmark."""
+    methods = " - ".join(filter(None, (row["method_a"], row["method_b"])))
+    if row["metric"] not in _METRICS:
+        return methods
+    return f"{methods}, {_METRICS[row['metric']]}@{row['k'].replace(' ', ',')}, {row['where']}"
+
+
+def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
+    """Measure a study: its comparisons, its methods, and its page.
+
+    Raises: InputError for a study that the config lacks, and for inputs that are missing or bad.
+    """
+    made = studies.step(experiment, name)
+    study = studies.study_of(experiment, name)
+    comparisons_csv, methods_csv, page = made.outputs
+
+    def work() -> None:
+        measurer = Measurer(experiment, within=False)
+        lines = studies.lines_of(experiment, name)
+        chosen = chosen_lines(measurer, name, lines)
+        plan = studies.planned(experiment, name, chosen)
+        verdicts: list[dict[str, Any]] = []
+        for contrast in (one for one in study.contrasts if one.claims):
+            plans = studies.planned_claims(experiment, name, contrast)
+            for one in plans:
+                found = verdict(results_of([measurer.of(each) for each in one.deciding]))
+                row = row_of(measurer.of(one.estimate), study=name)
+                verdicts.append(row | {"outcome": found})
+                plan += one.deciding
+            plan += studies.changes(contrast, plans)
+        measured = [measurer.of(comparison) for comparison in plan]
+        tested = [one for one in measured if one.comparison.family]
+        rows = [row_of(one, study=name) for one in measured if not one.comparison.family]
+        rows += [row_of(one.measurement, one, name) for one in results_of(tested)]
+        table = write_comparisons(comparisons_csv, [*rows, *verdicts])
+        methods = pd.DataFrame(method_rows(measurer, name, lines, chosen))
+        write_csv(methods_csv, methods.astype({"trained_k": "Int64"}))
+        template = experiment.root / study.page if study.page else FOLDER / f"{name}.md.jinja"
+        if not template.exists() and not study.page:
+            template = FOLDER / "study.md.jinja"
+        write_text(page, render(template, study_contents(experiment, name, table, methods)))
+
+    made.run(work, force)
+
+
+def study_contents(
+    experiment: Experiment, name: str, table: pd.DataFrame, methods: pd.DataFrame
+) -> dict[str, Any]:
+    """What the template of a study's page reads."""
+    return {
+        "name": name,
+        "study": studies.study_of(experiment, name),
+        "seeds": int(table["seeds"].max()),
+        "ks": sorted(experiment.config.evaluation.k),
+        "level": LEVEL,
+        "rows": lambda **wanted: the_rows(table, **wanted),
+        "row": lambda **wanted: the_row(table, **wanted),
+        "methods": methods.to_dict("records"),
+        "families": table[table["family"] != ""].groupby("family", sort=False)["tests"].first(),
+    }

@@ -1,0 +1,174 @@
+"""The picture of a study: its first contrast as a forest plot and, if it has one, its frontier.
+
+The forest plot has a row for each method or variant, and a panel for each k or claim. The frontier
+has Pass@k at one k against Pass@k at another, with a line through the variants of each method.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from rspo.analysis import studies
+from rspo.config.names import BASE
+from rspo.config.schema import Study
+from rspo.evaluation.statistics import LEVEL
+from rspo.figures import style
+from rspo.figures.figure import Figure
+from rspo.figures.methods import model_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+    from rspo.config.experiment import Experiment
+
+COLUMNS = {
+    "part": "forest: a difference; frontier: Pass@k of a method",
+    "method": "the row of the forest plot, or the line of the frontier",
+    "variant": "of the method's settings",
+    "against": "what is subtracted; empty in the frontier",
+    "claim": "panel, where the estimates of claims are compared",
+    "k": "panel, of Pass@k; in the frontier, of x or y",
+    "estimate": "difference in percentage points, or Pass@k in %",
+    "low": "lower end of its 95 % interval, not adjusted",
+    "high": "upper end",
+    "p_adjusted": "two-sided p-value of a difference, by Holm's method; below .05: filled",
+    "seeds": "training seeds",
+    "problems": "test problems",
+    "samples": "of each problem",
+}
+_POINTS = ["estimate", "low", "high"]
+_WHOLE = ["seeds", "problems", "samples"]
+_MOST_PANELS = 3  # of k: of more, the first, the middle and the last
+_APART = 0.035  # of two labels, in heights of the panel
+
+
+def of_study(name: str, study: Study) -> Figure:
+    frontier = ""
+    if study.frontier:
+        x, y = study.frontier
+        frontier = f" Right: Pass@{x} and Pass@{y}; a line connects the variants of a method."
+    caption = (
+        f"{study.title}: differences in percentage points with 95 % intervals, paired over "
+        "problems and not adjusted; filled: significant after the adjustment for the tests."
+        f"{frontier}"
+    )
+    return Figure(f"fig_{name}", caption, COLUMNS, table, draw, grids=(name,), study=name)
+
+
+def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
+    """The rows of the study's comparisons that are drawn.
+
+    Raises: InputError for a table of the study that is missing or lacks a column.
+    """
+    import pandas as pd
+
+    from rspo.analysis.results import read_comparisons
+
+    study = studies.study_of(experiment, figure.study)
+    rows = read_comparisons(figure.step(experiment).input_files[0])
+    first = study.contrasts[0].minus if study.contrasts else None
+    families = [one.family for one in study.contrasts if one.minus == first and not one.less]
+    forest = rows[rows["family"].isin(families)].assign(part="forest")
+    ks = [str(k) for k in study.frontier or ()]
+    levels = (rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(ks)
+    found = pd.concat([forest, rows[levels].assign(part="frontier")], ignore_index=True)
+    found[_POINTS] *= 100
+    names = {"method_a": "method", "method_b": "against"}
+    return found.rename(columns=names).astype(dict.fromkeys(_WHOLE, "Int64"))[list(COLUMNS)]
+
+
+def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+    import numpy as np
+
+    forest, levels = (table[table["part"] == part] for part in ("forest", "frontier"))
+    labels = _labels(forest)
+    panels = list(dict.fromkeys(forest["claim"].where(forest["claim"] != "", forest["k"])))
+    panels = sorted(panels, key=int) if panels and panels[0].isdecimal() else panels
+    if len(panels) > _MOST_PANELS:
+        panels = [panels[0], panels[len(panels) // 2], panels[-1]]
+    picture = style.new_picture(style.TEXT_WIDTH, max(2.2, 0.9 + 0.165 * labels.nunique()))
+    sides: list[Any] = [picture]
+    if not levels.empty:
+        sides = [*np.ravel(np.array(picture.subfigures(1, 2, width_ratios=[1.25, 1])))]
+    axes = sides[0].subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
+    for panel, name in zip(axes, panels, strict=False):
+        chosen = forest[
+            (forest["claim"] == name) | ((forest["claim"] == "") & (forest["k"] == name))
+        ]
+        _draw_forest(panel, chosen, labels[chosen.index])
+        panel.set_title(name if (forest["claim"] == name).any() else f"Pass@{name}")
+    order = list(dict.fromkeys(labels))
+    axes[0].set_yticks(range(len(order)), order)
+    axes[0].set_ylim(len(order) - 0.4, -0.6)
+    axes[len(axes) // 2].set_xlabel("difference (percentage points)")
+    if not levels.empty:
+        _draw_frontier(sides[1].subplots(), levels)
+    first = table.iloc[0]
+    style.note(
+        picture,
+        f"{experiment.scale} scale, {model_labels(experiment, figure.policies(experiment))}, "
+        f"{first['seeds']} seed{'s' if first['seeds'] > 1 else ''}",
+        f"{first['problems']} problems, {first['samples']} samples each",
+        "whiskers: 95 %; filled: significant",
+    )
+    return picture
+
+
+def _labels(forest: "pd.DataFrame") -> "pd.Series":
+    """The name of each row: what tells it from the others."""
+    if (forest["claim"] != "").any():
+        return forest["variant"]
+    by_method = forest.groupby("method")["variant"].nunique()
+    if by_method.max() == 1:
+        return forest["method"]
+    return forest["method"] + ", " + forest["variant"]
+
+
+def _draw_forest(axes: "Axes", rows: "pd.DataFrame", labels: "pd.Series") -> None:
+    order = list(dict.fromkeys(labels))
+    axes.axvline(0, color=style.INK, linewidth=0.8, zorder=1)
+    for (_, row), label in zip(rows.iterrows(), labels, strict=True):
+        y, filled = order.index(label), row["p_adjusted"] < LEVEL
+        axes.hlines(y, row["low"], row["high"], color=style.INK, linewidth=0.9)
+        face = style.INK if filled else "white"
+        axes.plot(row["estimate"], y, "o", color=style.INK, markersize=3.4, markerfacecolor=face)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+
+
+def _draw_frontier(axes: "Axes", levels: "pd.DataFrame") -> None:
+    """Pass@k at the larger k against that at the smaller one; RSPO and PG stand out.
+
+    Where labels would overlap, only the first is drawn.
+    """
+    ks = sorted(set(levels["k"]), key=int)
+    by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
+    height = by_k[ks[-1]].max() - by_k[ks[-1]].min()
+    labelled: list[float] = []
+    for method in sorted(dict.fromkeys(levels["method"]), key=lambda one: one not in _LOOKS):
+        x, y = (by_k.loc[method][k] for k in ks)
+        order = [name for name in dict.fromkeys(levels["variant"]) if name in x.index]
+        look = _LOOKS.get(method, _OTHER)
+        axes.plot(x[order], y[order], zorder=len(_LOOKS) - len(labelled), **look)
+        place = x[order[-1]], y[order[-1]]
+        apart = all(abs(place[1] - other) > _APART * height for other in labelled)
+        if apart or method in _LOOKS:
+            labelled.append(place[1])
+            text = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+            colour = style.FAINT if look is _OTHER else look["color"]
+            axes.annotate(method, place, color=colour, fontsize=style.SMALL, **text)
+    axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")
+
+
+_OTHER: dict[str, Any] = {"color": "#BBBBBB", "linewidth": 0.8, "marker": "o", "markersize": 2.4}
+_LOOKS: dict[str, dict[str, Any]] = {
+    "RSPO k=4": {"color": "#B2182B", "linewidth": 1.6, "marker": "o", "markersize": 3.6},
+    "PG": {
+        "color": style.INK,
+        "linewidth": 1.4,
+        "linestyle": "--",
+        "marker": "s",
+        "markersize": 3.6,
+    },
+    BASE: {"color": style.FAINT, "linestyle": "none", "marker": "v", "markersize": 5},
+}

@@ -1,0 +1,372 @@
+"""Studies of the config on planted data: contrasts, the choice of a variant, methods and pages."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from scipy import stats
+
+from rspo.analysis import pages, studies
+from rspo.analysis.results import read_comparisons
+from rspo.analysis.trainings import false_accept_share
+from rspo.analysis.write import study_contents, write_claims, write_study
+from rspo.cli import main
+from rspo.config.experiment import Cell, Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import read_json_lines, write_json_lines
+from rspo.core.tables import read_csv
+from rspo.estimators import pass_at_k
+from rspo.evaluation.score_arrays import policy_scores
+from rspo.evaluation.statistics import holm
+from rspo.figures import draw
+from rspo.objectives import response_weights
+from tests.support import planted
+from tests.support.steps import attest
+
+RSPO = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16}
+PG = {"model": "small", "objective": "policy_gradient", "n": 16}
+RATES = {
+    "title": "Rates",
+    "suite": "standard",
+    "choose_by_pass_at": 4,
+    "frontier": [1, 8],
+    "columns": ["late_entropy", "zero_weight"],
+    "contrasts": [
+        {"family": "against RSPO", "minus": "rspo_pass_at_k", "k": [4]},
+        {"family": "against base", "minus": "base"},
+    ],
+    "cells": [
+        RSPO | {"variant": ["default", "rate-third", "rate-triple"]},
+        PG | {"variant": ["default", "rate-triple"]},
+    ],
+}
+ERRORS = {
+    "title": "Errors",
+    "suite": "standard",
+    "columns": ["false_accept_share"],
+    "contrasts": [
+        {"family": "changes", "minus": "default", "k": [1, 4]},
+        {
+            **{"family": "against PG", "minus": "default", "less": "policy_gradient"},
+            **{"k": [1, 4], "mean": True},
+        },
+        {"family": "kinds", "minus": {"accepts-0.1": "rejects-0.1"}, "k": [4]},
+        {"family": "verdicts", "minus": "default", "claims": ["C1", "C10"]},
+    ],
+    "cells": [
+        one | {"variant": ["default", "accepts-0.1", "rejects-0.1"]}
+        for one in (PG, RSPO, RSPO | {"objective": "hitchhiking"})
+    ],
+}
+SHIFT = {"default": 0, "rate-third": 0.04, "rate-triple": -0.03}
+SHIFT |= {"accepts-0.1": -0.15, "rejects-0.1": -0.02}
+
+
+def skill(cell: Cell) -> planted.Skill:
+    reach, often = planted.as_claimed(cell)
+    return reach + SHIFT[cell.variant], often
+
+
+def planted_studies(root: Path, **options: Any) -> Experiment:
+    """Validation prefers the variant rate-triple of each method."""
+    experiment = planted.load(root, studies={"rates": RATES, "errors": ERRORS}, **options)
+    planted.plant_scores(experiment, skill)
+    planted.plant_logs(experiment)
+    for name, cell in experiment.study_cells.items():
+        log = read_json_lines(experiment.training_log(name))
+        log[-1]["validation"] = {"pass_at_4": 0.5 + (cell.variant == "rate-triple") / 10}
+        write_json_lines(experiment.training_log(name), log)
+    for study in ("rates", "errors"):
+        attest(studies.step(experiment, study).inputs())
+    return experiment
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    experiment = planted_studies(tmp_path_factory.mktemp("studies"), seeds=1)
+    for name in ("rates", "errors"):
+        write_study(experiment, name)
+    return experiment
+
+
+def rows(experiment: Experiment, study: str, **wanted: str) -> list[dict[str, Any]]:
+    table = read_comparisons(studies.step(experiment, study).outputs[0])
+    return pages.the_rows(table, **wanted)
+
+
+def problems_of(experiment: Experiment, policy: str, k: int) -> Any:
+    """Pass@k of each problem of the suite."""
+    correct = [
+        policy_scores(experiment, policy, name).correct
+        for name in experiment.benchmarks_of("standard")
+    ]
+    return pass_at_k(planted.SAMPLES, np.concatenate(correct).sum(axis=1), k)
+
+
+def test_a_difference_is_the_paired_test_of_its_policies(made: Experiment) -> None:
+    """With one seed; problems are drawn within each of two benchmarks of equal size."""
+    (row,) = rows(made, "rates", family="against RSPO")
+    first, second = (problems_of(made, policy, 4) for policy in row["cells"].split())
+    difference = first - second
+    halves = np.split(difference, 2)
+    error = np.sqrt(sum(half.var(ddof=1) / len(half) for half in halves)) / 2
+    assert row["estimate"] == pytest.approx(difference.mean())
+    p = 2 * stats.t.sf(abs(difference.mean()) / error, len(difference) - 2)
+    assert row["p"] == pytest.approx(p)
+    assert (row["method_a"], row["method_b"]) == ("PG", "RSPO k=4")
+
+
+def test_the_variant_that_validation_prefers_is_compared(made: Experiment) -> None:
+    assert {row["variant"] for row in rows(made, "rates", family="against base")} == {"rate-triple"}
+    methods = read_csv(studies.step(made, "rates").outputs[1])
+    chosen = methods[methods["chosen"] == "yes"]
+    assert set(chosen["variant"]) == {"rate-triple"}
+    assert set(chosen["validation"]) == {"0.6"}
+    assert set(chosen["setting"]) == {"models.small.learning_rate = 0.0006"}
+    assert set(chosen["instead_of"]) == {"0.0002"}
+    assert set(methods["variant"]) == {"default", "rate-third", "rate-triple"}
+
+
+def test_every_variant_has_its_level(made: Experiment) -> None:
+    for row in rows(made, "rates", method_b="", k="4"):
+        expected = [problems_of(made, policy, 4).mean() for policy in row["cells"].split()]
+        assert row["estimate"] == pytest.approx(np.mean(expected))
+        assert np.isnan(row["p"])
+    assert len(rows(made, "rates", method_b="", k="4")) == 6  # the base policy too
+
+
+def test_p_values_are_adjusted_within_their_family(made: Experiment) -> None:
+    for family in ("changes", "against PG", "C1 of default"):
+        tested = rows(made, "errors", family=family)
+        assert [row["p_adjusted"] for row in tested] == pytest.approx(
+            holm([row["p"] for row in tested]).tolist()
+        )
+        assert {row["tests"] for row in tested} == {len(tested)}
+
+
+def test_a_difference_of_differences_is_the_difference_of_its_parts(made: Experiment) -> None:
+    for row in rows(made, "errors", family="against PG"):
+        assert row["method_b"] == "default, less PG"
+        own, other = (
+            np.mean(
+                [
+                    one["estimate"]
+                    for one in rows(
+                        made, "errors", family="changes", method_a=method, variant=row["variant"]
+                    )
+                ]
+            )
+            for method in (row["method_a"], "PG")
+        )
+        assert row["estimate"] == pytest.approx(own - other)
+        assert row["k"] == "1 4"
+
+
+def test_a_variant_can_be_compared_with_another_one(made: Experiment) -> None:
+    for row in rows(made, "errors", family="kinds"):
+        accepts, rejects = (
+            rows(made, "errors", method_a=row["method_a"], method_b="", variant=variant, k="4")[0]
+            for variant in ("accepts-0.1", "rejects-0.1")
+        )
+        assert row["estimate"] == pytest.approx(accepts["estimate"] - rejects["estimate"])
+
+
+def test_claims_of_a_study_are_those_of_rspo_claims(tmp_path: Path) -> None:
+    """On a grid with the cells of the default variant."""
+    cells = [(one["objective"], one.get("k", 1), 16) for one in ERRORS["cells"]]
+    experiment = planted_studies(tmp_path, seeds=2, grid_of={"main": cells})
+    write_claims(experiment)
+    write_study(experiment, "errors")
+    verdicts = read_csv(experiment.reports / "claims.csv").set_index("claim")["verdict"]
+    tested = read_comparisons(experiment.reports / "claim_comparisons.csv")
+    numbers = ["estimate", "low", "high", "p", "p_adjusted"]
+    for claim in ("C1", "C10"):
+        (level,) = rows(experiment, "errors", claim=claim, method_a=claim, variant="default")
+        assert level["outcome"] == verdicts[claim]
+        expected = tested[(tested["claim"] == claim) & (tested["decides"] == "yes")]
+        found = pd.DataFrame(rows(experiment, "errors", family=f"{claim} of default"))
+        pd.testing.assert_frame_equal(
+            found[numbers], expected[numbers].reset_index(drop=True), check_exact=True
+        )
+        (change,) = rows(
+            experiment, "errors", family="verdicts", claim=claim, variant="accepts-0.1"
+        )
+        (other,) = rows(
+            experiment, "errors", claim=claim, method_a=claim, variant="accepts-0.1", family=""
+        )
+        assert change["estimate"] == pytest.approx(other["estimate"] - level["estimate"])
+
+
+def test_columns_are_means_of_the_training_logs(made: Experiment) -> None:
+    for row in read_csv(studies.step(made, "rates").outputs[1]).to_dict("records"):
+        log = read_json_lines(made.training_log(row["cells"]))
+        late = [record["entropy"] for record in log[-planted.STEPS // 3 :]]
+        assert float(row["late_entropy"]) == pytest.approx(np.mean(late))
+        zeros = [record["zero_weight"] for record in log]
+        assert float(row["zero_weight"]) == pytest.approx(np.mean(zeros))
+
+
+@pytest.mark.parametrize("k", [1, 2, 4])
+def test_the_share_of_false_accepts_is_that_of_expected_weights(k: int) -> None:
+    """Over prompts of several difficulties, from the weights that training computes."""
+    n, rate, p = 8, 0.1, np.array([0.05, 0.3, 0.3, 0.8])
+    weight = [float(response_weights(np.arange(n) <= c, "rspo_pass_at_k", k)[0]) for c in range(n)]
+    q = p + (1 - p) * rate
+    expected = stats.binom.pmf(np.arange(n)[:, None], n - 1, q).T @ np.array(weight)
+    share = ((1 - p) * rate * expected).sum() / (q * expected).sum()
+    now, before = (np.mean(1 - (1 - p) ** j) for j in (k, k - 1))
+    assert false_accept_share(now, before, rate) == pytest.approx(share)
+
+
+def test_the_same_data_give_the_same_files(made: Experiment) -> None:
+    before = [path.read_bytes() for path in studies.step(made, "errors").outputs]
+    write_study(made, "errors", force=True)
+    assert [path.read_bytes() for path in studies.step(made, "errors").outputs] == before
+
+
+def test_a_study_has_a_picture(made: Experiment) -> None:
+    draw(made, "fig_rates")
+    drawn = read_csv(made.reports / "fig_rates.csv")
+    assert set(drawn["part"]) == {"forest", "frontier"}
+    assert set(drawn[drawn["part"] == "frontier"]["k"]) == {"1", "8"}
+    draw(made, "fig_errors")
+    assert set(read_csv(made.reports / "fig_errors.csv")["part"]) == {"forest"}
+
+
+# --- pages ---------------------------------------------------------------------------------------
+
+
+def page(made: Experiment, template: Path, table: pd.DataFrame) -> str:
+    methods = pd.read_csv(studies.step(made, "rates").outputs[1])
+    return pages.render(template, study_contents(made, "rates", table, methods))
+
+
+def test_a_sentence_follows_from_the_table(made: Experiment) -> None:
+    table = read_comparisons(studies.step(made, "rates").outputs[0])
+    tested = table["family"] == "against RSPO"
+    table.loc[tested, ["estimate", "p_adjusted"]] = [-0.031, 0.001]
+    template = pages.FOLDER / "study.md.jinja"
+    assert "1 of 1 differences are significant, the largest is PG" in page(made, template, table)
+    table.loc[tested, "p_adjusted"] = 0.2
+    assert "none of 1 differences is significant" in page(made, template, table)
+
+
+def test_a_number_that_is_gone_is_an_error_with_template_and_line(made: Experiment) -> None:
+    table = read_comparisons(studies.step(made, "rates").outputs[0])
+    gone = table[~((table["method_a"] == "base") & (table["k"] == "8"))]
+    message = r"study\.md\.jinja, line \d+: 0 rows have method_a = base, .*; expected one"
+    with pytest.raises(InputError, match=message):
+        page(made, pages.FOLDER / "study.md.jinja", gone)
+
+
+def test_a_sentence_without_a_true_branch_is_an_error(made: Experiment, tmp_path: Path) -> None:
+    template = tmp_path / "mine.md.jinja"
+    template.write_text("# Mine\n{% if 1 > 2 %}yes{% else %}{{ fail('neither') }}{% endif %}\n")
+    with pytest.raises(InputError, match=r"mine\.md\.jinja, line 2: neither"):
+        page(made, template, read_comparisons(studies.step(made, "rates").outputs[0]))
+
+
+def test_a_page_may_have_a_template_of_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = planted_studies(tmp_path, seeds=1)
+    monkeypatch.chdir(tmp_path)
+    Path("mine.md.jinja").write_text("{{ row(family='against RSPO').estimate | points }} points\n")
+    assert main(["study", "rates", "--set", "studies.rates.page=mine.md.jinja", "--force"]) == 0
+    text = studies.step(experiment, "rates").outputs[2].read_text()
+    assert re.fullmatch(r"[+−][\d.]+ points\n", text)
+
+
+# --- what the config may not say -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"contrasts": [{"family": "a", "minus": "grpo"}]},
+            "minus = 'grpo' is in none of its cells",
+        ),
+        (
+            {"contrasts": [{"family": "a", "minus": {"default": "other"}}]},
+            "minus = 'other' is in none of its cells",
+        ),
+        (
+            {"contrasts": [{"family": "a", "minus": "default", "less": "grpo"}]},
+            "less = 'grpo' is the objective of none of its cells",
+        ),
+        (
+            {"contrasts": [{"family": "a", "minus": "base", "claims": ["C1"]}]},
+            "claims of 'a' need minus: a variant",
+        ),
+        ({"columns": ["speed"]}, "'late_entropy'"),
+    ],
+)
+def test_a_mistake_in_a_study_is_named(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        planted.load(tmp_path, studies={"rates": RATES | change})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"contrasts": [{"family": "a", "minus": "default", "claims": ["C2"]}]},
+            "studies.rates.contrasts: claims = 'C2'; allowed: C1, C3, C10",
+        ),
+        ({"cells": [RSPO, RSPO | {"model": "medium"}]}, "studies.rates: allowed: one model"),
+    ],
+)
+def test_a_study_that_cannot_be_planned_is_refused(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    entry = RATES | {"contrasts": [], **change}
+    experiment = planted.load(tmp_path, studies={"rates": entry})
+    with pytest.raises(InputError, match=re.escape(message)):
+        studies.planned(experiment, "rates", studies.lines_of(experiment, "rates"))
+
+
+def test_an_unknown_study_is_named_with_the_known_ones(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path, studies={"rates": RATES})
+    with pytest.raises(
+        InputError, match=r"no study 'rate' in config/tiny\.yaml; did you mean rates"
+    ):
+        studies.step(experiment, "rate")
+
+
+def test_a_choice_without_validation_is_an_error(tmp_path: Path) -> None:
+    experiment = planted.load(tmp_path, seeds=1, studies={"rates": RATES})
+    planted.plant_scores(experiment, skill)
+    planted.plant_logs(experiment)
+    with pytest.raises(InputError, match="the last step has no validation with Pass@4"):
+        write_study(experiment, "rates")
+
+
+def test_the_studies_of_the_config_can_be_planned(tmp_path: Path) -> None:
+    config = yaml.safe_load((planted.ROOT / "config" / "tiny.yaml").read_text())
+    experiment = Experiment.load("tiny", root=planted.ROOT)
+    for name in config["studies"]:
+        lines = studies.lines_of(experiment, name)
+        plan = studies.planned(experiment, name, lines)
+        for contrast in experiment.config.studies[name].contrasts:
+            if contrast.claims:
+                plans = studies.planned_claims(experiment, name, contrast)
+                assert len(studies.changes(contrast, plans)) == 15 * len(contrast.claims)
+            else:
+                assert any(one.family == contrast.family for one in plan)
+
+
+@pytest.mark.parametrize("name", ["peers", "passes", "open_choices", "wrong_verdicts"])
+def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
+    folder, experiment = planted.ROOT / "docs" / "studies", Experiment.load(root=planted.ROOT)
+    table = read_comparisons(folder / f"{name}.csv")
+    methods = pd.read_csv(folder / f"{name}_methods.csv").fillna({"setting": ""})
+    contents = study_contents(experiment, name, table, methods)
+    text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)
+    assert text == (folder / f"{name}.md").read_text()
