@@ -17,21 +17,18 @@ from typing import TYPE_CHECKING
 from rspo.core.errors import InputError, did_you_mean
 from rspo.figures import (
     bandit,
-    budget,
     curves,
     difference,
     difficulty,
     disjoint,
-    estimator_variance,
+    exact,
     gradient_variance,
     hitchhiking,
     intro,
-    maxk_weight,
     open_choices,
-    passk_weight,
     peers,
     training_curves,
-    weight_by_difficulty,
+    weights,
     wrong_verdicts,
 )
 from rspo.figures.figure import SUFFIXES, Figure
@@ -57,17 +54,17 @@ FIGURES: dict[str, Figure] = {
         intro.FIGURE,
         hitchhiking.FIGURE,
         disjoint.FIGURE,
-        passk_weight.FIGURE,
-        maxk_weight.FIGURE,
+        weights.PASS_AT_K,
+        weights.MAX_AT_K,
         curves.MAIN,
         difference.FIGURE,
         training_curves.ENTROPY,
         *curves.OTHERS,
-        weight_by_difficulty.FIGURE,
-        estimator_variance.FIGURE,
+        exact.WEIGHT_BY_DIFFICULTY,
+        exact.ESTIMATOR_VARIANCE,
         bandit.FIGURE,
         training_curves.SAMPLE_EFFICIENCY,
-        budget.FIGURE,
+        training_curves.BUDGET,
         difficulty.FIGURE,
         gradient_variance.FIGURE,
         peers.FIGURE,
@@ -123,8 +120,8 @@ def in_all(experiment: "Experiment") -> list[str]:
 def named(figures: Mapping[str, Figure], name: str) -> Figure:
     """Raises: InputError for an unknown name."""
     if name not in figures:
-        hints = [did_you_mean(name, figures), f"has {', '.join(figures)}"]
-        raise InputError("; ".join([f"no figure {name!r}", *filter(None, hints)]))
+        hints = filter(None, [did_you_mean(name, figures), f"has {', '.join(figures)}"])
+        raise InputError("; ".join([f"no figure {name!r}", *hints]))
     return figures[name]
 
 

@@ -151,4 +151,6 @@ def _legend(picture: "Picture", verdicts: Iterable[str]) -> None:
     picture.legend(handles=handles, loc="outside upper center", ncols=len(handles))
 
 
-FIGURE = Figure("fig_open_choices", CAPTION, COLUMNS, table, draw, grids=(STUDY,), study=STUDY)
+FIGURE = Figure(
+    "fig_open_choices", CAPTION, COLUMNS, table, draw, grids=(STUDY,), inputs=("study",)
+)

@@ -213,4 +213,4 @@ def _colour(objective: str) -> str:
     return rspo if objective == RSPO else style.INK
 
 
-FIGURE = Figure("fig_peers", CAPTION, COLUMNS, table, draw, grids=(STUDY,), study=STUDY)
+FIGURE = Figure("fig_peers", CAPTION, COLUMNS, table, draw, grids=(STUDY,), inputs=("study",))

@@ -168,4 +168,6 @@ def _draw_shares(axes: "Axes", rows: "pd.DataFrame", methods: Sequence[Method]) 
     axes.set_ylim(0, None)
 
 
-FIGURE = Figure("fig_wrong_verdicts", CAPTION, COLUMNS, table, draw, grids=(STUDY,), study=STUDY)
+FIGURE = Figure(
+    "fig_wrong_verdicts", CAPTION, COLUMNS, table, draw, grids=(STUDY,), inputs=("study",)
+)

@@ -352,7 +352,13 @@ def own_draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Pic
 
 OWN_COLUMNS = {"cell": "policy", "k": "of Pass@k", "share": "solved"}
 OWN = Figure(
-    "fig_own", "My own figure.", OWN_COLUMNS, own_table, own_draw, grids=("main",), curves=True
+    "fig_own",
+    "My own figure.",
+    OWN_COLUMNS,
+    own_table,
+    own_draw,
+    grids=("main",),
+    inputs=("curves",),
 )
 
 
