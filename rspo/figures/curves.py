@@ -19,7 +19,6 @@ import numpy as np
 
 from rspo.config.experiment import BASE
 from rspo.config.schema import POOLED
-from rspo.core.errors import InputError
 from rspo.figures import style
 from rspo.figures.figure import Figure, Metric
 from rspo.figures.methods import Method, methods_of, run_description
@@ -58,22 +57,28 @@ PANELS_PER_ROW = 3
 
 
 def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
-    """One row for each point of each line.
-
-    Raises: InputError for curves that lack a point, or in which a number is not finite.
-    """
+    """One row for each point of each line."""
     import pandas as pd
 
-    panels = [*experiment.benchmarks_of(figure.suite(experiment)), POOLED]
+    from rspo.core.tables import CURVES, read_frame
+
+    suite = figure.suite(experiment)
+    panels = [*experiment.benchmarks_of(suite), POOLED]
     methods = methods_of(experiment, figure.policies(experiment))
-    unit = 100 if figure.metric == "pass_at_k" else 1
+    frames = []
+    for method in methods:
+        named = {"method": method.label, "objective": method.objective}
+        trained = {"trained_k": method.k, "n": method.n}
+        for policy in method.policies:
+            rows = read_frame(experiment.curves(policy, suite), CURVES)
+            rows = rows[rows["metric"] == figure.metric]
+            frames.append(rows.assign(**named, **trained))
+    curves = pd.concat(frames).astype({"trained_k": "Int64", "n": "Int64"})
     points = ["benchmark", "method", "k"]
-    curves = pd.concat(
-        _curve(experiment, figure, policy, panels).assign(method=method.label)
-        for method in methods
-        for policy in method.policies
-    )
     means = curves.groupby(points, as_index=False).agg(
+        objective=("objective", "first"),
+        trained_k=("trained_k", "first"),
+        n=("n", "first"),
         estimate=("estimate", fmean),
         low=("low", fmean),
         high=("high", fmean),
@@ -84,40 +89,12 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
         problems=("problems", "first"),
         samples=("samples", "first"),
     )
-    means[["estimate", "low", "high", "lowest", "highest", "error_seeds"]] *= unit
-    trained = pd.DataFrame(
-        [(method.label, method.objective, method.k, method.n) for method in methods],
-        columns=["method", "objective", "trained_k", "n"],
-    )
-    result = means.merge(trained.astype({"trained_k": "Int64", "n": "Int64"}), on="method")
-    result = result.merge(_differences(experiment, figure, methods), on=points)
-    for column, order in (("method", trained["method"]), ("benchmark", panels)):
+    if figure.metric == "pass_at_k":
+        means[["estimate", "low", "high", "lowest", "highest", "error_seeds"]] *= 100
+    result = means.merge(_differences(experiment, figure, methods), on=points)
+    for column, order in (("method", [m.label for m in methods]), ("benchmark", panels)):
         result[column] = pd.Categorical(result[column], order)
     return result.sort_values(points, ignore_index=True)[list(COLUMNS)]
-
-
-def _curve(
-    experiment: "Experiment", figure: Figure, policy: str, panels: list[str]
-) -> "pd.DataFrame":
-    from rspo.core.tables import CURVES, read_frame
-
-    path = experiment.curves(policy, figure.suite(experiment))
-    rows = read_frame(path, CURVES)
-    chosen = rows[(rows["metric"] == figure.metric) & (rows["cell"] == policy)]
-    curve = chosen.set_index(["benchmark", "k"])
-    ks = sorted(experiment.config.evaluation.k)
-    for benchmark, k in (points := [(panel, k) for panel in panels for k in ks]):
-        if (benchmark, k) not in curve.index:
-            raise InputError(
-                f"{path}: has no {figure.metric} of {policy} on {benchmark} at k = {k}; remake it"
-            )
-        values = curve.loc[(benchmark, k), ["estimate", "low", "high"]].to_list()
-        if not np.isfinite(np.array(values, dtype=float)).all():
-            raise InputError(
-                f"{path}: {figure.metric} on {benchmark} at k = {k} has estimate, low, high = "
-                f"{values}; all must be finite"
-            )
-    return curve.loc[points].reset_index()
 
 
 def _differences(

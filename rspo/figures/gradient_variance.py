@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from rspo.core.errors import InputError
 from rspo.evaluation.statistics import NORMAL
 from rspo.figures import style
 from rspo.figures.figure import Figure
@@ -59,24 +58,16 @@ REFERENCE = "rspo_pass_at_k"
 def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     """One row for each policy, objective and k.
 
-    Raises: InputError for a table of gradients that is invalid or lacks an objective.
+    Raises: InputError for a table of gradients that is invalid.
     """
     import pandas as pd
 
     from rspo.core.tables import GRADIENTS, read_frame
 
-    settings = experiment.config.gradients
-    measured = set(settings.measured) if settings else set()
     rows = []
     for policy in figure.policies(experiment):
-        path = experiment.gradients(policy)
-        gradients = read_frame(path, GRADIENTS)
+        gradients = read_frame(experiment.gradients(policy), GRADIENTS)
         groups = dict(iter(gradients.groupby(["objective", "k"], sort=False)))
-        if missing := sorted({objective for objective, _ in measured - groups.keys()}):
-            raise InputError(
-                f"{path}: has no gradients of {', '.join(missing)}; "
-                f"`{experiment.command('gradients', policy)}` measures them"
-            )
         for (objective, k), group in groups.items():
             names = {"policy": policy, "objective": objective, "line": shown_as(objective), "k": k}
             rows.append(names | _summary(group, groups.get((REFERENCE, k))))

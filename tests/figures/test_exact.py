@@ -14,12 +14,11 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
-from rspo.core.tables import GRADIENTS, write_table
 from rspo.datasets.generated import RULE_FRACTIONS
-from rspo.figures import FIGURES, available, bandit, exact, figures_of, style
+from rspo.figures import FIGURES, available, bandit, draw, exact, figures_of, style
 from rspo.figures.methods import SAME
 from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
-from tests.support.figure_inputs import experiment_in, gradient_rows
+from tests.support.figure_inputs import experiment_in, write_inputs
 from tests.support.steps import step_of
 
 Floats = NDArray[np.float64]
@@ -116,21 +115,6 @@ def test_the_bandits_pass_at_k_by_counting_draws() -> None:
     assert bandit.pass_at_k(policy, k) == pytest.approx(value)
 
 
-def test_the_bandits_known_values() -> None:
-    """Of the trial that the tiny scale grew from (docs/tiny.md)."""
-    assert bandit.pass_at_k(bandit.optimum(1), 8) == pytest.approx(0.360, abs=5e-4)
-    assert bandit.pass_at_k(bandit.optimum(8), 8) == pytest.approx(0.817, abs=5e-4)
-    uniform = np.full(8, 1 / 8)
-    for k, ratio in ((2, 1.57), (4, 3.71), (8, 14.9)):
-        rspo, baseline = (
-            bandit.signal_to_noise(name, k, 16, uniform)
-            for name in ("rspo_pass_at_k", "hitchhiking")
-        )
-        assert rspo / baseline == pytest.approx(ratio, rel=0.004)
-    by_n = [bandit.signal_to_noise("rspo_pass_at_k", 4, n, uniform) for n in (4, 8, 16, 32)]
-    assert by_n == pytest.approx([0.043, 0.088, 0.116, 0.129], abs=5e-4)
-
-
 @pytest.mark.parametrize("objective", ["policy_gradient", "hitchhiking", "rspo_pass_at_k", "grpo"])
 def test_the_bandits_signal_to_noise_by_all_draws(objective: str) -> None:
     k, n, policy = 2, 4, np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.06, 0.04])
@@ -191,31 +175,16 @@ def test_a_new_objective_remakes_the_gradients_and_the_figures_of_formulas(
     assert {name for name in before if before[name] != after[name]} == {"gradients", *EXACT}
 
 
-def test_gradients_without_the_new_objective_name_the_command_that_measures_it(
+def test_gradients_without_the_new_objective_are_refused_with_the_command_that_measures_it(
     tmp_path: Path, register: Callable[..., None]
 ) -> None:
-    experiment, figure = experiment_in(tmp_path), FIGURES["fig_gradient_variance"]
-    policies = figure.policies(experiment)
-    for policy in policies:
-        write_table(experiment.gradients(policy), GRADIENTS, gradient_rows(experiment, 0))
+    experiment, name = experiment_in(tmp_path), "fig_gradient_variance"
+    write_inputs(experiment, name)
+    draw(experiment, name)
     register(top_two_mean, least_n=2)
-    with pytest.raises(InputError, match=f"of top_two_mean; `rspo gradients {policies[0]}`"):
-        figure.table(experiment, figure)
-    for policy in policies:
-        write_table(experiment.gradients(policy), GRADIENTS, gradient_rows(experiment, 0))
-    table = figure.table(experiment, figure)
-    assert sorted(table[table["objective"] == "top_two_mean"]["k"]) == [2, 2, 4, 4, 8, 8]
-    assert "top two mean" in legend_of(drawn(table, figure.draw, experiment, figure))
-
-
-def test_an_objective_is_not_measured_on_groups_that_it_is_not_defined_for(
-    tmp_path: Path, register: Callable[..., None]
-) -> None:
-    register(top_two_mean, least_n=17)
-    gradients = experiment_in(tmp_path).config.gradients
-    assert gradients is not None
-    assert gradients.n == 16
-    assert "top_two_mean" not in dict(gradients.measured)
+    policy = FIGURES[name].policies(experiment)[0]
+    with pytest.raises(InputError, match=f"`rspo gradients {policy} --force`"):
+        draw(experiment, name, force=True)
 
 
 def drawn(table: object, draw: Callable[..., Picture], *context: object) -> Picture:

@@ -173,17 +173,6 @@ def test_legend_tells_methods_apart_without_colour(
     assert len(set(looks.values())) == len(looks)
 
 
-def test_shades_get_darker_and_lines_thicker(experiments: dict[str, Experiment]) -> None:
-    for name in ("fig_main", "fig_scalability"):
-        methods = methods_of(experiments["tiny"], FIGURES[name].policies(experiments["tiny"]))
-        for objective in ("rspo_pass_at_k", "hitchhiking"):
-            looks = [style.line(method) for method in methods if method.objective == objective]
-            levels = [sum(int(look["color"][i : i + 2], 16) for i in (1, 3, 5)) for look in looks]
-            assert levels == sorted(set(levels), reverse=True)
-            widths = [look["linewidth"] for look in looks]
-            assert widths == sorted(set(widths))
-
-
 def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     """Also in another process with another hash seed, clock, backend and matplotlibrc."""
     names = ["fig_entropy", "fig_passk_weight"]
