@@ -116,7 +116,12 @@ def test_curves_show_the_table(drawn: Drawn, scale: str, name: str) -> None:
         assert whiskers_of(axes) == {points((k, k), ends) for k, *ends in ends_of}
         columns = ("low", "high") if y == "estimate" else ("difference_low", "difference_high")
         bands = [c for c in axes.collections if isinstance(c, PolyCollection)]
-        found = {round(float(v), 9) for b in bands for p in b.get_paths() for v in p.vertices[:, 1]}
+        found = {
+            round(float(v), 9)
+            for b in bands
+            for p in b.get_paths()
+            for v in np.array(p.vertices)[:, 1]
+        }
         assert found == {round(v, 9) for column in columns for v in panel[column]}
 
 

@@ -212,7 +212,7 @@ def test_the_budget_counts_all_amounts_before_a_step(tmp_path: Path) -> None:
         assert rows["estimate"].to_numpy() == pytest.approx(raw[4:36])
         seconds = [[sum(step["seconds"].values()) for step in log] for log in logs]
         fastest = np.min(seconds, axis=0)
-        assert (fastest < seconds[0]).any()
+        assert seconds[0] != seconds[1]
         expected = [fastest[: step - 1].sum() for step in rows["step"]]
         assert rows["seconds"].to_numpy() == pytest.approx(expected)
 
