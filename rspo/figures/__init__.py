@@ -18,20 +18,17 @@ from rspo.config.schema import Study
 from rspo.core.errors import InputError, did_you_mean
 from rspo.figures import (
     bandit,
-    budget,
     curves,
     difference,
     difficulty,
     disjoint,
-    estimator_variance,
+    exact,
     gradient_variance,
     hitchhiking,
     intro,
-    maxk_weight,
-    passk_weight,
     study,
     training_curves,
-    weight_by_difficulty,
+    weights,
 )
 from rspo.figures.figure import SUFFIXES, Figure
 
@@ -56,17 +53,17 @@ FIGURES: dict[str, Figure] = {
         intro.FIGURE,
         hitchhiking.FIGURE,
         disjoint.FIGURE,
-        passk_weight.FIGURE,
-        maxk_weight.FIGURE,
+        weights.PASS_AT_K,
+        weights.MAX_AT_K,
         curves.MAIN,
         difference.FIGURE,
         training_curves.ENTROPY,
         *curves.OTHERS,
-        weight_by_difficulty.FIGURE,
-        estimator_variance.FIGURE,
+        exact.WEIGHT_BY_DIFFICULTY,
+        exact.ESTIMATOR_VARIANCE,
         bandit.FIGURE,
         training_curves.SAMPLE_EFFICIENCY,
-        budget.FIGURE,
+        training_curves.BUDGET,
         difficulty.FIGURE,
         gradient_variance.FIGURE,
     )
@@ -123,8 +120,8 @@ def in_all(experiment: "Experiment") -> list[str]:
 def named(figures: Mapping[str, Figure], name: str) -> Figure:
     """Raises: InputError for an unknown name."""
     if name not in figures:
-        hints = [did_you_mean(name, figures), f"has {', '.join(figures)}"]
-        raise InputError("; ".join([f"no figure {name!r}", *filter(None, hints)]))
+        hints = filter(None, [did_you_mean(name, figures), f"has {', '.join(figures)}"])
+        raise InputError("; ".join([f"no figure {name!r}", *hints]))
     return figures[name]
 
 

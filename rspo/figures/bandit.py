@@ -11,26 +11,23 @@ q_j = max(0, 1 - (v / (k s_j))^(1/(k-1))), where bisection finds the v for which
 k = 1 the most common strategy has probability 1.
 
 The gradient's signal-to-noise ratio is |E[g]|^2 / tr Cov[g] over prompts and responses, for g =
-sum_i w_i grad log q with respect to the eight logits of the uniform policy: exact sums over the
-numbers of correct responses, and the multinomial distribution of the wrong ones.
+sum_i w_i grad log q with respect to the eight logits of the uniform policy, exact.
 """
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rspo.config.experiment import BASE
 from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.figures import style
-from rspo.figures.binary_groups import Floats, binomial, blocks_of
+from rspo.figures.exact import expectations
 from rspo.figures.figure import Figure
 from rspo.figures.methods import Method, formula_lines
 
 if TYPE_CHECKING:
     import pandas as pd
-    import seaborn.objects as so
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
 CAPTION = (
@@ -45,6 +42,8 @@ COLUMNS = {
     "x": "action 1 .. 8 (7 and 8 are never right); k of Pass@k; n",
     "y": "probability; Pass@k in %; |E[g]|^2 / tr Cov[g] of a prompt, or that per response",
 }
+
+Floats = NDArray[np.float64]
 
 SHARES = np.array([*RULE_FRACTIONS, 0.0, 0.0])
 KS = (1, 2, 4, 8)
@@ -75,25 +74,15 @@ def pass_at_k(policy: Floats, k: int) -> float:
 
 def signal_to_noise(objective: str, k: int, n: int, policy: Floats) -> float:
     """|E[g]|^2 / tr Cov[g] of one prompt's gradient with respect to the logits."""
-    blocks = blocks_of(objective, k, n)
-    mean, square = np.zeros(len(policy)), 0.0
-    for action, share in enumerate(SHARES):
-        if share == 0:
-            continue
-        others = policy * (np.arange(len(policy)) != action) / (1 - policy[action])
-        of_block, square_of_block = np.zeros(len(policy)), 0.0
-        for c, chance in enumerate(binomial(blocks.size, policy[action])):
-            wrong = blocks.size - c
-            total = blocks.total_correct[c] + blocks.total_wrong[c]
-            given = blocks.total_wrong[c] * others - total * policy
-            given[action] += blocks.total_correct[c]
-            of_block += chance * given
-            # The numbers of the other actions are multinomial.
-            scatter = blocks.wrong[c] ** 2 * wrong * (1 - others @ others)
-            square_of_block += chance * (given @ given + scatter)
-        m = blocks.copies
-        mean += share * m * of_block
-        square += share * (m * square_of_block + m * (m - 1) * of_block @ of_block)
+    form = expectations(objective, k, n, policy)
+    directions = np.eye(len(policy)) - policy  # grad log q of each action
+    mean = (SHARES * policy * form.slope) @ directions
+    # Given which responses are correct, g has its mean along the direction of the right action and
+    # scatters around it because wrong responses are different actions.
+    along = form.variance + (policy * (1 - policy) * form.slope) ** 2
+    others = (policy @ policy - policy**2) / (1 - policy) ** 2  # sum of squared probabilities
+    scatter = form.wrong_squares * (1 - others)
+    square = SHARES @ (along * (directions**2).sum(axis=1) / (1 - policy) ** 2 + scatter)
     return float(mean @ mean / (square - mean @ mean))
 
 
@@ -129,19 +118,24 @@ def table() -> "pd.DataFrame":
 def draw(table: "pd.DataFrame") -> "Picture":
     picture = style.new_picture(style.TEXT_WIDTH, 4.6)
     (policy, metric), (by_prompt, by_response) = picture.subplots(2, 2)
-    lines = [*_OPTIMA, _SHARE]
-    plot = _plot(policy, table, "policy", lines, "optimum of each objective")
-    plot.label(x="action (7 and 8 are never right)", y="probability").plot()
+    panels = {
+        "policy": (policy, [*_OPTIMA, _SHARE], "optimum of each objective"),
+        "pass_at_k": (metric, _OPTIMA, "Pass@k of these optima"),
+        "signal_to_noise": (by_prompt, _OBJECTIVES, "gradient of one prompt, uniform policy"),
+        "per_response": (by_response, _OBJECTIVES, "the same divided by $n$"),
+    }
+    for panel, (axes, methods, title) in panels.items():
+        rows = table[table["panel"] == panel]
+        style.draw_lines(axes, rows, methods, "x", "y", by="line", clip_on=False)
+        axes.set_title(title)
+        if methods is _OBJECTIVES:
+            style.make_log2(axes, NS)
+            style.make_log10(axes, rows["y"])
+            axes.set(xlabel="$n$, responses per prompt", ylabel="signal / noise")
+    policy.set(xlabel="action (7 and 8 are never right)", ylabel="probability")
     policy.set_xticks(range(1, len(SHARES) + 1))
-    plot = _plot(metric, table, "pass_at_k", _OPTIMA, "Pass@k of these optima")
-    plot.scale(x=style.log2(EVALUATED)).label(x="k of Pass@k", y="Pass@k (%)").plot()
-    for axes, panel, title in (
-        (by_prompt, "signal_to_noise", "gradient of one prompt, uniform policy"),
-        (by_response, "per_response", "the same divided by $n$"),
-    ):
-        plot = _plot(axes, table, panel, _OBJECTIVES, title)
-        plot = plot.scale(x=style.log2(NS), y=style.log10(table["y"][table["panel"] == panel]))
-        plot.label(x="$n$, responses per prompt", y="signal / noise").plot()
+    style.make_log2(metric, EVALUATED)
+    metric.set(xlabel="k of Pass@k", ylabel="Pass@k (%)")
     style.legend(picture, [*_OBJECTIVES, _SHARE])
     style.note(
         picture,
@@ -150,14 +144,6 @@ def draw(table: "pd.DataFrame") -> "Picture":
         "RSPO and the baseline have the same optima",
     )
     return picture
-
-
-def _plot(
-    axes: "Axes", table: "pd.DataFrame", panel: str, methods: Sequence[Method], title: str
-) -> "so.Plot":
-    plot = style.plot(table, axes, x="x", y="y").label(title=title)
-    rows = table[table["panel"] == panel]
-    return style.add_lines(plot, rows, methods, by="line", clip_on=False)
 
 
 FIGURE = Figure("fig_bandit", CAPTION, COLUMNS, table, draw)

@@ -18,13 +18,13 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
         return f"{figure.caption} Computed from formulas, without samples: the values are exact."
     policies = figure.policies(experiment)
     # config.gradients names policies with their seeds.
-    listed = f"Policies: {', '.join(policies)}." if figure.gradients else ""
+    listed = f"Policies: {', '.join(policies)}." if figure.reads("gradients") else ""
     scale, models = experiment.scale.capitalize(), model_labels(experiment, policies)
     caption = (
         f"{figure.caption} {scale} scale, {models}. "
         f"{listed or cells_sentence(experiment, policies)}"
     )
-    if not (figure.curves or figure.scores or figure.comparisons or figure.study):
+    if not figure.reads("curves", "scores", "comparisons", "study"):
         return caption
     evaluation = experiment.config.evaluation
     suite = experiment.config.data.suites[figure.suite(experiment)]
@@ -32,7 +32,7 @@ def full_caption(experiment: "Experiment", figure: "Figure") -> str:
     caption = (
         f"{caption} Evaluated on {benchmarks} with N = {evaluation.samples} samples per problem"
     )
-    if not figure.curves:
+    if not figure.reads("curves"):
         return f"{caption}."
     resamples = evaluation.resamples
     return f"{caption}; each interval is computed from {resamples} resamplings of the problems."

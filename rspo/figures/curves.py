@@ -1,4 +1,4 @@
-"""Pass@k or Max@k against k, with one panel per benchmark (the paper's figures 6 and 8 to 12).
+"""Pass@k or Max@k against k, and minus policy gradient's (the paper's figures 6 and 8 to 12).
 
 The estimate of one seed is the unbiased estimate of `rspo.evaluation`, averaged over problems. With
 several seeds the figure shows the mean of their estimates and of the ends of their intervals. All
@@ -6,19 +6,26 @@ seeds answer the same problems, so errors from the choice of problems do not ave
 the mean of the intervals is at least as wide as the interval of the mean, because the standard
 deviation of a mean is at most the mean of the standard deviations. The band does not include the
 spread between seeds; a whisker from the lowest to the highest seed shows it.
+
+Methods differ by a few points on curves that rise by sixty, so each benchmark has a panel of
+differences. They are paired: their intervals are of the difference on the same problems.
 """
 
+from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from rspo.config.experiment import BASE
 from rspo.config.schema import POOLED
-from rspo.core.errors import InputError
 from rspo.figures import style
-from rspo.figures.figure import Figure
-from rspo.figures.methods import face, methods_of
+from rspo.figures.figure import Figure, Metric
+from rspo.figures.methods import Method, methods_of, run_description
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
     from rspo.config.experiment import Experiment
@@ -40,28 +47,38 @@ COLUMNS = {
     "seeds": "training seeds averaged",
     "problems": "in the benchmark",
     "samples": "per problem",
+    "reference": "line that is subtracted: policy gradient of the same model, or the base policy",
+    "difference": "y of the differences: in percentage points, or in units of reward",
+    "difference_low": "lower end of its 95 % interval, paired over problems and over seeds",
+    "difference_high": "upper end",
 }
 
 PANELS_PER_ROW = 3
 
 
 def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
-    """One row for each point of each line.
-
-    Raises: InputError for curves that lack a point, or in which a number is not finite.
-    """
+    """One row for each point of each line."""
     import pandas as pd
 
-    panels = [*experiment.benchmarks_of(figure.suite(experiment)), POOLED]
+    from rspo.core.tables import CURVES, read_frame
+
+    suite = figure.suite(experiment)
+    panels = [*experiment.benchmarks_of(suite), POOLED]
     methods = methods_of(experiment, figure.policies(experiment))
-    unit = 100 if figure.metric == "pass_at_k" else 1
+    frames = []
+    for method in methods:
+        named = {"method": method.label, "objective": method.objective}
+        trained = {"trained_k": method.k, "n": method.n}
+        for policy in method.policies:
+            rows = read_frame(experiment.curves(policy, suite), CURVES)
+            rows = rows[rows["metric"] == figure.metric]
+            frames.append(rows.assign(**named, **trained))
+    curves = pd.concat(frames).astype({"trained_k": "Int64", "n": "Int64"})
     points = ["benchmark", "method", "k"]
-    curves = pd.concat(
-        _curve(experiment, figure, policy, panels).assign(method=method.label)
-        for method in methods
-        for policy in method.policies
-    )
     means = curves.groupby(points, as_index=False).agg(
+        objective=("objective", "first"),
+        trained_k=("trained_k", "first"),
+        n=("n", "first"),
         estimate=("estimate", fmean),
         low=("low", fmean),
         high=("high", fmean),
@@ -72,139 +89,165 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
         problems=("problems", "first"),
         samples=("samples", "first"),
     )
-    means[["estimate", "low", "high", "lowest", "highest", "error_seeds"]] *= unit
-    trained = pd.DataFrame(
-        [(method.label, method.objective, method.k, method.n) for method in methods],
-        columns=["method", "objective", "trained_k", "n"],
-    )
-    result = means.merge(trained.astype({"trained_k": "Int64", "n": "Int64"}), on="method")
-    for column, order in (("method", trained["method"]), ("benchmark", panels)):
+    if figure.metric == "pass_at_k":
+        means[["estimate", "low", "high", "lowest", "highest", "error_seeds"]] *= 100
+    result = means.merge(_differences(experiment, figure, methods), on=points)
+    for column, order in (("method", [m.label for m in methods]), ("benchmark", panels)):
         result[column] = pd.Categorical(result[column], order)
     return result.sort_values(points, ignore_index=True)[list(COLUMNS)]
 
 
-def _curve(
-    experiment: "Experiment", figure: Figure, policy: str, panels: list[str]
+def _differences(
+    experiment: "Experiment", figure: Figure, methods: Sequence[Method]
 ) -> "pd.DataFrame":
-    import numpy as np
+    """Each line minus its reference, from the scores; a row for each point."""
+    import pandas as pd
 
-    from rspo.core.tables import CURVES, read_frame
+    from rspo.estimators import max_at_k, pass_at_k
+    from rspo.evaluation.score_arrays import ScoreArrays, policy_scores, pooled_scores
+    from rspo.evaluation.statistics import Part, combine
 
-    path = experiment.curves(policy, figure.suite(experiment))
-    rows = read_frame(path, CURVES)
-    chosen = rows[(rows["metric"] == figure.metric) & (rows["cell"] == policy)]
-    curve = chosen.set_index(["benchmark", "k"])
-    ks = sorted(experiment.config.evaluation.k)
-    for benchmark, k in (points := [(panel, k) for panel in panels for k in ks]):
-        if (benchmark, k) not in curve.index:
-            raise InputError(
-                f"{path}: has no {figure.metric} of {policy} on {benchmark} at k = {k}; remake it"
-            )
-        values = curve.loc[(benchmark, k), ["estimate", "low", "high"]].to_list()
-        if not np.isfinite(np.array(values, dtype=float)).all():
-            raise InputError(
-                f"{path}: {figure.metric} on {benchmark} at k = {k} has estimate, low, high = "
-                f"{values}; all must be finite"
-            )
-    return curve.loc[points].reset_index()
+    def scores_of(policy: str) -> dict[str, ScoreArrays]:
+        benchmarks = experiment.benchmarks_of(figure.suite(experiment))
+        scores = {name: policy_scores(experiment, policy, name) for name in benchmarks}
+        return scores | {POOLED: pooled_scores(scores, experiment.folder(policy))}
+
+    def part(method: Method, panel: str, k: int, sign: int) -> Part:
+        arrays = [scores[policy][panel] for policy in method.policies]
+        if figure.metric == "max_at_k":
+            values = [max_at_k(one.rewards, k) for one in arrays]
+        else:
+            values = [
+                100 * pass_at_k(one.correct.shape[1], one.correct.sum(1), k) for one in arrays
+            ]
+        return Part(sign * np.array(values), trained=method.objective != BASE)
+
+    scores = {policy: scores_of(policy) for policy in figure.policies(experiment)}
+    rows = []
+    for method in methods:
+        reference = _reference(experiment, method, methods)
+        for panel, arrays in scores[method.policies[0]].items():
+            for k in experiment.config.evaluation.k:
+                numbers = (0.0, 0.0, 0.0)
+                if method != reference:
+                    parts = [part(method, panel, k, 1), part(reference, panel, k, -1)]
+                    difference = combine(parts, arrays.strata)
+                    numbers = difference.value, *difference.interval()
+                rows.append((method.label, panel, k, reference.label, *numbers))
+    return pd.DataFrame(rows, columns=["method", "benchmark", "k", *list(COLUMNS)[-4:]])
+
+
+def _reference(experiment: "Experiment", method: Method, methods: Sequence[Method]) -> Method:
+    """The only line of policy gradient with the method's model, or else the base policy."""
+    model = experiment.model_of(method.policies[0])
+    same = [one for one in methods if experiment.model_of(one.policies[0]) == model]
+    neutral = [one for one in same if one.objective == "policy_gradient"]
+    return neutral[0] if len(neutral) == 1 else same[-1]
 
 
 def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+    """The pooled problems above, in levels and differences; below, each benchmark's differences."""
     suite = experiment.config.data.suites[figure.suite(experiment)]
-    labels = {name: benchmark.label for name, benchmark in suite.items()} | {POOLED: "pooled"}
-    rows = -(-len(labels) // PANELS_PER_ROW)
-    picture = style.new_picture(style.TEXT_WIDTH, 0.75 + 1.75 * rows)
-    _draw_panels(picture, table, labels, experiment, figure)
-    _note(picture, table, experiment, figure)
-    return picture
-
-
-def draw_pooled(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    """Only the panel of all problems, one column wide and without the small print."""
-    picture = style.new_picture(style.COLUMN_WIDTH, 2.3)
-    rows = table[table["benchmark"] == POOLED]
-    _draw_panels(picture, rows, {POOLED: "pooled"}, experiment, figure)
-    return picture
-
-
-def _draw_panels(
-    picture: "Picture",
-    table: "pd.DataFrame",
-    labels: dict[str, str],
-    experiment: "Experiment",
-    figure: Figure,
-) -> None:
-    """A panel for each benchmark in `labels`, which has their titles, and the legend."""
+    rows = -(-len(suite) // PANELS_PER_ROW)
+    picture = style.new_picture(style.TEXT_WIDTH, 3.3 + 1.7 * rows)
+    # Six columns are two panels above and three below.
+    grid = picture.add_gridspec(1 + rows, 6, height_ratios=[2.1, *[1.4] * rows])
+    above = [picture.add_subplot(grid[0, :3]), picture.add_subplot(grid[0, 3:])]
+    _draw_pooled(above, table, experiment, figure)
+    for place, (name, benchmark) in enumerate(suite.items()):
+        row, column = divmod(place, PANELS_PER_ROW)
+        axes = picture.add_subplot(grid[1 + row, 2 * column : 2 * column + 2])
+        _draw_panel(axes, table[table["benchmark"] == name], experiment, figure, benchmark.label)
+        axes.set_ylabel(above[1].get_ylabel() if column == 0 else "")
+        if place + PANELS_PER_ROW < len(suite):
+            axes.set_xlabel("")
     methods = methods_of(experiment, figure.policies(experiment))
-    plot = (
-        style.plot(table, picture, x="k", y="estimate")
-        .facet("benchmark", order=list(labels), wrap=PANELS_PER_ROW)
-        .share(x=False, y=False)
-        .scale(x=style.log2(sorted(set(table["k"]))))
-    )
-    plot = style.add_intervals(plot, table, methods, "low", "high", alpha=0.08)
-    if table["seeds"].max() > 1:
-        plot = style.add_intervals(plot, table, methods, "lowest", "highest", alpha=None)
-    plot = style.add_lines(plot, table, methods)
-    name, unit = (
-        ("Pass@k", "accuracy (%)")
-        if figure.metric == "pass_at_k"
-        else ("Max@k", "mean best reward")
-    )
-    plot.label(x=f"k of {name}", y=unit, title=labels.get).plot()
-    panels = table.groupby("benchmark", sort=False, observed=True)
-    for axes, (_, panel) in zip(picture.axes, panels, strict=True):
-        axes.set_title(
-            f"{panel['problems'].iloc[0]} problems", loc="right", color=style.FAINT, size=7
-        )
     style.legend(picture, methods)
-
-
-def _note(
-    picture: "Picture", table: "pd.DataFrame", experiment: "Experiment", figure: Figure
-) -> None:
-    methods = methods_of(experiment, figure.policies(experiment))
     several = table["seeds"].max() > 1
     samples = " or ".join(str(samples) for samples in sorted(set(table["samples"])))
     style.note(
         picture,
-        f"{face(experiment, methods)}, {samples} samples per problem",
-        "bands: 95 % over resampled problems"
-        + (", mean over seeds; whiskers: lowest to highest seed" if several else ""),
+        f"{run_description(experiment, methods)}, {samples} samples per problem",
+        "bands: 95 % over problems; differences: paired, and over seeds"
+        + ("; whiskers: lowest to highest seed" if several else ""),
     )
+    return picture
+
+
+def draw_pooled(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+    """Only the panels of all problems, one column wide and without the small print."""
+    picture = style.new_picture(style.COLUMN_WIDTH, 4.2)
+    _draw_pooled(list(picture.subplots(2, 1)), table, experiment, figure)
+    style.legend(picture, methods_of(experiment, figure.policies(experiment)))
+    return picture
+
+
+def _draw_pooled(
+    panels: "Sequence[Axes]", table: "pd.DataFrame", experiment: "Experiment", figure: Figure
+) -> None:
+    """Levels in the first panel, differences in the second one."""
+    rows = table[table["benchmark"] == POOLED]
+    for axes, y in zip(panels, ("estimate", "difference"), strict=True):
+        _draw_panel(axes, rows, experiment, figure, "all benchmarks pooled", y)
+
+
+def _draw_panel(
+    axes: "Axes",
+    rows: "pd.DataFrame",
+    experiment: "Experiment",
+    figure: Figure,
+    title: str,
+    y: str = "difference",
+) -> None:
+    methods = methods_of(experiment, figure.policies(experiment))
+    levels = y == "estimate"
+    ends = ("low", "high") if levels else ("difference_low", "difference_high")
+    style.draw_intervals(axes, rows, methods, "k", ends, alpha=0.1)
+    if levels and rows["seeds"].max() > 1:
+        style.draw_intervals(axes, rows, methods, "k", ("lowest", "highest"), alpha=None)
+    style.draw_lines(axes, rows, methods, "k", y)
+    style.make_log2(axes, rows["k"])
+    name, unit, points = "Pass@k", "Pass@k (%)", "points"
+    if figure.metric == "max_at_k":
+        name, unit, points = "Max@k", "mean best reward", "reward"
+    first, *others = dict.fromkeys(rows["reference"])
+    reference = f"{first} of the same model" if others else first
+    axes.set(xlabel=f"k of {name}", ylabel=unit if levels else f"minus {reference} ({points})")
+    axes.set_title(f"{title}\n{rows['problems'].iloc[0]} problems")
 
 
 _BANDS = (
-    "bands are 95 % intervals over resampled problems, averaged over seeds. All methods answer the "
-    "same problems, so bands can overlap where the paired difference is clear. With several "
-    "training seeds, whiskers reach from the lowest to the highest seed."
+    "above: all problems pooled; the other panels: the difference to policy gradient, or to the "
+    "base model where policy gradient is not shown. Bands are 95 % intervals: of Pass@k or Max@k "
+    "over resampled problems, averaged over seeds; of a difference paired over problems and, with "
+    "several training seeds, over seeds, not adjusted for the number of comparisons."
 )
 
 
-def _figure(name: str, shows: str, *grids: str, metric: str = "pass_at_k") -> Figure:
+def _figure(name: str, shows: str, *grids: str, metric: Metric = "pass_at_k") -> Figure:
     caption = f"{shows}; {_BANDS}"
-    return Figure(name, caption, COLUMNS, table, draw, grids=grids, curves=True, metric=metric)
+    inputs = ("curves", "scores")
+    return Figure(name, caption, COLUMNS, table, draw, grids, inputs, metric=metric)
 
 
 def of_grid_entry(grid: str, entry: "GridEntry") -> Figure:
     """The figure of a grid entry that no other figure draws."""
     binary = any(spec.reward == "binary" for spec in entry.cells)
-    metric = "pass_at_k" if binary else "max_at_k"
-    value = "Accuracy (Pass@k)" if binary else "Max@k, the expected best reward of k responses,"
+    metric: Metric = "pass_at_k" if binary else "max_at_k"
+    value = "Pass@k" if binary else "Max@k, the expected best reward of k responses,"
     return _figure(f"fig_{grid}", f"{value} of the policies in grid.{grid}", grid, metric=metric)
 
 
 MAIN = _figure(
     "fig_main",
-    "Accuracy (Pass@k) of policy gradient (PG), RSPO, the hitchhiking baseline and the base model "
+    "Pass@k of policy gradient (PG), RSPO, the hitchhiking baseline and the base model "
     "on each benchmark and on all problems pooled",
     "main",
 )
 OTHERS = (
     _figure(
         "fig_scalability",
-        "Accuracy (Pass@k) of RSPO at fixed k trained with different numbers n of responses per "
-        "prompt",
+        "Pass@k of RSPO at fixed k trained with different numbers n of responses per prompt",
         "scalability",
     ),
     _figure(

@@ -8,6 +8,7 @@ import numpy as np
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.figures import style
+from rspo.figures.exact import LIMITS
 from rspo.figures.methods import label_of
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from rspo.objectives.diagnose import Diagnosis
 
-LIMITS = (1e-4, 1e3)  # of the signal-to-noise ratio, as in fig_estimator_variance
 SUFFIXES = (".pdf", ".png", ".svg")
 _FORMS = {
     "weights": ("as they are", style.INK, "-"),

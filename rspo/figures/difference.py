@@ -13,7 +13,7 @@ from rspo.config.schema import POOLED
 from rspo.evaluation.statistics import holm
 from rspo.figures import style
 from rspo.figures.figure import Figure
-from rspo.figures.methods import Method, face, trained_methods
+from rspo.figures.methods import Method, run_description, trained_methods
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -129,7 +129,7 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     samples = [f"{n} samples per problem" for n in dict.fromkeys(table["samples"])]
     style.note(
         picture,
-        face(experiment, trained_methods(cells, labels)),
+        run_description(experiment, trained_methods(cells, labels)),
         *samples,
         "whiskers: 95 % intervals; above 0, RSPO is better",
     )
@@ -166,5 +166,5 @@ FIGURE = Figure(
     draw,
     grids=("main",),
     objectives=(RSPO, *OTHERS),
-    comparisons=True,
+    inputs=("comparisons",),
 )

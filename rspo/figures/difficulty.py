@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rspo.figures import style
 from rspo.figures.figure import Figure
-from rspo.figures.methods import Method, face, methods_of
+from rspo.figures.methods import Method, methods_of, run_description
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,116 +56,88 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 
     Raises: InputError for scores that are missing or bad.
     """
-    import pandas as pd
-
-    methods = methods_of(experiment, figure.policies(experiment))
-    correct = {
-        policy: _correct(experiment, figure, policy) for policy in figure.policies(experiment)
-    }
-    (base,) = (method for method in methods if method.objective == "base")
-    trained = [method for method in methods if method is not base]
-    first, _ = halves(correct[base.policies[0]])
-    rows = [
-        row
-        for k in (1, _metric_k(trained, first.shape[1]))
-        for method in trained
-        for row in gains(method, base, correct, groups_of(first), k)
-    ]
-    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"trained_k": "Int64"})
-
-
-def _correct(experiment: "Experiment", figure: Figure, policy: str) -> "NDArray[np.bool_]":
-    """[problems, N] of all benchmarks of the suite."""
     import numpy as np
+    import pandas as pd
 
     from rspo.evaluation.score_arrays import policy_scores
 
     benchmarks = experiment.benchmarks_of(figure.suite(experiment))
-    return np.concatenate([policy_scores(experiment, policy, name).correct for name in benchmarks])
+    correct = {
+        policy: np.concatenate(
+            [policy_scores(experiment, policy, name).correct for name in benchmarks]
+        )
+        for policy in figure.policies(experiment)
+    }
+    *trained, base = methods_of(experiment, figure.policies(experiment))
+    before = correct[base.policies[0]]
+    ks = sorted({m.k for m in trained if m.k and m.k <= before.shape[1] // 2})
+    rows = [
+        row
+        for k in (1, ks[len(ks) // 2] if ks else before.shape[1] // 2)
+        for method in trained
+        for row in gains(method, before, np.array([correct[p] for p in method.policies]), k)
+    ]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype({"trained_k": "Int64"})
 
 
-def halves(
-    correct: "NDArray[np.bool_]",
-) -> "tuple[NDArray[np.bool_], NDArray[np.bool_]]":
-    """The first and the second half of each problem's samples."""
-    half = correct.shape[1] // 2
-    return correct[:, :half], correct[:, half:]
-
-
-def groups_of(first: "NDArray[np.bool_]") -> "NDArray[np.int_]":
+def groups_of(before: "NDArray[np.bool_]") -> "NDArray[np.int_]":
     """The group of each problem, by the number of correct samples in the first half."""
     import numpy as np
 
-    return np.searchsorted(np.array(ENDS) * first.shape[1], first.sum(axis=1))
-
-
-def _metric_k(methods: list[Method], most: int) -> int:
-    """The middle one of the trained k."""
-    ks = sorted({method.k for method in methods if method.k and method.k <= most})
-    return ks[len(ks) // 2] if ks else most
+    half = before.shape[1] // 2
+    return np.searchsorted(np.array(ENDS) * half, before[:, :half].sum(axis=1))
 
 
 def gains(
-    method: Method,
-    base: Method,
-    correct: "dict[str, NDArray[np.bool_]]",
-    groups: "NDArray[np.int_]",
-    k: int,
+    method: Method, before: "NDArray[np.bool_]", after: "NDArray[np.bool_]", k: int
 ) -> "list[tuple[object, ...]]":
     """The rows of one line.
 
     Args:
-        correct: [problems, N] of each policy.
-        groups: [problems].
+        before: verdicts of the base model, [problems, N].
+        after: of the method, [seeds, problems, N].
     """
-    import numpy as np
-
     from rspo.estimators import pass_at_k
     from rspo.evaluation.statistics import Part, combine
 
-    def estimates(policy: str) -> "NDArray[np.float64]":
-        _, second = halves(correct[policy])
-        return 100 * pass_at_k(second.shape[1], second.sum(axis=1), k)
-
-    first, second = halves(correct[base.policies[0]])
-    solved, before = first.sum(axis=1), estimates(base.policies[0])
-    after = np.array([estimates(policy) for policy in method.policies])
+    half, groups = before.shape[1] // 2, groups_of(before)
+    first, rest = before[:, :half].sum(axis=1), before.shape[1] - half
+    base = 100 * pass_at_k(rest, before[:, half:].sum(axis=-1), k)
+    trained = 100 * pass_at_k(rest, after[..., half:].sum(axis=-1), k)
     rows: list[tuple[object, ...]] = []
     for group in range(len(ENDS)):
         chosen = groups == group
         size = int(chosen.sum())
         if size < FEWEST:
             continue
-        parts = [Part(after[:, chosen]), Part(-before[None, chosen], trained=False)]
+        parts = [Part(trained[:, chosen]), Part(-base[None, chosen], trained=False)]
         gain = combine(parts, [size])
-        counts = int(solved[chosen].min()), int(solved[chosen].max()), first.shape[1]
-        mean = float(before[chosen].mean())
-        numbers = gain.value, *gain.interval(), len(after), second.shape[1]
+        counts = int(first[chosen].min()), int(first[chosen].max()), half
+        numbers = float(base[chosen].mean()), gain.value, *gain.interval(), len(after), rest
         named = k, method.label, method.objective, method.k, group
-        rows.append((*named, *counts, size, mean, *numbers))
+        rows.append((*named, *counts, size, *numbers))
     return rows
 
 
 def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    methods = methods_of(experiment, figure.policies(experiment))
-    methods = [method for method in methods if method.objective != "base"]
+    *methods, _ = methods_of(experiment, figure.policies(experiment))
     picture = style.new_picture(style.TEXT_WIDTH, 2.7)
-    plot = style.plot(table, picture, x="group", y="estimate").facet("metric_k").share(y=False)
-    plot = style.add_intervals(plot, table, methods, "low", "high", alpha=0.08)
-    plot = style.add_lines(plot, table, methods)
-    plot.label(
-        x="correct samples of the base model", y="gain (percentage points)", title="Pass@{}".format
-    ).plot()
     groups = table.drop_duplicates("group").sort_values("group")
-    for axes in picture.axes:
+    panels = table.groupby("metric_k")
+    grid = picture.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (k, rows) in zip(grid, panels, strict=True):
         axes.axhline(0, color=style.INK, linewidth=0.8, zorder=0)
+        style.draw_intervals(axes, rows, methods, "group", ("low", "high"), alpha=0.08)
+        style.draw_lines(axes, rows, methods, "group", "estimate")
+        axes.set(title=f"Pass@{k}", xlabel="correct samples of the base model")
         axes.set_xticks(groups["group"], [_label(row) for row in groups.itertuples()])
+    grid[0].set_ylabel("gain (percentage points)")
     style.legend(picture, methods)
     first = groups.iloc[0]
     style.note(
         picture,
-        f"{face(experiment, methods)}; {first['of_samples']} samples of the base model decide the "
-        "group",
+        f"{run_description(experiment, methods)}; {first['of_samples']} samples of the base model "
+        "decide the group",
         f"other {first['samples']} samples per problem decide the gain; in brackets: problems; "
         "bands: 95 %",
     )
@@ -180,11 +152,5 @@ def _label(row: Any) -> str:
 
 
 FIGURE = Figure(
-    "fig_difficulty",
-    CAPTION,
-    COLUMNS,
-    table,
-    draw,
-    grids=("main",),
-    scores=True,
+    "fig_difficulty", CAPTION, COLUMNS, table, draw, grids=("main",), inputs=("scores",)
 )

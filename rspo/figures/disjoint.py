@@ -69,47 +69,35 @@ def draw(table: "pd.DataFrame") -> "Picture":
     faces = kinds["face"].groupby(["case", "die"])
     for row in kinds["factor"].itertuples():
         axes = grid[row.case - 1][row.die - 1]
-        _draw_die(axes, faces.get_group((row.case, row.die)))
+        allowed = faces.get_group((row.case, row.die)).query("numerator == 1")["face"].tolist()
+        _draw_die(axes, allowed)
+        axes.set_title(f"D{row.die} {_rule(allowed)}", loc="center", size=7, pad=3)
         axes.set_xlabel(row.fraction, size=style.SMALL, labelpad=2)
+        after = "\u00d7" if row.die < DICE else ""
+        axes.text(1.28, 0.5, after, transform=axes.transAxes, ha="center", va="center")
     for row in kinds["case"].itertuples():
-        dice = grid[row.case - 1]
-        dice[0].set_ylabel(f"case {row.case}", rotation=0, ha="right", va="center")
-        for axes in dice[:-1]:
-            axes.text(1.28, 0.5, "\u00d7", transform=axes.transAxes, ha="center", va="center")
-        end = {"transform": dice[-1].transAxes, "ha": "left", "va": "center"}
-        dice[-1].text(1.15, 0.5, f"= {row.fraction}", **end)
+        first, *_, last = grid[row.case - 1]
+        first.set_ylabel(f"case {row.case}", rotation=0, ha="right", va="center")
+        last.text(1.15, 0.5, f"= {row.fraction}", transform=last.transAxes, va="center")
     terms = " + ".join(kinds["case"]["fraction"])
     total = kinds["total"]["fraction"].item()
     picture.supxlabel(f"P(max = {MAXIMUM}) = {terms} = {total}", size=8)
     return picture
 
 
-def _draw_die(axes: "Axes", faces: "pd.DataFrame") -> None:
+def _draw_die(axes: "Axes", allowed: list[int]) -> None:
     """Six faces; those that the case allows are coloured."""
-    import seaborn as sns
-
-    allowed = faces["face"][faces["numerator"] == 1].tolist()
-    colour = faces["numerator"] * (1 + (faces["face"] == MAXIMUM))
-    sns.heatmap(
-        colour.to_numpy(int).reshape(2, 3),
-        vmin=0,
-        vmax=2,
-        cmap=["white", "#9ECAE1", style.shade("Reds", 1, 3)],
-        annot=faces["face"].to_numpy(int).reshape(2, 3),
-        annot_kws={"size": style.SMALL},
-        linewidths=0.5,
-        linecolor=style.INK,
-        clip_on=False,
-        square=True,
-        cbar=False,
-        xticklabels=False,
-        yticklabels=False,
-        ax=axes,
-    )
-    for text, shown in zip(axes.texts, faces["numerator"], strict=True):
-        if not shown:
-            text.set_color("#999999")
-    axes.set_title(f"D{faces['die'].iloc[0]} {_rule(allowed)}", loc="center", size=7, pad=3)
+    red = style.shade("Reds", 1, 3)
+    for face in FACES:
+        colour = "white" if face not in allowed else red if face == MAXIMUM else "#9ECAE1"
+        text = "#999999" if face not in allowed else "white" if face == MAXIMUM else style.INK
+        x, y = (face - 1) % 3, (face - 1) // 3
+        axes.fill_between([x, x + 1], y, y + 1, facecolor=colour, edgecolor=style.INK, lw=0.5)
+        axes.text(
+            x + 0.5, y + 0.5, str(face), color=text, size=style.SMALL, ha="center", va="center"
+        )
+    axes.set(xlim=(0, 3), ylim=(2, 0), aspect="equal", xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
 
 
 def _rule(allowed: list[int]) -> str:

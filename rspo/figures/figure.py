@@ -4,13 +4,13 @@ This module imports neither pandas nor matplotlib: the Snakefile reads it to pla
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import rspo.objectives
 from rspo.analysis import claims
@@ -31,6 +31,14 @@ FOLDER = Path(__file__).parent
 SUFFIXES = (".pdf", ".png", ".csv")
 
 
+Metric = Literal["pass_at_k", "max_at_k"]
+
+INPUTS = (
+    *("curves", "scores", "training_logs", "training_set", "gradients", "comparisons", "study"),
+    "objectives",
+)
+
+
 @dataclass(frozen=True)
 class Figure:
     """One figure: what it shows, what it reads, and how it is drawn.
@@ -44,16 +52,12 @@ class Figure:
     table: returns every number that is drawn; this table is the figure's CSV file.
     draw: returns the picture of a table.
     grids: names in config.grid or config.studies; empty for a figure of formulas.
+    inputs: names in `INPUTS`: curves, scores and training_logs of its policies, training_set,
+        gradients of the policies in the config's section gradients, comparisons of the claims,
+        the table of the study that is its only grid, and objectives, which are no file: the code
+        of every objective in the registry.
     objectives: draws only the cells with these objectives; empty means all.
-    curves: reads the curves of its policies, base policies included.
-    metric: the metric of those curves.
-    scores: reads the scores of its policies, base policies included.
-    training_logs: reads the training logs of its policies.
-    training_set: reads the training problems.
-    gradients: reads the gradients of the policies in the config's section gradients.
-    comparisons: reads the comparisons of the claims.
-    study: reads the table of this study.
-    every_objective: computes the weights of every objective of the registry.
+    metric: of its curves: pass_at_k or max_at_k.
     """
 
     name: str
@@ -62,29 +66,31 @@ class Figure:
     table: Callable[..., "pd.DataFrame"]
     draw: Callable[..., "Picture"]
     grids: tuple[str, ...] = ()
+    inputs: tuple[str, ...] = ()
     objectives: tuple[str, ...] = ()
-    curves: bool = False
-    metric: str = "pass_at_k"
-    scores: bool = False
-    training_logs: bool = False
-    training_set: bool = False
-    gradients: bool = False
-    comparisons: bool = False
-    study: str = ""
-    every_objective: bool = False
+    metric: Metric = "pass_at_k"
+
+    def __post_init__(self) -> None:
+        if not {*self.inputs} <= {*INPUTS}:
+            given, allowed = ", ".join(self.inputs), ", ".join(INPUTS)
+            raise ValueError(f"{self.name}: inputs are {given}; allowed: {allowed}")
+
+    def reads(self, *kinds: str) -> bool:
+        """Whether it has one of these inputs."""
+        return not {*kinds}.isdisjoint(self.inputs)
 
     @property
     def of_results(self) -> bool:
         """Whether it shows results of an experiment, rather than only formulas."""
-        return bool(self.grids) or self.gradients
+        return bool(self.grids) or self.reads("gradients")
 
     def policies(self, experiment: "Experiment") -> list[str]:
-        """Names of the policies it draws, base policies first.
+        """Names of the policies it draws; base policies are the first ones, if it evaluates any.
 
         Raises: InputError for a grid or section that the config lacks.
         """
         self.require(experiment)
-        if self.gradients:
+        if self.reads("gradients"):
             return experiment.gradient_policies
         bases = [base for grid in self.grids for base in experiment.bases_of(grid)]
         cells = [
@@ -93,7 +99,7 @@ class Figure:
             for cell in experiment.cells_of(grid)
             if not self.objectives or cell.objective in self.objectives
         ]
-        return list(dict.fromkeys(bases + cells if self.curves or self.scores else cells))
+        return list(dict.fromkeys(bases + cells if self.reads("curves", "scores") else cells))
 
     def suite(self, experiment: "Experiment") -> str:
         """The suite whose benchmarks are the panels.
@@ -114,37 +120,16 @@ class Figure:
         """`rspo figure NAME`: writes .pdf, .png and .csv."""
         return _step(experiment, self)
 
-    def _inputs(self, experiment: "Experiment") -> list[tuple[Path, Step]]:
-        """The files that its table is computed from."""
-        policies = self.policies(experiment)
-        suite = self.suite(experiment) if self.curves or self.scores else ""
-        made: list[Step] = []
-        if self.curves:
-            made += [steps.curves(experiment, policy, suite) for policy in policies]
-        if self.training_set:
-            made.append(steps.prepare(experiment, "train"))
-        if self.gradients:
-            made += [steps.gradients(experiment, policy) for policy in policies]
-        if self.study:
-            made.append(steps.study(experiment, self.study))
-        result = [steps.first_output(step) for step in made]
-        if self.scores:
-            for policy in policies:
-                result += steps.score_inputs(experiment, policy, suite)
-        if self.training_logs:
-            result += [steps.log_input(experiment, policy) for policy in policies]
-        if self.comparisons:
-            tested = claims.step(experiment)
-            result.append((tested.outputs[-1], tested))
-        return result
-
     def settings(self, experiment: "Experiment") -> dict[str, Any]:
         """What decides the figure, code and caption included, apart from its inputs."""
-        code = _code(self.table.__module__, self.draw.__module__)
-        chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption, "code": code}
-        chosen["columns"] = dict(self.columns)
-        if self.every_objective:
-            chosen |= {"objectives": compared(), "objectives_code": _objectives_code()}
+        modules = {self.table.__module__, self.draw.__module__}
+        chosen: dict[str, Any] = {"figure": self.name, "caption": self.caption}
+        chosen |= {"columns": dict(self.columns), "code": _digest((FOLDER,), frozenset(modules))}
+        if self.reads("objectives"):
+            names = compared()
+            folder = Path(rspo.objectives.__file__).parent
+            code = frozenset(OBJECTIVES[name].function.__module__ for name in names)
+            chosen |= {"objectives": names, "objectives_code": _digest((folder,), code)}
         if not self.of_results:
             return chosen
         policies = self.policies(experiment)
@@ -154,11 +139,11 @@ class Figure:
             "policies": policies,
             "models": {model: experiment.config.models[model].label for model in models},
         }
-        if self.curves:
+        if self.reads("curves"):
             suite = experiment.config.data.suites[self.suite(experiment)]
             chosen["panels"] = {name: benchmark.label for name, benchmark in suite.items()}
             chosen["k"] = list(experiment.config.evaluation.k)
-        if self.training_logs:
+        if self.reads("training_logs"):
             chosen["steps"] = experiment.config.training.steps
             chosen["prompts_per_step"] = experiment.config.training.prompts_per_step
         return chosen
@@ -168,10 +153,11 @@ class Figure:
         grids = experiment.config.grid | experiment.config.studies
         if missing := ", ".join(grid for grid in self.grids if grid not in grids):
             return f"needs grid {missing}, which this scale lacks; it has {', '.join(grids)}"
-        if self.gradients and experiment.config.gradients is None:
+        if not self.reads("gradients"):
+            return ""
+        if experiment.config.gradients is None:
             return "needs the section gradients, which this scale lacks"
-        unknown = {*experiment.gradient_policies} - {*experiment.policies}
-        if self.gradients and unknown:
+        if unknown := {*experiment.gradient_policies} - {*experiment.policies}:
             return f"needs {', '.join(sorted(unknown))} of gradients.policies, not in this grid"
         return ""
 
@@ -184,7 +170,13 @@ class Figure:
         """Write the outputs and their provenance; see `rspo.figures.draw`."""
         self.require(experiment)
         step = self.step(experiment)
-        _require_files(experiment, step.input_files, self.name, step.outputs[0])
+        if missing := [path for path in step.input_files if not path.is_file()]:
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+            raise InputError(
+                f"{missing[0]}: no such file{more}; {self.name} needs it; make it with "
+                f"`{command(experiment, missing[0])}`, or all inputs and the figure with "
+                f"`{command(experiment, step.outputs[0])}`"
+            )
         context = (experiment, self) if self.of_results else ()
 
         def work() -> None:
@@ -204,9 +196,30 @@ class Figure:
 @steps.step
 def _step(experiment: "Experiment", figure: Figure) -> Step:
     outputs = tuple(experiment.reports / f"{figure.name}{suffix}" for suffix in SUFFIXES)
-    settings = figure.settings(experiment)
     command = experiment.command("figure", figure.name)
-    return Step(command, outputs, settings, lambda: figure._inputs(experiment))
+    return Step(command, outputs, figure.settings(experiment), lambda: _read(experiment, figure))
+
+
+def _read(experiment: "Experiment", figure: Figure) -> list[tuple[Path, Step]]:
+    """The files of a figure's inputs."""
+    made, files = [], []
+    for policy in figure.policies(experiment):
+        if figure.reads("curves"):
+            made.append(steps.curves(experiment, policy, figure.suite(experiment)))
+        if figure.reads("scores"):
+            files += steps.score_inputs(experiment, policy, figure.suite(experiment))
+        if figure.reads("training_logs"):
+            files.append(steps.log_input(experiment, policy))
+        if figure.reads("gradients"):
+            made.append(steps.gradients(experiment, policy))
+    if figure.reads("training_set"):
+        made.append(steps.prepare(experiment, "train"))
+    if figure.reads("study"):
+        made.append(steps.study(experiment, figure.grids[0]))
+    if figure.reads("comparisons"):
+        tested = claims.step(experiment)
+        files.append((tested.outputs[-1], tested))
+    return [*files, *map(steps.first_output, made)]
 
 
 def command(experiment: "Experiment", target: Path) -> str:
@@ -223,20 +236,6 @@ def command(experiment: "Experiment", target: Path) -> str:
     return " ".join(["snakemake", *force, str(target), *config])
 
 
-def _require_files(
-    experiment: "Experiment", paths: Sequence[Path], name: str, output: Path
-) -> None:
-    missing = [path for path in paths if not path.is_file()]
-    if not missing:
-        return
-    more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-    raise InputError(
-        f"{missing[0]}: no such file{more}; {name} needs it; make it with "
-        f"`{command(experiment, missing[0])}`, or all inputs and the figure with "
-        f"`{command(experiment, output)}`"
-    )
-
-
 def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:
     """Write one file, by its suffix, with the same bytes for the same input."""
     if path.suffix == ".csv":
@@ -248,29 +247,8 @@ def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:
 
 
 @cache
-def _objectives_code() -> str:
-    """SHA-256 of the sources of the objectives, those of extensions included."""
-    folder = Path(rspo.objectives.__file__).parent
-    own = {_source_of(OBJECTIVES[name].function.__module__) for name in compared()}
-    outside = sorted(path for path in own if path.parent != folder)
-    return _sha256(*sorted(folder.glob("*.py")), *outside)
-
-
-@cache
-def _code(*modules: str) -> str:
-    """SHA-256 of the sources that draw a figure: its modules, and those that figures share."""
-    from rspo.figures import FIGURES
-
-    others = {figure.table.__module__ for figure in FIGURES.values()} - {*modules}
-    names = {module.rpartition(".")[2] for module in others} | {"__init__"}
-    shared = [path for path in sorted(FOLDER.glob("*.py")) if path.stem not in names]
-    outside = {name for name in modules if not name.startswith(f"{__package__}.")}
-    return _sha256(*shared, *sorted(map(_source_of, outside)))
-
-
-def _source_of(module: str) -> Path:
-    return Path(str(sys.modules[module].__file__))
-
-
-def _sha256(*paths: Path) -> str:
-    return sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+def _digest(folders: tuple[Path, ...], modules: frozenset[str]) -> str:
+    """SHA-256 of the sources in some folders, and of modules elsewhere, such as extensions."""
+    inside = [path for folder in folders for path in sorted(folder.glob("*.py"))]
+    outside = {Path(str(sys.modules[name].__file__)) for name in modules} - {*inside}
+    return sha256(b"".join(path.read_bytes() for path in [*inside, *sorted(outside)])).hexdigest()

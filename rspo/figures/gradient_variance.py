@@ -14,12 +14,10 @@ a_x - ratio * b_x over prompts, divided by the mean of b (the delta method, Coch
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from rspo.core.errors import InputError
 from rspo.evaluation.statistics import ratio_of_means
 from rspo.figures import style
-from rspo.figures.binary_groups import SAME_NOTE, lines, shown_as
 from rspo.figures.figure import Figure
-from rspo.figures.methods import label_of, model_labels
+from rspo.figures.methods import SAME_NOTE, binary_lines, label_of, model_labels, shown_as
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,24 +56,16 @@ REFERENCE = "rspo_pass_at_k"
 def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     """One row for each policy, objective and k.
 
-    Raises: InputError for a table of gradients that is invalid or lacks an objective.
+    Raises: InputError for a table of gradients that is invalid.
     """
     import pandas as pd
 
     from rspo.core.tables import GRADIENTS, read_frame
 
-    settings = experiment.config.gradients
-    measured = set(settings.measured) if settings else set()
     rows = []
     for policy in figure.policies(experiment):
-        path = experiment.gradients(policy)
-        gradients = read_frame(path, GRADIENTS)
+        gradients = read_frame(experiment.gradients(policy), GRADIENTS)
         groups = dict(iter(gradients.groupby(["objective", "k"], sort=False)))
-        if missing := sorted({objective for objective, _ in measured - groups.keys()}):
-            raise InputError(
-                f"{path}: has no gradients of {', '.join(missing)}; "
-                f"`{experiment.command('gradients', policy)}` measures them"
-            )
         for (objective, k), group in groups.items():
             names = {"policy": policy, "objective": objective, "line": shown_as(objective), "k": k}
             rows.append(names | _summary(group, groups.get((REFERENCE, k))))
@@ -103,14 +93,16 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     picture = style.new_picture(style.TEXT_WIDTH, 4.6)
     grid = picture.subplots(2, len(policies), sharex="row", sharey="row", squeeze=False)
     for policy, (above, below) in zip(policies, grid.T, strict=True):
-        of_policy = table[table["policy"] == policy]
-        compared = of_policy[of_policy["multiple"].notna()]
-        _draw_panel(above, compared, "multiple", "variance / RSPO's", _title(experiment, policy))
-        _draw_panel(below, of_policy, "signal_to_noise", "signal / noise", "")
-    for axes in grid[:, 1:].flat:
-        axes.set_ylabel("")
-        axes.tick_params(labelleft=False)
-    style.legend(picture, lines())
+        rows = table[table["policy"] == policy]
+        _draw_panel(above, rows[rows["multiple"].notna()], "multiple")
+        _draw_panel(below, rows, "signal_to_noise")
+        above.set_title(_title(experiment, policy))
+        below.set_xlabel("k of the objective")
+    grid[0, 0].set_ylabel("variance / RSPO's")
+    grid[1, 0].set_ylabel("signal / noise")
+    compared = table[table["multiple"].notna()]
+    style.make_log10(grid[0, 0], [*compared["multiple"], *compared["multiple_high"]])
+    style.legend(picture, binary_lines())
     first = table.iloc[0]
     style.note(
         picture,
@@ -129,19 +121,16 @@ def _title(experiment: "Experiment", policy: str) -> str:
     return f"after training: {label_of(cell.objective, cell.k)}, n={cell.n}, seed {cell.seed}"
 
 
-def _draw_panel(axes: "Axes", table: "pd.DataFrame", y: str, label: str, title: str) -> None:
+def _draw_panel(axes: "Axes", table: "pd.DataFrame", y: str) -> None:
     """Lines with whiskers; lines are shifted sideways, so that no whisker hides another one."""
-    places = {method.objective: place for place, method in enumerate(lines())}
-    shown = table[table["objective"].isin(places)]
-    shift = shown["objective"].map(places) - (len(places) - 1) / 2
-    shown = shown.assign(x=shown["k"] * 2 ** (0.08 * shift))
-    plot = style.plot(shown, axes, x="x", y=y).scale(x=style.log2(sorted(set(shown["k"]))))
-    ends = (f"{y}_low", f"{y}_high")
-    plot = style.add_intervals(plot, shown, lines(), *ends, by="objective", alpha=None)
-    plot = style.add_lines(plot, shown, lines(), by="objective")
-    plot.label(x="k of the objective" if y != "multiple" else "", y=label, title=title).plot()
-    if y == "multiple":
-        style.make_log10(axes, [*shown[y], *shown[f"{y}_high"]])
+    lines = binary_lines()
+    for place, method in enumerate(lines):
+        rows = style.rows_of(table, method, "objective")
+        rows = rows.assign(x=rows["k"] * 2 ** (0.08 * (place - (len(lines) - 1) / 2)))
+        ends = (f"{y}_low", f"{y}_high")
+        style.draw_intervals(axes, rows, [method], "x", ends, by="objective", alpha=None)
+        style.draw_lines(axes, rows, [method], "x", y, by="objective")
+    style.make_log2(axes, table["k"])
 
 
-FIGURE = Figure("fig_gradient_variance", CAPTION, COLUMNS, table, draw, gradients=True)
+FIGURE = Figure("fig_gradient_variance", CAPTION, COLUMNS, table, draw, inputs=("gradients",))

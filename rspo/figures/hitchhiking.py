@@ -16,7 +16,6 @@ from rspo.objectives import response_weights
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
 CAPTION = (
@@ -62,12 +61,15 @@ def draw(table: "pd.DataFrame") -> "Picture":
     for axes, colour, (quantity, rows) in zip(
         panels, colours, table.groupby("quantity", sort=False), strict=True
     ):
-        own = (quantity != "baseline weight") | rows["response"].isin(best)
-        _draw_bars(axes, rows.assign(own=own), colour, str(quantity))
-        axes.label_outer()
+        solid = (quantity != "baseline weight") | rows["response"].isin(best)
+        bars = axes.bar(rows["response"], rows["value"], 0.7, edgecolor=colour, linewidth=1.0)
+        axes.bar_label(bars, [f"{round(v, 3):g}" for v in rows["value"]], padding=1.5)
+        for bar, is_solid in zip(bars, solid, strict=True):
+            bar.set(facecolor=colour if is_solid else "none", hatch="" if is_solid else "////")
         # Both kinds of weight have the same scale.
         unit = table["quantity"].str.endswith("weight") == str(quantity).endswith("weight")
-        axes.set_ylim(0, 1.3 * table["value"][unit].max())
+        axes.set(title=quantity, ylim=(0, 1.3 * table["value"][unit].max()))
+        axes.grid(visible=False)  # the numbers above the bars are easier to read
         for first in range(K + 1, len(REWARDS) + 1, K):
             axes.axvline(first - 0.5, color=style.FAINT, linewidth=0.6, linestyle=":")
     place = {"ha": "center", "va": "top", "transform": panels[0].get_xaxis_transform()}
@@ -76,23 +78,6 @@ def draw(table: "pd.DataFrame") -> "Picture":
     panels[-1].set(xlabel="response", xticks=range(1, len(REWARDS) + 1))
     style.note(picture, f"k = {K}, Max@k", "hatched: not the best response of its group")
     return picture
-
-
-def _draw_bars(axes: "Axes", table: "pd.DataFrame", colour: str, title: str) -> None:
-    # Solid where `own` is true, hatched elsewhere.
-    import seaborn.objects as so
-
-    bar = so.Bar({"hatch": "////"}, color=colour, alpha=1, edgewidth=1.0, width=0.7)
-    labels = table["value"].map(lambda value: f"{round(value, 3):g}")
-    (
-        style.plot(table.assign(label=labels), axes, x="response", y="value", text="label")
-        .add(bar, fill="own", legend=False)
-        .scale(fill={True: True, False: False})
-        .add(so.Text(color=style.INK, fontsize=style.SMALL, valign="bottom", offset=1.5))
-        .label(x="", y="", title=title)
-        .plot()
-    )
-    axes.grid(visible=False)  # the numbers above the bars are easier to read
 
 
 FIGURE = Figure("fig_hitchhiking", CAPTION, COLUMNS, table, draw)

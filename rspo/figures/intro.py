@@ -10,14 +10,13 @@ k = 1 is the objective of risk-neutral training. Policy A is steady, policy B ta
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rspo.figures import style
 from rspo.figures.figure import Figure
 
 if TYPE_CHECKING:
     import pandas as pd
-    import seaborn.objects as so
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
@@ -79,56 +78,44 @@ def draw(table: "pd.DataFrame") -> "Picture":
     picture = style.new_picture(style.COLUMN_WIDTH, 3.5)
     (rewards, max_at_k), (prompts, pass_) = picture.subplots(2, 2)
     panels = dict(iter(table.groupby("panel")))
-    of_rewards = panels["rewards"].assign(x=panels["rewards"]["x"].map("{:g}".format))
-    bars = _bars(of_rewards, rewards)
-    bars.label(x="reward", y="probability", title="one prompt").plot()
-    bars = _bars(panels["prompts"], prompts)
-    bars.label(x="", y="P(correct)", title="two prompts").plot()
-    _draw_curves(panels["max_at_k"], max_at_k, "E[max of k]", "Max@k")
-    _draw_curves(panels["pass_at_k"], pass_, "Pass@k", "Pass@k")
-    picture.legend(
-        max_at_k.lines[:2],
-        ["policy A", "policy B"],
-        loc="outside upper center",
-        ncols=2,
-        handlelength=3.0,
-    )
+    _draw_bars(rewards, panels["rewards"])
+    rewards.set(xlabel="reward", ylabel="probability", title="one prompt")
+    _draw_bars(prompts, panels["prompts"])
+    prompts.set(ylabel="P(correct)", title="two prompts")
+    _draw_curves(max_at_k, panels["max_at_k"], "E[max of k]", "Max@k")
+    _draw_curves(pass_, panels["pass_at_k"], "Pass@k", "Pass@k")
+    handles, labels = pass_.get_legend_handles_labels()
+    picture.legend(handles, labels, loc="outside upper center", ncols=2, handlelength=3.0)
     style.note(picture, "exact values; k = 1 is the risk-neutral training objective")
     return picture
 
 
 _COLOURS = {"A": style.SKY, "B": style.ORANGE}
+_LINES: dict[str, Any] = {"A": {"linestyle": "--", "marker": "s"}, "B": {"marker": "o"}}
 
 
-def _bars(table: "pd.DataFrame", axes: "Axes") -> "so.Plot":
-    """Hollow bars for policy A beside solid ones for policy B."""
-    import seaborn.objects as so
+def _draw_bars(axes: "Axes", table: "pd.DataFrame") -> None:
+    """Hollow, hatched bars for policy A beside solid ones for policy B."""
+    names = list(dict.fromkeys(table["x"]))
+    for policy, side in (("A", -0.2), ("B", 0.2)):
+        rows = table[(table["policy"] == policy) & (table["y"] > 0)]
+        places = [names.index(x) + side for x in rows["x"]]
+        look: dict[str, Any] = {"edgecolor": _COLOURS[policy], "linewidth": 1.0}
+        look |= {"color": _COLOURS[policy]} if policy == "B" else {"fill": False, "hatch": "////"}
+        axes.bar(places, rows["y"], 0.4, **look)
+    labels = [x if isinstance(x, str) else f"{x:g}" for x in names]
+    axes.set_xticks(range(len(names)), labels)
+    axes.grid(visible=False, axis="x")
 
-    shown = table[table["y"] > 0]
-    bar = so.Bar({"hatch": "////"}, alpha=1, edgewidth=1.0)  # invisible in solid bars
-    return (
-        style.plot(shown, axes, x="x", y="y", color="policy", fill="policy")
-        .add(bar, so.Dodge(by=["color"]), legend=False)
-        .scale(x=so.Nominal(order=[*dict.fromkeys(table["x"])]))
-        .scale(color=_COLOURS, fill={"A": False, "B": True})
-    )
 
-
-def _draw_curves(table: "pd.DataFrame", axes: "Axes", label: str, title: str) -> None:
-    import seaborn.objects as so
-
-    numbers = table.astype({"x": float})
-    (
-        style.plot(numbers, axes, x="x", y="y", color="policy", linestyle="policy", marker="policy")
-        .add(so.Line(pointsize=3), legend=False)
-        .scale(color=_COLOURS, linestyle={"A": "--", "B": "-"}, marker={"A": "s", "B": "o"})
-        .scale(x=style.log2([1, 2, 4, 8, 16]), y=so.Continuous().tick(at=[0, 0.5, 1]))
-        .limit(y=(0, 1.5))
-        .label(x="k", y=label, title=title)
-        .plot()
-    )
+def _draw_curves(axes: "Axes", table: "pd.DataFrame", label: str, title: str) -> None:
+    for policy, rows in table.groupby("policy"):
+        look = {"color": _COLOURS[policy], "label": f"policy {policy}", "markersize": 3}
+        axes.plot(rows["x"].astype(int), rows["y"], **look | _LINES[policy])
+    style.make_log2(axes, [1, 2, 4, 8, 16])
+    axes.set(xlabel="k", ylabel=label, title=title, ylim=(0, 1.5), yticks=[0, 0.5, 1])
     for k, stage, side in ((1, "training", "left"), (16, "evaluation", "right")):
-        best = numbers.loc[numbers.loc[numbers["x"] == k, "y"].idxmax()]
+        best = table.loc[table["y"].where(table["x"] == k).idxmax()]
         axes.vlines(k, best["y"] + 0.06, 1.1, color=style.FAINT, linewidth=0.6)
         preference = f"{stage}\nprefers {best['policy']}"
         axes.text(k, 1.5, preference, ha=side, va="top", size=style.SMALL)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rspo.analysis.labels import FULL_LABELS, label_of
 from rspo.config.experiment import BASE, Cell
-from rspo.objectives import OBJECTIVES
+from rspo.objectives import OBJECTIVES, compared
 
 if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
@@ -61,7 +61,7 @@ def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
     families: dict[str, list[_Key]] = defaultdict(list)
     for objective, key in seeds:
         families[objective].append(key)
-    # `face` tells what all lines have in common, so labels only tell what differs.
+    # `run_description` tells what all lines have in common, so labels only tell what differs.
     n_differs = len({n for _, (_, n, _, _, _) in seeds}) > 1
     reward_differs = len({reward for _, (_, _, reward, _, _) in seeds}) > 1
     variant_differs = len({variant for _, (_, _, _, _, variant) in seeds}) > 1
@@ -80,6 +80,22 @@ def trained_methods(cells: list[Cell], names: dict[str, str]) -> list[Method]:
     return methods
 
 
+# Objectives that are equal on 0/1 rewards, by the one whose line shows them.
+SAME = {"rspo_max_at_k": "rspo_pass_at_k", "rspo_max_at_k_ranked": "rspo_pass_at_k"}
+SAME_NOTE = f"on 0/1 rewards {' and '.join(SAME)} equal RSPO"
+
+
+def binary_lines(objectives: Iterable[str] | None = None) -> list[Method]:
+    """A line for each objective that differs on 0/1 rewards; default: the paper's and one's own."""
+    names = compared() if objectives is None else objectives
+    return [Method(label_of(objective), objective) for objective in names if objective not in SAME]
+
+
+def shown_as(objective: str) -> str:
+    """The label of the line that shows an objective on 0/1 rewards."""
+    return label_of(SAME.get(objective, objective))
+
+
 def formula_lines(objective: str, ks: Sequence[int]) -> list[Method]:
     """A line for each k, without policies, with the styles of the figures of results."""
     return [
@@ -88,7 +104,7 @@ def formula_lines(objective: str, ks: Sequence[int]) -> list[Method]:
     ]
 
 
-def face(experiment: "Experiment", methods: Sequence[Method]) -> str:
+def run_description(experiment: "Experiment", methods: Sequence[Method]) -> str:
     """The first line of a figure's small print: scale, models, seeds, and a common n."""
     models = model_labels(experiment, [policy for m in methods for policy in m.policies])
     ns = {method.n for method in methods if method.n is not None}

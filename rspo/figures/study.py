@@ -52,7 +52,7 @@ def of_study(name: str, study: Study) -> Figure:
         "problems and not adjusted; filled: significant after the adjustment for the tests."
         f"{frontier}"
     )
-    return Figure(f"fig_{name}", caption, COLUMNS, table, draw, grids=(name,), study=name)
+    return Figure(f"fig_{name}", caption, COLUMNS, table, draw, grids=(name,), inputs=("study",))
 
 
 def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
@@ -64,7 +64,7 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 
     from rspo.analysis.results import read_comparisons
 
-    study = studies.study_of(experiment, figure.study)
+    study = studies.study_of(experiment, figure.grids[0])
     rows = read_comparisons(figure.step(experiment).input_files[0])
     first = study.contrasts[0].minus if study.contrasts else None
     families = [one.family for one in study.contrasts if one.minus == first and not one.less]
@@ -154,7 +154,7 @@ def _draw_frontier(axes: "Axes", levels: "pd.DataFrame") -> None:
         apart = all(abs(place[1] - other) > _APART * height for other in labelled)
         if apart or method in _LOOKS:
             labelled.append(place[1])
-            text = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+            text: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
             colour = style.FAINT if look is _OTHER else look["color"]
             axes.annotate(method, place, color=colour, fontsize=style.SMALL, **text)
     axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")

@@ -1,8 +1,8 @@
 """One theme for all figures, and the line style of each method.
 
-Figures are drawn with seaborn at the width at which a two-column paper (acmart sigconf) prints
-them, so a font size here is the size on paper; the smallest is 7 pt. Importing this module imports
-neither seaborn nor matplotlib; its functions do.
+Figures are drawn at the width at which a two-column paper (acmart sigconf) prints them, so a font
+size here is the size on paper; the smallest is 7 pt. Importing this module does not import
+matplotlib; its functions do.
 """
 
 import math
@@ -19,7 +19,6 @@ from rspo.objectives import OBJECTIVES, compared
 
 if TYPE_CHECKING:
     import pandas as pd
-    import seaborn.objects as so
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Picture
 
@@ -120,14 +119,6 @@ def new_picture(width: float, height: float) -> "Picture":
     return Picture(figsize=(width, height), layout=engine)
 
 
-def plot(table: "pd.DataFrame", target: "Axes | Picture", **variables: Any) -> "so.Plot":
-    """A seaborn plot of a table in our theme; `variables` are columns, such as x="k"."""
-    import seaborn as sns
-    import seaborn.objects as so
-
-    return so.Plot(table, **variables).on(target).theme(sns.axes_style("white") | _THEME)
-
-
 def line(method: Method) -> dict[str, Any]:
     """Colour, width, dashes and marker of a method's line: properties of `Line2D`."""
     family = _family(method.objective)
@@ -143,65 +134,54 @@ def line(method: Method) -> dict[str, Any]:
     }
 
 
-_IN_SEABORN = {
-    "markersize": "pointsize",
-    "markerfacecolor": "fillcolor",
-    "markeredgewidth": "edgewidth",
-}
-
-
-def add_lines(
-    plot: "so.Plot",
+def draw_lines(
+    axes: "Axes",
     table: "pd.DataFrame",
     methods: Sequence[Method],
+    x: str,
+    y: str,
     by: str = "method",
     every: int = 1,
     **options: Any,
-) -> "so.Plot":
-    """Add a line for each method, thin lines above thick ones, so that none is hidden.
+) -> None:
+    """Draw a line for each method, thin lines above thick ones, so that none is hidden.
 
     Args:
+        x, y: columns.
         by: the column that tells methods apart: by their objective or k, or else by their label.
         every: points between two markers; methods put theirs on different points.
         options: of each `matplotlib.lines.Line2D`.
     """
-    import seaborn.objects as so
-
     for place, method in enumerate(_from_the_bottom(methods), start=1):
-        look = {_IN_SEABORN.get(name, name): value for name, value in line(method).items()}
-        mark = so.Line({"markevery": (2 * place % every, every), **options}, **look)
-        plot = plot.add(mark, data=rows_of(table, method, by))
-    return plot
+        rows, markers = rows_of(table, method, by), (2 * place % every, every)
+        axes.plot(rows[x], rows[y], markevery=markers, zorder=3, **line(method) | options)
 
 
-def add_intervals(
-    plot: "so.Plot",
+def draw_intervals(
+    axes: "Axes",
     table: "pd.DataFrame",
     methods: Sequence[Method],
-    low: str,
-    high: str,
+    x: str,
+    ends: tuple[str, str],
     by: str = "method",
     alpha: float | None = 0.12,
-) -> "so.Plot":
-    """Add an interval of each method in its colour, from column `low` to column `high`.
-
-    The y scale must be linear: seaborn 0.13.2 does not transform ymin and ymax.
+) -> None:
+    """Draw an interval of each method in its colour, between the two columns `ends`.
 
     Args:
         alpha: opacity of the bands; None draws a whisker at each point instead.
     """
-    import seaborn.objects as so
-
     for method in _from_the_bottom(methods):
         colour, rows = line(method)["color"], rows_of(table, method, by)
-        band = so.Band(color=colour, alpha=alpha, edgewidth=0)
-        mark = so.Range(color=colour, linewidth=0.8) if alpha is None else band
-        plot = plot.add(mark, data=rows, ymin=low, ymax=high)
-    return plot
+        low, high = rows[ends[0]], rows[ends[1]]
+        if alpha is None:
+            axes.vlines(rows[x], low, high, color=colour, linewidth=0.8)
+        else:
+            axes.fill_between(rows[x].astype(float), low, high, color=colour, alpha=alpha, lw=0)
 
 
-def rows_of(table: "pd.DataFrame", method: Method, by: str) -> "pd.DataFrame":
-    """The rows of a method; see `add_lines`."""
+def rows_of(table: "pd.DataFrame", method: Method, by: str = "method") -> "pd.DataFrame":
+    """The rows of a method; see `draw_lines`."""
     return table[table[by] == getattr(method, by, method.label)]
 
 
@@ -235,40 +215,31 @@ def shade(colours: str, position: int, family: int) -> str:
     return to_hex(matplotlib.colormaps[colours](lightness))
 
 
-def log2(values: Sequence[int]) -> "so.Continuous":
-    """A scale with equal steps for doublings, and ticks at the values themselves."""
-    import seaborn.objects as so
-
-    return so.Continuous(trans="log2").tick(at=values).label(like="{x:.0f}")
-
-
-def log10(values: Iterable[float]) -> "so.Continuous":
-    """A logarithmic scale with about five ticks, without superscripts, which would be too small."""
-    import seaborn.objects as so
-
-    return so.Continuous(trans="log").tick(at=_log10_ticks(values)).label(like=_plain)
+def make_log2(axes: "Axes", values: Iterable[int]) -> None:
+    """Give the x axis equal steps for doublings, and ticks at the values themselves."""
+    ticks = sorted({*values})
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.minorticks_off()
 
 
 def make_log10(axes: "Axes", values: Iterable[float], axis: Literal["x", "y"] = "y") -> None:
-    """Make an axis of a drawn plot logarithmic; `log10` does not work with intervals."""
-    ticks = _log10_ticks(values)
-    axes.set(**{f"{axis}scale": "log", f"{axis}ticks": ticks})
-    axes.set(**{f"{axis}ticklabels": [_plain(tick) for tick in ticks]})
+    """Make an axis logarithmic, with about five ticks.
 
-
-def _log10_ticks(values: Iterable[float]) -> list[float]:
+    Numbers are written without superscripts, which would be too small.
+    """
     values = [value for value in values if value > 0]
     low, high = math.log10(min(values)), math.log10(max(values))
     digits = (1, 2, 5) if high - low < 2 else (1,)
     step = max(1, math.ceil((high - low) / 6))
     decades = range(math.floor(low), math.ceil(high) + 1, step)
-    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
     margin = 0.05 * (high - low)  # as in the axis limits
-    return [tick for tick in ticks if low - margin <= math.log10(tick) <= high + margin]
-
-
-def _plain(value: float, _: Any = None) -> str:
-    return f"{value:,.0f}" if value >= 1 else f"{value:g}".replace("e-0", "e-")
+    ticks = [digit * 10.0**decade for decade in decades for digit in digits]
+    ticks = [tick for tick in ticks if low - margin <= math.log10(tick) <= high + margin]
+    labels = [f"{t:,.0f}" if t >= 1 else f"{t:g}".replace("e-0", "e-") for t in ticks]
+    axes.set(**{f"{axis}scale": "log", f"{axis}ticks": ticks})
+    axes.set(**{f"{axis}ticklabels": labels})
+    axes.minorticks_off()
 
 
 def legend(picture: "Picture", methods: Sequence[Method]) -> None:

@@ -1,22 +1,24 @@
-"""Figures of training logs: entropy (the paper's figure 7, section 5.2) and sample efficiency.
+"""Figures of training logs: entropy (the paper's figure 7), sample efficiency, equal budgets.
 
-Seeds are averaged step by step; bands reach from the lowest to the highest seed's smoothed line.
+A log has the entropy of each step, which is the mean over the tokens of the step's responses of
+-sum_t p(t) log p(t), in nats, and the Pass@k of its prompts.
 
-The trainer logs the entropy of each step: the mean over the tokens of the step's responses of
--sum_t p(t) log p(t), in nats.
-
-Sample efficiency is Pass@k of the training prompts, for the largest k that all lines have. Only the
-first pass over the training set is drawn. In later passes the policy was trained on the prompts
-before, so Pass@k jumps when a pass starts, and against the number of responses this jump would look
-like an effect of the responses.
+Of Pass@k, only the first pass over the training set is drawn: its prompts are new to the policy at
+each step, so it is an unbiased estimate for the policy before the step's update. In later passes
+the policy was trained on the prompts before, so Pass@k jumps when a pass starts, and against the
+number of responses this jump would look like an effect of the responses.
 """
 
+from collections.abc import Sequence
+from itertools import pairwise
+from statistics import fmean
 from typing import TYPE_CHECKING
 
+from rspo.evaluation.statistics import NORMAL
 from rspo.figures import style
-from rspo.figures.figure import Figure
-from rspo.figures.log_lines import add_bands, averaged, explain, first_pass, half_window
-from rspo.figures.methods import methods_of
+from rspo.figures.figure import Figure, command
+from rspo.figures.methods import Method, methods_of, run_description
+from rspo.training.logs import column, read_log
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,16 +26,52 @@ if TYPE_CHECKING:
 
     from rspo.config.experiment import Experiment
 
+# Cumulative amounts of fig_budget, which are its x axes, and their labels.
+BUDGETS = {
+    "responses": "responses",
+    "tokens": "tokens of responses",
+    "seconds": "seconds of training",
+}
 _LINE = {
     "method": "line, as in the legend",
     "trained_k": "k of the objective; empty where it has none",
     "n": "responses per prompt in training",
 }
-_BAND = {
-    "lowest": "lower end of the band: the lowest of the seeds' own smoothed lines",
-    "highest": "upper end of the band",
-}
+_LOWEST = "lower end of the band: the lowest of the seeds' own smoothed lines"
+_HIGHEST = {"highest": "upper end of the band"}
 _SEEDS = {"seeds": "training seeds averaged"}
+_PASSES = {
+    "metric_k": "k of Pass@k",
+    "estimate": "Pass@k of the step's prompts, in %, mean over seeds",
+    "smoothed": "y: centred moving average of the estimate",
+    "error": "standard error of `smoothed`, from the differences of successive steps",
+    "lowest": f"{_LOWEST}; with one seed `smoothed` minus 1.96 errors",
+    **_HIGHEST,
+    "window": "steps in the moving average",
+    **_SEEDS,
+}
+
+
+def half_window(steps: int) -> int:
+    """Steps on either side in the moving average: a fortieth of the training, so 5 of 200."""
+    return max(1, steps // 40)
+
+
+def smoothed(values: Sequence[float], half: int) -> list[float]:
+    """Centred moving average over up to `half` steps on either side, fewer at both ends."""
+    return [fmean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
+
+
+def first_pass(experiment: "Experiment") -> int:
+    """The number of training steps before prompts repeat, at most all steps.
+
+    Raises: InputError for a training set that is missing or invalid.
+    """
+    from rspo.core.tables import PROBLEMS, read_table  # here, because it imports pyarrow
+
+    training = experiment.config.training
+    problems = read_table(experiment.problems("train"), PROBLEMS)
+    return min(training.steps, len(problems) // training.prompts_per_step)
 
 
 def entropy_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
@@ -43,15 +81,13 @@ def entropy_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    steps = experiment.config.training.steps
-    lines = [
-        averaged(experiment, method, "entropy", half_window(steps), steps)
-        for method in methods_of(experiment, figure.policies(experiment))
-    ]
-    return pd.concat(lines, ignore_index=True).rename(columns={"value": "entropy"})
+    half = half_window(experiment.config.training.steps)
+    methods = methods_of(experiment, figure.policies(experiment))
+    lines = [_averaged(method, _logged(experiment, method, "entropy"), half) for method in methods]
+    return pd.concat(lines, ignore_index=True).rename(columns={"estimate": "entropy"})
 
 
-def efficiency_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
+def passes_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     """One row for each step of each line, without the steps whose window is incomplete.
 
     Raises: InputError for training logs that are missing or incomplete.
@@ -59,48 +95,158 @@ def efficiency_table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame"
     import pandas as pd
 
     methods = methods_of(experiment, figure.policies(experiment))
-    # The logs have Pass@k for the powers of two up to n.
-    k = 1 << (min(method.n or 1 for method in methods).bit_length() - 1)
     steps = first_pass(experiment)
-    half = steps // 10
-    lines = [averaged(experiment, m, f"pass_at_{k}", half, steps, unit=100) for m in methods]
-    complete = pd.concat([line.iloc[half : steps - half] for line in lines], ignore_index=True)
-    prompts = complete["step"] * experiment.config.training.prompts_per_step
-    result = complete.rename(columns={"value": "estimate"})
-    return result.assign(responses=prompts * complete["n"], metric_k=k)[list(figure.columns)]
+    half, budget = steps // 10, "tokens" in figure.columns
+    k = _metric_k(methods, middle=budget)
+    lines = []
+    for method in methods:
+        passed = 100 * _logged(experiment, method, f"pass_at_{k}").iloc[:steps]
+        line = _averaged(method, passed, half).assign(metric_k=k)
+        line["error"] = error_of_mean(list(line["estimate"]), 2 * half + 1)
+        if line["seeds"].max() == 1:
+            line["lowest"] = line["smoothed"] - NORMAL * line["error"]
+            line["highest"] = line["smoothed"] + NORMAL * line["error"]
+        sampled = experiment.config.training.prompts_per_step * line["n"]
+        line["responses"] = line["step"] * sampled
+        if budget:
+            tokens = sampled * _logged(experiment, method, "response_tokens").agg(fmean, axis=1)
+            seconds = _logged(experiment, method, "seconds").min(axis=1)
+            line["responses"] -= sampled
+            line["tokens"] = _before(tokens.iloc[:steps]).round().astype(int)
+            line["seconds"] = _before(seconds.iloc[:steps])
+        lines.append(line.iloc[half : steps - half])
+    return pd.concat(lines, ignore_index=True)[list(figure.columns)]
+
+
+def _metric_k(methods: list[Method], middle: bool) -> int:
+    """The middle one of the trained k, or else the largest that all logs have."""
+    # The logs have Pass@k for the powers of two up to n.
+    most = 1 << (min(method.n or 1 for method in methods).bit_length() - 1)
+    ks = sorted({m.k for m in methods if m.k and m.k <= most and m.k & (m.k - 1) == 0})
+    return ks[len(ks) // 2] if middle and ks else most
+
+
+def _averaged(method: Method, values: "pd.DataFrame", half: int) -> "pd.DataFrame":
+    """Mean over seeds, smoothed, and the range of the seeds' own lines; a row for each step.
+
+    Args:
+        values: [steps, seeds].
+    """
+    import pandas as pd
+
+    smooth = values.apply(smoothed, half=half)
+    return pd.DataFrame(
+        {
+            "method": method.label,
+            "trained_k": pd.array([method.k] * len(values), "Int64"),
+            "n": method.n or 1,
+            "step": range(1, len(values) + 1),
+            "estimate": values.agg(fmean, axis="columns"),
+            "smoothed": smooth.agg(fmean, axis="columns"),
+            "lowest": smooth.min(axis="columns"),
+            "highest": smooth.max(axis="columns"),
+            "window": 2 * half + 1,
+            "seeds": values.shape[1],
+        }
+    )
+
+
+def _logged(experiment: "Experiment", method: Method, key: str) -> "pd.DataFrame":
+    """The values of `key` in a method's logs, [steps, seeds].
+
+    Args:
+        key: "seconds" for the sum over the phases of a step.
+
+    Raises: InputError for a log that is missing or incomplete.
+    """
+    import pandas as pd
+
+    values = {}
+    for cell in method.policies:
+        path = experiment.training_log(cell)
+        remedy = f"finish or remake it with `{command(experiment, path)}`"
+        log = read_log(path, experiment.config.training.steps, remedy)
+        if key == "seconds":
+            log = [row | {key: sum(row[key].values())} for row in log]
+        values[cell] = column(path, log, key)
+    return pd.DataFrame(values)
+
+
+def _before(amounts: "pd.Series[float]") -> "pd.Series[float]":
+    """The sum of the amounts of all earlier steps."""
+    return amounts.cumsum() - amounts
+
+
+def error_of_mean(estimates: list[float], window: int) -> float:
+    """Standard error of a mean of `window` steps.
+
+    The variance of one step is half the mean squared difference of successive steps, which a slow
+    trend hardly changes (von Neumann 1941).
+    """
+    squares = [(b - a) ** 2 for a, b in pairwise(estimates)]
+    variance = sum(squares) / len(squares) / 2 if squares else float("nan")
+    return float((variance / window) ** 0.5)
 
 
 def draw_entropy(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    import seaborn.objects as so
-
     methods = methods_of(experiment, figure.policies(experiment))
     steps = int(table["step"].max())
     picture = style.new_picture(style.COLUMN_WIDTH, 2.5)
-    plot = add_bands(style.plot(table, picture, x="step", y="smoothed"), table, methods)
+    axes = picture.subplots()
+    if table["seeds"].max() > 1:
+        style.draw_intervals(axes, table, methods, "step", ("lowest", "highest"))
     for method in methods:
-        thin = so.Line(color=style.line(method)["color"], linewidth=0.5, alpha=0.45)
-        plot = plot.add(thin, data=style.rows_of(table, method, "method"), y="entropy")
-    plot = style.add_lines(plot, table, methods, every=max(1, steps // 6), clip_on=False)
-    plot.label(x="training step", y="entropy (nats per token)").limit(x=(0, steps + 1)).plot()
-    explain(picture, table, experiment, methods, "thin: each step; thick: centred")
+        rows, colour = style.rows_of(table, method), style.line(method)["color"]
+        axes.plot(rows["step"], rows["entropy"], color=colour, linewidth=0.5, alpha=0.45)
+    every = max(1, steps // 6)
+    style.draw_lines(axes, table, methods, "step", "smoothed", every=every, clip_on=False)
+    axes.set(xlabel="training step", ylabel="entropy (nats per token)", xlim=(0, steps + 1))
+    _explain(picture, table, experiment, methods, "thin: each step; thick: centred", "")
     return picture
 
 
-def draw_efficiency(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+def draw_passes(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+    from matplotlib.ticker import EngFormatter
+
     methods = methods_of(experiment, figure.policies(experiment))
+    labels = {"step": "training step", "responses": "total number of responses"}
+    if budget := "tokens" in figure.columns:
+        labels = BUDGETS
     picture = style.new_picture(style.TEXT_WIDTH, 2.6)
-    plot = style.plot(table, picture, y="smoothed").pair(x=["step", "responses"])
-    plot = add_bands(plot, table, methods)
-    plot = style.add_lines(plot, table, methods, every=max(1, table["step"].nunique() // 6))
-    plot.scale(x1=style.log10(table["responses"])).label(
-        x0="training step",
-        x1="total number of responses",
-        y=f"Pass@{table['metric_k'].iloc[0]} of training prompts (%)",
-    ).plot()
-    for axes, title in zip(picture.axes, ("same prompts", "same responses"), strict=True):
-        axes.set_title(title)
-    explain(picture, table, experiment, methods, "first pass over the prompts, centred")
+    panels = picture.subplots(1, len(labels), sharey=True)
+    every = max(1, table["step"].nunique() // 6)
+    for axes, (x, label) in zip(panels, labels.items(), strict=True):
+        style.draw_intervals(axes, table, methods, x, ("lowest", "highest"))
+        style.draw_lines(axes, table, methods, x, "smoothed", every=every)
+        axes.set(xlabel=label, title=f"same {'prompts' if x == 'step' else x}")
+        if budget:
+            axes.xaxis.set_major_formatter(EngFormatter(sep=""))  # 10k in place of 10000
+        elif x == "responses":
+            style.make_log10(axes, table[x], "x")
+    panels[0].set_ylabel(f"Pass@{table['metric_k'].iloc[0]} of training prompts (%)")
+    lines, one_seed = "first pass over the prompts, centred", "shaded: 95 % interval over prompts"
+    _explain(picture, table, experiment, methods, lines, one_seed)
     return picture
+
+
+def _explain(
+    picture: "Picture",
+    table: "pd.DataFrame",
+    experiment: "Experiment",
+    methods: Sequence[Method],
+    lines: str,
+    one_seed: str,
+) -> None:
+    """The legend, and a note on the lines; `one_seed` is what is shaded with one seed."""
+    shaded = one_seed if table["seeds"].max() == 1 else "shaded: lowest to highest seed"
+    style.legend(picture, methods)
+    prompts = experiment.config.training.prompts_per_step
+    style.note(
+        picture,
+        f"{run_description(experiment, methods)}, {prompts} prompts per step",
+        f"{lines} mean of {table['window'].iloc[0]} steps",
+        *([shaded] if shaded else []),
+    )
 
 
 ENTROPY = Figure(
@@ -113,7 +259,8 @@ ENTROPY = Figure(
         "step": "x: training step, from 1",
         "entropy": "thin line: token mean in nats, mean over seeds",
         "smoothed": "thick line: mean entropy over the window around this step",
-        **_BAND,
+        "lowest": _LOWEST,
+        **_HIGHEST,
         "window": "steps in that window, fewer at both ends",
         **_SEEDS,
     },
@@ -121,30 +268,46 @@ ENTROPY = Figure(
     draw_entropy,
     grids=("main",),
     objectives=("policy_gradient", "rspo_pass_at_k"),
-    training_logs=True,
+    inputs=("training_logs",),
+)
+_BANDS = (
+    "Only the first pass over the prompts is shown, because later steps repeat prompts. Lines are "
+    "moving averages over complete windows; shaded: from the lowest to the highest training seed, "
+    "with one seed the 95 % interval over prompts, not adjusted for the number of comparisons."
 )
 SAMPLE_EFFICIENCY = Figure(
     "fig_sample_efficiency",
     "Pass@k of the training prompts while RSPO is trained with different numbers n of responses "
     "per prompt, against the training step (left) and against the total number of responses drawn "
-    "(right); only the first pass over the prompts is shown, because later steps repeat prompts. "
-    "Lines are moving averages over complete windows; shaded, with several training seeds: from "
-    "the lowest to the highest seed. If the learning rate falls with the step, then at the same "
-    "number of responses a smaller n is closer to the end of its schedule.",
+    f"(right). {_BANDS} If the learning rate falls with the step, then at the same number of "
+    "responses a smaller n is closer to the end of its schedule.",
     {
         **_LINE,
         "step": "x on the left: training step; steps of the first pass with a complete window",
         "responses": "x on the right: drawn up to the end of the step",
-        "metric_k": "k of Pass@k",
-        "estimate": "Pass@k of the step's prompts, in %, mean over seeds",
-        "smoothed": "y: centred moving average of the estimate",
-        **_BAND,
-        "window": "steps in the moving average",
-        **_SEEDS,
+        **_PASSES,
     },
-    efficiency_table,
-    draw_efficiency,
+    passes_table,
+    draw_passes,
     grids=("scalability",),
-    training_logs=True,
-    training_set=True,
+    inputs=("training_logs", "training_set"),
+)
+BUDGET = Figure(
+    "fig_budget",
+    "Pass@k of the training prompts during training, against the responses, tokens and seconds "
+    f"that the policy was trained with before. {_BANDS} Seconds are wall-clock time, of each step "
+    "that of the fastest seed, because other work on the machine only adds to it; with one seed it "
+    "is included.",
+    {
+        **_LINE,
+        "step": "training step; steps of the first pass with a complete window",
+        "responses": "x on the left: sampled before the step",
+        "tokens": "x in the middle: of the responses before the step, mean over seeds",
+        "seconds": "x on the right: of the steps before, of each that of the fastest seed",
+        **_PASSES,
+    },
+    passes_table,
+    draw_passes,
+    grids=("main",),
+    inputs=("training_logs", "training_set"),
 )

@@ -41,6 +41,8 @@ class Form:
     signal_to_noise: E[g]^2 / Var[g], NaN where g does not vary. A constant factor does not change
         it, and for the mean over P prompts it is P times as large.
     zeros: expected fraction of weights that are 0.
+    correct, wrong: expected total weight of the correct and of the wrong responses.
+    wrong_squares: expected sum of the squared weights of the wrong responses.
     unbiased_for: the j for which F is `factor` > 0 times Pass@j; None if there is none.
     """
 
@@ -49,6 +51,9 @@ class Form:
     variance: Floats
     signal_to_noise: Floats
     zeros: Floats
+    correct: Floats
+    wrong: Floats
+    wrong_squares: Floats
     unbiased_for: int | None
     factor: float
 
@@ -197,6 +202,9 @@ def _form(rewards: Floats, weights: Floats, p: Floats) -> Form:
         variance=variance,
         signal_to_noise=np.where(varies, mean**2 / np.where(varies, variance, 1.0), np.nan),
         zeros=chances @ mean_by_correct(zero),
+        correct=chances @ mean_correct,
+        wrong=chances @ mean_wrong,
+        wrong_squares=chances @ mean_by_correct((weights**2 * (1 - rewards)).sum(axis=-1)),
         unbiased_for=unbiased_for,
         factor=factor,
     )

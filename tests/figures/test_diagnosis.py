@@ -55,11 +55,6 @@ def test_the_picture_draws_the_numbers_of_the_diagnosis() -> None:
             assert line.get_ydata() == pytest.approx(expected, nan_ok=True)
 
 
-def test_an_objective_that_teaches_nothing_is_drawn() -> None:
-    with style.applied():
-        draw(diagnose("rspo_pass_at_k", 1, 1)).draw_without_rendering()
-
-
 def test_an_objective_of_an_extension(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

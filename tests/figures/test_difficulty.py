@@ -29,10 +29,7 @@ def rates() -> NDArray[np.float64]:
 
 
 def gains(base: Correct, trained: Correct, k: int) -> pd.DataFrame:
-    method = Method("trained", "policy_gradient", policies=("trained",))
-    reference = Method("Base", "base", policies=("base",))
-    groups = difficulty.groups_of(difficulty.halves(base)[0])
-    rows = difficulty.gains(method, reference, {"base": base, "trained": trained}, groups, k)
+    rows = difficulty.gains(Method("trained", "policy_gradient"), base, trained[None], k)
     return pd.DataFrame(rows, columns=list(difficulty.COLUMNS))
 
 
@@ -50,9 +47,9 @@ def test_with_the_same_samples_for_group_and_gain_it_would_seem_to_gain(
     rates: NDArray[np.float64],
 ) -> None:
     """What the two halves prevent: problems that were never solved seem to improve."""
-    (base, _), (other, _) = (difficulty.halves(sampled(rates, seed)) for seed in (1, 2))
-    never = difficulty.groups_of(base) == 0
-    after, before = (100 * one[None, never].mean(axis=2) for one in (other, base))
+    base, other = (sampled(rates, seed) for seed in (1, 2))
+    never, half = difficulty.groups_of(base) == 0, N // 2
+    after, before = (100 * one[None, never, :half].mean(axis=2) for one in (other, base))
     seeming = combine([Part(after), Part(-before)], [int(never.sum())])
     assert seeming.value > 10 * seeming.error
 
@@ -62,7 +59,7 @@ def test_the_gain_of_each_group_is_the_gain_that_was_planted(rates: NDArray[np.f
     better = np.where(rates < 0.2, rates + 0.3, rates)
     base = sampled(rates, 1)
     table = gains(base, sampled(better, 2), 1)
-    groups = difficulty.groups_of(difficulty.halves(base)[0])
+    groups = difficulty.groups_of(base)
     for row in table.to_dict("records"):
         true = 100 * (better - rates)[groups == row["group"]].mean()
         assert row["low"] - 1 < true < row["high"] + 1
@@ -71,8 +68,11 @@ def test_the_gain_of_each_group_is_the_gain_that_was_planted(rates: NDArray[np.f
 
 
 def test_groups_are_numbers_of_correct_samples() -> None:
-    first = np.arange(16)[None, :] < np.arange(17)[:, None]  # 0 to 16 correct
-    assert difficulty.groups_of(first).tolist() == [0, 1, 1, 2, 2, *[3] * 4, *[4] * 8]
+    """Of the first 16: none, up to 2, 4, 8 and 16; the other 16 do not count."""
+    correct = np.arange(32)[None, :] < np.arange(17)[:, None]  # 0 to 16 correct
+    for others in (False, True):
+        correct[:, 16:] = others
+        assert difficulty.groups_of(correct).tolist() == [0, 1, 1, 2, 2, *[3] * 4, *[4] * 8]
 
 
 def test_the_table_has_every_trained_method_and_both_k(tmp_path: Path) -> None:

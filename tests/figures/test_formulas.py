@@ -8,7 +8,7 @@ from statistics import NormalDist, fmean
 import numpy as np
 import pytest
 
-from rspo.figures import disjoint, hitchhiking, intro, maxk_weight, passk_weight
+from rspo.figures import disjoint, hitchhiking, intro, weights
 
 
 def test_intro_values_and_crossing() -> None:
@@ -46,13 +46,13 @@ def test_intro_preference_turns_once(panel: str) -> None:
 
 def test_hitchhiking_weights_by_subsets() -> None:
     rewards, k, n = hitchhiking.REWARDS, hitchhiking.K, len(hitchhiking.REWARDS)
-    weights = hitchhiking.table().set_index(["quantity", "response"])["value"]
+    drawn = hitchhiking.table().set_index(["quantity", "response"])["value"]
     for i, reward in enumerate(rewards):
         others = [r for j, r in enumerate(rewards) if j != i]
         gains = [max(reward, *s) - max(s) for s in combinations(others, k - 1)]
-        assert weights["RSPO weight", i + 1] == pytest.approx(k / n * fmean(gains))
+        assert drawn["RSPO weight", i + 1] == pytest.approx(k / n * fmean(gains))
         group = rewards[i // k * k :][:k]
-        assert weights["baseline weight", i + 1] == pytest.approx(k / n * max(group))
+        assert drawn["baseline weight", i + 1] == pytest.approx(k / n * max(group))
 
 
 def test_disjoint_cases() -> None:
@@ -71,8 +71,8 @@ def test_disjoint_cases() -> None:
 
 
 def test_passk_boundary_by_bisection() -> None:
-    """The weight, k (1 - w)^(k-1), is the slope of Pass@k = 1 - (1 - w)^k."""
-    table = passk_weight.table().set_index("panel").astype(float)
+    """The weight, k (1 - p)^(k-1), is the slope of Pass@k = 1 - (1 - p)^k."""
+    table = weights.pass_table().set_index("panel").astype(float)
     boundary = table.loc["boundary"]
     assert [*boundary["k"]][:5] == [1, 1.25, 1.5, 1.75, 2]
     for k, w in zip(boundary["k"], boundary["w"], strict=True):
@@ -94,7 +94,7 @@ def test_maxk_weight_by_another_integral() -> None:
     grid = np.linspace(-9, 3, 4001)
     cdf = np.array([normal.cdf(r) for r in grid])
     pdf = np.array([normal.pdf(r) for r in grid])
-    table = maxk_weight.table().query("panel == 'weight'")
+    table = weights.max_table().query("panel == 'weight'")
     assert {*table["k"]} == {2, 4, 8}
     for row in table.itertuples():
         inside = np.clip(row.reward - grid, 0, None) * (row.k - 1) * cdf ** (row.k - 2) * pdf
@@ -103,7 +103,7 @@ def test_maxk_weight_by_another_integral() -> None:
 
 def test_maxk_area_in_closed_form() -> None:
     """R Phi(R) + phi(R), and half of the weight at R for k = 2."""
-    values, reward = maxk_weight.table().set_index(["panel", "k", "reward"])["value"], maxk_weight.R
+    values, reward = weights.max_table().set_index(["panel", "k", "reward"])["value"], weights.R
     expected = reward * NormalDist().cdf(reward) + NormalDist().pdf(reward)
     assert values["area", 2, reward] == pytest.approx(expected, abs=1e-13)
     assert values["weight", 2, reward] == pytest.approx(2 * expected, abs=1e-12)

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure as Picture
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from PIL import Image
 
 from rspo.config.experiment import Experiment
-from rspo.figures import FIGURES, draw, figures_of, style
+from rspo.figures import FIGURES, draw, style
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
 from tests.support.figure_inputs import PAPER, experiment_in, write_inputs
@@ -28,7 +28,7 @@ Drawn = Callable[[str, str], tuple[pd.DataFrame, Picture]]
 ALL = pytest.mark.parametrize(
     ("scale", "name"), [*(("tiny", name) for name in FIGURES), *(("paper", name) for name in PAPER)]
 )
-CURVES = [name for name, figure in FIGURES.items() if figure.curves]
+CURVES = [name for name, figure in FIGURES.items() if figure.reads("curves")]
 
 
 def visible_texts(picture: Picture) -> list[Text]:
@@ -71,25 +71,17 @@ def test_small_print_says_what_the_results_are(
     experiments: dict[str, Experiment], drawn: Drawn, scale: str, name: str
 ) -> None:
     experiment, figure = experiments[scale], FIGURES[name]
-    table, picture = drawn(scale, name)
     if not figure.of_results:
         return
-    face = " ".join(picture.get_supxlabel().split())
+    table, picture = drawn(scale, name)
+    said = " ".join(picture.get_supxlabel().split())
     (model,) = {experiment.model_of(policy) for policy in figure.policies(experiment)}
-    assert f"{scale} scale, {experiment.config.models[model].label}" in face
+    assert f"{scale} scale, {experiment.config.models[model].label}" in said
     seeds = table["seeds"].max() if "seeds" in table else 1
-    assert f", {seeds} seed" in face
-    if figure.training_logs:
-        assert f"{experiment.config.training.prompts_per_step} prompts per step" in face
-        assert f"mean of {table['window'].iloc[0]} steps" in face
-        assert ("shaded: lowest to highest seed" in face) == (seeds > 1)
-    if figure.curves:
-        assert f"{experiment.config.evaluation.samples} samples per problem" in face
-        assert "95 % over resampled problems" in face
-        assert ("whiskers: lowest to highest seed" in face) == (seeds > 1)
-    if figure.gradients:
-        row = table.iloc[0]
-        assert f"{row['prompts']} training prompts, {row['responses']} responses each" in face
+    assert f", {seeds} seed" in said
+    assert ("lowest to highest seed" in said) == (
+        figure.reads("curves", "training_logs") and seeds > 1
+    )
 
 
 def points(x: Iterable[Any], y: Iterable[Any]) -> tuple[tuple[float, float], ...]:
@@ -110,17 +102,27 @@ def whiskers_of(axes: Axes) -> set[tuple[tuple[float, float], ...]]:
     [*(("tiny", name) for name in CURVES), ("paper", "fig_contamination_free")],
 )
 def test_curves_show_the_table(drawn: Drawn, scale: str, name: str) -> None:
+    """Levels and differences of all problems, then the differences on each benchmark."""
     table, picture = drawn(scale, name)
-    panels = table.groupby("benchmark", sort=False, observed=True)
-    for axes, (_, panel) in zip(picture.axes, panels, strict=True):
+    *benchmarks, pooled = dict.fromkeys(table["benchmark"])
+    shown = [(pooled, "estimate"), *((panel, "difference") for panel in (pooled, *benchmarks))]
+    for axes, (benchmark, y) in zip(picture.axes, shown, strict=True):
+        panel = table[table["benchmark"] == benchmark]
         lines = panel.groupby("method", observed=True)
-        assert lines_of(axes) == {points(line["k"], line["estimate"]) for _, line in lines}
-        assert axes.get_title(loc="right") == f"{panel['problems'].iloc[0]} problems"
-        several = panel if scale == "paper" else panel.iloc[:0]
+        assert lines_of(axes) == {points(line["k"], line[y]) for _, line in lines}
+        assert axes.get_title(loc="left").endswith(f"\n{panel['problems'].iloc[0]} problems")
+        several = panel if scale == "paper" and y == "estimate" else panel.iloc[:0]
         ends_of = several[["k", "lowest", "highest"]].itertuples(index=False)
         assert whiskers_of(axes) == {points((k, k), ends) for k, *ends in ends_of}
-        ends = {float(y) for band in axes.patches for _, y in band.get_xy()}
-        assert sorted(ends) == pytest.approx(sorted({*panel["low"], *panel["high"]}))
+        columns = ("low", "high") if y == "estimate" else ("difference_low", "difference_high")
+        bands = [c for c in axes.collections if isinstance(c, PolyCollection)]
+        found = {
+            round(float(v), 9)
+            for b in bands
+            for p in b.get_paths()
+            for v in np.array(p.vertices)[:, 1]
+        }
+        assert found == {round(v, 9) for column in columns for v in panel[column]}
 
 
 def test_gradient_variance_shows_the_table(drawn: Drawn) -> None:
@@ -175,34 +177,6 @@ def test_legend_tells_methods_apart_without_colour(
     assert len(set(looks.values())) == len(looks)
 
 
-def test_shades_get_darker_and_lines_thicker(experiments: dict[str, Experiment]) -> None:
-    for name in ("fig_main", "fig_scalability"):
-        methods = methods_of(experiments["tiny"], FIGURES[name].policies(experiments["tiny"]))
-        for objective in ("rspo_pass_at_k", "hitchhiking"):
-            looks = [style.line(method) for method in methods if method.objective == objective]
-            levels = [sum(int(look["color"][i : i + 2], 16) for i in (1, 3, 5)) for look in looks]
-            assert levels == sorted(set(levels), reverse=True)
-            widths = [look["linewidth"] for look in looks]
-            assert widths == sorted(set(widths))
-    pg = style.line(
-        methods_of(experiments["tiny"], FIGURES["fig_main"].policies(experiments["tiny"]))[0]
-    )
-    assert (pg["color"], pg["linestyle"]) == ("#000000", "--")
-
-
-def test_objectives_without_a_style_of_their_own_can_be_told_apart(tmp_path: Path) -> None:
-    names = ["rspo_pass_at_k_plug_in", "rspo_max_at_k_ranked", "rspo_max_at_k_plug_in", "grpo"]
-    cells = [
-        {"model": "small", "objective": name, "n": 16} | ({} if name == "grpo" else {"k": [2, 4]})
-        for name in names
-    ]
-    experiment = experiment_in(tmp_path, grid={"main": {"cells": cells}})
-    methods = methods_of(experiment, figures_of(experiment)["fig_main"].policies(experiment))
-    assert methods[1].label == "RSPO plug-in k=4"
-    looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
-    assert len(looks) == len(methods) == 8
-
-
 def test_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
     """Also in another process with another hash seed, clock, backend and matplotlibrc."""
     names = ["fig_entropy", "fig_passk_weight"]
@@ -254,6 +228,6 @@ def test_draw_leaves_nothing_when_it_fails(tmp_path: Path, monkeypatch: pytest.M
     for path in outputs:
         path.write_text("from before")
     with pytest.raises(OSError, match="No space"):
-        draw(experiment, "fig_disjoint")
+        draw(experiment, "fig_disjoint", force=True)
     assert {path.read_text() for path in outputs} == {"from before"}
     assert sorted(outputs[0].parent.iterdir()) == sorted(outputs)

@@ -1,6 +1,5 @@
 """The registry: inputs, missing inputs, figures of a user's own grid, captions and settings."""
 
-import csv
 import html
 import json
 import re
@@ -11,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from docutils.core import publish_parts
 
@@ -18,7 +18,6 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.provenance import read_provenance
-from rspo.core.tables import CURVES, read_table, write_table
 from rspo.figures import FIGURES, available, draw, figures_of, in_all, style
 from rspo.figures import figure as figure_module
 from rspo.figures.captions import full_caption
@@ -41,53 +40,21 @@ def test_provenance_names_inputs_and_columns(tmp_path: Path, name: str) -> None:
         assert provenance["settings"]["columns"] == figure.columns
     header = step.outputs[2].read_text().partition("\n")[0]
     assert header.split(",") == list(figure.columns)
-    assert len(step.input_files) == (8 if name == "fig_main" else 0)
+    assert len(step.input_files) == (16 if name == "fig_main" else 0)
 
 
-@pytest.mark.parametrize(("overrides", "options"), [({}, ""), ({"seeds": 2}, " --config seeds=2")])
-def test_missing_curves_name_file_and_command(
-    tmp_path: Path, overrides: dict[str, Any], options: str
-) -> None:
-    experiment = experiment_in(tmp_path, **overrides)
-    write_inputs(experiment, "fig_main")
-    missing = experiment.curves("small--hitchhiking--k4--n16--s0", "standard")
-    missing.unlink()
-    with pytest.raises(InputError) as error:
-        draw(experiment, "fig_main")
-    assert str(error.value).startswith(f"{missing}: ")
-    assert f"`snakemake {missing}{options}`" in str(error.value)
-    assert not experiment.reports.exists()
-
-
-def test_missing_logs_name_file_command_and_scale(tmp_path: Path) -> None:
-    experiment = experiment_in(tmp_path, "paper")
-    with pytest.raises(InputError) as error:
-        draw(experiment, "fig_entropy")
-    missing = experiment.training_log("qwen2.5-math-1.5b--policy-gradient--k1--n16--s0")
-    assert str(error.value).startswith(f"{missing}: ")
-    assert "3 more" in str(error.value)
-    assert f"`snakemake {missing} --config scale=paper`" in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda row: row["k"] != 8, "has no pass_at_k of .* on linear at k = 8"),
-        (lambda row: row["benchmark"] != "pooled", "has no pass_at_k of .* on pooled at k = 1"),
-        (lambda row: row["metric"] != "pass_at_k", "has no pass_at_k of .* on linear at k = 1"),
-        (lambda row: row.update(low=float("nan")) or True, "must be finite"),
-        (lambda row: row.update(cell="another") or True, "has no pass_at_k of small--base"),
-    ],
-)
-def test_incomplete_curves(tmp_path: Path, change: Any, message: str) -> None:
-    experiment = experiment_in(tmp_path)
-    write_inputs(experiment, "fig_scalability")
-    path = experiment.curves("small--base", "standard")
-    write_table(path, CURVES, [row for row in read_table(path, CURVES) if change(row)])
-    attest(FIGURES["fig_scalability"].step(experiment).inputs())
-    with pytest.raises(InputError, match=message) as error:
-        draw(experiment, "fig_scalability")
-    assert str(path) in str(error.value)
+def test_missing_inputs_name_file_command_and_scale(tmp_path: Path) -> None:
+    for scale, name, seeds, options in (
+        ("tiny", "fig_main", 2, "seeds=2"),
+        ("paper", "fig_entropy", 1, "scale=paper"),
+    ):
+        experiment = experiment_in(tmp_path / scale, scale, seeds=seeds)
+        with pytest.raises(InputError) as error:
+            draw(experiment, name)
+        missing, *others = FIGURES[name].step(experiment).input_files
+        assert str(error.value).startswith(f"{missing}: no such file (and {len(others)} more)")
+        assert f"`snakemake {missing} --config {options}`" in str(error.value)
+        assert not experiment.reports.exists()
 
 
 @pytest.mark.parametrize(
@@ -113,11 +80,11 @@ def test_incomplete_training_log(tmp_path: Path, change: Any, message: str) -> N
 def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:
     tiny, paper = experiments["tiny"], experiments["paper"]
     assert available(tiny) == list(FIGURES)
-    assert in_all(tiny) == [name for name in FIGURES if not FIGURES[name].study]
+    assert in_all(tiny) == [name for name in FIGURES if not FIGURES[name].reads("study")]
     assert available(paper) == [
         name
         for name, figure in FIGURES.items()
-        if name != "fig_gradient_variance" and not figure.study
+        if name != "fig_gradient_variance" and not figure.reads("study")
     ]
     with pytest.raises(InputError, match=r"config/paper.yaml: .* needs the section gradients"):
         draw(paper, "fig_gradient_variance")
@@ -146,9 +113,8 @@ MINE = {
     "lr-sweep": {
         "suite": "standard",
         "cells": [
-            {"model": "small", "objective": "rspo_pass_at_k", "k": [2, 4], "n": 8},
-            {"model": "small", "objective": "rspo_max_at_k", "k": [2, 4], "n": 8},
-            {"model": "small", "objective": "rspo_pass_at_k_plug_in", "k": 4, "n": 8},
+            {"model": "small", "objective": f"rspo_{metric}_at_k", "k": [2, 4], "n": 8}
+            for metric in ("pass", "max")
         ],
     },
     "sizes": {
@@ -176,23 +142,12 @@ def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> No
         draw(experiment, name)
         figure = figures_of(experiment)[name]
         assert figure.metric == ("max_at_k" if grid == "lengths" else "pass_at_k")
-        assert grid in figure.caption
-        with figure.step(experiment).outputs[2].open() as stream:
-            rows = list(csv.DictReader(stream))
+        rows = pd.read_csv(figure.step(experiment).outputs[2])
         methods = methods_of(experiment, figure.policies(experiment))
-        assert list(dict.fromkeys(row["method"] for row in rows)) == [m.label for m in methods]
+        assert [*rows["method"].unique()] == [m.label for m in methods]
         looks = {(style.line(m)["marker"], str(style.line(m)["linestyle"])) for m in methods}
         assert len(looks) == len(methods)
         assert sorted(p for m in methods for p in m.policies) == sorted(figure.policies(experiment))
-    labels = [
-        m.label
-        for m in methods_of(experiment, figures_of(experiment)["fig_sizes"].policies(experiment))
-    ]
-    small, medium = "Small (0.1M)", "Medium (0.25M)"
-    assert labels == [f"{m}, {size}" for size in (small, medium) for m in ("PG", "GRPO")] + [
-        f"Base, {small}",
-        f"Base, {medium}",
-    ]
 
 
 def test_a_comparison_that_would_take_another_figures_name(tmp_path: Path) -> None:
@@ -204,7 +159,7 @@ def test_a_comparison_that_would_take_another_figures_name(tmp_path: Path) -> No
 def test_importing_the_package_imports_no_slow_libraries() -> None:
     script = (
         "import sys, rspo.figures; "
-        "print(sorted({'pandas', 'seaborn', 'matplotlib', 'scipy', 'pyarrow'} & {*sys.modules}))"
+        "print(sorted({'pandas', 'matplotlib', 'scipy', 'pyarrow'} & {*sys.modules}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True
@@ -221,14 +176,14 @@ def test_a_caption_says_which_cells_how_many_samples_and_which_seeds(
     caption = full_caption(experiment, figure)
     assert caption.startswith(figure.caption)
     names = set(figure.policies(experiment))
-    if not figure.gradients:
+    if not figure.reads("gradients"):
         names = {policy.rpartition("--s")[0] or policy for policy in names}
     assert {word for word in re.split("[ ,;]+|[.](?: |$)", caption) if "--" in word} == names
-    if figure.curves or figure.scores or figure.comparisons or figure.study:
+    if figure.reads("curves", "scores", "comparisons", "study"):
         assert f"N = {experiment.config.evaluation.samples} samples per problem" in caption
-    if figure.of_results and not figure.gradients:
+    if figure.of_results and not figure.reads("gradients"):
         assert "3 seeds (s0 to s2) each" in caption
-    elif not figure.gradients:
+    elif not figure.reads("gradients"):
         assert caption.endswith("Computed from formulas, without samples: the values are exact.")
 
 
@@ -252,28 +207,22 @@ def test_settings_hold_what_the_config_decides(experiments: dict[str, Experiment
     json.dumps([FIGURES[name].settings(tiny) for name in available(tiny)])
 
 
-@pytest.mark.parametrize(
-    ("source", "changed"),
-    [("intro.py", {"fig_intro"}), ("style.py", set(FIGURES)), ("__init__.py", set())],
-)
-def test_a_figure_is_out_of_date_when_the_code_that_draws_it_changes(
-    experiments: dict[str, Experiment],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    source: str,
-    changed: set[str],
+def test_a_figure_is_out_of_date_when_the_code_of_figures_changes(
+    experiments: dict[str, Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tiny = experiments["tiny"]
-
-    def settings() -> dict[str, Any]:
-        figure_module._code.cache_clear()
-        return {name: FIGURES[name].settings(tiny) for name in available(tiny)}
-
-    before = settings()
     folder = shutil.copytree(figure_module.FOLDER, tmp_path / "figures")
     monkeypatch.setattr(figure_module, "FOLDER", folder)
+
+    def settings() -> dict[str, Any]:
+        figure_module._digest.cache_clear()
+        return FIGURES["fig_main"].settings(experiments["tiny"])
+
+    before = settings()
     assert settings() == before
-    (folder / source).write_text((folder / source).read_text() + "# another line\n")
-    after = settings()
-    figure_module._code.cache_clear()
-    assert {name for name in before if after[name] != before[name]} == changed
+    (folder / "style.py").write_text((folder / "style.py").read_text() + "# another line\n")
+    assert settings() != before
+
+
+def test_unknown_inputs_are_refused() -> None:
+    with pytest.raises(ValueError, match="fig_main: inputs are curve; allowed: curves, scores"):
+        replace(FIGURES["fig_main"], inputs=("curve",))

@@ -8,22 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_csv, write_table
-from rspo.figures import (
-    FIGURES,
-    available,
-    binary_groups,
-    budget,
-    figures_of,
-    in_all,
-    style,
-)
-from rspo.figures.log_lines import first_pass
+from rspo.figures import FIGURES, available, curves, figures_of, in_all, style, training_curves
 from rspo.figures.methods import methods_of
-from rspo.objectives import compared
 from tests.support.figure_inputs import experiment_in, problem_rows, write_inputs
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -65,6 +56,48 @@ def test_curves_are_means_over_seeds(
     assert not rows
     assert not any(inputs.values())
     assert table["benchmark"].iloc[-1] == "pooled"
+
+
+@pytest.mark.parametrize("scale", ["tiny", "paper"])
+def test_differences_are_paired_over_problems(
+    experiments: dict[str, Experiment], scale: str
+) -> None:
+    """At k = 1, where Pass@k is the fraction of correct samples, by a paired t interval."""
+    experiment, figure = experiments[scale], FIGURES["fig_contamination_free"]
+    table = figure.table(experiment, figure)
+    benchmark, *_ = experiment.benchmarks_of("contamination_free")
+    rows = table[(table["benchmark"] == benchmark) & (table["k"] == 1)].set_index("method")
+    solved = {}
+    for method in methods_of(experiment, figure.policies(experiment)):
+        files = [experiment.score_files(p, "contamination_free") for p in method.policies]
+        frame = pd.concat(pd.read_parquet(path) for paths in files for path in paths)
+        frame = frame[frame["benchmark"] == benchmark]
+        solved[method.label] = 100 * frame.groupby("problem_id")["correct"].mean()
+    for name, row in rows.iterrows():
+        difference = solved[str(name)] - solved["PG"]
+        assert row["reference"] == "PG"
+        assert row["difference"] == pytest.approx(difference.mean(), abs=1e-9)
+        half = (row["difference_high"] - row["difference_low"]) / 2
+        if scale == "tiny" and name != "PG":
+            error = difference.sem()
+            assert half == pytest.approx(error * student.ppf(0.975, len(difference) - 1))
+
+
+def test_the_reference_is_policy_gradient_of_the_same_model(tmp_path: Path) -> None:
+    cells = [
+        {"model": model, "objective": objective, "n": 16, **more}
+        for model, objective, more in (
+            ("small", "policy_gradient", {}),
+            ("small", "rspo_pass_at_k", {"k": 4}),
+            ("medium", "rspo_pass_at_k", {"k": 4}),
+        )
+    ]
+    experiment = experiment_in(tmp_path, grid={"sizes": {"suite": "standard", "cells": cells}})
+    figure = figures_of(experiment)["fig_sizes"]
+    methods = methods_of(experiment, figure.policies(experiment))
+    found = [curves._reference(experiment, method, methods).label for method in methods]
+    small, medium = (experiment.config.models[name].label for name in ("small", "medium"))
+    assert found == [f"PG, {small}"] * 2 + [f"Base, {medium}", f"PG, {small}", f"Base, {medium}"]
 
 
 def test_labels_tell_what_differs(experiments: dict[str, Experiment]) -> None:
@@ -146,10 +179,26 @@ def test_sample_efficiency_has_the_first_pass_and_complete_windows(
         assert rows["smoothed"].to_numpy() == pytest.approx(means)
 
 
-def test_the_budget_counts_all_responses_and_tokens_before_a_step(
-    experiments: dict[str, Experiment],
+@pytest.mark.parametrize("name", ["fig_budget", "fig_sample_efficiency"])
+def test_the_band_of_one_seed_is_the_interval_over_prompts(
+    experiments: dict[str, Experiment], name: str
 ) -> None:
-    experiment, figure = experiments["tiny"], FIGURES["fig_budget"]
+    figure = FIGURES[name]
+    table = figure.table(experiments["tiny"], figure)
+    half = (table["highest"] - table["lowest"]) / 2
+    assert half.to_numpy() == pytest.approx(1.96 * table["error"].to_numpy())
+    assert (table["error"] > 0).all()
+
+
+def test_the_budget_counts_all_amounts_before_a_step(tmp_path: Path) -> None:
+    """The seconds of a step are those of the fastest seed, the tokens the mean of the seeds."""
+    experiment, figure = experiment_in(tmp_path, seeds=2), FIGURES["fig_budget"]
+    write_inputs(experiment, "fig_budget")
+    for place, cell in enumerate(figure.policies(experiment)):
+        log = read_json_lines(experiment.training_log(cell))
+        for step in log:  # which seed is faster changes from step to step
+            step["seconds"]["update"] = (step["step"] * (place + 3)) % 7 + 0.1
+        write_json_lines(experiment.training_log(cell), log)
     table = figure.table(experiment, figure)
     assert {*table["metric_k"]} == {4}  # of the trained 2, 4, 8
     for method in methods_of(experiment, figure.policies(experiment)):
@@ -161,43 +210,17 @@ def test_the_budget_counts_all_responses_and_tokens_before_a_step(
         assert rows["tokens"].to_numpy() == pytest.approx(before, abs=0.51)
         raw = np.mean([[100 * step["pass_at_4"] for step in log[:40]] for log in logs], axis=0)
         assert rows["estimate"].to_numpy() == pytest.approx(raw[4:36])
-
-
-def test_the_band_of_one_seed_is_the_interval_over_prompts(
-    experiments: dict[str, Experiment],
-) -> None:
-    figure = FIGURES["fig_budget"]
-    table = figure.table(experiments["tiny"], figure)
-    half = (table["highest"] - table["lowest"]) / 2
-    assert half.to_numpy() == pytest.approx(1.96 * table["error"].to_numpy())
-    assert (table["error"] > 0).all()
-
-
-def test_the_seconds_of_a_step_are_those_of_the_fastest_seed(tmp_path: Path) -> None:
-    experiment, figure = experiment_in(tmp_path, seeds=2), FIGURES["fig_budget"]
-    write_inputs(experiment)
-    for place, cell in enumerate(figure.policies(experiment)):
-        if (path := experiment.training_log(cell)).exists():
-            log = read_json_lines(path)
-            for step in log:  # which seed is faster changes from step to step
-                step["seconds"]["update"] = (step["step"] * (place + 3)) % 7 + 0.1
-            write_json_lines(path, log)
-    table = figure.table(experiment, figure)
-    for method in methods_of(experiment, figure.policies(experiment)):
-        logs = [read_json_lines(experiment.training_log(policy)) for policy in method.policies]
         seconds = [[sum(step["seconds"].values()) for step in log] for log in logs]
-        assert len(seconds) == 2
+        fastest = np.min(seconds, axis=0)
         assert seconds[0] != seconds[1]
-        fastest = [min(of_step) for of_step in zip(*seconds, strict=True)]
-        rows = table[table["method"] == method.label]
-        expected = [sum(fastest[: step - 1]) for step in rows["step"]]
+        expected = [fastest[: step - 1].sum() for step in rows["step"]]
         assert rows["seconds"].to_numpy() == pytest.approx(expected)
 
 
 def test_the_error_of_a_smoothed_line_ignores_its_trend() -> None:
     """Independent noise around a line: the standard deviation of a mean of 20 values."""
     noise = np.random.default_rng(0).normal(0, 3, 5000)
-    error = budget.error_of_mean([*(noise + 0.01 * np.arange(5000))], 20)
+    error = training_curves.error_of_mean([*(noise + 0.01 * np.arange(5000))], 20)
     assert error == pytest.approx(3 / 20**0.5, rel=0.03)
 
 
@@ -205,7 +228,7 @@ def test_the_error_of_a_smoothed_line_ignores_its_trend() -> None:
 def test_first_pass_counts_complete_steps(tmp_path: Any, prompts: int, steps: int) -> None:
     experiment = experiment_in(tmp_path, training={"prompts_per_step": 4, "mini_batch_prompts": 2})
     write_table(experiment.problems("train"), PROBLEMS, problem_rows(prompts))
-    assert first_pass(experiment) == steps
+    assert training_curves.first_pass(experiment) == steps
 
 
 def test_gradient_variance_is_the_mean_over_prompts(experiments: dict[str, Experiment]) -> None:
@@ -227,18 +250,6 @@ def test_gradient_variance_is_the_mean_over_prompts(experiments: dict[str, Exper
             else:
                 reference = means.loc[("rspo_pass_at_k", row["k"]), "variance"]
                 assert row["multiple"] == pytest.approx(mean["variance"] / reference)
-
-
-@pytest.mark.parametrize("name", ["fig_weight_by_difficulty", "fig_estimator_variance"])
-def test_objectives_without_a_line_have_the_numbers_of_the_line_that_shows_them(name: str) -> None:
-    table = FIGURES[name].table().assign(line=lambda rows: rows["objective"])
-    assert {*table["objective"]} == {*compared()}
-    by_objective = {
-        objective: rows.drop(columns=["objective", "line"]).reset_index(drop=True)
-        for objective, rows in table.groupby("objective")
-    }
-    for objective, shown_as in binary_groups.SAME.items():
-        pd.testing.assert_frame_equal(by_objective[objective], by_objective[shown_as], rtol=0)
 
 
 def test_differences_are_the_claims_comparisons_at_the_trained_k(

@@ -38,27 +38,27 @@ def experiment_in(root: Path, scale: str = "tiny", **overrides: Any) -> Experime
 def write_inputs(experiment: Experiment, *names: str) -> None:
     """Write the inputs of the named figures, or of all figures of the scale."""
     for figure in (figures_of(experiment)[name] for name in names or available(experiment)):
-        if figure.training_set:
+        if figure.reads("training_set"):
             # A first pass of 40 steps; the last three prompts do not fill another step.
             count = 40 * experiment.config.training.prompts_per_step + 3
             write_table(experiment.problems("train"), PROBLEMS, problem_rows(count))
-        if figure.comparisons:
+        if figure.reads("comparisons"):
             (path,) = figure.step(experiment).input_files
             write_comparisons(path, comparison_rows(experiment))
-        if figure.study:
+        if figure.reads("study"):
             (path,) = figure.step(experiment).input_files
-            write_comparisons(path, study_rows(experiment, figure.study))
+            write_comparisons(path, study_rows(experiment, figure.grids[0]))
         for number, policy in enumerate(figure.policies(experiment)):
-            if figure.curves:
+            if figure.reads("curves"):
                 suite = figure.suite(experiment)
                 rows = curve_rows(experiment, policy, suite)
                 write_table(experiment.curves(policy, suite), CURVES, rows)
-            if figure.scores:
+            if figure.reads("scores"):
                 write_scores(experiment, policy, figure.suite(experiment), number)
-            if figure.training_logs:
+            if figure.reads("training_logs"):
                 log = log_rows(experiment, policy, number)
                 write_json_lines(experiment.training_log(policy), log)
-            if figure.gradients:
+            if figure.reads("gradients"):
                 rows = gradient_rows(experiment, number)
                 write_table(experiment.gradients(policy), GRADIENTS, rows)
         attest(figure.step(experiment).inputs())

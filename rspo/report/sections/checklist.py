@@ -9,7 +9,7 @@ import pandas as pd
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.core.tables import read_csv
-from rspo.figures import Figure, budget
+from rspo.figures import Figure, training_curves
 from rspo.report import figure_files, figures, table_path
 from rspo.report.page_table import PageTable
 
@@ -32,7 +32,7 @@ class Checklist:
 
 def checklist(experiment: Experiment) -> Checklist:
     """Raises: InputError for tables that are missing or lack a column."""
-    figure = next((f for f in figures(experiment) if f.name == budget.FIGURE.name), None)
+    figure = next((f for f in figures(experiment) if f.name == training_curves.BUDGET.name), None)
     matched = None if figure is None else at_equal_budgets(_numbers(experiment, figure))
     points = [
         Point("Are budgets matched?", _budget_answer(matched)),
@@ -45,7 +45,7 @@ def checklist(experiment: Experiment) -> Checklist:
 
 
 def _numbers(experiment: Experiment, figure: Figure) -> pd.DataFrame:
-    numbers = [*budget.BUDGETS, "metric_k", "smoothed", "lowest", "highest", "seeds"]
+    numbers = [*training_curves.BUDGETS, "metric_k", "smoothed", "lowest", "highest", "seeds"]
     rows = read_csv(figure_files(experiment, figure)[1], "method", *numbers)
     rows[numbers] = rows[numbers].apply(pd.to_numeric)
     return rows
@@ -60,7 +60,7 @@ def at_equal_budgets(rows: pd.DataFrame) -> pd.DataFrame:
     Returns: columns budget, amount, method, metric_k, seeds, and smoothed, lowest and highest in %.
     """
     found = []
-    for name in budget.BUDGETS:
+    for name in training_curves.BUDGETS:
         amount = rows.groupby("method")[name].max().min()
         within = rows[rows[name] <= amount]
         last = within.loc[within.groupby("method", sort=False)[name].idxmax()]
@@ -178,6 +178,6 @@ def _table(matched: pd.DataFrame) -> PageTable:
     return PageTable(
         f"Pass@{matched['metric_k'].iloc[0]:.0f} of training prompts in %, at the largest amount "
         f"of each budget that all methods used; in brackets: {_range(matched)}",
-        ["method", *(_amount(name, amounts[name]) for name in budget.BUDGETS)],
-        by_budget.loc[methods, list(budget.BUDGETS)].reset_index().to_numpy().tolist(),
+        ["method", *(_amount(name, amounts[name]) for name in training_curves.BUDGETS)],
+        by_budget.loc[methods, list(training_curves.BUDGETS)].reset_index().to_numpy().tolist(),
     )

@@ -61,9 +61,10 @@ def figure_picture(experiment: Experiment, figure: Figure) -> Picture:
 
 
 def pooled_panel(experiment: Experiment, figure: Figure) -> str:
-    """The last panel of a figure of curves, for narrow windows, as a data URL."""
+    """The panels of all problems of a figure of curves, for narrow windows, as a data URL."""
     table = read_csv(figure_files(experiment, figure)[1], *curves.COLUMNS)
-    numbers = ["k", "estimate", "low", "high", "lowest", "highest", "seeds"]
+    texts = ("benchmark", "method", "objective", "reference")
+    numbers = [name for name in curves.COLUMNS if name not in texts]
     table[numbers] = table[numbers].apply(pd.to_numeric)
     with style.applied():
         return data_url(png_of(curves.draw_pooled(table, experiment, figure), style.DOTS_PER_INCH))

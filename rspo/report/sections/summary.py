@@ -156,8 +156,8 @@ def _table(metric: _Format, figure: str, pooled: pd.DataFrame) -> PageTable:
         else "without the variance of training"
     )
     return PageTable(
-        f"{metric.name}k {metric.measured_in}, all problems pooled: the last panel of {figure}; in "
-        f"brackets 95 % intervals over resampled problems only, {seeds}",
+        f"{metric.name}k {metric.measured_in}, all problems pooled: the first panel of {figure}; "
+        f"in brackets 95 % intervals over resampled problems only, {seeds}",
         ["method", *(f"{metric.name}{k}" for k in ks)],
         table.loc[methods, ks].reset_index().to_numpy().tolist(),
     )

@@ -3,14 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
-import seaborn.objects as so
 from matplotlib.axes import Axes
 
 from rspo.config.experiment import Cell, Experiment
 from rspo.figures import style
 from rspo.figures.captions import cells_sentence
-from rspo.figures.log_lines import first_pass, half_window, smoothed
 from rspo.figures.methods import Method, trained_methods
+from rspo.figures.training_curves import first_pass, half_window, smoothed
 from rspo.report.page_table import page_table
 from rspo.report.sections.figures import MEASURED, Picture, data_url, inches, png_of
 from rspo.training.clipping import clipping_warning
@@ -122,12 +121,10 @@ def _draw(methods: Sequence[Method], frame: pd.DataFrame, panels: Sequence[str])
         picture = style.new_picture(style.TEXT_WIDTH, 2.6)
         for axes, key in zip(picture.subplots(1, len(panels)), panels, strict=True):
             if key.startswith(_HELD_OUT):
-                table = frame.dropna(subset=key)
-                plot = style.plot(table, axes, x="step", y=key)
-                plot = style.add_lines(plot, table, methods)
+                style.draw_lines(axes, frame.dropna(subset=key), methods, "step", key)
             else:
-                plot = _smooth_lines(axes, frame, key, methods, steps)
-            plot.label(x="training step", y="", title=_title(key)).plot()
+                _smooth_lines(axes, frame, key, methods, steps)
+            axes.set(xlabel="training step", title=_title(key))
         style.legend(picture, methods)
         return png_of(picture, style.DOTS_PER_INCH // 2)
 
@@ -141,13 +138,12 @@ def _title(column: str) -> str:
 
 def _smooth_lines(
     axes: Axes, frame: pd.DataFrame, key: str, methods: Sequence[Method], steps: int
-) -> so.Plot:
+) -> None:
     """Thin lines: each step; thick lines: the centred moving average."""
     values = frame.groupby("method")[key]
     smooth = values.transform(lambda column: smoothed(list(column), half_window(steps)))
     table = frame.assign(smooth=smooth)
-    plot = style.plot(table, axes, x="step", y="smooth")
     for method in methods:
-        thin = so.Line(color=style.line(method)["color"], linewidth=0.5, alpha=0.3)
-        plot = plot.add(thin, data=style.rows_of(table, method, "method"), y=key)
-    return style.add_lines(plot, table, methods, every=max(1, steps // 6))
+        own = style.rows_of(table, method)
+        axes.plot(own["step"], own[key], color=style.line(method)["color"], lw=0.5, alpha=0.3)
+    style.draw_lines(axes, table, methods, "step", "smooth", every=max(1, steps // 6))

@@ -1,10 +1,8 @@
-"""Formulas behind the explanatory figures, against enumeration of every outcome; and what
-`rspo gradients` estimates, against gradients taken one by one."""
+"""`rspo gradients`: what it estimates, against gradients taken one by one and by enumeration."""
 
 import itertools
 import json
 import math
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -17,127 +15,12 @@ from rspo.config.schema import Gradients
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
 from rspo.core.tables import GRADIENTS, read_table
-from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.evaluation.gradients import moments, write_gradients
-from rspo.figures import bandit, estimator_variance, weight_by_difficulty
 from rspo.figures.gradient_variance import ratio_of_means
-from rspo.objectives import OBJECTIVES, compared, response_weights
+from rspo.objectives import compared, response_weights
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.response_gradients import response_gradients
 from tests.support import ROOT, tiny_world
-
-
-def outcomes(n: int) -> np.ndarray:
-    """Every way in which n responses can be right or wrong, (2^n, n)."""
-    return np.array(list(itertools.product((0.0, 1.0), repeat=n)))
-
-
-def chances(rewards: np.ndarray, p: float) -> np.ndarray:
-    return np.prod(np.where(rewards == 1, p, 1 - p), axis=1)
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize(("k", "n"), [(2, 4), (4, 8), (2, 8), (1, 4)])
-@pytest.mark.parametrize("p", [0.02, 0.3, 0.9])
-def test_mean_and_variance_of_a_logits_gradient_by_all_outcomes(
-    objective: str, k: int, n: int, p: float
-) -> None:
-    rewards = outcomes(n)
-    weights = response_weights(rewards, objective, k)
-    gradients = (weights * (rewards - p)).sum(axis=1)  # d log pi / d logit is R - p
-    chance = chances(rewards, p)
-    mean = chance @ gradients
-    variance = chance @ gradients**2 - mean**2
-    assert estimator_variance.moments(objective, k, n, p) == pytest.approx((mean, variance))
-
-
-@pytest.mark.parametrize("objective", compared())
-def test_the_drawn_weights_are_the_means_over_all_outcomes(objective: str) -> None:
-    n = weight_by_difficulty.N
-    rewards = outcomes(n)
-    rows = [
-        row
-        for row in weight_by_difficulty.table().to_dict("records")
-        if row["objective"] == objective
-    ]
-    for k in weight_by_difficulty.KS:
-        weights = response_weights(rewards, objective, k)
-        totals = [(weights * rewards).sum(axis=1), (weights * (1 - rewards)).sum(axis=1)]
-        for row in [row for row in rows if row["k"] == k][::8]:
-            chance = chances(rewards, float(row["p"]))
-            correct, wrong = (float(chance @ total) for total in totals)
-            assert row["correct_weight"] == pytest.approx(correct, abs=1e-12)
-            assert row["wrong_weight"] == pytest.approx(wrong, abs=1e-12)
-
-
-def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
-    """d Pass@k / dp = k (1-p)^(k-1), in rational arithmetic; policy gradient has 1."""
-    unbiased = {"rspo_pass_at_k", "rspo_max_at_k", "rspo_max_at_k_ranked", "hitchhiking"}
-    seen = set()
-    for row in weight_by_difficulty.table().to_dict("records"):
-        p, k = Fraction(str(row["p"])), int(row["k"])
-        if row["objective"] == "policy_gradient":
-            assert row["factor"] == pytest.approx(1)
-        if row["objective"] in unbiased:
-            assert row["factor"] == pytest.approx(float(k * (1 - p) ** (k - 1)), abs=1e-12)
-        assert row["update"] == pytest.approx(float(p * (1 - p)) * float(row["factor"]))
-        seen.add(row["objective"])
-    assert seen == {*compared()}
-
-
-@pytest.mark.parametrize("k", [2, 4, 8])
-def test_no_small_change_of_the_bandits_optimum_improves_it(k: int) -> None:
-    """The objective is concave, so no better neighbour means no better policy."""
-    policy = bandit.optimum(k)
-    assert policy.sum() == pytest.approx(1, abs=1e-12)
-    assert policy.min() >= 0
-    best = bandit.pass_at_k(policy, k)
-    for source, target in itertools.permutations(range(len(policy)), 2):
-        moved = policy.copy()
-        step = min(1e-4, policy[source])
-        moved[source] -= step
-        moved[target] += step
-        assert bandit.pass_at_k(moved, k) <= best + 1e-15
-
-
-def test_the_bandits_pass_at_k_by_counting_draws() -> None:
-    policy, k = bandit.optimum(4), 3
-    value = 0.0
-    for strategy, share in enumerate(RULE_FRACTIONS):
-        for draws in itertools.product(range(len(policy)), repeat=k):
-            value += share * np.prod(policy[list(draws)]) * (strategy in draws)
-    assert bandit.pass_at_k(policy, k) == pytest.approx(value)
-
-
-def test_the_bandits_known_values() -> None:
-    """Of the trial that the tiny scale grew from (docs/tiny.md)."""
-    assert bandit.pass_at_k(bandit.optimum(1), 8) == pytest.approx(0.360, abs=5e-4)
-    assert bandit.pass_at_k(bandit.optimum(8), 8) == pytest.approx(0.817, abs=5e-4)
-    uniform = np.full(8, 1 / 8)
-    for k, ratio in ((2, 1.57), (4, 3.71), (8, 14.9)):
-        rspo, baseline = (
-            bandit.signal_to_noise(name, k, 16, uniform)
-            for name in ("rspo_pass_at_k", "hitchhiking")
-        )
-        assert rspo / baseline == pytest.approx(ratio, rel=0.004)
-    by_n = [bandit.signal_to_noise("rspo_pass_at_k", 4, n, uniform) for n in (4, 8, 16, 32)]
-    assert by_n == pytest.approx([0.043, 0.088, 0.116, 0.129], abs=5e-4)
-
-
-@pytest.mark.parametrize("objective", ["policy_gradient", "hitchhiking", "rspo_pass_at_k", "grpo"])
-def test_the_bandits_signal_to_noise_by_all_draws(objective: str) -> None:
-    k, n, policy = 2, 4, np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.06, 0.04])
-    draws = np.array(list(itertools.product(range(8), repeat=n)))
-    chance = np.prod(policy[draws], axis=1)
-    scores = np.eye(8)[draws] - policy  # grad log q with respect to the logits
-    mean, square = np.zeros(8), 0.0
-    for strategy, share in enumerate(RULE_FRACTIONS):
-        weights = response_weights((draws == strategy).astype(float), objective, k)
-        gradients = np.einsum("dn,dna->da", weights, scores)
-        mean += share * chance @ gradients
-        square += share * chance @ (gradients**2).sum(axis=1)
-    expected = mean @ mean / (square - mean @ mean)
-    assert bandit.signal_to_noise(objective, k, n, policy) == pytest.approx(expected)
 
 
 def small_model() -> Qwen2:

@@ -1,0 +1,222 @@
+"""What each objective does with a prompt that is solved with probability p, and how noisily.
+
+`rspo.diagnose` has the expectations over groups of n responses with 0/1 rewards. The expected
+update follows the gradient of p times
+
+    F'(p) = E[W+] / p - E[W-] / (1-p),    W+, W-: total weights of correct and of wrong responses
+
+which is 1 for policy gradient and k (1-p)^(k-1) for every estimator that is unbiased for Pass@k,
+including the hitchhiking baseline. These estimators differ in the weight of wrong responses.
+fig_weight_by_difficulty draws the update of the logit of p, for which grad p = p (1-p).
+
+fig_estimator_variance draws mean and variance of g = (1-p) W+ - p W-, the gradient of a policy with
+a single logit. The signal-to-noise ratio is E[g]^2 / Var[g]. For the mean over P prompts it is P
+times as large, and a constant factor of g does not change it. With a single logit, wrong responses
+tell as much as correct ones; this does not hold for real policies, which fig_gradient_variance
+measures.
+"""
+
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rspo.figures import style
+from rspo.figures.figure import Figure
+from rspo.figures.methods import SAME_NOTE, binary_lines, label_of, shown_as
+from rspo.objectives import OBJECTIVES, compared
+from rspo.objectives.diagnose import Form, diagnose
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
+Floats = NDArray[np.float64]
+
+_OBJECTIVE = {"objective": "name in rspo.objectives", "line": "that shows it, as in the legend"}
+
+N, KS = 16, (2, 4, 8)
+P_LABEL = "$p$, probability of a correct response"
+
+
+def expectations(objective: str, k: int, n: int, p: ArrayLike) -> Form:
+    """The weights of a group of n, diagnosed.
+
+    The baseline's groups of k are independent, so one of them decides the n/k of them.
+
+    Raises: ValueError for k or n that the objective does not allow, and for weights that depend on
+        the order of the responses.
+    """
+    size = k if objective == "hitchhiking" else n
+    form = diagnose(objective, k, size, p).weights
+    squares = form.wrong_squares * size / n
+    return replace(form, variance=form.variance * size / n, wrong_squares=squares)
+
+
+def _known(objective: str, k: int, n: int, p: Floats) -> Form | None:
+    """`expectations`; None where there are none."""
+    try:
+        return expectations(objective, k, n, p)
+    except ValueError:
+        return None
+
+
+def difficulty_table() -> "pd.DataFrame":
+    """One row for each objective, k and p."""
+    import pandas as pd
+
+    p, frames = np.arange(1, 50) / 50, []
+    for k, objective in product(KS, compared()):
+        if form := _known(objective, k, N, p):
+            named = {"objective": objective, "line": shown_as(objective), "k": k, "n": N, "p": p}
+            weights = {"correct_weight": form.correct, "wrong_weight": form.wrong}
+            update = {"factor": form.slope, "update": p * (1 - p) * form.slope}
+            frames.append(pd.DataFrame(named | weights | update))
+    return pd.concat(frames, ignore_index=True)
+
+
+def draw_difficulty(table: "pd.DataFrame") -> "Picture":
+    picture = style.new_picture(style.TEXT_WIDTH, 5.6)
+    limits, methods = (1e-3, 10), binary_lines(table["objective"].unique())
+    grid = picture.subplots(3, len(KS), sharex=True, sharey="row")
+    quantities = {
+        "correct_weight": "weight of correct",
+        "wrong_weight": "weight of wrong",
+        "update": "expected update",
+    }
+    for row, (quantity, label) in zip(grid, quantities.items(), strict=True):
+        for axes, k in zip(row, KS, strict=True):
+            of_k = table[table["k"] == k]
+            axes.axhline(0, color=style.INK, linewidth=0.6, zorder=1)
+            style.draw_lines(axes, of_k, methods, "p", quantity, by="objective", every=12)
+        row[0].set_ylabel(label)
+        if quantity != "wrong_weight":
+            style.make_log10(row[0], limits)
+            row[0].set_ylim(limits)
+    for axes, k in zip(grid[0], KS, strict=True):
+        axes.set(title=f"$k={k}$", xlim=(0, 1))
+    for axes in grid[-1]:
+        axes.set_xlabel(P_LABEL)
+    _explain(picture, table, f"exact; 0/1 rewards, groups of n = {N}")
+    return picture
+
+
+def _explain(picture: "Picture", table: "pd.DataFrame", facts: str) -> None:
+    """The legend, and small print that also says which objectives are missing."""
+    shown = list(table["objective"].unique())
+    style.legend(picture, binary_lines(shown))
+    missing = ", ".join(label_of(name) for name in compared() if name not in shown)
+    why = "equal rewards get different weights, or k and n do not fit"
+    style.note(picture, facts, SAME_NOTE, *([f"not shown: {missing} ({why})"] if missing else []))
+
+
+HARD, K = 0.1, 4
+ALL_KS = (1, 2, 4, 8, 16)
+NS = (4, 8, 16, 32, 64)
+# Rows of panels: the column on the x axis, its label, and what the others are.
+_ROWS = {
+    "p": (P_LABEL, f"$k={K}$, $n={N}$"),
+    "k": ("$k$ of the objective", f"$p={HARD}$, $n={N}$"),
+    "n": ("$n$, responses per prompt", f"$p={HARD}$, $k={K}$"),
+}
+
+
+def variance_table() -> "pd.DataFrame":
+    """One row for each point."""
+    import pandas as pd
+
+    names, p, hard = compared(), np.arange(1, 46) / 50, np.array([HARD])
+    points = [("p", name, k, N, p) for k in KS for name in names]
+    for name in names:
+        ks = ALL_KS if OBJECTIVES[name].has_k else (1,)
+        points += [("k", name, k, N, hard) for k in ks]
+    points += [("n", name, K, n, hard) for name in names for n in NS]
+    frames = []
+    for panel, name, k, n, p in points:
+        if form := _known(name, k, n, p):
+            mean, variance = p * (1 - p) * form.slope, form.variance
+            ratio = mean**2 / np.where(variance > 0, variance, np.nan)
+            named = {"panel": panel, "objective": name, "line": shown_as(name), "k": k, "n": n}
+            moments = {"p": p, "mean": mean, "variance": variance, "variance_times_n": n * variance}
+            ratios = {"signal_to_noise": ratio, "per_response": ratio / n}
+            frames.append(pd.DataFrame(named | moments | ratios))
+    return pd.concat(frames, ignore_index=True)
+
+
+def draw_variance(table: "pd.DataFrame") -> "Picture":
+    picture = style.new_picture(style.TEXT_WIDTH, 6.6)
+    methods = binary_lines(table["objective"].unique())
+    for row, (x, (label, fixed)) in zip(picture.subplots(3, 2), _ROWS.items(), strict=True):
+        rows = table[(table["panel"] == x) & ((x == "k") | (table["k"] == K))]
+        by_n = x == "n"
+        variance = ("variance_times_n", "variance times $n$") if by_n else ("variance", "variance")
+        ratio = ("per_response", "signal / noise per response") if by_n else _RATIO
+        for axes, (quantity, name) in zip(row, (variance, ratio), strict=True):
+            every = 12 if x == "p" else 1
+            style.draw_lines(axes, rows, methods, x, quantity, by="objective", every=every)
+            axes.set(title=f"{name}; {fixed}", xlabel=label)
+            _scale(axes, rows, x, quantity)
+    _explain(picture, table, "exact; 0/1 rewards, gradient of a single logit")
+    return picture
+
+
+_RATIO = ("signal_to_noise", "signal / noise")
+LIMITS = (1e-4, 1e3)  # of the signal-to-noise ratio; smaller ones are of no interest
+
+
+def _scale(axes: "Axes", rows: "pd.DataFrame", x: str, quantity: str) -> None:
+    if x == "p":
+        axes.set_xlim(0, 1)
+    else:
+        style.make_log2(axes, rows[x])
+    limited = (x, quantity) == ("p", "signal_to_noise")
+    style.make_log10(axes, LIMITS if limited else rows[quantity])
+    if limited:
+        axes.set_ylim(LIMITS)
+
+
+WEIGHT_BY_DIFFICULTY = Figure(
+    "fig_weight_by_difficulty",
+    "What each objective does with a prompt that is solved with probability p, in exact "
+    "expectation: the total weight of correct responses (top) and of wrong ones (middle), and the "
+    "resulting update of p's logit (bottom). RSPO and the baseline have the same update, but the "
+    "baseline also gives weight to wrong responses.",
+    {
+        **_OBJECTIVE,
+        "k": "column of panels: of the objective, ignored by objectives without k",
+        "n": "responses to the prompt",
+        "p": "x: probability of a correct response",
+        "correct_weight": "first row of panels: expected total weight of the correct responses",
+        "wrong_weight": "second row: of the wrong responses",
+        "factor": "of grad p in the expected update",
+        "update": "third row: expected update of p's logit, p (1-p) times the factor",
+    },
+    difficulty_table,
+    draw_difficulty,
+    inputs=("objectives",),
+)
+ESTIMATOR_VARIANCE = Figure(
+    "fig_estimator_variance",
+    "Exact variance of each objective's gradient for a policy with a single logit (left), and its "
+    "signal-to-noise ratio, the squared mean over the variance (right): against the probability p "
+    "of a correct response (top), the objective's k (middle) and the number n of responses "
+    "(bottom, per response: the variance times n, and the ratio divided by n).",
+    {
+        "panel": "x of the row of panels: p, k or n",
+        **_OBJECTIVE,
+        "k": "of the objective, ignored by objectives without k; for p, 4 is drawn",
+        "n": "responses to a prompt",
+        "p": "probability of a correct response",
+        "mean": "E[g] of the logit's gradient",
+        "variance": "Var[g]; left, first and second row",
+        "variance_times_n": "n Var[g]; left, third row",
+        "signal_to_noise": "E[g]^2 / Var[g]; right, first and second row",
+        "per_response": "signal_to_noise / n; right, third row",
+    },
+    variance_table,
+    draw_variance,
+    inputs=("objectives",),
+)

@@ -1,0 +1,239 @@
+"""Exact expectations and a user's own objective, against enumeration of every outcome."""
+
+import itertools
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure as Picture
+from numpy.typing import NDArray
+
+from rspo.config import steps
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import fingerprint
+from rspo.datasets.generated import RULE_FRACTIONS
+from rspo.figures import FIGURES, available, bandit, draw, exact, figures_of, style
+from rspo.figures.methods import SAME
+from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
+from tests.support.figure_inputs import experiment_in, write_inputs
+from tests.support.steps import step_of
+
+Floats = NDArray[np.float64]
+EXACT = ["fig_weight_by_difficulty", "fig_estimator_variance"]
+
+
+def outcomes(n: int) -> Floats:
+    """Every way in which n responses can be right or wrong, (2^n, n)."""
+    return np.array(list(itertools.product((0.0, 1.0), repeat=n)))
+
+
+def chances(rewards: Floats, p: float) -> Floats:
+    chance: Floats = np.prod(np.where(rewards == 1, p, 1 - p), axis=1)
+    return chance
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize(("k", "n"), [(2, 4), (4, 8), (1, 4)])
+def test_expectations_by_all_outcomes(objective: str, k: int, n: int) -> None:
+    rewards = outcomes(n)
+    weights = response_weights(rewards, objective, k)
+    correct, wrong = (weights * rewards).sum(axis=1), (weights * (1 - rewards)).sum(axis=1)
+    form = exact.expectations(objective, k, n, [0.02, 0.3, 0.9])
+    for place, p in enumerate((0.02, 0.3, 0.9)):
+        chance = chances(rewards, p)
+        gradients = (weights * (rewards - p)).sum(axis=1)  # d log pi / d logit is R - p
+        mean = chance @ gradients
+        assert p * (1 - p) * form.slope[place] == pytest.approx(mean)
+        assert form.variance[place] == pytest.approx(chance @ gradients**2 - mean**2)
+        assert form.correct[place] == pytest.approx(chance @ correct, abs=1e-12)
+        assert form.wrong[place] == pytest.approx(chance @ wrong, abs=1e-12)
+        squares = chance @ (weights**2 * (1 - rewards)).sum(axis=1)
+        assert form.wrong_squares[place] == pytest.approx(squares, abs=1e-12)
+
+
+def test_the_tables_have_these_expectations() -> None:
+    table = exact.variance_table()
+    assert {*table["objective"]} == {*compared()}
+    for row in table.iloc[::37].to_dict("records"):
+        form = exact.expectations(row["objective"], row["k"], row["n"], [row["p"]])
+        mean = row["p"] * (1 - row["p"]) * form.slope[0]
+        assert [row["mean"], row["variance"]] == pytest.approx([mean, form.variance[0]])
+        assert row["variance_times_n"] == pytest.approx(row["n"] * row["variance"])
+        if row["variance"] > 1e-9:
+            ratio = mean**2 / form.variance[0]
+            assert row["signal_to_noise"] == pytest.approx(ratio)
+            assert row["per_response"] * row["n"] == pytest.approx(ratio)
+
+
+def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
+    """d Pass@k / dp = k (1-p)^(k-1), in rational arithmetic; policy gradient has 1."""
+    unbiased = {"rspo_pass_at_k", "rspo_max_at_k", "rspo_max_at_k_ranked", "hitchhiking"}
+    table = exact.difficulty_table()
+    assert {*table["objective"]} == {*compared()}
+    for row in table.to_dict("records"):
+        p, k = Fraction(str(row["p"])), int(row["k"])
+        if row["objective"] == "policy_gradient":
+            assert row["factor"] == pytest.approx(1)
+        if row["objective"] in unbiased:
+            assert row["factor"] == pytest.approx(float(k * (1 - p) ** (k - 1)), abs=1e-12)
+        factor = row["correct_weight"] / float(p) - row["wrong_weight"] / float(1 - p)
+        assert row["factor"] == pytest.approx(factor, abs=1e-9)
+        assert row["update"] == pytest.approx(float(p * (1 - p)) * float(row["factor"]))
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_objectives_without_a_line_have_the_numbers_of_the_line_that_shows_them(name: str) -> None:
+    numbers = FIGURES[name].table().groupby("objective").agg(list).drop(columns="line")
+    for objective, other in SAME.items():
+        assert numbers.loc[objective].equals(numbers.loc[other])
+
+
+@pytest.mark.parametrize("k", [2, 4, 8])
+def test_no_small_change_of_the_bandits_optimum_improves_it(k: int) -> None:
+    """The objective is concave, so no better neighbour means no better policy."""
+    policy = bandit.optimum(k)
+    assert policy.sum() == pytest.approx(1, abs=1e-12)
+    assert policy.min() >= 0
+    best = bandit.pass_at_k(policy, k)
+    for source, target in itertools.permutations(range(len(policy)), 2):
+        moved = policy.copy()
+        step = min(1e-4, policy[source])
+        moved[source] -= step
+        moved[target] += step
+        assert bandit.pass_at_k(moved, k) <= best + 1e-15
+
+
+def test_the_bandits_pass_at_k_by_counting_draws() -> None:
+    policy, k = bandit.optimum(4), 3
+    value = 0.0
+    for strategy, share in enumerate(RULE_FRACTIONS):
+        for draws in itertools.product(range(len(policy)), repeat=k):
+            value += share * np.prod(policy[list(draws)]) * (strategy in draws)
+    assert bandit.pass_at_k(policy, k) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("objective", ["policy_gradient", "hitchhiking", "rspo_pass_at_k", "grpo"])
+def test_the_bandits_signal_to_noise_by_all_draws(objective: str) -> None:
+    k, n, policy = 2, 4, np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.06, 0.04])
+    draws = np.array(list(itertools.product(range(8), repeat=n)))
+    chance = np.prod(policy[draws], axis=1)
+    scores = np.eye(8)[draws] - policy  # grad log q with respect to the logits
+    mean, square = np.zeros(8), 0.0
+    for strategy, share in enumerate(RULE_FRACTIONS):
+        weights = response_weights((draws == strategy).astype(float), objective, k)
+        gradients = np.einsum("dn,dna->da", weights, scores)
+        mean += share * chance @ gradients
+        square += share * chance @ (gradients**2).sum(axis=1)
+    expected = mean @ mean / (square - mean @ mean)
+    assert bandit.signal_to_noise(objective, k, n, policy) == pytest.approx(expected)
+
+
+def top_two_mean(rewards: Floats, k: int) -> Floats:
+    """k/n times the reward, of the responses that are no worse than the second best one."""
+    n = rewards.shape[-1]
+    second = np.sort(rewards, axis=-1)[..., -2:-1]
+    return (k / n) * rewards * (rewards >= second)
+
+
+def first_best(rewards: Floats, k: int) -> Floats:
+    """Only the first of the best responses has a weight: equal rewards get different weights."""
+    return rewards * (np.arange(rewards.shape[-1]) == rewards.argmax(axis=-1)[..., None])
+
+
+@pytest.fixture
+def register(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def add(function: Callable[[Floats, int], Floats], **options: int) -> None:
+        objective = Objective(function.__name__, function, KRule.AT_MOST_N, **options)
+        monkeypatch.setitem(OBJECTIVES, objective.name, objective)
+
+    return add
+
+
+def settings(experiment: Experiment) -> dict[str, str]:
+    """The fingerprint of every step and figure."""
+    suites = {"sample": "standard", "score": "standard"}
+    commands = (*suites, "agreement", "curves", "claims", "gradients")
+    found = {
+        step: step_of(experiment, step, suites.get(step, "")).settings_hash for step in commands
+    }
+    found |= {c: steps.train(experiment, c).settings_hash for c in experiment.cells}
+    every = figures_of(experiment)
+    return found | {f: fingerprint(every[f].settings(experiment)) for f in available(experiment)}
+
+
+def test_a_new_objective_remakes_the_gradients_and_the_figures_of_formulas(
+    tmp_path: Path, register: Callable[..., None]
+) -> None:
+    experiment = experiment_in(tmp_path)
+    before = settings(experiment)
+    assert settings(experiment) == before
+    register(top_two_mean, least_n=2)
+    after = settings(experiment)
+    assert {name for name in before if before[name] != after[name]} == {"gradients", *EXACT}
+
+
+def test_gradients_without_the_new_objective_are_refused_with_the_command_that_measures_it(
+    tmp_path: Path, register: Callable[..., None]
+) -> None:
+    experiment, name = experiment_in(tmp_path), "fig_gradient_variance"
+    write_inputs(experiment, name)
+    draw(experiment, name)
+    register(top_two_mean, least_n=2)
+    policy = FIGURES[name].policies(experiment)[0]
+    with pytest.raises(InputError, match=f"`rspo gradients {policy} --force`"):
+        draw(experiment, name, force=True)
+
+
+def drawn(table: object, draw: Callable[..., Picture], *context: object) -> Picture:
+    with style.applied():
+        picture = draw(table, *context)
+        picture.draw_without_rendering()
+    return picture
+
+
+def legend_of(picture: Picture) -> list[str]:
+    return [text.get_text() for text in picture.legends[0].get_texts()]
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact_figures_draw_a_new_objective_that_weighs_equal_rewards_equally(
+    name: str, register: Callable[..., None]
+) -> None:
+    before = FIGURES[name].table()
+    register(first_best)  # cannot be exact, so it has no numbers
+    register(top_two_mean, least_n=8)  # the panels over n begin at 4
+    table = FIGURES[name].table()
+    rows = table[table["objective"] == "top_two_mean"]
+    assert len(rows) > 0
+    assert rows["n"].min() >= 8
+    others = table[table["objective"] != "top_two_mean"].reset_index(drop=True)
+    assert others.equals(before)
+    picture = drawn(table, FIGURES[name].draw)
+    assert "top two mean" in legend_of(picture)
+    assert "first best" not in legend_of(picture)
+    small_print = " ".join(picture.get_supxlabel().split())
+    assert "not shown: first best (equal rewards get different weights" in small_print
+
+
+def test_the_expectations_of_a_new_objective_are_the_means_over_all_outcomes(
+    register: Callable[..., None],
+) -> None:
+    register(top_two_mean, least_n=2)
+    rewards = outcomes(8)
+    weights = response_weights(rewards, "top_two_mean", 2)
+    expected = float(chances(rewards, 0.3) @ (weights * rewards).sum(axis=1))
+    form = exact.expectations("top_two_mean", 2, 8, [0.3])
+    assert form.correct == pytest.approx([expected], abs=1e-12)
+
+
+def test_lines_of_objectives_can_be_told_apart(register: Callable[..., None]) -> None:
+    families = [style._family(name) for name in OBJECTIVES]
+    assert len({(family.colours, family.line) for family in families}) == len(families) - 1
+    assert style._family("rspo_max_at_k").markers != style._family("rspo_pass_at_k").markers
+    register(top_two_mean)
+    register(first_best)
+    others = [name for name in compared() if name not in style._FAMILIES]
+    assert len({style._family(name) for name in others}) == len(others) == 5
