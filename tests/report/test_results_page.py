@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
+from rspo.report.markdown import escape_table_cell, write_results
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import read_csv, write_csv
 from rspo.figures import FIGURES, in_all
 from rspo.report import results_files, table_path
-from rspo.report.markdown import escape_table_cell, write_results
 from tests.support import small_paper
 from tests.support.steps import adopt
 

@@ -7,6 +7,11 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from rspo.report.rounding import MINUS, decimals, interval, plus_minus, rounded
+from rspo.report.sections.claims import claims
+from rspo.report.sections.headline import headline
+from rspo.report.sections.method import example
+from rspo.report.sections.unresolved import Unresolved, unresolved
 
 from rspo.claims.write import write_claims
 from rspo.config.experiment import Experiment
@@ -15,11 +20,6 @@ from rspo.evaluation.seeds_needed import seeds_needed
 from rspo.evaluation.statistics import Estimate
 from rspo.figures import FIGURES, draw
 from rspo.report import table_path
-from rspo.report.rounding import MINUS, decimals, interval, plus_minus, rounded
-from rspo.report.sections.claims import claims
-from rspo.report.sections.headline import headline
-from rspo.report.sections.method import example
-from rspo.report.sections.unresolved import Unresolved, unresolved
 from tests.support import planted
 from tests.support.steps import adopt
 
