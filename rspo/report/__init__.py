@@ -33,6 +33,7 @@ def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     made = steps.contamination(experiment), steps.answers(experiment)
     return [  # what others are made from comes first, so that a message names the cause
         *(steps.first_output(steps.prepare(experiment, benchmark)) for _, benchmark in shown),
+        *(steps.log_input(experiment, cell) for cell in experiment.cells),
         *(pair for one in suites for pair in steps.scored_inputs(experiment, *one)),
         *map(steps.first_output, made),
         *results_inputs(experiment),

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -16,6 +17,9 @@ from rspo.core.tables import read_csv
 from rspo.core.trace import faults, history, sources
 from rspo.evaluation.scored_samples import scored_samples
 from rspo.report import readable, step
+from rspo.training.clipping import clipping_warning
+from rspo.training.logs import read_log
+from rspo.training.sampler_difference import sampler_warning
 
 _NUMBERS = {
     *("estimate", "low", "high", "lowest", "highest", "error", "error_problems"),
@@ -39,8 +43,10 @@ def table(path: Path, *columns: str, empty: bool = False) -> pd.DataFrame:
     Raises: InputError, as `read_csv`.
     """
     frame = read_csv(path, *columns, empty=empty)
-    for column in _NUMBERS.intersection(frame.columns):
-        frame[column] = pd.to_numeric(frame[column])
+    numbers = sorted(_NUMBERS.intersection(frame.columns))
+    if frame.empty:
+        return frame.astype(dict.fromkeys(numbers, float))
+    frame[numbers] = frame[numbers].replace("nan", "").apply(pd.to_numeric)
     return frame
 
 
@@ -120,6 +126,20 @@ def contamination(experiment: Experiment) -> list[Row]:
     frame = table(path, "set_a", "set_b", "kind", "count")
     frame["of_training"] = (frame["set_a"] == "train") | (frame["set_b"] == "train")
     return rows(path, frame[(frame["kind"] == "normalized") & (frame["count"] > 0)])
+
+
+def warnings(experiment: Experiment) -> list[str]:
+    """What the training logs warn of: gradients that were clipped, a sampler with other weights.
+
+    Raises: InputError for a log that is missing or incomplete.
+    """
+    limit, logs = experiment.config.training.optimizer.gradient_clip, {}
+    for cell in experiment.cells:
+        remedy = f"`{experiment.command('train', cell)}` finishes it"
+        steps = experiment.config.training.steps
+        logs[cell] = read_log(experiment.training_log(cell), steps, remedy)
+    clipped = {cell: fmean(row["gradient_clipped"] for row in logs[cell]) for cell in logs if limit}
+    return list(filter(None, [clipping_warning(clipped, limit), sampler_warning(logs)]))
 
 
 def cost(experiment: Experiment) -> list[Row]:
