@@ -575,7 +575,7 @@ def report(experiment: "Experiment", force: Force = False) -> None:
     """Write the report page from the results that exist."""
 
 
-@command(REPORTING, "rspo results docs/results.md", calls="report.markdown:write_results")
+@command(REPORTING, "rspo results docs/results.md", calls="report.page:write_results")
 def results(
     experiment: "Experiment",
     page: Annotated[Path, typer.Argument(help="A Markdown file to write, such as results.md.")],

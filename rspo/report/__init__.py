@@ -18,7 +18,6 @@ from rspo.core.step import Step
 from rspo.figures import Figure, figures_of, in_all
 from rspo.figures.figure import command
 
-SMALL_TABLES = ("claims", "claim_comparisons")  # beside the Markdown page
 RESULTS_PAGE = Path("docs") / "results.md"  # the Markdown page of this repository
 
 
@@ -29,39 +28,27 @@ def step(experiment: Experiment) -> Step:
 
 def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     """Every file that the report reads; all are required."""
-    data = ["train", *(benchmark for _, benchmark in readable(experiment))]
-    shown = dict.fromkeys(
-        (policy, experiment.suite_of(benchmark)) for policy, benchmark in readable(experiment)
-    )
+    shown = readable(experiment)
+    suites = dict.fromkeys((policy, experiment.suite_of(benchmark)) for policy, benchmark in shown)
     made = steps.contamination(experiment), steps.answers(experiment)
     return [  # what others are made from comes first, so that a message names the cause
-        *(steps.first_output(steps.prepare(experiment, name)) for name in data),
+        *(steps.first_output(steps.prepare(experiment, benchmark)) for _, benchmark in shown),
         *(steps.log_input(experiment, cell) for cell in experiment.cells),
-        *(pair for one in shown for pair in steps.scored_inputs(experiment, *one)),
+        *(pair for one in suites for pair in steps.scored_inputs(experiment, *one)),
         *map(steps.first_output, made),
         *results_inputs(experiment),
     ]
 
 
-def results_files(experiment: Experiment) -> list[Path]:
-    """The files that `rspo.report.markdown.write_results` copies; all are required."""
-    return [
-        *(path for figure in figures(experiment) for path in figure_files(experiment, figure)),
-        *(table_path(experiment, name) for name in SMALL_TABLES),
-    ]
-
-
 def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
-    """The files that `rspo.report.markdown.write_results` reads; all are required."""
+    """The files that `rspo results` reads; all are required, and it copies those in `reports`."""
     made = claims.step(experiment), steps.tables(experiment), steps.cost(experiment)
-    return [
-        *(
-            (path, figure.step(experiment))
-            for figure in figures(experiment)
-            for path in figure_files(experiment, figure)
-        ),
-        *((path, one) for one in made for path in one.outputs if path.suffix == ".csv"),
+    drawn = [
+        (path, figure.step(experiment))
+        for figure in figures(experiment)
+        for path in figure_files(experiment, figure)
     ]
+    return drawn + [(path, one) for one in made for path in one.outputs if path.suffix == ".csv"]
 
 
 def require(experiment: Experiment, files: Iterable[Path], page: Path) -> None:
@@ -89,23 +76,19 @@ def figure_files(experiment: Experiment, figure: Figure) -> list[Path]:
     return [files[".png"], files[".csv"]]
 
 
-def table_path(experiment: Experiment, name: str) -> Path:
-    """A table of data, or one of the claims, which are beside the report."""
-    if name in SMALL_TABLES:
-        return experiment.reports / f"{name}.csv"
-    return experiment.table(name)
-
-
 def readable(experiment: Experiment) -> list[tuple[str, str]]:
     """Each benchmark with the policy whose responses are shown: (policy, benchmark).
 
     The policy is the first RSPO cell, or else the first cell, of the first grid entry on the suite.
     """
-    pairs = []
-    for suite in experiment.config.data.suites:
-        entries = [name for name, entry in experiment.config.grid.items() if entry.suite == suite]
-        if entries:
-            cells = experiment.cells_of(entries[0])
-            cell = next((cell for cell in cells if cell.objective.startswith("rspo")), cells[0])
-            pairs += [(cell.name, benchmark) for benchmark in experiment.benchmarks_of(suite)]
-    return pairs
+    suites: dict[str, str] = {}
+    for name, entry in experiment.config.grid.items():
+        cells = experiment.cells_of(name)
+        cell = next((cell for cell in cells if cell.objective.startswith("rspo")), cells[0])
+        suites.setdefault(entry.suite, cell.name)
+    return [
+        (suites[suite], benchmark)
+        for suite in experiment.config.data.suites
+        if suite in suites
+        for benchmark in experiment.benchmarks_of(suite)
+    ]

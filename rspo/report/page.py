@@ -1,29 +1,37 @@
-"""The report's page: read every section, then fill in one template."""
+"""Fill in the templates: `rspo report` writes one HTML file, `rspo results` a Markdown page.
 
+The templates have every sentence, sentences.jinja those of both pages. A number that a template
+names and no table has is an error.
+"""
+
+import inspect
+import shutil
+import traceback
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import jinja2
-import yaml
 
 from rspo.config.experiment import Experiment
-from rspo.core.files import write_text
-from rspo.figures import difference, training_curves
-from rspo.report import figures, require, step
-from rspo.report.sections.checklist import checklist
-from rspo.report.sections.claims import claims
-from rspo.report.sections.errata import errata
-from rspo.report.sections.figures import figure_picture, pooled_panel
-from rspo.report.sections.headline import headline
-from rspo.report.sections.method import example
-from rspo.report.sections.provenance import cost, provenance
-from rspo.report.sections.samples import readings
-from rspo.report.sections.summary import main_figure, summary
-from rspo.report.sections.tables import tables
-from rspo.report.sections.training import training_pictures
-from rspo.report.sections.unresolved import unresolved
+from rspo.core.errors import InputError
+from rspo.core.files import atomic_write, write_text
+from rspo.core.provenance import WRITTEN, read_provenance
+from rspo.evaluation.seeds_needed import MOST
+from rspo.evaluation.statistics import LEVEL
+from rspo.figures.figure import command
+from rspo.report import (
+    RESULTS_PAGE,
+    pictures,
+    read,
+    require,
+    results_inputs,
+    step,
+    story,
+    text,
+)
 
-TEMPLATE = Path(__file__).with_name("template.html")
+FOLDER = Path(__file__).parent
 
 
 def write_report(experiment: Experiment, force: bool = False) -> None:
@@ -33,48 +41,99 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
     """
     made = step(experiment)
     require(experiment, made.input_files, made.outputs[0])
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(TEMPLATE.read_text())
 
     def work() -> None:
-        write_text(made.outputs[0], template.render(_contents(experiment)))
+        write_text(made.outputs[0], render("report.html.jinja", experiment))
 
     made.run(work, force)
 
 
-def _contents(experiment: Experiment) -> dict[str, Any]:
-    config = experiment.config.model_dump(mode="json", exclude_unset=True)
-    return {
-        "scale": experiment.scale,
-        **_story(experiment),
-        "summary": summary(experiment),
-        "checklist": checklist(experiment),
-        "seeds": experiment.config.seeds,
-        "samples": experiment.config.evaluation.samples,
-        "training": list(training_pictures(experiment)),
-        "tables": tables(experiment),
-        "readings": list(readings(experiment)),
-        "config": yaml.safe_dump(config, sort_keys=False, allow_unicode=True, width=90),
-        "errata": errata(),
-        "cost": cost(experiment),
-        "provenance": provenance(experiment),
-    }
+def write_results(experiment: Experiment, page: Path, force: bool = False) -> None:
+    """Write the Markdown page, with its pictures and tables in a folder named like it.
+
+    Raises: InputError for a page that must not be written there, and for missing or bad inputs.
+    """
+    _require_place(experiment, page, force)
+    inputs = results_inputs(experiment)
+    require(experiment, [path for path, _ in inputs], RESULTS_PAGE)
+    for path, made in inputs:
+        made.require_output(path)
+    folder = page.with_suffix("")
+    copied = [path for path, _ in inputs if path.parent == experiment.reports]
+    commits = {note["git_commit"] for file in copied if (note := read_provenance(file))}
+    content = render(
+        "results.md.jinja",
+        experiment,
+        folder=folder.name,
+        command=command(experiment, RESULTS_PAGE),
+        commits=sorted(commits),
+    )
+    with atomic_write(folder) as partial:
+        partial.mkdir()
+        for file in copied:
+            shutil.copyfile(file, partial / file.name)
+    write_text(page, content)
+    WRITTEN.append(page)
 
 
-def _story(experiment: Experiment) -> dict[str, Any]:
-    """The sections that tell the result, and the figures that none of them shows."""
-    main = main_figure(experiment)
-    every = {figure.name: figure_picture(experiment, figure) for figure in figures(experiment)}
-    return {
-        "example": example(),
-        "headline": headline(experiment),
-        "main": every.pop(main.name, None) if main else None,
-        "pooled": pooled_panel(experiment, main) if main else "",
-        "difference": every.pop(difference.FIGURE.name, None),
-        "entropy": every.pop(training_curves.ENTROPY.name, None),
-        "claims": claims(experiment),
-        "unresolved": unresolved(experiment),
-        "figures": list(every.values()),
-    }
+def _require_place(experiment: Experiment, page: Path, force: bool) -> None:
+    """Raises: InputError for a page that is not named *.md or would replace something else."""
+    if page.suffix != ".md":
+        raise InputError(f"{page}: expected a name that ends with .md")
+    folder = page.with_suffix("").resolve()
+    for results in (experiment.results, experiment.reports):
+        place = results.resolve()
+        if folder.is_relative_to(place) or place.is_relative_to(folder):
+            raise InputError(
+                f"{page}: its pictures would replace {page.with_suffix('')}; choose a page "
+                f"outside {results}"
+            )
+    title = f"# Results at the {experiment.scale} scale\n"
+    existing = page.read_text(encoding="utf-8", errors="replace") if page.exists() else title
+    if not (force or existing.startswith(title)):
+        raise InputError(
+            f"{page} does not have the results of this scale: name another file, or replace it "
+            "with --force"
+        )
+
+
+class _Missing(jinja2.StrictUndefined):
+    """What a template names and nobody has; of a row of a table, the message names the table."""
+
+    @property
+    def _undefined_message(self) -> str:
+        if isinstance(self._undefined_obj, read.Row):
+            return f"{self._undefined_obj.file} has no column {self._undefined_name!r}"
+        return super()._undefined_message
+
+
+def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
+    """The templates of this folder, which read the tables by the functions of three modules."""
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=html,
+        undefined=_Missing,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= dict(inspect.getmembers(text, inspect.isfunction))
+    found.tests["known"] = isfinite
+    found.globals |= {"experiment": experiment, "config": experiment.config}
+    found.globals |= {"LEVEL": LEVEL, "MOST": MOST, "METRICS": text.METRICS}
+    found.globals |= {"story": story, "read": read, "pictures": pictures}
+    return found
+
+
+def render(name: str, experiment: Experiment, **values: Any) -> str:
+    """Fill in a template.
+
+    Raises: InputError for missing or bad tables, with the place in the template for a number that
+        it names and no table has.
+    """
+    try:
+        return environment(experiment, ".html" in name).get_template(name).render(values)
+    except jinja2.UndefinedError as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = [frame for frame in frames if frame.filename.endswith(".jinja")][-1]
+        file = Path(place.filename).relative_to(FOLDER.parents[1])
+        raise InputError(f"{file}, line {place.lineno}: {error}") from None

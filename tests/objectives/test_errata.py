@@ -4,13 +4,16 @@
 compiled paper.
 """
 
+import re
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import comb
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import rspo.objectives
 from rspo.objectives import response_weights
 from tests.support import exact
 from tests.support.exact import Policy, binomial
@@ -233,3 +236,11 @@ def test_the_sum_before_theorem_c_4_must_count_ties_without_the_partner() -> Non
     # The smallest case: three responses, one below and two tied, k = 3.
     assert first_and_second_term(below=1, equal=1, n=3, k=3, equal_in_lemma=0) == 0
     assert first_and_second_term(below=1, equal=1, n=3, k=3, equal_in_lemma=1) == -HALF
+
+
+def test_each_erratum_names_its_tests_and_these_are_all_other_tests(
+    request: pytest.FixtureRequest,
+) -> None:
+    text = Path(rspo.objectives.__file__).with_name("errata.md").read_text()
+    there = re.findall(r"^def (test_\w+)\(", Path(__file__).read_text(), flags=re.MULTILINE)
+    assert sorted(re.findall(r"`(test_\w+)`", text)) == sorted({*there} - {request.node.name})

@@ -3,9 +3,7 @@
 `test_report_browser.py` opens it in a browser.
 """
 
-import base64
 import contextlib
-import io
 import json
 import math
 import re
@@ -19,8 +17,8 @@ import pandas as pd
 import pytest
 import yaml
 from matplotlib.figure import Figure as Picture
-from PIL import Image
 
+import rspo.report as report_package
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Config
@@ -29,7 +27,6 @@ from rspo.core.files import write_json_lines
 from rspo.core.provenance import read_provenance
 from rspo.core.tables import (
     CURVES,
-    PROBLEMS,
     SAMPLES,
     SCORES,
     TableFormat,
@@ -40,23 +37,18 @@ from rspo.core.tables import (
     write_table,
 )
 from rspo.core.trace import history
-from rspo.datasets.prepare import prepare
 from rspo.figures import FIGURES, Figure, draw, in_all, style
 from rspo.figures.captions import full_caption
-from rspo.report import figures, step, table_path
-from rspo.report.markdown import write_results
-from rspo.report.page import write_report
-from rspo.report.page_table import number
-from rspo.report.sections.errata import ERRATA, errata
-from rspo.report.sections.summary import summary
-from rspo.report.sections.training import training_pictures
-from rspo.report.visible_text import visible
-from tests.support import planted, small_paper, tiny_world
+from rspo.figures.methods import methods_of
+from rspo.report import figures, step
+from rspo.report.page import environment, render, write_report, write_results
+from rspo.report.story import main_table
+from rspo.report.text import visible
+from tests.support import small_paper
 from tests.support.small_paper import without_hosts_and_times
 from tests.support.steps import adopt
 
 REPORT = Path("reports/report.html")  # in the current folder
-ERRATA_TESTS = Path(__file__).parents[1] / "objectives" / "test_errata.py"
 
 
 class Tree(HTMLParser):
@@ -66,6 +58,7 @@ class Tree(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.sections: dict[str, str] = {}
+        self.texts: list[str] = []
         self.tables: dict[str, list[list[str]]] = {}
         self._section = ""
         self._place: list[str] = []
@@ -83,6 +76,7 @@ class Tree(HTMLParser):
             self.tables[self._caption].append([])
         elif tag in ("td", "th") and self._place:
             self.tables[self._caption][-1].append("")
+            self._place = ["cell"]
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "caption":
@@ -90,14 +84,17 @@ class Tree(HTMLParser):
             self.tables[self._caption] = []
         elif tag == "table":
             self._place = []
+        elif self._place == ["cell"] and tag in ("td", "th"):
+            self._place = ["cells"]
 
     def handle_data(self, data: str) -> None:
+        self.texts.append(data)
         if self._section:
             self.sections[self._section] += data
         if self._place == ["caption"]:
             self._caption += data
-        elif self._place and self.tables[self._caption] and self.tables[self._caption][-1]:
-            self.tables[self._caption][-1][-1] += data.removesuffix("\n")
+        elif self._place == ["cell"]:
+            self.tables[self._caption][-1][-1] += data
 
 
 @pytest.fixture(scope="module")
@@ -138,9 +135,8 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 def test_the_story_comes_first_and_everything_else_behind_it(tree: Tree) -> None:
     sections = tree.sections
     assert list(sections) == [
-        *("method", "result", "figure", "differences", "entropy", "open", "claims"),
-        *("setup", "figures", "checklist", "training", "tables", "samples"),
-        *("errata", "config", "cost", "provenance"),
+        *("result", "method", "figure", "claims", "open", "figures"),
+        *("setup", "samples", "cost", "provenance"),
     ]
     assert all(len(text.split()) > 10 for text in sections.values())
 
@@ -148,9 +144,9 @@ def test_the_story_comes_first_and_everything_else_behind_it(tree: Tree) -> None
 def test_every_figure_is_there_with_its_caption_and_every_number(
     made: Experiment, tree: Tree
 ) -> None:
-    story = {"fig_main": "figure", "fig_difference": "differences", "fig_entropy": "entropy"}
     for name in in_all(made):
-        assert full_caption(made, FIGURES[name]) in tree.sections[story.get(name, "figures")]
+        section = tree.sections["figure" if name == "fig_main" else "figures"]
+        assert full_caption(made, FIGURES[name]) in section
         rows = rows_of(FIGURES[name].step(made).outputs[2])
         shown = tree.tables[f"Every number of {name}"]
         assert shown[0] == list(rows[0])
@@ -159,8 +155,7 @@ def test_every_figure_is_there_with_its_caption_and_every_number(
             for value, cell in zip(row.values(), cells, strict=True):
                 assert cell == value or near(cell, value), (name, value, cell)
     pictures = [attributes["src"] or "" for tag, attributes in tree.elements if tag == "img"]
-    # And the training of one comparison, and the pooled panel for phones.
-    assert len(pictures) == len(in_all(made)) + 2
+    assert len(pictures) == len(in_all(made)) + 1  # and the pooled panel for phones
     assert all(source.startswith("data:image/png;base64,") for source in pictures)
 
 
@@ -174,109 +169,20 @@ def near(shown: str, value: str) -> bool:
     return abs(float(number) - float(value)) <= tolerance * (1 + 1e-9)
 
 
-def test_training_curves_are_the_logs_numbers(made: Experiment, tree: Tree) -> None:
-    head, *rows = tree.tables["Training of main, Small (0.1M), step by step"]
-    assert head == ["method", "step", "reward", "entropy", *(f"pass_at_{k}" for k in (1, 2, 4, 8))]
-    cell = "small--rspo-pass--k4--n8--s0"
-    log = [json.loads(line) for line in made.training_log(cell).open()]
-    assert [row[1:] for row in rows if row[0] == "RSPO k=4"] == [
-        [number(entry[key], 3) for key in head[1:]] for entry in log
-    ]
-    assert len(rows) == len(made.cells) * made.config.training.steps
-
-
-def test_training_curves_mark_the_second_pass_over_the_prompts(experiment: Experiment) -> None:
-    """60 prompts, 10 per step, 6 steps: one pass; with 45 prompts the second begins at step 5."""
-    again = "A pass over the training prompts is 4 steps: a jump at step 5 is the second pass"
-    assert "A pass over" not in Tree(page_of(experiment)).sections["training"]
-    prompts = experiment.problems("train")
-    write_table(prompts, PROBLEMS, read_table(prompts, PROBLEMS)[:45])
-    adopt(prompts)
-    assert again in Tree(page_of(experiment)).sections["training"]
-
-
-@pytest.mark.parametrize("clip", [None, 1.5])
-def test_the_training_section_shows_clipped_gradients(tmp_path: Path, clip: float | None) -> None:
-    """With a clip: a panel, a column, and a sentence about cells with mostly clipped gradients."""
-    training = tiny_world.OVERRIDES["training"] | {"optimizer": {"gradient_clip": clip}}
-    specs = [{"model": "small", "objective": "policy_gradient", "n": n} for n in (2, 4)]
-    grid = {"main": {"suite": "standard", "cells": specs}} | dict.fromkeys(
-        ("scalability", "model_size", "contamination_free", "max_at_k", "grpo")
-    )
-    experiment = tiny_world.load(tmp_path, training=training, grid=grid)
-    prepare(experiment, "train")
-    means = dict.fromkeys(("reward", "entropy", "pass_at_1", "pass_at_2"), 0.5)
-    for name, fraction in zip(experiment.cells, (0.75, 0.5), strict=True):
-        records = [{"step": step, **means, "gradient_clipped": fraction} for step in range(1, 7)]
-        write_json_lines(experiment.training_log(name), records)
-    (picture,) = training_pictures(experiment)
-    warning = "shortened the gradients of more than half of the updates, to the same norm: "
-    warning += f"{next(iter(experiment.cells))} (75%)."
-    assert (warning in picture.caption) == (clip is not None)
-    assert ("gradient_clipped" in picture.numbers.columns) == (clip is not None)
-
-
-@pytest.mark.parametrize(("second", "named"), [(0.003, False), (0.2, True)])
-def test_the_training_section_names_a_cell_whose_sampler_has_other_weights(
-    tmp_path: Path, second: float, named: bool
-) -> None:
-    specs = [{"model": "small", "objective": "policy_gradient", "n": n} for n in (2, 4)]
-    grid = {"main": {"suite": "standard", "cells": specs}} | dict.fromkeys(
-        ("scalability", "model_size", "contamination_free", "max_at_k", "grpo")
-    )
-    experiment = tiny_world.load(tmp_path, grid=grid)
-    prepare(experiment, "train")
-    keys = ("reward", "entropy", "gradient_clipped", "pass_at_1", "pass_at_2")
-    for name, difference in zip(experiment.cells, (0.002, second), strict=True):
-        records = [{"step": step, **dict.fromkeys(keys, 0.5)} for step in range(1, 7)]
-        for record, value in zip(records, [0.002, difference] * 3, strict=True):
-            record["sampler"] = {"difference": value}
-        write_json_lines(experiment.training_log(name), records)
-    (picture,) = training_pictures(experiment)
-    sentence = f"may not have the actor's weights: {list(experiment.cells)[1]} (3 steps, first 2)."
-    assert (sentence in picture.caption) == named
-    assert ("log-probabilities" in picture.caption) == named
-
-
-def test_the_training_section_shows_validations(tmp_path: Path) -> None:
-    """Every third step, with fewer samples than the training has."""
-    specs = [{"model": "small", "objective": "policy_gradient", "n": n} for n in (4, 8)]
-    grid = {"main": {"suite": "standard", "cells": specs}} | dict.fromkeys(
-        ("scalability", "model_size", "contamination_free", "max_at_k", "grpo")
-    )
-    experiment = tiny_world.load(tmp_path, grid=grid)
-    prepare(experiment, "train")
-    keys = ("reward", "entropy", "gradient_clipped", "pass_at_1", "pass_at_2", "pass_at_4")
-    for name, value in zip(experiment.cells, (0.25, 0.75), strict=True):
-        records = [{"step": step, **dict.fromkeys(keys, 0.5)} for step in range(1, 7)]
-        for record in records[2::3]:
-            record["validation"] = {"pass_at_1": value / 2, "pass_at_2": value, "max_at_1": 0.1}
-        write_json_lines(experiment.training_log(name), records)
-    (picture,) = training_pictures(experiment)
-    assert "Held-out problems: those of data.validation." in picture.caption
-    columns = list(picture.numbers.columns)
-    assert columns[-2:] == ["held_out_pass_at_1", "held_out_pass_at_2"]
-    shown = [row[-1] for row in picture.numbers.rows]
-    assert shown == ["", "", "0.25"] * 2 + ["", "", "0.75"] * 2
-
-
-def test_the_summary_counts_what_was_run(made: Experiment, tree: Tree) -> None:
+def test_the_setup_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     text = tree.sections["setup"]
     files = [made.scores(policy, "standard", 0) for policy in made.policies]
-    judged = sum(len(read_table(file, SCORES)) for file in files)
-    assert f"{judged:,}, of {len(made.policies)} policies" in text
-    said = " ".join(tree.sections["open"].split())
-    assert "Of 4 claims 1 is supported, 1 is contradicted, 1 is not resolved" in said
+    verified = sum(len(read_table(file, SCORES)) for file in files)
+    assert f"{verified:,}, of {len(made.policies)} policies" in text
+    said = " ".join(tree.sections["claims"].split())
+    counts = "1 is supported, 1 is not tested, 1 is not resolved at this size, 1 is contradicted"
+    assert f"Of 4 claims {counts}." in said
     assert "With one training seed, a verdict is about the trained policies" in said
     (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
     assert "over resampled problems only, without the variance of training" in caption
-
-
-def test_the_summary_names_the_best_method_at_each_k(made: Experiment, tree: Tree) -> None:
-    text = tree.sections["setup"]
     curves = [
         row
-        for row in rows_of(table_path(made, "curves"))
+        for row in rows_of(made.table("curves"))
         if row["benchmark"] == "pooled" and row["metric"] == "pass_at_k"
     ]
     for k in made.config.evaluation.k:
@@ -289,52 +195,40 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     write_csv(path, pd.DataFrame(rows))
 
 
+def leads_of(experiment: Experiment) -> list[str]:
+    say: Any = environment(experiment, html=False).get_template("sentences.jinja").module
+    table = main_table(experiment)
+    return [say.lead(table, at).replace("\n", " ") for at in table["leads"]] if table else []
+
+
 def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment) -> None:
+    """The comparison is found by its cells, whatever its label."""
     figure = rows_of(FIGURES["fig_main"].step(experiment).outputs[2])
-    path = table_path(experiment, "claim_comparisons")
-    row = rows_of(path)[0] | {"claim": "C3b"}
+    policies = FIGURES["fig_main"].policies(experiment)
+    cells = {one.label: one.policies for one in methods_of(experiment, policies)}
+    path = experiment.reports / "claim_comparisons.csv"
+    row = rows_of(path)[0] | {"claim": "C3b", "comparison": "of two methods"}
     tests, leads = [], {}
     for k, outcome in (("1", "for"), ("2", "open")):
         pooled = [row for row in figure if (row["benchmark"], row["k"]) == ("pooled", k)]
         first, second = sorted(pooled, key=lambda row: -float(row["estimate"]))[:2]
         leads[k] = float(first["estimate"]) - float(second["estimate"]), second["method"]
-        pair = f"{second['method']} - {first['method']}"
-        tests.append(row | {"k": k, "comparison": pair, "outcome": outcome})
+        pair = " ".join([*cells[second["method"]], *cells[first["method"]]])
+        tests.append(row | {"k": k, "cells": pair, "outcome": outcome})
     elsewhere: list[dict[str, str]] = [
         *({"cells": "medium--base"}, {"margin": "0.02"}, {"benchmark": "linear"}),
-        {"problems": "7"},  # of another suite
+        *({"decides": "no"}, {"problems": "7"}),  # 7: of another suite
     ]
     others = [tests[1] | change | {"outcome": "for"} for change in elsewhere]
     write_rows(path, [*others, *tests])
-    best = summary(experiment).best
-    for sentence, k, said in zip(best, "12", ("significant", "not resolved"), strict=False):
+    found = leads_of(experiment)
+    for sentence, k, said in zip(found, "12", ("significant", "not resolved"), strict=False):
         lead, second_method = leads[k]
         (shown,) = re.findall(
             rf" %, (\S+) points above {second_method}: {said} \(C3b\)\.$", sentence
         )
         assert near(shown, str(lead))
-    assert best[2].endswith(": no claim tests this difference.")
-
-
-def test_the_summary_has_rewards_in_their_own_unit(tmp_path: Path) -> None:
-    experiment = planted.load(tmp_path, grid_only="max_at_k")
-    row = {"benchmark": "pooled", "k": 2, "problems": 9}
-    row |= {"low": 0.25, "high": 0.5, "error_seeds": ""}
-    estimates = {"PG": 0.3125, "RSPO k=2": 0.375}
-    figure = [row | {"method": name, "estimate": value} for name, value in estimates.items()]
-    write_rows(FIGURES["fig_max_at_k"].step(experiment).outputs[2], figure)
-    curve = {"cell": "x", "benchmark": "linear", "problems": 9, "samples": 4}
-    write_rows(table_path(experiment, "curves"), [curve])
-    columns = ("claim", "decides", "comparison", "metric", "k", "benchmark", "margin", "outcome")
-    write_rows(
-        table_path(experiment, "claim_comparisons"),
-        [dict.fromkeys((*columns, "problems", "cells"), "")],
-    )
-    found = summary(experiment)
-    said = "Max@2: RSPO k=2 is highest, with 0.38, 0.06 above PG"
-    assert found.best == [f"{said}: no claim tests this difference."]
-    assert found.table.rows[0] == ["PG", "0.31 (0.25 to 0.50)"]
-    assert "in units of reward" in found.table.caption
+    assert found[2].endswith(": no claim tests this difference.")
 
 
 def own_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
@@ -364,28 +258,20 @@ OWN = Figure(
 )
 
 
-def test_the_summary_stays_that_of_fig_main_with_an_own_figure_before_it(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch
+def test_own_figures_are_shown_and_leave_the_main_table_alone(
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = summary(experiment)
+    before = str(main_table(experiment))
     monkeypatch.setattr("rspo.figures.FIGURES", {OWN.name: OWN} | FIGURES)
     draw(experiment, "fig_own")
     assert [figure.name for figure in figures(experiment)][:2] == ["fig_own", "fig_main"]
-    assert summary(experiment) == before
+    assert str(main_table(experiment)) == before
+    monkeypatch.setattr("rspo.figures.FIGURES", {OWN.name: OWN})  # the only one
     tree = Tree(page_of(experiment))
     assert "My own figure." in tree.sections["figures"]
     assert tree.tables["Every number of fig_own"][0] == list(OWN_COLUMNS)
-
-
-def test_the_report_and_the_results_page_work_with_only_own_figures(
-    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rspo.figures.FIGURES", {OWN.name: OWN})
-    draw(experiment, "fig_own")
-    found = summary(experiment)
-    assert (found.best, found.table) == ([], None)
-    assert dict(found.facts)["Trained cells"] == "4, 1 training seed"
-    assert "My own figure." in Tree(page_of(experiment)).sections["figures"]
+    assert "4, 1 training seed" in tree.sections["setup"]
+    assert "This scale has no comparison" in tree.sections["result"]
     write_results(experiment, tmp_path / "results.md")
     assert "## Main table" not in (tmp_path / "results.md").read_text()
 
@@ -393,34 +279,19 @@ def test_the_report_and_the_results_page_work_with_only_own_figures(
 def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:
     text = " ".join(tree.sections["claims"].split())
     rows = [
-        ("C1", "supported 1 of 1"),
-        ("C2", "contradicted 0 of 1"),
-        ("C3", "not resolved at this size 1 of 2"),
-        ("C4", "not tested"),
+        ("C1", "supported 1 of 1; +7.1\u00a0±\u00a02.4 percentage points"),
+        ("C2", "contradicted 0 of 1; \u221225\u00a0±\u00a010 percentage points"),
+        ("C3", "not resolved at this size 1 of 2; +1\u00a0±\u00a04 percentage points"),
+        ("C4", "not tested Not tested: this scale has no such cells."),
     ]
     for name, outcome in rows:
-        title = f"claim {name[1:]} <script>alert(1)</script>"
-        assert f"{name} {title} {outcome}" in text
-    assert "not tested: this scale has no such cells" in text
+        title = f"claim {name[1:]} <script>alert(1)</script>a < b & b > c"
+        assert " ".join(f"{name} {title} {outcome}".split()) in text
     (deciding,) = (t for t in tree.tables if t.startswith("Comparisons that decide C1"))
     assert "(percentage points \u00b1 half of the 95 % interval)" in deciding
-    assert tree.tables[deciding] == [
-        ["comparison", "difference", "adjusted p", "result"],
-        [
-            "RSPO - Baseline, Pass@4, all problems",
-            "+7.1\u00a0\u00b1\u00a02.4",
-            "< 0.0001",
-            "as claimed",
-        ],
-    ]
-    (others,) = (t for t in tree.tables if t.startswith("Further comparisons for C1"))
-    assert len(tree.tables[others]) == 1 + 1
-
-
-def test_each_row_of_the_claims_opens(tree: Tree) -> None:
-    rows = [a for tag, a in tree.elements if tag == "details" and a.get("class") == "claim"]
-    assert [row["id"] for row in rows] == ["C1", "C2", "C3", "C4"]
-    assert all("open" not in row for row in rows)
+    head = ["comparison", "difference", "adjusted p", "result"]
+    row = ["RSPO - Baseline, Pass@4, all problems", "+7.1\u00a0±\u00a02.4", "< 0.0001"]
+    assert tree.tables[deciding] == [head, [*row, "as claimed"]]
 
 
 def test_cost_is_summed_over_steps(tree: Tree) -> None:
@@ -430,19 +301,17 @@ def test_cost_is_summed_over_steps(tree: Tree) -> None:
 
 
 def test_the_config_is_that_of_the_run(made: Experiment, tree: Tree) -> None:
-    config = yaml.safe_load(tree.sections["config"].partition("key.")[2])
+    config = yaml.safe_load(tree.sections["setup"].partition("explains each key.")[2])
     assert Config.model_validate(config) == made.config
     assert config["training"]["steps"] == 6
 
 
-def test_provenance_lists_every_file_behind_the_page(made: Experiment, tree: Tree) -> None:
-    behind = history([REPORT])
-    listed = {row[0] for row in tree.tables["Every file behind this page"][1:]}
-    assert listed == {str(path) for path in behind} - {str(REPORT)}
-    for policy in made.policies:
-        assert str(made.policy(policy)) in listed
+def test_provenance_names_the_data_and_what_made_the_files(made: Experiment, tree: Tree) -> None:
     sources = {row[0] for row in tree.tables["Where the data come from"][1:]}
-    assert "generated/linear/test @ 2" in sources
+    assert {f"generated/{name}/test @ 2" for name in made.benchmarks_of("standard")} <= sources
+    counts = {(row[0], row[1]): row[2] for row in tree.tables["What wrote them"][1:]}
+    files = {path for path, one in history(step(made).input_files).items() if one.provenance}
+    assert counts["python", read_provenance(made.table("curves"))["python"]] == str(len(files))
     assert "broken" not in tree.sections["provenance"]
 
 
@@ -460,17 +329,6 @@ def test_an_input_of_other_settings_is_refused(experiment: Experiment) -> None:
     with pytest.raises(InputError, match=message):
         write_report(experiment)
     assert not REPORT.exists()
-
-
-def test_every_erratum_has_its_tests_and_every_such_test_its_erratum(tree: Tree) -> None:
-    named = [name for erratum in errata() for name in erratum.tests]
-    there = re.findall(r"^def (test_\w+)\(", ERRATA_TESTS.read_text(), flags=re.MULTILINE)
-    assert sorted(named) == sorted(there)
-    text = tree.sections["errata"]
-    for erratum in errata():
-        assert erratum.title in text
-        assert erratum.text in text
-    assert len(errata()) == len(re.findall(r"^\d+\. ", ERRATA.read_text(), flags=re.MULTILINE)) == 7
 
 
 CELL = "small--rspo-pass--k2--n8--s0"  # the one whose responses are shown
@@ -549,12 +407,11 @@ def test_invisible_characters_are_named(written: str, shown: str) -> None:
     assert visible(written) == shown
 
 
-def test_the_same_files_give_the_same_page(experiment: Experiment) -> None:
-    assert page_of(experiment) == page_of(experiment)
-
-
-def test_hosts_and_times_are_in_two_sections_only(experiment: Experiment) -> None:
+def test_the_same_files_give_the_same_page_but_for_hosts_and_times(
+    experiment: Experiment,
+) -> None:
     before = page_of(experiment)
+    assert page_of(experiment) == before
     for place in Path("results").rglob("*.provenance.json"):
         note = json.loads(place.read_text())
         note |= {"host": "elsewhere", "written": "2000-01-01T00:00:00Z", "wall_seconds": 1e6}
@@ -565,21 +422,10 @@ def test_hosts_and_times_are_in_two_sections_only(experiment: Experiment) -> Non
     assert without_hosts_and_times(before) == without_hosts_and_times(after)
 
 
-def test_training_seconds_are_not_on_the_page(experiment: Experiment) -> None:
-    before = page_of(experiment)
-    for cell in experiment.cells:
-        log = [json.loads(line) for line in experiment.training_log(cell).open()]
-        for entry in log:
-            entry |= {"seconds": {"sample": 77.7}, "tokens_per_second": 1}
-        experiment.training_log(cell).write_text("".join(json.dumps(e) + "\n" for e in log))
-        adopt(experiment.training_log(cell))
-    assert without_hosts_and_times(page_of(experiment)) == without_hosts_and_times(before)
-
-
 def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lost = [experiment.scores(CELL, "standard", 0), table_path(experiment, "claims")]
+    lost = [experiment.scores(CELL, "standard", 0), experiment.reports / "claims.csv"]
     for path in lost:
         path.unlink()
     with pytest.raises(InputError) as caught:
@@ -596,7 +442,7 @@ def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("claims", "claim,title\nC1,t\n", "the column 'hypothesis' is missing"),
+        ("claims", "claim,title\nC1,t\n", "the column 'verdict' is missing"),
         ("claims", "", "not a CSV table"),
         ("cost", "policy,step,wall_seconds,cpu_seconds,gpu_seconds,host\n", "has no rows"),
         ("curves", b"\xff\xfe", "not a CSV table"),
@@ -605,7 +451,7 @@ def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
 def test_a_bad_table_is_named(
     experiment: Experiment, name: str, content: str | bytes, message: str
 ) -> None:
-    path = table_path(experiment, name)
+    path = experiment.reports / "claims.csv" if name == "claims" else experiment.table(name)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     adopt(path)
     with pytest.raises(InputError, match=message) as caught:
@@ -614,12 +460,96 @@ def test_a_bad_table_is_named(
     assert not REPORT.exists()
 
 
-def test_a_training_log_that_ends_early_is_named(experiment: Experiment) -> None:
+SENTENCES = {
+    "claims.csv": [
+        ("verdict", "supported", "Every claim is supported."),
+        ("title", "RSPO wins", "C2: RSPO wins contradicted"),
+    ],
+    "claim_comparisons.csv": [
+        ("outcome", "open", "Of its 2 comparisons, none are significantly as it says, 2 are open."),
+        ("low", "0.001", "is above 0 and is "),
+    ],
+    "fig_difference.csv": [
+        ("p_adjusted", "0.5", "RSPO's difference to the baseline, "),
+        ("seeds", "3", "95 % interval over problems and 3 training seeds."),
+        ("problems", "77", "Model Small (0.1M), 77 problems."),
+    ],
+    "fig_main.csv": [("error_seeds", "1.25", "after ± the standard error over training seeds")],
+    "answers.csv": [
+        ("without_answer", "nan", "the verifier exact does not say what it reads"),
+        ("without_answer", "120", "Between 25.0% (120 of 480 responses of small--base)"),
+    ],
+    "contamination.csv": [
+        ("count", "3", "have in common: 3 of train and validation; 3 of train and linear;")
+    ],
+    "cost.csv": [("cpu_seconds", "3600", "10:00:00")],
+    "curves.csv": [("samples", "1000", "150,000, of 5 policies")],
+}
+CHANGES = [(table, *change) for table, changes in SENTENCES.items() for change in changes]
+
+
+@pytest.mark.parametrize(("table", "column", "value", "sentence"), CHANGES)
+def test_a_sentence_follows_its_table(
+    experiment: Experiment, table: str, column: str, value: str, sentence: str
+) -> None:
+    assert sentence not in said_by(experiment)
+    path = path_of(experiment, table)
+    write_csv(path, read_csv(path).assign(**{column: value}))
+    adopt(path)
+    assert sentence in said_by(experiment)
+
+
+def said_by(experiment: Experiment) -> str:
+    return " ".join(" ".join(Tree(render("report.html.jinja", experiment)).texts).split())
+
+
+def path_of(experiment: Experiment, table: str) -> Path:
+    path = experiment.reports / table
+    return path if path.exists() else experiment.table(table.removesuffix(".csv"))
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "template"),
+    [
+        ("claims.csv", "hypothesis", "report.html.jinja"),
+        ("claim_comparisons.csv", "p_adjusted", "sentences.jinja"),
+        ("fig_difference.csv", "seeds", "sentences.jinja"),
+        ("claims.csv", "title", "report.html.jinja"),
+    ],
+)
+def test_a_number_that_is_gone_fails_with_the_place_in_the_template(
+    experiment: Experiment,
+    capsys: pytest.CaptureFixture[str],
+    table: str,
+    column: str,
+    template: str,
+) -> None:
+    path = path_of(experiment, table)
+    write_csv(path, read_csv(path).drop(columns=column))
+    adopt(path)
+    assert main(["report"]) == 2
+    error = capsys.readouterr().err.strip()
+    found = re.fullmatch(rf".*rspo/report/{template}, line (\d+): (.*)", error)
+    assert found is not None, error
+    assert found[2] == f"{path} has no column {column!r}"
+    line = (Path(report_package.__file__).parent / template).read_text().splitlines()
+    assert column in line[int(found[1]) - 1]
+    assert not REPORT.exists()
+
+
+def test_training_logs_are_complete_and_their_warnings_shown(experiment: Experiment) -> None:
     log = experiment.training_log(CELL)
-    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    records = [json.loads(line) for line in log.open()]
+    for record, difference in zip(records, [0.002, 0.2] * 3, strict=True):
+        record["sampler"] = {"difference": difference}
+    write_json_lines(log, records)
+    adopt(log)
+    warning = f"may not have the actor's weights: {CELL} (3 steps, first 2)."
+    assert warning in Tree(page_of(experiment)).sections["setup"]
+    write_json_lines(log, records[:-1])
     adopt(log)
     with pytest.raises(InputError, match=f"{log}: has 5 rows, expected one for each step 1 to 6"):
-        write_report(experiment)
+        write_report(experiment, force=True)
 
 
 def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
@@ -629,27 +559,6 @@ def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
     adopt(scores)
     with pytest.raises(InputError, match="samples, scores and problems do not belong together"):
         write_report(experiment)
-
-
-def test_the_inputs_are_result_files(made: Experiment) -> None:
-    for path in step(made).input_files:
-        assert path.is_file(), path
-        assert read_provenance(path), path
-
-
-def test_pictures_are_at_least_as_wide_as_on_paper(tree: Tree) -> None:
-    """Then 7 pt print stays readable; on a phone, only pictures wider than its window scroll."""
-    phone = (390 - 2 * 0.9 * 16) / 96  # inches
-    for tag, attributes in tree.elements:
-        if tag == "img":
-            content = base64.b64decode((attributes["src"] or "").partition(",")[2])
-            with Image.open(io.BytesIO(content)) as image:
-                inches = image.width / round(image.info["dpi"][0])
-            least = re.findall(r"min-width: (\d+)rem", attributes.get("style") or "")
-            if inches > phone:
-                assert 16 * int(least[0]) == pytest.approx(96 * inches, abs=2)
-            else:
-                assert not least
 
 
 def digits_of(error: float, shown: str) -> int:
@@ -673,7 +582,7 @@ def test_no_number_has_more_than_two_digits_beyond_its_error(made: Experiment, t
                 if ends[1] > ends[0]:
                     assert digits_of((ends[1] - ends[0]) / 2, cells[value]) <= 2, (caption, row)
                     checked += 1
-    assert checked > 100
+    assert checked > 50
     text = re.sub("<[^>]+>", " ", REPORT.read_text())
     pairs = re.findall(r"([+\u2212]?[\d.]+)\u00a0\u00b1\u00a0([\d.]+)", text)
     assert len(pairs) > 5

@@ -1,14 +1,13 @@
 """Snakemake remakes a lost file and everything that depends on it; the report stays the same."""
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT
 from tests.support.small_paper import without_hosts_and_times
-from tests.support.snakemake_project import PROGRAMS, SMALL_WORLD, jobs, snakemake
+from tests.support.snakemake_project import SMALL_WORLD, jobs, snakemake
 
 CELL = "results/tiny/cells/small--rspo-pass--k2--n8--s0"
 
@@ -81,16 +80,3 @@ def test_every_lost_file_is_planned_again(project: Path) -> None:
         assert planned(project), path
         aside.rename(path)
     assert planned(project) == {}
-
-
-@pytest.mark.long
-def test_the_report_is_traced_to_the_data(project: Path) -> None:
-    done = subprocess.run(
-        [PROGRAMS / "rspo", "trace", "reports/report.html"],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    for family in ("linear", "multiply", "countdown", "divide", "sequence"):
-        assert f"data: generated/{family}/test @ 2 in results/tiny/problems/{family}" in done.stdout

@@ -9,8 +9,9 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import read_csv, write_csv
 from rspo.figures import FIGURES, in_all
-from rspo.report import results_files, table_path
-from rspo.report.markdown import escape_table_cell, write_results
+from rspo.report import results_inputs
+from rspo.report.page import write_results
+from rspo.report.text import table_cell
 from tests.support import small_paper
 from tests.support.steps import adopt
 
@@ -36,16 +37,18 @@ def test_the_page_has_every_figure_and_links_to_files_beside_it(
     assert {f"results/{name}.png" for name in in_all(experiment)} <= links
     for link in links:
         assert (page.parent / link).is_file()
-    for original in results_files(experiment):
+    copied = {path for path, _ in results_inputs(experiment) if path.parent.name == "reports"}
+    assert {path.name for path in (page.parent / "results").iterdir()} == {p.name for p in copied}
+    for original in copied:
         assert (page.parent / "results" / original.name).read_bytes() == original.read_bytes()
 
 
 def test_the_page_has_the_verdict_of_every_claim(experiment: Experiment, tmp_path: Path) -> None:
     write_results(experiment, tmp_path / "results.md")
-    claims = read_csv(table_path(experiment, "claims")).to_dict("records")
+    claims = read_csv(experiment.reports / "claims.csv").to_dict("records")
     rows = rows_of((tmp_path / "results.md").read_text(), "Claims")
     assert [row[:3] for row in rows] == [
-        [claim["claim"], escape_table_cell(claim["title"]), claim["verdict"].partition(":")[0]]
+        [claim["claim"], table_cell(claim["title"]), claim["verdict"].partition(":")[0]]
         for claim in claims
     ]
 
@@ -80,7 +83,7 @@ def test_a_missing_figure_or_another_suffix_is_an_error_and_writes_nothing(
 ) -> None:
     with pytest.raises(InputError, match=r"results.txt: expected a name that ends with .md"):
         write_results(experiment, tmp_path / "results.txt")
-    table_path(experiment, "curves").unlink()
+    experiment.table("curves").unlink()
     with pytest.raises(InputError, match=r"needs 1 missing files; `snakemake -f docs/results.md`"):
         write_results(experiment, tmp_path / "results.md")
     assert list(tmp_path.glob("results*")) == []
@@ -96,7 +99,7 @@ def test_pictures_cannot_replace_results(experiment: Experiment) -> None:
     ):
         with pytest.raises(InputError, match=r": its pictures would replace "):
             write_results(experiment, Path(page))
-    assert table_path(experiment, "claims").exists()
+    assert (experiment.reports / "claims.csv").exists()
 
 
 def test_pictures_of_an_earlier_page_are_removed(experiment: Experiment, tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 import math
 import re
 from collections.abc import Callable
-from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,37 +13,13 @@ from rspo.config.experiment import Experiment
 from rspo.core.tables import SCORES, read_csv, read_frame, write_csv
 from rspo.evaluation.seeds_needed import seeds_needed
 from rspo.evaluation.statistics import Estimate
-from rspo.figures import FIGURES, draw
-from rspo.report import table_path
-from rspo.report.rounding import MINUS, decimals, interval, plus_minus, rounded
-from rspo.report.sections.claims import claims
-from rspo.report.sections.headline import headline
-from rspo.report.sections.method import example
-from rspo.report.sections.unresolved import Unresolved, unresolved
+from rspo.figures import draw
+from rspo.report.page import environment
+from rspo.report.story import claims
+from rspo.report.text import MINUS, decimals, interval, one_line, plus_minus, rounded
 from tests.support import planted
-from tests.support.steps import adopt
 
 VALUE = rf"([+{MINUS}]?[\d.]+)\u00a0±\u00a0([\d.]+)"
-
-
-def test_the_worked_weights_are_those_of_the_definitions() -> None:
-    shown = example()
-    rewards, n, k = [int(right) for right in shown.correct], shown.n, shown.k
-    groups = [max(rewards[i - i % k : i - i % k + k]) for i in range(n)]
-    marginal = []
-    for i in range(n):
-        others = [*rewards[:i], *rewards[i + 1 :]]
-        subsets = list(combinations(others, k - 1))
-        gains = [max(*subset, rewards[i]) - max(subset) for subset in subsets]
-        marginal.append(sum(gains) / len(subsets))
-    expected = {
-        "PG": [reward / n for reward in rewards],
-        "baseline": [k / n * best for best in groups],
-        "RSPO": [k / n * gain for gain in marginal],
-    }
-    assert list(shown.weights) == list(expected)
-    for name, weights in shown.weights.items():
-        assert [float(weight) for weight in weights] == pytest.approx(expected[name], abs=5e-4)
 
 
 def with_claims(root: Path, skill: Callable[..., planted.Skill], **options: object) -> Experiment:
@@ -82,17 +58,26 @@ def pass_at_k(experiment: Experiment, objective: str, k: int, trained_k: int) ->
     return 100 * sum(values) / len(values)
 
 
+def sentences(experiment: Experiment) -> Any:
+    """The macros of sentences.jinja."""
+    return environment(experiment, html=False).get_template("sentences.jinja").module
+
+
 def sentence_of(experiment: Experiment) -> str:
-    found = headline(experiment)
-    assert found is not None
-    return found.sentence
+    return str(sentences(experiment).result())
+
+
+def reasons_of(experiment: Experiment, name: str) -> list[str]:
+    say = sentences(experiment)
+    claim = next(one for one in say.claims if one["claim"] == name)
+    return [one_line(say.why(claim, one)) for one in claim["unresolved"]]
 
 
 def test_the_headline_has_the_differences_of_the_scores_and_the_claims_intervals(
     as_claimed: Experiment,
 ) -> None:
     sentence = sentence_of(as_claimed)
-    claimed = read_csv(table_path(as_claimed, "claim_comparisons")).to_dict("records")
+    claimed = read_csv(as_claimed.reports / "claim_comparisons.csv").to_dict("records")
     for against, objective, label in (
         ("the baseline", "hitchhiking", "Baseline k={k}"),
         ("policy gradient", "policy_gradient", "PG"),
@@ -136,32 +121,13 @@ def test_a_headline_against_the_paper_says_so(opposite: Experiment) -> None:
     assert MINUS not in re.findall(r"below .* by .*? and below", sentence + " and below")[0]
 
 
-def test_the_headline_is_resolved_by_p_values_adjusted_for_all_that_it_has(
-    as_claimed: Experiment,
-) -> None:
-    """With p = .02 for each of six differences, Holm's method leaves all of them open."""
-    path = FIGURES["fig_difference"].step(as_claimed).outputs[2]
-    table = table_path(as_claimed, "claim_comparisons")
-    before, numbers = read_csv(table), path.read_text()
-    try:
-        write_csv(table, before.assign(p="0.02"))
-        assert "above" in sentence_of(as_claimed)
-        adopt(table)
-        draw(as_claimed, "fig_difference", force=True)
-        assert read_csv(path)["p_adjusted"].astype(float).to_list() == pytest.approx([0.12] * 6)
-        assert sentence_of(as_claimed).count("is not resolved") == 2
-    finally:
-        write_csv(table, before)
-        path.write_text(numbers)
-        adopt(table)
-        adopt(path)
-
-
 def test_one_seed_is_about_policies_not_methods(tmp_path: Path) -> None:
-    found = headline(with_claims(tmp_path, planted.as_claimed, seeds=1))
-    assert found is not None
-    assert "one training seed: about these policies, not the methods" in found.remarks
-    assert "95 % interval over problems;" in found.remarks
+    experiment = with_claims(tmp_path, planted.as_claimed, seeds=1)
+    remarks = sentences(experiment).remarks()
+    assert "one training seed: about these policies, not the methods" in remarks
+    assert "95 % interval over problems;" in remarks
+    reasons = reasons_of(experiment, "C4")  # of entropy
+    assert all("without an error: each run gives one value" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize("objectives", [("rspo_pass_at_k",), ("rspo_pass_at_k", "grpo")])
@@ -170,38 +136,35 @@ def test_a_grid_without_baseline_and_policy_gradient_has_no_headline(
 ) -> None:
     cells = [(name, 4 if "rspo" in name else 1, 16) for name in objectives]
     experiment = with_claims(tmp_path, lambda _: (0.6, 0.4), grid_of={"main": cells})
-    assert headline(experiment) is None
-
-
-def why(experiment: Experiment, name: str) -> Unresolved:
-    return next(one for one in unresolved(experiment) if one.name == name)
+    assert sentences(experiment).headline["rows"] == []
 
 
 def test_every_claim_that_is_not_supported_is_explained(opposite: Experiment) -> None:
-    rows = read_csv(table_path(opposite, "claims")).to_dict("records")
-    found = unresolved(opposite)
-    assert {one.name for one in found} == {
+    rows = read_csv(opposite.reports / "claims.csv").to_dict("records")
+    found = [one for one in claims(opposite) if one["verdict"] != "supported"]
+    assert [one["claim"] for one in found] == [
         row["claim"] for row in rows if row["verdict"] != "supported"
-    }
-    verdicts = [one.verdict for one in found]
-    assert verdicts == sorted(verdicts)  # contradicted, then not resolved
-    assert "contradicted" in verdicts
-    comparisons = read_csv(table_path(opposite, "claim_comparisons"))
+    ]
+    assert "contradicted" in {one["verdict"] for one in found}
+    comparisons = read_csv(opposite.reports / "claim_comparisons.csv")
     for one in found:
-        own = comparisons[(comparisons["claim"] == one.name) & (comparisons["decides"] == "yes")]
-        assert len(one.reasons) == (own["outcome"] != "for").sum()
-        against = (own["outcome"] == "against").sum()
-        assert sum("significantly the opposite" in reason for reason in one.reasons) == against
+        name = one["claim"]
+        own = comparisons[(comparisons["claim"] == name) & (comparisons["decides"] == "yes")]
+        reasons = reasons_of(opposite, name)
+        assert len(reasons) == (own["outcome"] != "for").sum()
+        against = ["significantly the opposite" in reason for reason in reasons]
+        assert sum(against) == (own["outcome"] == "against").sum()
+        assert against == sorted(against, reverse=True)  # they come first
 
 
 def test_an_open_comparison_has_its_interval_width_and_seeds(alike: Experiment) -> None:
     """Each sentence against the row of claim_comparisons.csv that it is about."""
-    comparisons = read_csv(table_path(alike, "claim_comparisons"))
+    comparisons = read_csv(alike.reports / "claim_comparisons.csv")
     own = comparisons[(comparisons["claim"] == "C3b") & (comparisons["outcome"] == "open")]
     numbers = {
         f"{row['comparison']}, Pass@{row['k']}, all problems": row for row in own.to_dict("records")
     }
-    reasons = why(alike, "C3b").reasons
+    reasons = reasons_of(alike, "C3b")
     assert len(reasons) == len(numbers)
     for reason in reasons:
         row = numbers[reason.partition(":")[0]]
@@ -224,24 +187,19 @@ def test_an_open_comparison_has_its_interval_width_and_seeds(alike: Experiment) 
         assert needed is None or reason.endswith(claimed)
 
 
-def test_entropy_of_one_seed_has_no_error(tmp_path: Path) -> None:
-    experiment = with_claims(tmp_path, planted.as_claimed, seeds=1)
-    reasons = why(experiment, "C4").reasons
-    assert all("without an error: each run gives one value" in reason for reason in reasons)
-
-
 @pytest.mark.parametrize(
     ("margin", "said"),
     [
-        (0.03, "includes 3, an end of the margin of ±\u00a03, and is 3.0 wide. "),
-        (0.05, "is within the margin of ±\u00a05 and is 3.0 wide, but p = 0.03 becomes 0.06 with"),
-        (0.004, "is outside the margin of ±\u00a00.4 and is 3.0 wide, but p = 0.03 becomes 0.06"),
+        (0.03, "includes 3, an end of the margin of ± 3, and is 3.0 wide. "),
+        (0.05, "is within the margin of ± 5 and is 3.0 wide, but p = 0.03 becomes 0.06 with"),
+        (0.004, "is outside the margin of ± 0.4 and is 3.0 wide, but p = 0.03 becomes 0.06"),
     ],
 )
 def test_an_equivalence_that_is_open_names_the_margin(
     alike: Experiment, margin: float, said: str
 ) -> None:
-    comparisons, verdicts = (table_path(alike, name) for name in ("claim_comparisons", "claims"))
+    names = ("claim_comparisons.csv", "claims.csv")
+    comparisons, verdicts = (alike.reports / name for name in names)
     before = [read_csv(path) for path in (comparisons, verdicts)]
     numbers = {"estimate": 0.02, "low": 0.005, "high": 0.035, "error_seeds": 0.005, "error": 0.007}
     numbers |= {"margin": margin, "p": 0.03, "p_adjusted": 0.06, "outcome": "open"}
@@ -250,7 +208,7 @@ def test_an_equivalence_that_is_open_names_the_margin(
         changed = before[0].assign(**{column: str(value) for column, value in numbers.items()})
         write_csv(comparisons, before[0].where(~of_c9, changed))
         write_csv(verdicts, before[1].assign(verdict="not resolved at this size"))
-        reasons = why(alike, "C9").reasons
+        reasons = reasons_of(alike, "C9")
         assert reasons
         assert all(said in reason for reason in reasons)
     finally:
@@ -262,10 +220,10 @@ def test_a_claims_weakest_comparison_is_that_of_the_table(
     as_claimed: Experiment, opposite: Experiment
 ) -> None:
     for experiment in (as_claimed, opposite):
-        rows = read_csv(table_path(experiment, "claims")).set_index("claim")
-        for claim in claims(experiment).claims:
-            label = rows.loc[claim.name, "comparison"].partition(",")[0]
-            assert claim.weakest.startswith(label), claim.name
+        rows = read_csv(experiment.reports / "claims.csv").set_index("claim")
+        for claim in claims(experiment):
+            label = rows.loc[claim["claim"], "comparison"].partition(", Pass")[0]
+            assert claim["weakest"]["comparison"] == label.partition(", Max")[0]
 
 
 @pytest.mark.parametrize(

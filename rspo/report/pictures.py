@@ -1,0 +1,60 @@
+"""The figures as pictures of the report, with their captions and numbers."""
+
+import io
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+
+from rspo.config.experiment import Experiment
+from rspo.core.tables import read_csv
+from rspo.figures import Figure, curves, style
+from rspo.figures.captions import full_caption
+from rspo.report import figure_files, figures
+from rspo.report.read import table
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the scale: its caption, its picture as PNG, and its numbers as text."""
+
+    figure: Figure
+    caption: str
+    png: bytes
+    numbers: pd.DataFrame
+
+    @property
+    def alternative(self) -> str:
+        """What it shows, for readers who do not see it: the caption without its details."""
+        return self.figure.caption.partition(";")[0]
+
+    @property
+    def inches(self) -> float:
+        """Its width on paper, where its small print is 7 pt."""
+        (dots,) = struct.unpack(">I", self.png[16:20])
+        return float(dots) / style.DOTS_PER_INCH
+
+
+def of(experiment: Experiment) -> Iterator[Picture]:
+    """The figures, results before formulas.
+
+    Raises: InputError for numbers that are not a CSV file.
+    """
+    for figure in figures(experiment):
+        image, numbers = figure_files(experiment, figure)
+        caption = full_caption(experiment, figure)
+        yield Picture(figure, caption, image.read_bytes(), read_csv(numbers))
+
+
+def pooled_panel(experiment: Experiment, figure: Figure) -> bytes:
+    """The last panel of a figure of curves, for narrow windows, as PNG."""
+    frame = table(figure_files(experiment, figure)[1], *curves.COLUMNS)
+    frame["k"] = pd.to_numeric(frame["k"])
+    png = io.BytesIO()
+    with style.applied():
+        drawing = curves.draw_pooled(frame, experiment, figure)
+        # Without the version of matplotlib, the same drawing gives the same bytes.
+        metadata = {"Software": None}
+        drawing.savefig(png, format="png", dpi=style.DOTS_PER_INCH, metadata=metadata)
+    return png.getvalue()

@@ -1,0 +1,195 @@
+"""The tables that the pages show: as rows for the templates, with the names of their files."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pandas as pd
+
+from rspo.analysis.results import read_comparisons
+from rspo.config.experiment import Experiment
+from rspo.config.schema import POOLED
+from rspo.core.provenance import code_version
+from rspo.core.tables import read_csv
+from rspo.core.trace import faults, history, sources
+from rspo.evaluation.scored_samples import scored_samples
+from rspo.report import readable, step
+from rspo.training.clipping import clipping_warning
+from rspo.training.logs import read_log
+from rspo.training.sampler_difference import sampler_warning
+
+_NUMBERS = {
+    *("estimate", "low", "high", "lowest", "highest", "error", "error_problems"),
+    *("error_seeds", "degrees", "p", "p_adjusted", "margin", "seeds", "problems", "samples"),
+    *("responses", "without_answer", "count", "wall_seconds", "cpu_seconds", "gpu_seconds"),
+}
+
+
+class Row(dict[str, Any]):
+    """A row of a table, whose file the message names if a template asks for another column."""
+
+    file: Path
+
+
+def table(path: Path, *columns: str, empty: bool = False) -> pd.DataFrame:
+    """A CSV table, with NaN for a number that is empty.
+
+    Args:
+        columns: those that Python needs; the templates name the others.
+
+    Raises: InputError, as `read_csv`.
+    """
+    frame = read_csv(path, *columns, empty=empty)
+    numbers = sorted(_NUMBERS.intersection(frame.columns))
+    if frame.empty:
+        return frame.astype(dict.fromkeys(numbers, float))
+    frame[numbers] = frame[numbers].replace("nan", "").apply(pd.to_numeric)
+    return frame
+
+
+def rows(path: Path, frame: pd.DataFrame) -> list[Row]:
+    """The rows of a frame that was read from a file."""
+    found = [Row(record) for record in frame.to_dict("records")]
+    for row in found:
+        row.file = path
+    return found
+
+
+_UNITS = {
+    "pass_at_k": "points",
+    "max_at_k": "reward",
+    "entropy": "nats",
+    "time_of_dropping": "time",
+}
+_FACTORS = {"points": 100.0, "time": 100.0}
+
+
+def comparisons(experiment: Experiment) -> list[Row]:
+    """Every comparison of the claims, in the order of the table. Nothing else reads it.
+
+    The numbers are in the row's unit: "points", "reward", "nats" or "time". `margin`: the claim
+    says that the value is between -margin and margin; NaN: that it is above 0. `distance`: from the
+    estimate to the value it is tested against, above 0 if the estimate is as the claim says.
+    `p_for`: the one-sided p-value of the claim about it.
+
+    Raises: InputError for a table that is missing or lacks a column.
+    """
+    scaled = ["estimate", "error_problems", "error_seeds", "error", "low", "high", "margin"]
+    path = experiment.reports / "claim_comparisons.csv"
+    frame = read_comparisons(path)
+    unit = frame["metric"].map(_UNITS)
+    frame[scaled] = frame[scaled].mul(unit.map(_FACTORS).fillna(1.0), axis="index")
+    inside = frame["margin"] - frame["estimate"].abs()
+    distance = inside.fillna(frame["estimate"])
+    frame = frame.assign(
+        unit=unit,
+        distance=distance,
+        p_for=(frame["p"] / 2).where(distance > 0, 1 - frame["p"] / 2),
+        decides=frame["decides"] == "yes",
+        ks=frame["k"].str.split(),
+        policies=frame["cells"].str.split().map(frozenset),
+    )
+    return rows(path, frame)
+
+
+def setup(experiment: Experiment) -> dict[str, Any]:
+    """The number of responses and of policies, and the problems of each benchmark."""
+    path = experiment.table("curves")
+    frame = table(path, "cell", "benchmark", "problems", "samples")
+    sizes = frame[frame["benchmark"] != POOLED].drop_duplicates(["cell", "benchmark"])
+    problems = sizes.set_index("benchmark")["problems"].to_dict()
+    suites = experiment.config.data.suites.values()
+    labels = {name: one.label for suite in suites for name, one in suite.items()}
+    return {
+        "responses": (sizes["problems"] * sizes["samples"]).sum(),
+        "policies": sizes["cell"].nunique(),
+        "benchmarks": [(labels[name], problems[name]) for name in labels if name in problems],
+    }
+
+
+def answers(experiment: Experiment) -> list[Row]:
+    """Each policy and suite with `share`, that of its responses without an answer, sorted by it."""
+    path = experiment.table("answers")
+    frame = table(path, "policy", "suite", "benchmark", "responses", "without_answer")
+    pooled = frame[frame["benchmark"] == POOLED].drop_duplicates(["policy", "suite"])
+    pooled = pooled.assign(share=pooled["without_answer"] / pooled["responses"])
+    return rows(path, pooled.sort_values("share", kind="stable"))
+
+
+def contamination(experiment: Experiment) -> list[Row]:
+    """The pairs of data sets that have problems in common, after normalization."""
+    path = experiment.table("contamination")
+    frame = table(path, "set_a", "set_b", "kind", "count")
+    frame["of_training"] = (frame["set_a"] == "train") | (frame["set_b"] == "train")
+    return rows(path, frame[(frame["kind"] == "normalized") & (frame["count"] > 0)])
+
+
+def warnings(experiment: Experiment) -> list[str]:
+    """What the training logs warn of: gradients that were clipped, a sampler with other weights.
+
+    Raises: InputError for a log that is missing or incomplete.
+    """
+    limit, logs = experiment.config.training.optimizer.gradient_clip, {}
+    for cell in experiment.cells:
+        remedy = f"`{experiment.command('train', cell)}` finishes it"
+        steps = experiment.config.training.steps
+        logs[cell] = read_log(experiment.training_log(cell), steps, remedy)
+    clipped = {cell: fmean(row["gradient_clipped"] for row in logs[cell]) for cell in logs if limit}
+    return list(filter(None, [clipping_warning(clipped, limit), sampler_warning(logs)]))
+
+
+def cost(experiment: Experiment) -> list[Row]:
+    """The seconds of each policy, training and evaluation together, and of all."""
+    path = experiment.table("cost")
+    seconds = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
+    frame = table(path, "policy", *seconds)
+    sums = frame.groupby("policy", sort=False)[seconds].sum()
+    sums.loc["all"] = sums.sum()
+    return rows(path, sums.reset_index())
+
+
+def samples(experiment: Experiment) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """For each benchmark a policy and the first of its responses of each kind, or None.
+
+    Raises: InputError for tables that are missing or do not belong together.
+    """
+    for policy, benchmark in readable(experiment):
+        frame = scored_samples(experiment, policy, benchmark)
+        of_problem = frame.groupby("problem_id")["correct"]
+        frame = frame.assign(right=of_problem.transform("sum"), total=of_problem.transform("size"))
+        kinds = {
+            "right": frame[frame["correct"]].head(1),
+            "wrong": frame[~frame["correct"]].head(1),
+            "longest": frame.loc[[frame["tokens"].idxmax()]],
+        }
+        first = {kind: next(iter(part.to_dict("records")), None) for kind, part in kinds.items()}
+        yield benchmark, policy, first
+
+
+def provenance(experiment: Experiment) -> dict[str, Any]:
+    """The code that writes the page; what wrote the files behind it, and from which data.
+
+    Raises: InputError for a damaged provenance file.
+    """
+    behind = history(step(experiment).input_files)
+    made = sorted((one for one in behind.values() if one.provenance), key=lambda one: one.path)
+    versions = Counter(
+        item
+        for note in (one.provenance for one in made)
+        for item in [
+            *((name, note[name]) for name in ("python", "rspo", "git_commit")),
+            *note["packages"].items(),
+        ]
+    )
+    return {
+        "code": code_version(),
+        "faults": faults(behind, contents=False),
+        "versions": [(*item, files) for item, files in sorted(versions.items())],
+        "data": sorted(
+            (source, str(path), behind[path].content)
+            for source, paths in sources(behind).items()
+            for path in paths
+        ),
+    }

@@ -1,0 +1,136 @@
+"""What the pages conclude: the headline, the lead at each k, and each claim with what is open."""
+
+import re
+from math import inf, isnan
+from operator import itemgetter
+from typing import Any
+
+from rspo.analysis.results import AGAINST, CONTRADICTED, NOT_RESOLVED, OPEN
+from rspo.config.experiment import Experiment
+from rspo.config.schema import POOLED
+from rspo.evaluation.seeds_needed import (
+    error_without_seeds,
+    seeds_needed,
+    seeds_vary,
+    smallest_resolvable,
+)
+from rspo.evaluation.statistics import Estimate
+from rspo.figures import Figure, curves, difference
+from rspo.figures.methods import methods_of, model_labels
+from rspo.report import figure_files, figures
+from rspo.report.read import Row, comparisons, rows, table
+from rspo.report.text import METRICS
+
+_ORDER = [CONTRADICTED, NOT_RESOLVED]
+
+
+def headline(experiment: Experiment) -> dict[str, Any]:
+    """The models and the rows of fig_difference; no rows for a scale without the figure.
+
+    Raises: InputError for a table that is missing.
+    """
+    figure = next((one for one in figures(experiment) if one.name == difference.FIGURE.name), None)
+    if figure is None:
+        return {"rows": []}
+    path = figure_files(experiment, figure)[1]
+    models = model_labels(experiment, figure.policies(experiment))
+    return {"models": models, "rows": rows(path, table(path, empty=True))}
+
+
+def main_figure(experiment: Experiment) -> Figure | None:
+    """fig_main, or else the first figure like it, if the scale has one."""
+    # A figure of one's own may read curves and have another table.
+    candidates = {f.name: f for f in figures(experiment) if f.table is curves.table}
+    return candidates.get(curves.MAIN.name) or next(iter(candidates.values()), None)
+
+
+def main_table(experiment: Experiment) -> dict[str, Any] | None:
+    """The last panel of the main figure: the row of each method at each k, and who leads.
+
+    A lead has the two highest methods at k, and the claims' comparison of the two, or None.
+
+    Raises: InputError for tables that are missing or lack a column.
+    """
+    figure = main_figure(experiment)
+    if figure is None:
+        return None
+    path = figure_files(experiment, figure)[1]
+    frame = table(path, "benchmark", "method", "k", "estimate", "problems")
+    pooled = frame[frame["benchmark"] == POOLED]
+    methods = methods_of(experiment, figure.policies(experiment))
+    policies = {method.label: frozenset(method.policies) for method in methods}
+    tests = [
+        one
+        for one in comparisons(experiment)
+        if one["decides"] and one["metric"] == figure.metric and one["where"] == POOLED
+        if isnan(one["margin"]) and one["problems"] in set(pooled["problems"])  # of this suite
+    ]
+    leads = []
+    for k, at_k in pooled.groupby("k", sort=False):
+        highest = rows(path, at_k.sort_values("estimate", ascending=False, kind="stable"))[:2]
+        pair = frozenset().union(*(policies[row["method"]] for row in highest))
+        test = next((one for one in tests if one["k"] == k and one["policies"] == pair), None)
+        leads.append({"k": k, "highest": highest, "test": test})
+    return {
+        "figure": figure.name,
+        "metric": figure.metric,
+        "columns": [f"{METRICS[figure.metric]}@{k}" for k in pooled["k"].unique()],
+        "methods": {name: rows(path, part) for name, part in pooled.groupby("method", sort=False)},
+        "leads": leads,
+    }
+
+
+def claims(experiment: Experiment) -> list[Row]:
+    """The rows of claims.csv, each with the comparisons that decide it.
+
+    `verdict` is without its `reason`, which untested claims have. `of_paper`: not one's own.
+    `order`: of claims that are not supported. `weakest`: the comparison with the weakest evidence,
+    or None. `unresolved`: the comparisons that are not as claimed, those against the claim first,
+    then the open ones by p, with `more_seeds`.
+
+    Raises: InputError for tables that are missing or lack a column.
+    """
+    path = experiment.reports / "claims.csv"
+    tested = [one for one in comparisons(experiment) if one["decides"]]
+    found = rows(path, table(path, "claim", "verdict"))
+    for row in found:
+        verdict, _, reason = row["verdict"].partition(": ")
+        deciding = [one for one in tested if one["claim"] == row["claim"]]
+        open_ones = [one for one in deciding if one["outcome"] == OPEN]
+        open_ones.sort(key=itemgetter("p"))
+        row |= {
+            "verdict": verdict,
+            "reason": reason,
+            "of_paper": bool(re.fullmatch(r"C\d+[a-z]?", row["claim"])),
+            "order": _ORDER.index(verdict) if verdict in _ORDER else len(_ORDER),
+            "deciding": deciding,
+            "weakest": max(deciding, key=itemgetter("p_for"), default=None),
+            "unresolved": [one for one in deciding if one["outcome"] == AGAINST] + open_ones,
+        }
+        for one in open_ones:
+            one["more_seeds"] = _more_seeds(one, len(open_ones))
+    return found
+
+
+def _more_seeds(one: Row, tests: int) -> dict[str, Any]:
+    """Whether more training seeds would resolve a comparison, one of `tests` open ones of a claim.
+
+    Returns: `answer`: "unknown" with one seed; "no variance" if seeds do not differ; "enough", with
+        the number of `seeds`, rounded up to two digits; "too near" to the value it is tested
+        against; "too few problems", with the `least` difference that any number of seeds resolves.
+    """
+    errors = (one["error_problems"], one["error_seeds"], one["error"])
+    estimate = Estimate(one["estimate"], *errors, one["degrees"])
+    if isnan(estimate.error_seeds):
+        return {"answer": "unknown"}
+    if not seeds_vary(estimate):
+        return {"answer": "no variance"}
+    distance = abs(one["distance"])
+    # NaN without a margin, which is not above 0.
+    other_end = one["margin"] + abs(estimate.value) if one["margin"] > abs(estimate.value) else inf
+    needed = seeds_needed(estimate, distance, one["seeds"], tests, other_end)
+    if needed is not None:
+        unit = 10 ** max(0, len(str(needed)) - 2)
+        return {"answer": "enough", "seeds": -(-needed // unit) * unit}
+    least = smallest_resolvable(error_without_seeds(estimate), tests)
+    return {"answer": "too near" if least <= distance else "too few problems", "least": least}
