@@ -20,8 +20,9 @@ from rspo.claims.comparisons import (
 )
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.estimators import max_at_k, pass_at_k, pass_at_k_covariance
-from rspo.evaluation.score_arrays import ScoreArrays, policy_scores
+from rspo.estimators import pass_at_k_covariance
+from rspo.evaluation.outcomes import Outcomes
+from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import (
     Estimate,
     Floats,
@@ -84,6 +85,7 @@ class Measurer:
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
+        self.suite = cache(self._suite)
         self.scores = cache(self._scores)
         self.estimates = cache(self._estimates)
         self.covariance = cache(self._covariance)
@@ -195,15 +197,15 @@ class Measurer:
         suite = self.experiment.suite_of(benchmark)
         return f"{self.experiment.scores(policy, suite, 0).parent}, {benchmark}"
 
-    def _scores(self, policy: str, benchmark: str) -> ScoreArrays:
-        return policy_scores(self.experiment, policy, benchmark)
+    def _suite(self, policy: str, suite: str) -> dict[str, Outcomes]:
+        return suite_scores(self.experiment, policy, suite)
+
+    def _scores(self, policy: str, benchmark: str) -> Outcomes:
+        return self.suite(policy, self.experiment.suite_of(benchmark))[benchmark]
 
     def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
-        table = self.scores(policy, benchmark)
         try:
-            if metric == "max_at_k":
-                return max_at_k(table.rewards, k)
-            return pass_at_k(table.correct.shape[1], table.correct.sum(axis=1), k)
+            return self.scores(policy, benchmark).estimates(metric, k)
         except InputError as error:
             raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
 

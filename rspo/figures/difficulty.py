@@ -78,10 +78,10 @@ def _correct(experiment: "Experiment", figure: Figure, policy: str) -> "NDArray[
     """[problems, N] of all benchmarks of the suite."""
     import numpy as np
 
-    from rspo.evaluation.score_arrays import policy_scores
+    from rspo.evaluation.read_outcomes import suite_scores
 
-    benchmarks = experiment.benchmarks_of(figure.suite(experiment))
-    return np.concatenate([policy_scores(experiment, policy, name).correct for name in benchmarks])
+    scores = suite_scores(experiment, policy, figure.suite(experiment))
+    return np.concatenate([outcomes.correct for outcomes in scores.values()])
 
 
 def halves(

@@ -15,10 +15,10 @@ from scipy.stats import ttest_rel
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.tables import PROBLEMS, write_table
-from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.paired_differences import Pair, differences
+from rspo.evaluation.compare import Difference, paired_difference
 from tests.support import tiny_world
 from tests.support.exact import max_at_k_estimate
+from tests.support.outcomes import outcomes_of
 from tests.support.table_rows import problem, random_scores, write_scores
 
 A, B = "small--rspo-pass--k4--n16--s0", "small--policy-gradient--k1--n16--s0"
@@ -165,13 +165,6 @@ def sign_flip_p(values: list[Fraction]) -> float:
     return sum(one >= observed for one in sums) / len(sums)
 
 
-def outcomes(responses: Responses) -> Outcomes:
-    correct = [np.array(of) for of in responses.values()]
-    return Outcomes(
-        tuple(responses), correct, [one.astype(float) for one in correct], (len(correct),)
-    )
-
-
 def random_responses(seed: int, gain: float, problems: int = 12) -> tuple[Responses, Responses]:
     """Unequal numbers of responses; the first side is better by `gain`."""
     rng = np.random.default_rng(seed)
@@ -188,10 +181,9 @@ def random_responses(seed: int, gain: float, problems: int = 12) -> tuple[Respon
     return sides[0], sides[1]
 
 
-def p_of(first: Responses, second: Responses, k: int) -> float:
-    pair = Pair(outcomes(first), outcomes(second), tuple(first))
-    (result,) = differences(pair, "pass_at_k", [k])
-    return result.p
+def compared_at(first: Responses, second: Responses, k: int) -> Difference:
+    sides = (outcomes_of([*side.values()]) for side in (first, second))
+    return paired_difference(*sides, "pass_at_k", k)
 
 
 def values_of(first: Responses, second: Responses, k: int) -> list[Fraction]:
@@ -206,7 +198,7 @@ GAINS = [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)]  # with seeds
 def test_p_is_near_that_of_the_exact_sign_flip_test(seed: int, gain: float, k: int) -> None:
     first, second = random_responses(seed, gain)
     exact = sign_flip_p(values_of(first, second, k))
-    assert p_of(first, second, k) == pytest.approx(exact, rel=0.2, abs=0.005)
+    assert compared_at(first, second, k).p == pytest.approx(exact, rel=0.2, abs=0.005)
 
 
 @pytest.mark.parametrize(("seed", "gain"), GAINS)
@@ -216,7 +208,7 @@ def test_p_of_many_problems_is_near_that_of_random_sign_flips(seed: int, gain: f
     values = np.array(values_of(first, second, 4), dtype=float)
     signs = np.random.default_rng(0).choice([1.0, -1.0], (20_000, 60))
     flipped = (np.abs(signs @ values) >= abs(values.sum()) - 1e-9).mean()
-    assert p_of(first, second, 4) == pytest.approx(flipped, rel=0.15, abs=0.01)
+    assert compared_at(first, second, 4).p == pytest.approx(flipped, rel=0.15, abs=0.01)
 
 
 @pytest.mark.parametrize(("differing", "others"), [(2, 0), (3, 0), (5, 0), (3, 30), (5, 30)])
@@ -226,28 +218,29 @@ def test_few_problems_that_differ_alike_have_the_p_of_the_exact_test(
     """Student's t alone gives 0 without others, and .08 and .02 with them."""
     first = {f"p{row}": [True, True] for row in range(differing + others)}
     second = {name: [row >= differing] * 2 for row, name in enumerate(first)}
-    assert p_of(first, second, 2) == sign_flip_p([Fraction(1)] * differing) == 2 ** (1 - differing)
+    found = compared_at(first, second, 2)
+    assert found.p == sign_flip_p([Fraction(1)] * differing) == 2 ** (1 - differing)
+    assert found.p_is_least
 
 
-def test_an_interval_of_pass_at_k_is_not_beyond_1() -> None:
+def test_an_interval_of_a_difference_of_fractions_is_not_beyond_1() -> None:
     """That of Student's t is -5.9 to 6.9 here."""
-    first, second = {"p0": [True], "p1": [False]}, {"p0": [False], "p1": [False]}
-    pair = Pair(outcomes(first), outcomes(second), ("p0", "p1"))
-    (result,) = differences(pair, "pass_at_k", [1])
-    assert result.interval == (-1.0, 1.0)
-    (result,) = differences(pair, "max_at_k", [1])
-    assert result.interval == pytest.approx((-5.853, 6.853), abs=1e-3)
+    sides = outcomes_of([[True], [False]]), outcomes_of([[False], [False]])
+    for metric in ("pass_at_k", "pass_hat_k"):
+        assert paired_difference(*sides, metric, 1).interval == (-1.0, 1.0)
+    unbounded = paired_difference(*sides, "max_at_k", 1).interval
+    assert unbounded == pytest.approx((-5.853, 6.853), abs=1e-3)
 
 
 def test_a_benchmark_of_which_one_problem_is_shared_leaves_the_error_known() -> None:
     first, second = (
-        Outcomes(tuple("abc"), [np.array(of) for of in sides], [], (2, 1))
-        for sides in (([True], [False], [True]), ([False], [False], [True]))
+        outcomes_of(of, sizes=(2, 1))
+        for of in ([[True], [False], [True]], [[False], [False], [True]])
     )
-    for side in (first, second):
-        side.rewards.extend(of.astype(float) for of in side.correct)
-    (result,) = differences(Pair(first, second, tuple("abc")), "pass_at_k", [1])
-    assert result.estimate.error == pytest.approx(1 / 3)
+    assert paired_difference(first, second, "max_at_k", 1).interval == pytest.approx(
+        (1 / 3 - 4.303 / 3, 1 / 3 + 4.303 / 3),
+        abs=1e-3,  # t of 2 degrees, error 1/3
+    )
 
 
 def test_the_same_file_twice_does_not_differ(
@@ -330,9 +323,9 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
         (["a.jsonl", "a.jsonl", "--metric=best"], "--metric"),
         (["a.jsonl", "raw.jsonl"], "raw.jsonl, line 1: the key 'correct' is missing; has problem"),
         (["a.jsonl", "yes.jsonl"], "line 1: 'correct' is 'yes'; expected true or false"),
-        (["a.jsonl", "nan.jsonl"], "line 1: 'reward' is nan; must be finite"),
-        (["a.jsonl", "text.jsonl"], "line 1: 'reward' is '1'; expected a number"),
-        (["a.jsonl", "empty.jsonl"], "empty.jsonl: has no lines; at least one verified response"),
+        (["a.jsonl", "nan.jsonl"], "line 1: 'reward' is nan; expected a finite number"),
+        (["a.jsonl", "text.jsonl"], "line 1: 'reward' is '1'; expected a finite number"),
+        (["a.jsonl", "empty.jsonl"], "empty.jsonl: has no rows; at least one verified response"),
         (["a.jsonl"], "Missing argument"),
     ],
 )

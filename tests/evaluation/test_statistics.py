@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from rspo.estimators import pass_at_k, pass_at_k_covariance
-from rspo.evaluation.curves import curve
-from rspo.evaluation.score_arrays import ScoreArrays
+from rspo.evaluation.pass_at_k import curve_points
 from rspo.evaluation.statistics import (
     Estimate,
     Floats,
@@ -20,6 +19,7 @@ from rspo.evaluation.statistics import (
     resampled_problems,
     stratified_variance,
 )
+from tests.support.outcomes import outcomes_of
 
 # Four benchmarks, each with its own distribution of success probabilities.
 SIZES = (30, 60, 40, 70)
@@ -104,8 +104,7 @@ def test_95_percent_intervals_of_pooled_curves_cover_95_percent() -> None:
     covered, repeats = 0, 800
     for number, chance in enumerate(chances(rng, repeats, 1, 0.0)[0, :, 0]):
         right = rng.random((chance.size, SAMPLES)) < chance[:, None]
-        scores = ScoreArrays(right, right.astype(float), sizes=SIZES)
-        row = curve(scores, [K], 200, number).iloc[0]
+        (row,) = curve_points(outcomes_of(right, sizes=SIZES), ["pass_at_k"], [K], 200, number)
         covered += row["low"] <= truth <= row["high"]
     assert 0.93 <= covered / repeats <= 0.97
 
@@ -117,7 +116,7 @@ def test_bands_of_a_small_hard_benchmark_are_too_narrow_and_the_docs_say_by_how_
     covered = 0
     for number, row in enumerate(chance):
         right = rng.random((30, SAMPLES)) < row[:, None]
-        point = curve(ScoreArrays(right, right.astype(float)), [1], 400, number).iloc[0]
+        (point,) = curve_points(outcomes_of(right), ["pass_at_k"], [1], 400, number)
         covered += point["low"] <= 0.15 / 1.65 <= point["high"]
     assert 0.87 <= covered / len(chance) <= 0.93
 

@@ -9,9 +9,9 @@ from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.datasets.prepare import prepare
 from rspo.estimators import pass_at_k
+from rspo.evaluation.read_outcomes import policy_scores
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
-from rspo.evaluation.score_arrays import policy_scores
 from rspo.training.train import train
 from tests.support import tiny_world
 

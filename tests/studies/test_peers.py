@@ -18,9 +18,9 @@ from rspo.core.tables import GRADIENTS, read_csv, read_frame, write_csv
 from rspo.datasets.prepare import prepare
 from rspo.estimators import pass_at_k
 from rspo.evaluation.gradients import write_gradients
+from rspo.evaluation.read_outcomes import policy_scores
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
-from rspo.evaluation.score_arrays import policy_scores
 from rspo.evaluation.statistics import holm
 from rspo.figures import draw
 from rspo.objectives import compared

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rspo.config.experiment import Experiment
-from rspo.evaluation.scored_samples import scored_samples
+from rspo.evaluation.read_outcomes import scored_samples
 from rspo.report import readable
 from rspo.report.visible_text import visible
 
