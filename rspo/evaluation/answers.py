@@ -75,7 +75,7 @@ def _rows(read: Mapping[str, Outcomes], ks: Sequence[int], known: bool) -> Itera
         for k in sorted(ks):
             right = _mean([one.estimates("pass_hat_k", k) for one in parts], strata)
             if known:
-                different = _mean([one.different_answers(k) for one in parts], strata)
+                different = _mean([one.estimates("different_answers", k) for one in parts], strata)
             counts = [sum(strata), samples, sum(strata) * samples, *of_answers]
             yield [name, *counts, k, *right, *different]
 

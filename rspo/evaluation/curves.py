@@ -24,11 +24,11 @@ def curves(experiment: Experiment, policy: str, suite: str, force: bool = False)
     def work() -> None:
         scores = suite_scores(experiment, policy, suite)
         scores[POOLED] = Outcomes.pooled(scores.values())
-        metrics = ("pass_at_k", "max_at_k")
+        how = config.k, config.resamples, config.seed
         points = [
             {"cell": policy, "benchmark": name} | point
             for name, outcomes in scores.items()
-            for point in curve_points(outcomes, metrics, config.k, config.resamples, config.seed)
+            for point in curve_points(outcomes, ("pass_at_k", "max_at_k"), *how)
         ]
         write_frame(step.outputs[0], CURVES, pd.DataFrame(points))
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,7 @@ from rspo.estimators import (
 )
 from rspo.evaluation.statistics import Floats
 
+OfAnswers = Literal["no_answer", "different_answers"]
 _OfGroup = Callable[[NDArray[np.int64], int], Floats]  # of problems with n responses each
 
 
@@ -101,30 +103,33 @@ class Outcomes:
             self.has_rewards,
         )
 
-    def estimates(self, metric: Metric, k: int) -> Floats:
+    def estimates(self, metric: Metric | OfAnswers, k: int) -> Floats:
         """The metric at k of each problem, [P]; NaN where it has fewer than k responses.
+
+        `no_answer` is the fraction of responses without an answer, whatever k; `different_answers`
+        the expected number of different answers among k responses, of which some may have none.
+        Answers differ if their texts do: 1/2 and 0.5 are two.
 
         Raises: InputError for a k below 1, or above every problem's number of responses.
         """
+        if metric == "no_answer":
+            return self.without_answer / self.responses
+        if metric == "different_answers":
+            counts = self.answer_counts
+            return self._by_number(k, lambda rows, n: distinct_values(n, counts[rows], k))
         if metric == "max_at_k":
             return self._by_number(k, lambda rows, n: max_at_k(self.rewards[rows, :n], k))
         estimate = pass_hat_k if metric == "pass_hat_k" else pass_at_k
         return self._by_number(k, lambda rows, n: estimate(n, self.counts[rows], k))
 
-    def variances(self, metric: Metric, k: int) -> Floats:
-        """Variances of `estimates` over new responses, [P]; NaN below 2k responses."""
+    def variances(self, metric: Metric | OfAnswers, k: int) -> Floats:
+        """Variances of `estimates` over new responses, [P]; NaN below 2k, and if unknown."""
+        if metric in ("no_answer", "different_answers"):
+            return np.full(len(self.responses), np.nan)
         if metric == "max_at_k":
             return self._by_number(k, lambda rows, n: max_at_k_variance(self.rewards[rows, :n], k))
         variance = pass_hat_k_variance if metric == "pass_hat_k" else pass_at_k_variance
         return self._by_number(k, lambda rows, n: variance(n, self.counts[rows], k))
-
-    def different_answers(self, k: int) -> Floats:
-        """Expected number of different answers among k responses to each problem, [P].
-
-        Answers differ if their texts do: 1/2 and 0.5 are two. A response without an answer counts
-        as a response. NaN and errors as of `estimates`.
-        """
-        return self._by_number(k, lambda rows, n: distinct_values(n, self.answer_counts[rows], k))
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:

@@ -13,9 +13,9 @@ from rspo.core.errors import InputError
 from rspo.core.provenance import Done
 from rspo.core.step import Step
 from rspo.core.tables import CURVES, write_csv, write_frame
-from rspo.evaluation.outcomes import Outcomes
+from rspo.evaluation.outcomes import OfAnswers, Outcomes
 from rspo.evaluation.read_outcomes import read_outcomes
-from rspo.evaluation.statistics import Floats, resampled_problems, stratified_variance
+from rspo.evaluation.statistics import resampled_problems, stratified_variance
 
 RESAMPLES, SEED = 1000, 0  # of files; those of policies are in the config
 _LONGEST = 60  # characters of a problem that are shown
@@ -23,7 +23,11 @@ _Draw = Callable[[tuple[int, ...]], NDArray[np.int64]]  # resampled problems for
 
 
 def curve_points(
-    outcomes: Outcomes, metrics: Sequence[str], ks: Sequence[int], resamples: int, seed: int
+    outcomes: Outcomes,
+    metrics: Sequence[Metric | OfAnswers],
+    ks: Sequence[int],
+    resamples: int,
+    seed: int,
 ) -> list[dict[str, Any]]:
     """Estimates with errors of each metric at each k: CURVES without `cell` and `benchmark`.
 
@@ -37,8 +41,7 @@ def curve_points(
         within a problem: that would centre Pass@k on 1-(1-c/N)^k.
 
     Args:
-        metrics: of `Metric`; `no_answer`, the fraction of a problem's responses without an answer,
-            which has k = 1 only; `different_answers`, their expected number among k responses.
+        metrics: of `Outcomes.estimates`; `no_answer` has k = 1 only.
 
     Raises: InputError for a k below 1, or above every problem's number of responses.
     """
@@ -54,32 +57,21 @@ def curve_points(
     ]
 
 
-def _mean(outcomes: Outcomes, metric: str, k: int, draw: _Draw) -> dict[str, Any]:
+def _mean(outcomes: Outcomes, metric: Metric | OfAnswers, k: int, draw: _Draw) -> dict[str, Any]:
     """The mean over the problems with k responses, with its errors."""
-    estimates, variances = _values(outcomes, metric, k)
     answered = np.flatnonzero(outcomes.responses >= k)
-    part, estimates = outcomes.select(answered), estimates[answered]
+    part, estimates = outcomes.select(answered), outcomes.estimates(metric, k)[answered]
+    variance = outcomes.variances(metric, k)[answered].sum()
     low, high = np.quantile(estimates[draw(part.strata)].mean(axis=1), (0.025, 0.975))
     return {
         "estimate": estimates.mean(),
-        "error_within": np.sqrt(variances[answered].sum()) / len(answered),
+        "error_within": np.sqrt(variance) / len(answered),
         "error_total": np.sqrt(stratified_variance(estimates, part.strata)),
         "low": low,
         "high": high,
         "problems": len(answered),
         "samples": int(part.responses.min()),
     }
-
-
-def _values(outcomes: Outcomes, metric: str, k: int) -> tuple[Floats, Floats]:
-    """The estimate of each problem and its variance over new responses, NaN if unknown."""
-    for name in get_args(Metric):
-        if metric == name:
-            return outcomes.estimates(name, k), outcomes.variances(name, k)
-    unknown = np.full(len(outcomes.responses), np.nan)
-    if metric == "no_answer":
-        return outcomes.without_answer / outcomes.responses, unknown
-    return outcomes.different_answers(k), unknown
 
 
 def pass_at_k_of_file(
@@ -111,7 +103,7 @@ def pass_at_k_of_file(
     if not replace:
         step.require_replaceable()
     metrics = [m for m in get_args(Metric) if m != "max_at_k" or outcomes.has_rewards]
-    metrics += ["no_answer", "different_answers"] if outcomes.answers is not None else []
+    metrics += get_args(OfAnswers) if outcomes.answers is not None else []
     try:
         points = curve_points(outcomes, metrics, ks, RESAMPLES, SEED)
     except InputError as error:

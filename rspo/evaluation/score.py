@@ -27,15 +27,17 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Responses:
-    """Responses to verify, one a row; answers: accepted forms."""
+class Response:
+    """A response to verify; answers: accepted forms."""
 
-    texts: list[str]
-    answers: list[list[str]]
-    questions: list[str]
+    question: str
+    answers: list[str]
+    text: str
 
 
-def verified(path: Path, responses: Responses, verify: Verify, verifier: Settings) -> list[Verdict]:
+def verified(
+    path: Path, responses: Sequence[Response], verify: Verify, verifier: Settings
+) -> list[Verdict]:
     """The verdicts of responses, with which the caller writes the table `path`.
 
     They are also in the table's journal, from which a killed run resumes.
@@ -46,13 +48,13 @@ def verified(path: Path, responses: Responses, verify: Verify, verifier: Setting
 
     Raises: InputError if the verifier cannot run.
     """
-    origin = [verifier, code_version(), fingerprint(astuple(responses))]
-    starts = range(0, len(responses.texts), ROWS_OF_A_CHUNK)
-    chunks = [slice(start, start + ROWS_OF_A_CHUNK) for start in starts]
+    origin = [verifier, code_version(), fingerprint([astuple(one) for one in responses])]
+    starts = range(0, len(responses), ROWS_OF_A_CHUNK)
+    chunks = [responses[start : start + ROWS_OF_A_CHUNK] for start in starts]
 
-    def verify_chunk(rows: slice) -> list[Any]:
-        texts, answers = responses.texts[rows], responses.answers[rows]
-        verdicts = verify(texts, answers, questions=responses.questions[rows])
+    def verify_chunk(chunk: Sequence[Response]) -> list[Any]:
+        texts, answers = [one.text for one in chunk], [one.answers for one in chunk]
+        verdicts = verify(texts, answers, questions=[one.question for one in chunk])
         return [astuple(verdict) for verdict in verdicts]
 
     rows = in_chunks(journal_of(path), origin, chunks, verify_chunk)
@@ -99,7 +101,7 @@ def score(
         correct = np.array([verdict.correct for verdict in verdicts])
         tokens = [row["tokens"] for row in rows]
         name = config.evaluation.reward
-        rewards = rewards_of(config, name, correct, tokens, lambda: responses.texts)
+        rewards = rewards_of(config, name, correct, tokens, lambda: [row["text"] for row in rows])
         scores = [
             {
                 "benchmark": row["benchmark"],
@@ -120,7 +122,7 @@ def score(
 
 def _responses(
     problems: Mapping[str, Path], path: Path, samples: Sequence[Mapping[str, Any]]
-) -> Responses:
+) -> list[Response]:
     """What the verifier reads.
 
     Args:
@@ -141,9 +143,7 @@ def _responses(
             f"{path}: problem {first!r} of {benchmark} is only in the samples or only in the "
             "benchmark; sample again"
         )
-    asked = [problem_of[key] for key in keys]
-    return Responses(
-        [sample["text"] for sample in samples],
-        [problem["answers"] for problem in asked],
-        [problem["prompt"][-1]["content"] for problem in asked],
-    )
+    return [
+        Response(problem["prompt"][-1]["content"], problem["answers"], sample["text"])
+        for sample, problem in zip(samples, [problem_of[key] for key in keys], strict=True)
+    ]

@@ -26,7 +26,7 @@ from rspo.evaluation.journal import journal_of
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import counted, default_ks, pass_at_k_table, span
 from rspo.evaluation.read_outcomes import read_outcomes
-from rspo.evaluation.score import Responses, verdict_counts, verified
+from rspo.evaluation.score import Response, verdict_counts, verified
 from rspo.rewards import Verdict
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.extraction import final_answers, last_box
@@ -41,21 +41,6 @@ class Columns:
     problem: str = "problem"
     answer: str = "answer"
     response: str = "response"
-
-
-@dataclass(frozen=True)
-class Response:
-    """A row of the file: the text of the problem, the answer as it is there, and the response."""
-
-    problem: str
-    answer: Any
-    text: str
-
-    @property
-    def forms(self) -> list[Any]:
-        """Accepted forms of the answer; numbers become their JSON text."""
-        forms = self.answer if isinstance(self.answer, list) else [self.answer]
-        return [json.dumps(form) if _is_number(form) else form for form in forms]
 
 
 DEFAULT_COLUMNS = Columns()
@@ -96,8 +81,8 @@ def verify_file(
     )
     if not replace:
         step.require_replaceable()
-    rows, content = read_responses(path, columns)
-    numbers = np.array([*Counter(row.problem for row in rows).values()])
+    responses, answers, content = read_responses(path, columns)
+    numbers = np.array([*Counter(one.question for one in responses).values()])
     ks = default_ks(numbers) if ks is None else sorted({*ks})
     if wrong := [k for k in ks if not 1 <= k <= numbers.max()]:
         raise InputError(
@@ -109,11 +94,9 @@ def verify_file(
         notes = {"sources": ["standard input"], "content_sha256": content}
 
     def work() -> Done:
-        texts, problems = [row.text for row in rows], [row.problem for row in rows]
-        responses = Responses(texts, [row.forms for row in rows], problems)
         with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:
             verdicts = verified(output, responses, verify, decides)
-        _write(output, map(_row, rows, verdicts))
+        _write(output, map(_row, responses, answers, verdicts))
         notes["verdicts"] = verdict_counts(verdicts)
         reasons.update(verdict.reason for verdict in verdicts)
         originals = [] if content else [path]
@@ -125,7 +108,7 @@ def verify_file(
     return "\n".join([*_counts(outcomes, reasons), "", *pass_at_k_table(outcomes, ks)])
 
 
-def read_responses(path: Path, columns: Columns) -> tuple[list[Response], str]:
+def read_responses(path: Path, columns: Columns) -> tuple[list[Response], list[Any], str]:
     """Read JSON lines, UTF-8 with or without a byte order mark, also compressed with gzip.
 
     A file with the suffix .csv or .parquet is read as such. Rows with the same problem text are
@@ -134,8 +117,8 @@ def read_responses(path: Path, columns: Columns) -> tuple[list[Response], str]:
     Args:
         path: `-` is the standard input, JSON lines.
 
-    Returns: the responses in the order of the file, and the SHA-256 of the standard input, which
-        is empty for a file.
+    Returns: the responses in the order of the file, their answers as they are in it, and the
+        SHA-256 of the standard input, which is empty for a file.
 
     Raises: InputError for a file that is missing, empty or of another format, a key that is missing
         or has a value of the wrong type, or two different answers to one problem.
@@ -149,22 +132,25 @@ def read_responses(path: Path, columns: Columns) -> tuple[list[Response], str]:
     else:
         rows = rows_of(path)
     responses: list[Response] = []
+    answers: list[Any] = []
     answer_of: dict[str, Any] = {}
     for place, line in rows:
         location = f"{name}, {place}"
-        one = _response(location, line, columns)
-        if (before := answer_of.setdefault(one.problem, one.answer)) != one.answer:
+        _check_line(location, line, columns)
+        problem, answer = line[columns.problem], line[columns.answer]
+        if (before := answer_of.setdefault(problem, answer)) != answer:
             raise InputError(
-                f"{location}: the answer {one.answer!r:.60} differs from {before!r:.60}, given "
-                "before for the same problem"
+                f"{location}: the answer {answer!r:.60} differs from {before!r:.60}, given before "
+                "for the same problem"
             )
-        responses.append(one)
+        responses.append(Response(problem, _forms(answer), line[columns.response]))
+        answers.append(answer)
     if not responses:
         raise InputError(f"{name}: has no rows; at least one response is needed")
-    return responses, content
+    return responses, answers, content
 
 
-def _response(location: str, line: Mapping[str, Any], columns: Columns) -> Response:
+def _check_line(location: str, line: Mapping[str, Any], columns: Columns) -> None:
     """Raises: InputError unless problem and response are text and the answer has a valid form."""
     for name, key in asdict(columns).items():
         if key not in line:
@@ -173,16 +159,17 @@ def _response(location: str, line: Mapping[str, Any], columns: Columns) -> Respo
                 f"{location}: the key {key!r} is missing; has {has} "
                 f"(--{name}-column names the key of the {name})"
             )
-    for key in (columns.problem, columns.response):
-        if not isinstance(line[key], str):
-            raise InputError(f"{location}: {key!r} is {line[key]!r:.60}; expected text")
-    one = Response(line[columns.problem], line[columns.answer], line[columns.response])
-    if not one.forms or not all(isinstance(form, str) and form.strip() for form in one.forms):
-        raise InputError(
-            f"{location}: {columns.answer!r} is {one.answer!r:.60}; "
-            "expected text, number or list of them"
-        )
-    return one
+        forms = _forms(line[key]) if name == "answer" else [line[key]]
+        is_text = bool(forms) and all(isinstance(form, str) for form in forms)
+        if not is_text or (name == "answer" and not all(form.strip() for form in forms)):
+            expected = "text, number or list of them" if name == "answer" else "text"
+            raise InputError(f"{location}: {key!r} is {line[key]!r:.60}; expected {expected}")
+
+
+def _forms(answer: Any) -> list[Any]:
+    """Accepted forms of an answer; numbers become their JSON text."""
+    forms = answer if isinstance(answer, list) else [answer]
+    return [json.dumps(form) if _is_number(form) else form for form in forms]
 
 
 def _is_number(value: Any) -> bool:
@@ -212,7 +199,7 @@ def _check_output(path: Path, output: Path) -> None:
         raise InputError(f"{output} has the responses; name another output")
 
 
-def _row(response: Response, verdict: Verdict) -> dict[str, Any]:
+def _row(response: Response, answer: Any, verdict: Verdict) -> dict[str, Any]:
     """The row of a response; its most informative keys come first.
 
     A verifier of the user's own does not say which answer it reads, so it has no key `extracted`.
@@ -221,9 +208,9 @@ def _row(response: Response, verdict: Verdict) -> dict[str, Any]:
     if verdict.verifier not in OWN_VERIFIERS:
         row["extracted"] = extracted_answer(response.text, verdict.verifier)
     return row | {
-        "answer": response.answer,
+        "answer": answer,
         "verifier": verdict.verifier,
-        "problem": response.problem,
+        "problem": response.question,
         "response": response.text,
     }
 
@@ -259,7 +246,7 @@ def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
     if outcomes.answers is None:
         return
     k = int(responses.min())
-    different = outcomes.different_answers(k).mean()
+    different = outcomes.estimates("different_answers", k).mean()
     common = (outcomes.answer_counts[:, 0] / responses).mean()
     among = f"{k} response{'s' * (k != 1)} to a problem"
     yield f"no extractable answer: {outcomes.without_answer.sum() / total:.1%} of the responses"

@@ -33,9 +33,9 @@ def test_the_number_of_different_answers_is_its_mean_over_all_subsets() -> None:
         mean = Fraction(sum(len({*subset} - {None}) for subset in subsets), len(subsets))
         unanswered = 0.0 if k <= 2 else np.nan  # it has two responses
         expected = pytest.approx([float(mean), unanswered], rel=1e-12, nan_ok=True)
-        assert outcomes.different_answers(k) == expected
+        assert outcomes.estimates("different_answers", k) == expected
     with pytest.raises(InputError, match="k = 9"):
-        outcomes.different_answers(9)
+        outcomes.estimates("different_answers", 9)
 
 
 def test_the_expected_number_does_not_depend_on_the_number_of_samples() -> None:

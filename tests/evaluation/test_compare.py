@@ -190,25 +190,12 @@ def values_of(first: Responses, second: Responses, k: int) -> list[Fraction]:
     return [pass_at_k(first[name], k) - pass_at_k(second[name], k) for name in first]
 
 
-GAINS = [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)]  # with seeds
-
-
-@pytest.mark.parametrize(("seed", "gain"), GAINS)
+@pytest.mark.parametrize(("seed", "gain"), [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)])
 @pytest.mark.parametrize("k", [1, 2])
 def test_p_is_near_that_of_the_exact_sign_flip_test(seed: int, gain: float, k: int) -> None:
     first, second = random_responses(seed, gain)
     exact = sign_flip_p(values_of(first, second, k))
     assert compared_at(first, second, k).p == pytest.approx(exact, rel=0.2, abs=0.005)
-
-
-@pytest.mark.parametrize(("seed", "gain"), GAINS)
-def test_p_of_many_problems_is_near_that_of_random_sign_flips(seed: int, gain: float) -> None:
-    """Pass@4 is 0 or 1 for most problems, so the normal approximation needs more of them."""
-    first, second = random_responses(seed, gain / 4, problems=60)
-    values = np.array(values_of(first, second, 4), dtype=float)
-    signs = np.random.default_rng(0).choice([1.0, -1.0], (20_000, 60))
-    flipped = (np.abs(signs @ values) >= abs(values.sum()) - 1e-9).mean()
-    assert compared_at(first, second, 4).p == pytest.approx(flipped, rel=0.15, abs=0.01)
 
 
 @pytest.mark.parametrize(("differing", "others"), [(2, 0), (3, 0), (5, 0), (3, 30), (5, 30)])

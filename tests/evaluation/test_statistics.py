@@ -9,14 +9,12 @@ from scipy import stats
 from rspo.estimators import pass_at_k, pass_at_k_covariance
 from rspo.evaluation.pass_at_k import curve_points
 from rspo.evaluation.statistics import (
-    Estimate,
     Floats,
     Part,
     combine,
     difference_of_runs,
     holm,
     mean_of_cells,
-    resampled_problems,
     stratified_variance,
 )
 from tests.support.outcomes import outcomes_of
@@ -138,19 +136,6 @@ def test_benchmarks_are_strata_so_their_levels_add_no_error() -> None:
     assert stratified_variance(values[0], (70,)) > 10 * variance
 
 
-def test_resampling_keeps_each_benchmarks_size_and_has_the_stratified_variance() -> None:
-    rng = np.random.default_rng(6)
-    values = np.concatenate([rng.random(30), 5 + rng.random(60)])
-    chosen = resampled_problems((30, 60), 4000, 0)
-    assert chosen.shape == (4000, 90)
-    assert ((chosen < 30).sum(axis=1) == 30).all()
-    assert set(chosen.flatten().tolist()) == set(range(90))
-    # Drawing with replacement has the variance with n in place of n-1.
-    shrunk = (values[:30].var() * 30 + values[30:].var() * 60) / 90**2
-    assert values[chosen].mean(axis=1).var() == pytest.approx(shrunk, rel=0.1)
-    assert stratified_variance(values, (30, 60)) == pytest.approx(shrunk, rel=0.05)
-
-
 def test_two_way_variance_is_that_of_the_analysis_of_variance() -> None:
     """(MS_seeds + MS_problems - MS_both) / (S P), from sums of squares by hand."""
     rng = np.random.default_rng(7)
@@ -223,12 +208,6 @@ def test_a_benchmark_of_one_problem_has_no_error_over_problems() -> None:
     assert np.isnan(found.interval()).all()
 
 
-def test_p_values_of_both_sides_add_up() -> None:
-    found = Estimate(0.3, 0.1, 0.0, 0.1, 7.0)
-    assert found.p_above(0.1) + found.p_below(0.1) == pytest.approx(1.0)
-    assert found.p_above(0.1) == pytest.approx(stats.t.sf(2.0, 7))
-
-
 def closed_testing(p: Floats) -> list[float]:
     """Holm's procedure as a closed test.
 
@@ -250,13 +229,3 @@ def test_holm_is_the_closed_test_of_bonferroni(tests: int) -> None:
         p[rng.integers(tests)] = p[0]  # ties
         assert holm(p).tolist() == pytest.approx(closed_testing(p))
     assert holm([]).tolist() == []
-
-
-def test_holm_controls_the_family_wise_error() -> None:
-    """Twelve dependent comparisons without an effect."""
-    rng = np.random.default_rng(11)
-    draws = rng.standard_normal((4000, 12)) + 2 * rng.standard_normal((4000, 1))
-    p = 2 * stats.norm.sf(np.abs(draws) / np.sqrt(5))
-    wrong = np.mean([(holm(row) < 0.05).any() for row in p])
-    assert wrong <= 0.055
-    assert np.mean((p < 0.05).any(axis=1)) > 0.1  # without adjustment
