@@ -152,13 +152,6 @@ def test_incomplete_scores_are_refused(
     assert not experiment.curves(POLICY, "standard").exists()
 
 
-def test_too_few_samples_are_refused(experiment: Experiment) -> None:
-    rows = [row for row in random_scores(0) if row["sample_index"] < 3]
-    write_scores(experiment, POLICY, "standard", dict.fromkeys(FAMILIES, rows))
-    with pytest.raises(InputError, match="k = 4 with n = 3 samples; allowed: 1 <= k <= n"):
-        curves(experiment, POLICY, "standard")
-
-
 def test_one_table_has_every_curve_with_the_policys_settings(experiment: Experiment) -> None:
     for policy, suite in experiment.evaluations:
         benchmarks = experiment.benchmarks_of(suite)

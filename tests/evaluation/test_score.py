@@ -92,16 +92,6 @@ def test_samples_of_other_problems_are_refused(
     assert not experiment.scores(POLICY, SUITE, 0).exists()
 
 
-def test_missing_samples_and_unknown_policies_are_named(experiment: Experiment) -> None:
-    message = rf"samples/{SUITE}/0\.parquet: no such file; `rspo sample {POLICY} {SUITE} 0`"
-    with pytest.raises(InputError, match=message):
-        score(experiment, POLICY, SUITE)
-    with pytest.raises(InputError, match="no cell 'smal--base'"):
-        score(experiment, "smal--base", SUITE)
-    with pytest.raises(InputError, match=r"no block 1: .*samples = 8 in blocks of 8; allowed: 0"):
-        score(experiment, POLICY, SUITE, 1)
-
-
 TEMPLATE = "Q {question} | O {output} | A {answer}"
 
 

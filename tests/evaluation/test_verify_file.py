@@ -135,7 +135,7 @@ def test_problems_have_their_own_numbers_of_responses(capsys: pytest.CaptureFixt
 
 
 def test_gzip_and_standard_input_and_a_byte_order_mark_give_the_same_rows(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert verify("responses.jsonl") == 0
     expected = rows_of("responses.verdicts.jsonl")
@@ -150,6 +150,8 @@ def test_gzip_and_standard_input_and_a_byte_order_mark_give_the_same_rows(
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
         assert verify("-", "--force") == 0
         assert rows_of("stdin.verdicts.jsonl") == expected
+    assert main(["trace", "stdin.verdicts.jsonl"]) == 0
+    assert "data: standard input in stdin.verdicts.jsonl" in capsys.readouterr().out
 
 
 def test_the_rows_can_be_verified_again_and_are_readable_in_every_language() -> None:
@@ -281,15 +283,6 @@ def test_the_history_of_own_verdicts_ends_at_the_users_file(
     Path("responses.jsonl").unlink()
     assert main(["trace", "curves.csv"]) == 2
     assert "responses.jsonl: no longer exists" in capsys.readouterr().err
-
-
-def test_verdicts_on_the_standard_input_have_a_history(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text_of(LINES).encode())))
-    assert verify("-") == 0
-    assert main(["trace", "stdin.verdicts.jsonl"]) == 0
-    assert "data: standard input in stdin.verdicts.jsonl" in capsys.readouterr().out
 
 
 def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
