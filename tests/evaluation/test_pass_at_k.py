@@ -32,7 +32,8 @@ def test_every_format_gives_the_same_curve(tmp_path: Path, suffix: str) -> None:
     rows = random_scores(3)
     source, output = tmp_path / f"mine{suffix}", tmp_path / "curve.parquet"
     if suffix == ".csv":
-        write_csv(source, pd.DataFrame(rows).assign(note="further columns are ignored"))
+        renamed = pd.DataFrame(rows).rename(columns={"problem_id": "problem"})
+        write_csv(source, renamed[["reward", "problem", "correct", "verifier"]])
     elif suffix == ".jsonl":
         write_json_lines(source, [row | {"problem": row["problem_id"]} for row in rows])
     else:
