@@ -400,8 +400,7 @@ def verify(
     --scale, --set and --results select the judge model of xverify and cascade, and the extensions
     that may have the verifier; other verifiers need no config.
     """
-    from rspo.evaluation.response_file import Columns
-    from rspo.evaluation.verify_file import verify_file
+    from rspo.evaluation.verify_file import Columns, verify_file
 
     columns = Columns(problem_column, answer_column, response_column)
     experiment = _experiment_of(verifier, scale, overrides, results)
@@ -461,7 +460,7 @@ def pass_at_k(
     writes them, or a scores table (.parquet or .csv). With `extracted`, the table also has the
     fraction of responses without an answer, and the number of different answers among k.
     """
-    from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
+    from rspo.evaluation.pass_at_k import pass_at_k_of_file
 
     for line in pass_at_k_of_file(verdicts, output, k, replace=force):
         print(line)

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from rspo.analysis.comparisons import Comparison, Method
 from rspo.config.experiment import Experiment
+from rspo.config.names import Metric
 from rspo.core.errors import InputError
-from rspo.estimators import max_at_k, pass_at_k, pass_at_k_covariance
-from rspo.evaluation.score_arrays import ScoreArrays, policy_scores
+from rspo.estimators import pass_at_k_covariance
+from rspo.evaluation.outcomes import Outcomes
+from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import (
     Estimate,
     Floats,
@@ -81,6 +83,7 @@ class Measurer:
 
     def __init__(self, experiment: Experiment, within: bool = True) -> None:
         self.experiment, self.within = experiment, within
+        self.suite = cache(self._suite)
         self.scores = cache(self._scores)
         self.estimates = cache(self._estimates)
         self.covariance = cache(self._covariance)
@@ -192,15 +195,15 @@ class Measurer:
         suite = self.experiment.suite_of(benchmark)
         return f"{self.experiment.scores(policy, suite, 0).parent}, {benchmark}"
 
-    def _scores(self, policy: str, benchmark: str) -> ScoreArrays:
-        return policy_scores(self.experiment, policy, benchmark)
+    def _suite(self, policy: str, suite: str) -> dict[str, Outcomes]:
+        return suite_scores(self.experiment, policy, suite)
 
-    def _estimates(self, policy: str, benchmark: str, metric: str, k: int) -> Floats:
-        table = self.scores(policy, benchmark)
+    def _scores(self, policy: str, benchmark: str) -> Outcomes:
+        return self.suite(policy, self.experiment.suite_of(benchmark))[benchmark]
+
+    def _estimates(self, policy: str, benchmark: str, metric: Metric, k: int) -> Floats:
         try:
-            if metric == "max_at_k":
-                return max_at_k(table.rewards, k)
-            return pass_at_k(table.correct.shape[1], table.correct.sum(axis=1), k)
+            return self.scores(policy, benchmark).estimates(metric, k)
         except InputError as error:
             raise InputError(f"{self._place(policy, benchmark)}: {error}") from None
 

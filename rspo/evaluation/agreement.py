@@ -1,15 +1,15 @@
 """`rspo agreement`: how often two verifiers agree, and the responses on which they differ."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.tables import write_csv
-from rspo.rewards.configured import Verify, verifier_of
-
-if TYPE_CHECKING:
-    import pandas as pd
+from rspo.evaluation.read_outcomes import scored_samples
+from rspo.rewards.configured import verifier_of
 
 _DISAGREEMENT_COLUMNS = [
     *("policy", "benchmark", "problem_id", "sample_index", "verdict_a", "verdict_b"),
@@ -25,8 +25,6 @@ def write_agreement(experiment: Experiment, force: bool = False) -> None:
 
     Raises: InputError if both verifiers are the same, or tables are missing.
     """
-    import pandas as pd  # here, because the Snakefile imports this module
-
     verifier, against = experiment.config.verifier, experiment.config.agreement.against
     if against == verifier:
         raise InputError(
@@ -35,25 +33,30 @@ def write_agreement(experiment: Experiment, force: bool = False) -> None:
         )
     step, samples = steps.agreement(experiment), experiment.config.agreement.samples
     table, disagreements = step.outputs
-    compared = [
-        (policy, benchmark)
-        for policy, suite in experiment.evaluations
-        if experiment.is_base(policy)
-        for benchmark in experiment.benchmarks_of(suite)
-    ]
 
     def work() -> None:
-        from rspo.evaluation.scored_samples import scored_samples
-
         counts, differing = [], []
         with verifier_of(experiment, against, table.with_suffix(".verdicts.jsonl")) as verify:
-            for policy, benchmark in compared:
-                first = scored_samples(experiment, policy, benchmark, samples)
-                frame = _verified_again(first, verify)
-                names = {"policy": policy, "benchmark": benchmark}
-                names |= {"verifier_a": verifier, "verifier_b": against}
-                counts.append(names | agreement_of(frame["correct"], frame["correct_b"]))
-                differing.append(frame[frame["correct"] != frame["correct_b"]].assign(**names))
+            for policy, suite in experiment.evaluations:
+                if not experiment.is_base(policy):
+                    continue
+                for benchmark in experiment.benchmarks_of(suite):
+                    frame = scored_samples(experiment, policy, benchmark, samples)
+                    questions = [messages[-1]["content"] for messages in frame["prompt"]]
+                    answers = [list(forms) for forms in frame["answers"]]
+                    verdicts = verify(list(frame["text"]), answers, questions=questions)
+                    names = {"policy": policy, "benchmark": benchmark}
+                    names |= {"verifier_a": verifier, "verifier_b": against}
+                    frame = frame.rename(columns={"verdict": "verdict_a", "text": "response"})
+                    frame = frame.assign(
+                        **names,
+                        correct_b=[verdict.correct for verdict in verdicts],
+                        verdict_b=[verdict.reason for verdict in verdicts],
+                        problem=questions,
+                        answers=[" | ".join(forms) for forms in answers],
+                    )
+                    counts.append(names | agreement_of(frame["correct"], frame["correct_b"]))
+                    differing.append(frame[frame["correct"] != frame["correct_b"]])
         write_csv(table, pd.DataFrame(counts))
         write_csv(disagreements, pd.concat(differing)[_DISAGREEMENT_COLUMNS])
 
@@ -79,18 +82,3 @@ def agreement_of(a: "pd.Series[bool]", b: "pd.Series[bool]") -> dict[str, Any]:
         "agreement": agreement,
         "kappa": float("nan") if chance == 1 else (agreement - chance) / (1 - chance),
     }
-
-
-def _verified_again(frame: "pd.DataFrame", verify: Verify) -> "pd.DataFrame":
-    """Scored samples, with the verdicts of another verifier."""
-    questions = [messages[-1]["content"] for messages in frame["prompt"]]
-    answers = [list(forms) for forms in frame["answers"]]
-    verdicts = verify(list(frame["text"]), answers, questions=questions)
-    return frame.assign(
-        correct_b=[verdict.correct for verdict in verdicts],
-        verdict_a=frame["verdict"],
-        verdict_b=[verdict.reason for verdict in verdicts],
-        problem=questions,
-        answers=[" | ".join(forms) for forms in answers],
-        response=frame["text"],
-    )

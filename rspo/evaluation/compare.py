@@ -9,31 +9,51 @@ import numpy as np
 from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
 from rspo.core.errors import InputError, did_you_mean
-from rspo.evaluation.outcome_files import read_outcomes
 from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.paired_differences import ROUNDING, Difference, Pair, differences
-from rspo.evaluation.pass_at_k_table import counted, default_ks, left_out, number, short, span
-from rspo.evaluation.score_arrays import policy_scores
-from rspo.evaluation.statistics import holm
+from rspo.evaluation.pass_at_k import counted, default_ks, left_out, number, short, span
+from rspo.evaluation.read_outcomes import read_outcomes, suite_scores
+from rspo.evaluation.statistics import ROUNDING, Part, combine, holm, least_p
 
 TITLES: dict[Metric, str] = {"pass_at_k": "Pass@k", "max_at_k": "Max@k", "pass_hat_k": "pass^k"}
 
 
 @dataclass(frozen=True)
-class Side:
+class _Side:
     """A policy or a file.
 
-    texts: of the problems, in the order of the outcomes.
+    names: of the problems, in the order of the outcomes, each once.
+    texts: of the problems; for a file the names.
     ks: of the policy's config; empty for a file.
     """
 
     outcomes: Outcomes
+    names: tuple[str, ...]
     texts: tuple[str, ...]
     ks: tuple[int, ...] = ()
 
+
+@dataclass(frozen=True)
+class Difference:
+    """First minus second at one k, on the problems with at least k responses from both.
+
+    first, second, value: means over these problems.
+    interval: of 95 %; NaN for a single problem, and if all problems differ by the same.
+    p: two-sided, of Student's t but at least `least_p`, not adjusted; NaN for a single problem.
+    differing: number of problems that differ.
+    """
+
+    k: int
+    first: float
+    second: float
+    value: float
+    interval: tuple[float, float]
+    p: float
+    differing: int
+
     @property
-    def is_policy(self) -> bool:
-        return bool(self.ks)
+    def p_is_least(self) -> bool:
+        """Whether too few problems differ for the p-value of Student's t."""
+        return self.differing > 0 and self.p == least_p(self.differing)
 
 
 def compare(
@@ -48,7 +68,7 @@ def compare(
     """Lines with the difference at each k, and the problems on which the two differ most.
 
     Args:
-        names: two files (`read_outcomes`) or policies. Problems are the same if their ids are, or
+        names: two files (`read_outcomes`) or policies. Problems are the same if their names are, or
             otherwise their texts.
         load: called if one of them is no file.
         suite, benchmark: of the policies' scores; default: all benchmarks of the first suite.
@@ -59,32 +79,78 @@ def compare(
     Raises: InputError for an unknown name, bad scores, no shared problem, or a k for which no
         problem has enough responses, or Max@k of a file without rewards.
     """
-    first, second = (_side(name, load, suite, benchmark) for name in names)
-    for name, side in zip(names, (first, second), strict=True):
+    sides = [_side(name, load, suite, benchmark) for name in names]
+    for name, side in zip(names, sides, strict=True):
         if metric == "max_at_k" and not side.outcomes.has_rewards:
             raise InputError(f"{name}: max_at_k needs the key 'reward' in every line")
-    pair = _pair(names, first, second)
-    if ks is not None:
-        ks = sorted({*ks})
-    else:
-        ks = sorted({*first.ks} & {*second.ks}) or default_ks(pair.responses.tolist())
-    results = differences(pair, metric, ks)
+    shared = _shared(*(side.names for side in sides)) or _shared(*(side.texts for side in sides))
+    if not shared:
+        ours, theirs = (short(side.texts[0]) for side in sides)
+        raise InputError(
+            f"{names[0]} and {names[1]} have no problem in common; the first ones are {ours} and "
+            f"{theirs}"
+        )
+    first, second = (
+        side.outcomes.select(np.array(places))
+        for side, places in zip(sides, zip(*shared, strict=True), strict=True)
+    )
+    titles = [
+        f"{sides[0].names[place]} " * bool(sides[0].ks) + short(sides[0].texts[place])
+        for place, _ in shared
+    ]
+    of_both = np.minimum(first.responses, second.responses)
+    default = sorted({*sides[0].ks} & {*sides[1].ks}) or default_ks(of_both)
+    ks = default if ks is None else sorted({*ks})
+    results = [paired_difference(first, second, metric, k) for k in ks]
     yield from (f"{letter}: {name}" for letter, name in zip("AB", names, strict=True))
-    yield from _extent(pair, ks)
+    responses = (f"{span(side.responses.tolist())} responses" for side in (first, second))
+    yield f"{counted(len(shared))}, {' and '.join(dict.fromkeys(responses))} each"
+    only_a, only_b = (len(side.names) - len(shared) for side in sides)
+    if only_a or only_b:
+        yield f"left out: {counted(only_a)} only in A, {only_b} only in B"
+    yield from left_out(of_both, titles, ks)
     yield ""
     yield from _table(results, metric)
-    yield from _most_different(pair, metric, ks, shown)
-    if first.is_policy and second.is_policy:
+    yield from _most_different(first, second, titles, metric, ks, shown)
+    if sides[0].ks and sides[1].ks:
         yield ""
         yield "The errors are about these two policies; `rspo claims` compares methods over seeds."
 
 
+def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int) -> Difference:
+    """The paired difference at k of two policies' outcomes of the same problems.
+
+    Raises: InputError for a k below 1, or if no problem has k responses from both.
+    """
+    responses = np.minimum(first.responses, second.responses)
+    if not 1 <= k <= responses.max():
+        raise InputError(
+            f"k = {k}; allowed: 1 to {responses.max()}, the largest number of responses that both "
+            "have to a problem"
+        )
+    problems = np.flatnonzero(responses >= k)
+    ours, theirs = (side.estimates(metric, k)[problems] for side in (first, second))
+    strata = first.select(problems).strata
+    if min(strata) == 1:  # its variance is unknown: take all problems as one population
+        strata = (len(problems),)
+    estimate = combine([Part(ours[None], False), Part(-theirs[None], False)], strata)
+    differing = int((np.abs(ours - theirs) > ROUNDING).sum())
+    interval, p = (np.nan, np.nan), np.nan
+    if estimate.error > ROUNDING:
+        interval = estimate.interval(largest=np.inf if metric == "max_at_k" else 1.0)
+    if not np.isnan(estimate.error):
+        of_t = min(1.0, 2 * min(estimate.p_above(0.0), estimate.p_below(0.0)))
+        p = max(of_t, least_p(differing))
+    means = float(ours.mean()), float(theirs.mean())
+    return Difference(k, *means, estimate.value, interval, p, differing)
+
+
 def _side(
     name: str, load: Callable[[], Experiment], suite: str | None, benchmark: str | None
-) -> Side:
+) -> _Side:
     if Path(name).is_file():
         outcomes = read_outcomes(Path(name))
-        return Side(outcomes, outcomes.names)
+        return _Side(outcomes, outcomes.ids, outcomes.ids)
     try:
         experiment = load()
     except InputError as error:
@@ -95,83 +161,39 @@ def _side(
         config = f"config/{experiment.scale}.yaml"
         raise InputError(f"{name}: no such file, and no policy of {config}; {meant}".rstrip("; "))
     suite = suite or next(iter(experiment.config.data.suites))
-    names = experiment.benchmarks_of(suite)
-    if benchmark is not None and benchmark not in names:
-        raise InputError(f"suite {suite!r} has no benchmark {benchmark!r}; has {', '.join(names)}")
-    return _policy(experiment, name, names if benchmark is None else [benchmark])
+    benchmarks = experiment.benchmarks_of(suite)
+    if benchmark is not None and benchmark not in benchmarks:
+        has = ", ".join(benchmarks)
+        raise InputError(f"suite {suite!r} has no benchmark {benchmark!r}; has {has}")
+    chosen = benchmarks if benchmark is None else [benchmark]
+    return _policy(experiment, name, suite, chosen)
 
 
-def _policy(experiment: Experiment, name: str, benchmarks: Sequence[str]) -> Side:
-    """The scores of a policy on benchmarks.
+def _policy(experiment: Experiment, name: str, suite: str, benchmarks: Sequence[str]) -> _Side:
+    """The scores of a policy on benchmarks of a suite.
 
     Raises: InputError for scores or problems that are missing or bad.
     """
     from rspo.datasets.contamination import read_texts  # here, because it imports pandas
 
-    scores = {benchmark: policy_scores(experiment, name, benchmark) for benchmark in benchmarks}
-    names = [(benchmark, problem) for benchmark in benchmarks for problem in scores[benchmark].ids]
-    text_of = {
-        (benchmark, problem): text
-        for benchmark in benchmarks
-        for problem, text in read_texts(
-            experiment.problems(benchmark), experiment.data_set(benchmark)
-        ).items()
-    }
-    if len({problem for _, problem in names}) < len(names):  # unique in a benchmark only
-        ids = tuple("/".join(both) for both in names)
-    else:
-        ids = tuple(problem for _, problem in names)
-    outcomes = Outcomes(
-        ids,
-        [values for arrays in scores.values() for values in arrays.correct],
-        [values for arrays in scores.values() for values in arrays.rewards],
-        tuple(len(arrays.correct) for arrays in scores.values()),
-    )
-    texts = tuple(text_of.get(both, "") for both in names)
-    return Side(outcomes, texts, tuple(experiment.config.evaluation.k))
-
-
-def _pair(names: Sequence[str], first: Side, second: Side) -> Pair:
-    """Both on the problems that they share, in the order of the first.
-
-    Raises: InputError if there is none.
-    """
-    ids, texts = _shared(first.outcomes.names, second.outcomes.names), (first.texts, second.texts)
-    shared = ids or _shared(*texts)
-    if not shared:
-        raise InputError(
-            f"{names[0]} and {names[1]} have no problem in common; "
-            f"the first ones are {short(texts[0][0])} and {short(texts[1][0])}"
-        )
-    one, other = np.array(shared).T
-    titles = [
-        f"{first.outcomes.names[place]} " * first.is_policy + short(first.texts[place])
-        for place in one
-    ]
-    left_out = len(texts[0]) - len(shared), len(texts[1]) - len({*other.tolist()})
-    return Pair(first.outcomes.select(one), second.outcomes.select(other), tuple(titles), left_out)
+    scores = suite_scores(experiment, name, suite)
+    names, texts = list[str](), list[str]()
+    for benchmark in benchmarks:
+        text_of = read_texts(experiment.problems(benchmark), experiment.data_set(benchmark))
+        names += [f"{benchmark}/{problem}" for problem in scores[benchmark].ids]
+        texts += [text_of.get(problem, "") for problem in scores[benchmark].ids]
+    outcomes = Outcomes.pooled(scores[benchmark] for benchmark in benchmarks)
+    if len({*outcomes.ids}) == len(names):  # unique without the benchmark
+        names = list(outcomes.ids)
+    return _Side(outcomes, tuple(names), tuple(texts), tuple(experiment.config.evaluation.k))
 
 
 def _shared(first: Sequence[str], second: Sequence[str]) -> list[tuple[int, int]]:
-    """Indices of each problem in both, in the order of the first; of duplicates, the first one."""
-    place_in_first = {name: place for place, name in reversed(list(enumerate(first)))}
-    place_in_second = {name: place for place, name in reversed(list(enumerate(second)))}
-    pairs = [
-        (place, place_in_second[name])
-        for name, place in place_in_first.items()
-        if name in place_in_second
-    ]
-    return sorted(pairs)
-
-
-def _extent(pair: Pair, ks: Sequence[int]) -> Iterator[str]:
-    """Lines with the numbers of problems and responses, and what is left out."""
-    sides = pair.first.responses.tolist(), pair.second.responses.tolist()
-    numbers = dict.fromkeys(f"{span(side)} responses" for side in sides)
-    yield f"{counted(len(pair.titles))}, {' and '.join(numbers)} each"
-    if any(pair.left_out):
-        yield f"left out: {counted(pair.left_out[0])} only in A, {pair.left_out[1]} only in B"
-    yield from left_out(pair.responses, pair.titles, ks)
+    """Places of each problem in both, in the order of the first; of duplicates, the first one."""
+    ours, theirs = (
+        {name: place for place, name in reversed([*enumerate(side)])} for side in (first, second)
+    )
+    return sorted((place, theirs[name]) for name, place in ours.items() if name in theirs)
 
 
 def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:
@@ -182,14 +204,13 @@ def _table(results: Sequence[Difference], metric: Metric) -> Iterator[str]:
     for result, p in zip(results, adjusted, strict=True):
         low, high = result.interval
         interval = "-" if np.isnan(low) else f"{low:+.3f} to {high:+.3f}"
-        values = f"{result.first:>10.3f}{result.second:>10.3f}{result.estimate.value:>+10.3f}"
+        values = f"{result.first:>10.3f}{result.second:>10.3f}{result.value:>+10.3f}"
         yield f"{result.k:>5}{values}  {interval:<16}{_p(result.p)}{_p(p)}"
     yield "interval and p (two-sided): paired over problems; Holm: p adjusted for the number of k"
     least = [result for result in results if result.p_is_least]
     for differing in dict.fromkeys(result.differing for result in least):
-        of = [result for result in least if result.differing == differing]
-        ks = ", ".join(str(result.k) for result in of)
-        p = f"{of[0].p:.2g}"
+        ks = ", ".join(str(result.k) for result in least if result.differing == differing)
+        p = f"{least_p(differing):.2g}"
         yield f"A and B differ at only {counted(differing)} (k = {ks}), so p cannot be below {p}"
 
 
@@ -197,9 +218,16 @@ def _p(value: float) -> str:
     return f"{'< .001' if value < 0.001 else number(value, 0):>8}"
 
 
-def _most_different(pair: Pair, metric: Metric, ks: Sequence[int], shown: int) -> Iterator[str]:
+def _most_different(
+    first: Outcomes,
+    second: Outcomes,
+    titles: Sequence[str],
+    metric: Metric,
+    ks: Sequence[int],
+    shown: int,
+) -> Iterator[str]:
     """Lines with the problems of the largest differences, averaged over k, for each of the two."""
-    by_k = [pair.first.estimates(metric, k) - pair.second.estimates(metric, k) for k in ks]
+    by_k = [first.estimates(metric, k) - second.estimates(metric, k) for k in ks]
     known = np.isfinite(by_k)  # a problem with fewer than k responses has no value
     mean = np.where(known, by_k, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
     for better, gains in (("A", mean), ("B", -mean)):
@@ -209,7 +237,6 @@ def _most_different(pair: Pair, metric: Metric, ks: Sequence[int], shown: int) -
             yield f"{better} is better at {counted(len(places))}; A - B, averaged over k:"
         for place in places[:shown]:
             counts = " against ".join(
-                f"{side.correct[place].sum()} of {side.responses[place]}"
-                for side in (pair.first, pair.second)
+                f"{side.counts[place]} of {side.responses[place]}" for side in (first, second)
             )
-            yield f"  {mean[place]:+.3f}  {counts} correct  {pair.titles[place]}"
+            yield f"  {mean[place]:+.3f}  {counts} correct  {titles[place]}"

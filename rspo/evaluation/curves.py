@@ -1,6 +1,5 @@
 """`rspo curves` and `rspo tables`: Pass@k and Max@k of a policy, and of every policy in one CSV."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -9,9 +8,9 @@ from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.schema import POOLED
 from rspo.core.tables import CURVES, read_frame, write_csv, write_frame
-from rspo.evaluation.curve_points import curve_points
 from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.score_arrays import ScoreArrays, policy_scores, pooled_scores
+from rspo.evaluation.pass_at_k import curve_points
+from rspo.evaluation.read_outcomes import suite_scores
 
 
 def curves(experiment: Experiment, policy: str, suite: str, force: bool = False) -> None:
@@ -20,30 +19,20 @@ def curves(experiment: Experiment, policy: str, suite: str, force: bool = False)
     Raises: InputError for missing or bad scores, or fewer samples than the largest k.
     """
     experiment.model_of(policy)  # raises for an unknown policy
-    benchmarks = experiment.benchmarks_of(suite)
     step, config = steps.curves(experiment, policy, suite), experiment.config.evaluation
 
     def work() -> None:
-        scores = {name: policy_scores(experiment, policy, name) for name in benchmarks}
-        scores[POOLED] = pooled_scores(scores, experiment.folder(policy))
-        frames = [
-            curve(arrays, config.k, config.resamples, config.seed).assign(
-                cell=policy, benchmark=name
-            )
-            for name, arrays in scores.items()
+        scores = suite_scores(experiment, policy, suite)
+        scores[POOLED] = Outcomes.pooled(scores.values())
+        how = config.k, config.resamples, config.seed
+        points = [
+            {"cell": policy, "benchmark": name} | point
+            for name, outcomes in scores.items()
+            for point in curve_points(outcomes, ("pass_at_k", "max_at_k"), *how)
         ]
-        write_frame(step.outputs[0], CURVES, pd.concat(frames))
+        write_frame(step.outputs[0], CURVES, pd.DataFrame(points))
 
     step.run(work, force)
-
-
-def curve(scores: ScoreArrays, ks: Sequence[int], resamples: int, seed: int) -> pd.DataFrame:
-    """Both metrics at each k: CURVES without `cell` and `benchmark` (see `curve_points`).
-
-    Raises: InputError for a k outside 1 .. N.
-    """
-    points = curve_points(Outcomes.of(scores), ("pass_at_k", "max_at_k"), ks, resamples, seed)
-    return pd.DataFrame(points)
 
 
 def write_curves_table(experiment: Experiment, force: bool = False) -> None:

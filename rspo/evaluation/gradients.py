@@ -13,7 +13,7 @@ products s_i . s_j. The pairs must be of different groups: |mean of g_b|^2 conta
 g_b itself.
 """
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.config.schema import Gradients, Sampling
+from rspo.config.schema import Gradients
 from rspo.core.errors import InputError
 from rspo.core.seeds import generator_of, seed_of
 from rspo.core.tables import GRADIENTS, PROBLEMS, read_table, write_table
@@ -58,7 +58,7 @@ def write_gradients(
             "for the tiny models; allowed: scratch"
         )
     step, data = steps.gradients(experiment, policy, study), experiment.problems("train")
-    folder, verdicts = experiment.policy(policy), experiment.verdicts(policy, "gradients")
+    verdicts = experiment.verdicts(policy, "gradients")
 
     def work() -> None:
         problems = read_table(data, PROBLEMS)[: settings.prompts]
@@ -67,8 +67,9 @@ def write_gradients(
                 f"gradients.prompts = {settings.prompts}: {data} has only {len(problems)} problems"
             )
         with verifier_of(experiment, experiment.config.verifier, verdicts) as verify:
-            meter = _Meter(folder, experiment.config.sampling, settings, verify)
-            rows = meter.rows(problems, experiment.measured(study))
+            meter = _Meter(experiment, policy, settings, verify)
+            pairs = experiment.measured(study)
+            rows = [row for problem in problems for row in meter.rows(problem, pairs)]
         write_table(step.outputs[0], GRADIENTS, rows)
 
     step.run(work, force)
@@ -76,38 +77,33 @@ def write_gradients(
 
 class _Meter:
     def __init__(
-        self, folder: Path, sampling: Sampling, settings: Gradients, verify: Verify
+        self, experiment: Experiment, policy: str, settings: Gradients, verify: Verify
     ) -> None:
+        folder = experiment.policy(policy)
         self.tokenizer, self.model = ChatTokenizer(folder), qwen2.load(folder)
-        self.sampling, self.settings, self.verify = sampling, settings, verify
+        self.sampling, self.settings, self.verify = experiment.config.sampling, settings, verify
 
     def rows(
-        self, problems: list[dict[str, Any]], pairs: list[tuple[str, int]]
-    ) -> list[dict[str, Any]]:
-        """Rows of the gradients table, of each objective and k in `pairs`."""
-        rows: list[dict[str, Any]] = []
-        for problem in problems:
-            rewards, gradients, row_of = self._responses(problem)
-            products = (gradients @ gradients.T).double()[row_of][:, row_of]
-            draw = np.random.default_rng(seed_of(self.settings.seed, "groups", problem["id"]))
-            splits = np.array(
-                [draw.permutation(len(rewards)) for _ in range(self.settings.groupings)]
-            ).reshape(self.settings.groupings, -1, self.settings.n)
-            for objective, k in pairs:
-                variance, signal = moments(products, rewards, splits, objective, k)
-                rows.append(
-                    {
-                        "problem_id": problem["id"],
-                        "objective": objective,
-                        "k": k,
-                        "n": self.settings.n,
-                        "responses": len(rewards),
-                        "correct": float(rewards.mean()),
-                        "variance": variance,
-                        "signal": signal,
-                    }
-                )
-        return rows
+        self, problem: dict[str, Any], pairs: list[tuple[str, int]]
+    ) -> Iterator[dict[str, Any]]:
+        """Rows of the gradients table of a training prompt, of each objective and k in `pairs`."""
+        rewards, gradients, row_of = self._responses(problem)
+        products = (gradients @ gradients.T).double()[row_of][:, row_of]
+        draw = np.random.default_rng(seed_of(self.settings.seed, "groups", problem["id"]))
+        orders = [draw.permutation(len(rewards)) for _ in range(self.settings.groupings)]
+        splits = np.array(orders).reshape(len(orders), -1, self.settings.n)
+        for objective, k in pairs:
+            variance, signal = moments(products, rewards, splits, objective, k)
+            yield {
+                "problem_id": problem["id"],
+                "objective": objective,
+                "k": k,
+                "n": self.settings.n,
+                "responses": len(rewards),
+                "correct": float(rewards.mean()),
+                "variance": variance,
+                "signal": signal,
+            }
 
     def _responses(self, problem: dict[str, Any]) -> tuple[Floats, Tensor, Tensor]:
         """Sample N responses to a prompt.
@@ -115,38 +111,35 @@ class _Meter:
         Returns: rewards (N,), gradients of the U distinct responses (U, parameters), and the row
             of each response's gradient (N,).
         """
-        count, tokenizer = self.settings.responses, self.tokenizer
+        tokenizer, temperature = self.tokenizer, self.sampling.temperature
         (prompt,) = tokenizer.prompts([problem["prompt"]])
         drawn = sample(
             self.model,
             [prompt],
-            count,
+            self.settings.responses,
             max_tokens=self.sampling.max_response_tokens,
             end=tokenizer.end,
             pad=tokenizer.pad,
             generator=generator_of(self.settings.seed, "gradients", problem["id"]),
-            temperature=self.sampling.temperature,
+            temperature=temperature,
         )
         # A small policy repeats itself, and equal responses have equal gradients.
         tokens, first, row_of = np.unique(
             drawn.tokens.numpy(), axis=0, return_index=True, return_inverse=True
         )
-        lengths, ended = drawn.lengths[first].tolist(), drawn.finished[first].tolist()
+        lengths = (drawn.lengths - drawn.finished.int())[first]  # without end tokens
         texts = tokenizer.decode(
-            [ids[: lengths[row] - ended[row]] for row, ids in enumerate(tokens.tolist())]
+            [ids[:length] for ids, length in zip(tokens.tolist(), lengths.tolist(), strict=True)]
         )
-        verdicts = self.verify(
-            texts,
-            [problem["answers"]] * len(texts),
-            questions=[problem["prompt"][-1]["content"]] * len(texts),
-        )
+        questions = [problem["prompt"][-1]["content"]] * len(texts)
+        verdicts = self.verify(texts, [problem["answers"]] * len(texts), questions=questions)
         correct = np.array([float(verdict.correct) for verdict in verdicts])
         gradients = response_gradients(
             self.model,
             torch.tensor(prompt),
             torch.from_numpy(tokens),
             drawn.mask[first],
-            self.sampling.temperature,
+            temperature,
         )
         return correct[row_of], gradients, torch.from_numpy(row_of)
 

@@ -1,15 +1,19 @@
-"""Verdicts and rewards of the responses to each problem, of which there may be unequal numbers."""
+"""Verdicts, rewards and answers of the responses to problems, and what is estimated from them."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
 from rspo.estimators import (
+    distinct_values,
     max_at_k,
     max_at_k_variance,
     pass_at_k,
@@ -17,96 +21,145 @@ from rspo.estimators import (
     pass_hat_k,
     pass_hat_k_variance,
 )
-from rspo.evaluation.score_arrays import ScoreArrays
 from rspo.evaluation.statistics import Floats
 
-
-@dataclass(frozen=True)
-class _Group:
-    """The problems with the same number of responses: their indices, and [problems, responses]."""
-
-    problems: NDArray[np.int64]
-    correct: NDArray[np.bool_]
-    rewards: Floats
-
-    def estimates(self, metric: Metric, k: int) -> Floats:
-        if metric == "max_at_k":
-            return max_at_k(self.rewards, k)
-        estimate = pass_hat_k if metric == "pass_hat_k" else pass_at_k
-        return estimate(self.correct.shape[1], self.correct.sum(axis=1), k)
-
-    def variances(self, metric: Metric, k: int) -> Floats:
-        if metric == "max_at_k":
-            return max_at_k_variance(self.rewards, k)
-        variance = pass_hat_k_variance if metric == "pass_hat_k" else pass_at_k_variance
-        return variance(self.correct.shape[1], self.correct.sum(axis=1), k)
+OfAnswers = Literal["no_answer", "different_answers"]
+_OfGroup = Callable[[NDArray[np.int64], int], Floats]  # of problems with n responses each
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Outcomes of P problems, those of one benchmark after another.
+    """Outcomes of the responses to P problems, those of one benchmark after another.
 
-    names: [P], each once; empty if nobody needs them.
-    correct, rewards: for each problem an array with one value for each of its responses.
+    ids: [P], each once in a benchmark.
+    responses: number of responses to each problem, [P]. N is the largest number.
+    correct, rewards: [P, N], the responses in their order, then False and 0.
     strata: number of problems of each benchmark.
     has_rewards: False for verdicts alone, whose rewards are 1 and 0.
     answers: for each problem the answer of each response, None if it has none; None if unknown.
     """
 
-    names: tuple[str, ...]
-    correct: list[NDArray[np.bool_]]
-    rewards: list[Floats]
+    ids: tuple[str, ...]
+    responses: NDArray[np.int64]
+    correct: NDArray[np.bool_]
+    rewards: Floats
     strata: tuple[int, ...]
     has_rewards: bool = True
     answers: list[list[str | None]] | None = None
 
     @classmethod
-    def of(cls, scores: ScoreArrays) -> "Outcomes":
-        """The same scores, of equal numbers of responses."""
-        return cls(scores.ids, list(scores.correct), list(scores.rewards), scores.strata)
+    def of_rows(
+        cls,
+        ids: Iterable[str],
+        problem: NDArray[np.int64],
+        correct: ArrayLike,
+        reward: ArrayLike,
+        answer: Sequence[str | None] | None = None,
+        has_rewards: bool = True,
+    ) -> "Outcomes":
+        """Outcomes of one benchmark.
 
-    @cached_property
-    def responses(self) -> NDArray[np.int64]:
-        """Number of responses to each problem, [P]."""
-        return np.array([len(values) for values in self.correct], dtype=np.int64)
-
-    def estimates(self, metric: Metric, k: int) -> Floats:
-        """Pass@k or Max@k of each problem, [P]; NaN where it has fewer than k responses.
-
-        Raises: InputError for a k below 1, or above every problem's number of responses.
+        Args:
+            problem: the index of each response's problem in `ids`; the responses to a problem are
+                in their order.
+            correct, reward, answer: of each response.
         """
-        return self._of_groups(k, lambda group: group.estimates(metric, k))
+        order = np.argsort(problem, kind="stable")
+        responses = np.bincount(problem)
+        ends = np.cumsum(responses)
+        place = problem[order], np.arange(len(order)) - np.repeat(ends - responses, responses)
+        shape = len(responses), int(responses.max())
+        verdicts, rewards = np.zeros(shape, dtype=bool), np.zeros(shape)
+        verdicts[place] = np.asarray(correct, dtype=bool)[order]
+        rewards[place] = np.asarray(reward, dtype=np.float64)[order]
+        answers = None
+        if answer is not None:
+            answers = [
+                [answer[row] for row in rows] for rows in np.split(order, ends[:-1].tolist())
+            ]
+        return cls(tuple(ids), responses, verdicts, rewards, (len(ends),), has_rewards, answers)
 
-    def variances(self, metric: Metric, k: int) -> Floats:
-        """Variances of `estimates` over new responses, [P]; NaN below 2k responses."""
-        return self._of_groups(k, lambda group: group.variances(metric, k))
+    @classmethod
+    def pooled(cls, benchmarks: Iterable["Outcomes"]) -> "Outcomes":
+        """Benchmarks with equal numbers of responses together: every problem counts the same."""
+        parts = list(benchmarks)
+        return cls(
+            tuple(chain.from_iterable(part.ids for part in parts)),
+            np.concatenate([part.responses for part in parts]),
+            np.concatenate([part.correct for part in parts]),
+            np.concatenate([part.rewards for part in parts]),
+            tuple(chain.from_iterable(part.strata for part in parts)),
+        )
 
     def select(self, problems: NDArray[np.int64]) -> "Outcomes":
         """The problems at these indices; a benchmark of which none is left is dropped."""
-        stratum = np.repeat(np.arange(len(self.strata)), self.strata)[problems]
+        benchmark = np.repeat(np.arange(len(self.strata)), self.strata)[problems]
         return Outcomes(
-            tuple(self.names[index] for index in problems.tolist()) if self.names else (),
-            [self.correct[index] for index in problems.tolist()],
-            [self.rewards[index] for index in problems.tolist()],
-            tuple(int(size) for size in np.bincount(stratum) if size),
+            tuple(self.ids[index] for index in problems.tolist()),
+            self.responses[problems],
+            self.correct[problems],
+            self.rewards[problems],
+            tuple(int(size) for size in np.bincount(benchmark) if size),
+            self.has_rewards,
         )
 
-    @cached_property
-    def _groups(self) -> list[_Group]:
-        groups = []
-        for number in np.unique(self.responses):
-            problems = np.flatnonzero(self.responses == number)
-            correct = np.stack([self.correct[index] for index in problems])
-            rewards = np.stack([self.rewards[index] for index in problems])
-            groups.append(_Group(problems, correct, rewards))
-        return groups
+    def estimates(self, metric: Metric | OfAnswers, k: int) -> Floats:
+        """The metric at k of each problem, [P]; NaN where it has fewer than k responses.
 
-    def _of_groups(self, k: int, values: Callable[[_Group], Floats]) -> Floats:
-        most = int(self.responses.max())
+        `no_answer` is the fraction of responses without an answer, whatever k; `different_answers`
+        the expected number of different answers among k responses, of which some may have none.
+        Answers differ if their texts do: 1/2 and 0.5 are two.
+
+        Raises: InputError for a k below 1, or above every problem's number of responses.
+        """
+        if metric == "no_answer":
+            return self.without_answer / self.responses
+        if metric == "different_answers":
+            counts = self.answer_counts
+            return self._by_number(k, lambda rows, n: distinct_values(n, counts[rows], k))
+        if metric == "max_at_k":
+            return self._by_number(k, lambda rows, n: max_at_k(self.rewards[rows, :n], k))
+        estimate = pass_hat_k if metric == "pass_hat_k" else pass_at_k
+        return self._by_number(k, lambda rows, n: estimate(n, self.counts[rows], k))
+
+    def variances(self, metric: Metric | OfAnswers, k: int) -> Floats:
+        """Variances of `estimates` over new responses, [P]; NaN below 2k, and if unknown."""
+        if metric in ("no_answer", "different_answers"):
+            return np.full(len(self.responses), np.nan)
+        if metric == "max_at_k":
+            return self._by_number(k, lambda rows, n: max_at_k_variance(self.rewards[rows, :n], k))
+        variance = pass_hat_k_variance if metric == "pass_hat_k" else pass_at_k_variance
+        return self._by_number(k, lambda rows, n: variance(n, self.counts[rows], k))
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """Number of correct responses to each problem, [P]."""
+        return self.correct.sum(axis=1)
+
+    @cached_property
+    def answer_counts(self) -> NDArray[np.int64]:
+        """How often each answer to a problem was given, the most frequent first, then 0: [P, A]."""
+        counts = [
+            sorted(Counter(answer for answer in of if answer is not None).values(), reverse=True)
+            for of in self.answers or ()
+        ]
+        padded = np.zeros((len(counts), max(1, max(map(len, counts)))), dtype=np.int64)
+        for row, of_problem in zip(padded, counts, strict=True):
+            row[: len(of_problem)] = of_problem
+        return padded
+
+    @property
+    def without_answer(self) -> NDArray[np.int64]:
+        """Number of responses without an answer to each problem, [P]."""
+        return self.responses - self.answer_counts.sum(axis=1)
+
+    def _by_number(self, k: int, values: _OfGroup) -> Floats:
+        """A value of each problem, from the problems with the same number of responses at once."""
+        most = self.correct.shape[1]
         if not 1 <= k <= most:
             raise InputError(f"k = {k} with n = {most} samples; allowed: 1 <= k <= n")
         result = np.full(len(self.responses), np.nan)
-        for group in self._groups:
-            if group.correct.shape[1] >= k:
-                result[group.problems] = values(group)
+        for n in np.unique(self.responses[self.responses >= k]).tolist():
+            rows = np.flatnonzero(self.responses == n)
+            result[rows] = values(rows, n)
         return result

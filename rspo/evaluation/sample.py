@@ -1,8 +1,7 @@
 """`rspo sample`: a block of a policy's responses to every problem of a suite of benchmarks."""
 
 import time
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +47,13 @@ def _sample(
         problems: the problems table of each benchmark.
         number: of the block.
     """
-    started, sampling, (path,) = time.monotonic(), config.sampling, step.outputs
+    started, (path,) = time.monotonic(), step.outputs
     tokenizer = ChatTokenizer(folder)
     questions, long = {}, list[str]()
     for name, file in problems.items():
-        questions[name], too_long_here = _questions(file, sampling, tokenizer)
+        questions[name], too_long_here = _questions(file, config.sampling, tokenizer)
         long += too_long_here
-    notes = report_too_long(long, sampling, "kept whole, with shorter responses")
+    notes = report_too_long(long, config.sampling, "kept whole, with shorter responses")
     sampler = _load(config, folder, tokenizer)
     size, seed = config.evaluation.block, config.evaluation.seed
     blocks = {name: Block(number, size, (seed, name)) for name in questions}
@@ -63,9 +62,29 @@ def _sample(
         for name in questions
         for batch in sampler.batches(questions[name], blocks[name])
     ]
+
+    def draw(name_and_batch: tuple[str, list[int]]) -> list[dict[str, Any]]:
+        """Rows of the samples table for a batch of a benchmark's questions."""
+        name, batch = name_and_batch
+        responses = sampler.draw(questions[name], batch, blocks[name])
+        without_end = [one.tokens[:-1] if one.ended else one.tokens for one in responses]
+        texts = tokenizer.decode(without_end)
+        samples = [(questions[name][row], index) for row in batch for index in blocks[name].indices]
+        return [
+            {
+                "benchmark": name,
+                "problem_id": question.problem,
+                "sample_index": index,
+                "text": text,
+                "tokens": len(response.tokens),
+                "finish_reason": "stop" if response.ended else "length",
+                "seed": response.seed,
+            }
+            for (question, index), response, text in zip(samples, responses, texts, strict=True)
+        ]
+
     prompts = {name: [one.prompt for one in asked] for name, asked in questions.items()}
     origin = [step.settings, code_version(), digest(folder), prompts, number]
-    draw = partial(_rows, sampler, tokenizer, questions, blocks)
     write_table(path, SAMPLES, in_chunks(journal_of(path), origin, batches, draw))
     gpu_seconds = sampler.gpus * (time.monotonic() - started)
     return Done(gpu_seconds, notes, clean_up=journal_of(path).unlink)
@@ -94,31 +113,3 @@ def _load(config: Config, folder: Path, tokenizer: ChatTokenizer) -> Sampler:
     from rspo.policies.torch_sampler import TorchSampler
 
     return TorchSampler(folder, tokenizer, config.sampling)
-
-
-def _rows(
-    sampler: Sampler,
-    tokenizer: ChatTokenizer,
-    questions_of: Mapping[str, Sequence[Question]],
-    blocks: Mapping[str, Block],
-    benchmark_and_batch: tuple[str, list[int]],
-) -> list[dict[str, Any]]:
-    """Rows of the samples table for a batch of a benchmark's questions."""
-    benchmark, batch = benchmark_and_batch
-    questions, block = questions_of[benchmark], blocks[benchmark]
-    responses = sampler.draw(questions, batch, block)
-    without_end = [one.tokens[:-1] if one.ended else one.tokens for one in responses]
-    texts = tokenizer.decode(without_end)
-    samples = [(questions[row].problem, index) for row in batch for index in block.indices]
-    return [
-        {
-            "benchmark": benchmark,
-            "problem_id": problem,
-            "sample_index": index,
-            "text": text,
-            "tokens": len(response.tokens),
-            "finish_reason": "stop" if response.ended else "length",
-            "seed": response.seed,
-        }
-        for (problem, index), response, text in zip(samples, responses, texts, strict=True)
-    ]

@@ -1,6 +1,9 @@
-"""`rspo score`: the verdict and the reward of each of a policy's samples."""
+"""Verdicts on responses, and `rspo score`: the verdict and the reward of each policy's samples."""
 
-from collections.abc import Mapping, Sequence, Set
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,16 +11,65 @@ import numpy as np
 
 from rspo.config import fingerprints, steps
 from rspo.config.experiment import Experiment
-from rspo.config.schema import Config
+from rspo.config.fingerprints import Settings
 from rspo.core.errors import InputError
-from rspo.core.provenance import Done
+from rspo.core.files import fingerprint
+from rspo.core.provenance import Done, code_version
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
-from rspo.evaluation.journal import journal_of
-from rspo.evaluation.verification import Responses, verdict_counts, verified
+from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.rewards import Verdict
-from rspo.rewards.configured import rewards_of, verifier_of
+from rspo.rewards.configured import Verify, rewards_of, verifier_of
+from rspo.rewards.verdict import INVALID_REPLY, NO_REPLY, REFUSED
 
-Rows = Sequence[Mapping[str, Any]]
+ROWS_OF_A_CHUNK = 500
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Response:
+    """A response to verify; answers: accepted forms."""
+
+    question: str
+    answers: list[str]
+    text: str
+
+
+def verified(
+    path: Path, responses: Sequence[Response], verify: Verify, verifier: Settings
+) -> list[Verdict]:
+    """The verdicts of responses, with which the caller writes the table `path`.
+
+    They are also in the table's journal, from which a killed run resumes.
+
+    Args:
+        verify: the verifier.
+        verifier: its settings, which decide a verdict.
+
+    Raises: InputError if the verifier cannot run.
+    """
+    origin = [verifier, code_version(), fingerprint([astuple(one) for one in responses])]
+    starts = range(0, len(responses), ROWS_OF_A_CHUNK)
+    chunks = [responses[start : start + ROWS_OF_A_CHUNK] for start in starts]
+
+    def verify_chunk(chunk: Sequence[Response]) -> list[Any]:
+        texts, answers = [one.text for one in chunk], [one.answers for one in chunk]
+        verdicts = verify(texts, answers, questions=[one.question for one in chunk])
+        return [astuple(verdict) for verdict in verdicts]
+
+    rows = in_chunks(journal_of(path), origin, chunks, verify_chunk)
+    return [Verdict(*row) for row in rows]
+
+
+def verdict_counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    """Counts by verifier and reason; warns about replies of a judge without a verdict."""
+    counts = Counter(f"{verdict.verifier}: {verdict.reason}" for verdict in verdicts)
+    judged = [verdict for verdict in verdicts if verdict.verifier == "xverify"]
+    for reason in (INVALID_REPLY, REFUSED, NO_REPLY):
+        if count := sum(verdict.reason == reason for verdict in judged):
+            message = "%d of %d responses that the judge model verified count as wrong: %s"
+            _log.warning(message, count, len(judged), reason)
+    return dict(counts.most_common())
 
 
 def score(
@@ -39,88 +91,59 @@ def score(
     (path,), samples = step.outputs, experiment.samples(policy, suite, block)
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
     decides = fingerprints.verifier_settings(config, config.verifier)
-    verdicts = experiment.verdicts(policy, f"{suite}.{block}")
 
     def work() -> Done:
         rows = read_table(samples, SAMPLES)
         responses = _responses(problems, samples, rows)
-        rewards = [_rewards_if(correct, config, samples, rows) for correct in (True, False)]
-        with verifier_of(experiment, config.verifier, verdicts) as verify:
-            found = verified(path, responses, verify, decides)
-        write_table(path, SCORES, _score_rows(rows, found, *rewards))
-        return Done(notes={"verdicts": verdict_counts(found)}, clean_up=journal_of(path).unlink)
+        stored = experiment.verdicts(policy, f"{suite}.{block}")
+        with verifier_of(experiment, config.verifier, stored) as verify:
+            verdicts = verified(path, responses, verify, decides)
+        correct = np.array([verdict.correct for verdict in verdicts])
+        tokens = [row["tokens"] for row in rows]
+        name = config.evaluation.reward
+        rewards = rewards_of(config, name, correct, tokens, lambda: [row["text"] for row in rows])
+        scores = [
+            {
+                "benchmark": row["benchmark"],
+                "problem_id": row["problem_id"],
+                "sample_index": row["sample_index"],
+                "correct": verdict.correct,
+                "verifier": verdict.verifier,
+                "verdict": verdict.reason,
+                "reward": reward,
+            }
+            for row, verdict, reward in zip(rows, verdicts, rewards.tolist(), strict=True)
+        ]
+        write_table(path, SCORES, scores)
+        return Done(notes={"verdicts": verdict_counts(verdicts)}, clean_up=journal_of(path).unlink)
 
     step.run(work, force)
 
 
-def _responses(problems: Mapping[str, Path], path: Path, samples: Rows) -> Responses:
-    """What the verifier reads. Raises: InputError for samples of other problems."""
-    by_id = {
+def _responses(
+    problems: Mapping[str, Path], path: Path, samples: Sequence[Mapping[str, Any]]
+) -> list[Response]:
+    """What the verifier reads.
+
+    Args:
+        problems: the problems table of each benchmark.
+        path: of the samples.
+
+    Raises: InputError for samples of other problems.
+    """
+    problem_of = {
         (name, problem["id"]): problem
         for name, file in problems.items()
         for problem in read_table(file, PROBLEMS)
     }
-    _check_samples(path, samples, by_id.keys())
-    problem_of = [by_id[sample["benchmark"], sample["problem_id"]] for sample in samples]
-    return Responses(
-        [sample["text"] for sample in samples],
-        [problem["answers"] for problem in problem_of],
-        [problem["prompt"][-1]["content"] for problem in problem_of],
-    )
-
-
-def _score_rows(
-    samples: Rows, verdicts: Sequence[Verdict], if_correct: list[float], if_wrong: list[float]
-) -> list[dict[str, Any]]:
-    """Rows of the scores table, with the reward of a correct response or that of a wrong one."""
-    return [
-        {
-            "benchmark": sample["benchmark"],
-            "problem_id": sample["problem_id"],
-            "sample_index": sample["sample_index"],
-            "correct": verdict.correct,
-            "verifier": verdict.verifier,
-            "verdict": verdict.reason,
-            "reward": reward if verdict.correct else otherwise,
-        }
-        for sample, verdict, reward, otherwise in zip(
-            samples, verdicts, if_correct, if_wrong, strict=True
+    keys = [(sample["benchmark"], sample["problem_id"]) for sample in samples]
+    if other := {*keys} ^ problem_of.keys():
+        benchmark, first = min(other)
+        raise InputError(
+            f"{path}: problem {first!r} of {benchmark} is only in the samples or only in the "
+            "benchmark; sample again"
         )
+    return [
+        Response(problem["prompt"][-1]["content"], problem["answers"], sample["text"])
+        for sample, problem in zip(samples, [problem_of[key] for key in keys], strict=True)
     ]
-
-
-def _rewards_if(correct: bool, config: Config, path: Path, samples: Rows) -> list[float]:
-    """The reward of each sample if it is correct, or if it is wrong.
-
-    Raises: InputError for samples longer than `sampling.max_response_tokens`.
-    """
-    try:
-        rewards: list[float] = rewards_of(
-            config,
-            config.evaluation.reward,
-            np.full(len(samples), correct),
-            [sample["tokens"] for sample in samples],
-            lambda: [sample["text"] for sample in samples],
-        ).tolist()
-    except InputError as error:
-        raise InputError(f"{path}: {error} (sampling.max_response_tokens)") from None
-    return rewards
-
-
-def _check_samples(path: Path, samples: Rows, expected: Set[tuple[str, str]]) -> None:
-    """Raises: InputError for an empty value, an unknown problem, or a problem without samples."""
-    for row, sample in enumerate(samples):
-        empty = [name for name in SAMPLES.schema.names if sample[name] is None]
-        if empty:
-            raise InputError(f"{path}, row {row}: column {empty[0]!r} is empty; it needs a value")
-    sampled = {(sample["benchmark"], sample["problem_id"]) for sample in samples}
-    for ids, what in (
-        (sampled - expected, "are not in the benchmark"),
-        (expected - sampled, "have no samples"),
-    ):
-        if ids:
-            benchmark, first = min(ids)
-            raise InputError(
-                f"{path}: {len(ids)} problems {what}, the first {first!r} of {benchmark}; "
-                "sample again"
-            )

@@ -37,13 +37,9 @@ def seeds_needed(
         tests: number of comparisons for which the level is divided (Bonferroni).
 
     Returns: None if `MOST` seeds do not suffice, and for a distance that is not above 0.
-
-    Raises: ValueError for an estimate without an error over seeds.
     """
     from scipy.special import stdtr, stdtrit  # here, because they are slow to import
 
-    if math.isnan(estimate.error_seeds) or seeds < 2:
-        raise ValueError("the error over seeds is unknown")
     of_problems = error_without_seeds(estimate) ** 2
     for more in range(seeds + 1, MOST + 1):
         of_seeds = estimate.error_seeds**2 * seeds / more

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 NORMAL = 1.96  # half of a 95 % interval, in standard errors
 LEVEL = 0.05  # of two-sided tests, with p-values adjusted for their number
+ROUNDING = 1e-9  # of the difference of two estimates of one problem
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,20 @@ class Estimate:
     error: float
     degrees: float
 
-    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """value -+ t * error; NaN without an error."""
+    def interval(
+        self, confidence: float = CONFIDENCE, largest: float = np.inf
+    ) -> tuple[float, float]:
+        """value -+ t * error; NaN without an error.
+
+        Args:
+            largest: the interval is within -largest and largest: 1 for differences of two Pass@k
+                or pass^k, which cannot be larger.
+        """
         from scipy.special import stdtrit  # here, because short commands start faster without
 
         half = self.error * float(stdtrit(self.degrees, (1 + confidence) / 2))
-        return self.value - half, self.value + half
+        low, high = np.clip([self.value - half, self.value + half], -largest, largest)
+        return float(low), float(high)
 
     def p_above(self, threshold: float) -> float:
         """One-sided p-value of "the true value is above the threshold"; 1 without an error."""
@@ -122,6 +131,19 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
     )
 
 
+def least_p(differing: int) -> float:
+    """The smallest two-sided p-value of the sign-flip test, 2^(1-m) with m problems that differ.
+
+    That test is exact if each problem's difference is as likely to have either sign. With few such
+    problems, Student's t gives smaller p-values, down to 0 if their differences are equal; the
+    larger of the two is to be used.
+
+    Args:
+        differing: number of problems whose difference is above `ROUNDING`.
+    """
+    return float(2.0 ** (1 - max(differing, 1)))
+
+
 def difference_of_runs(higher: ArrayLike, lower: ArrayLike) -> Estimate:
     """Mean of one method's training runs minus another's, by Welch's t-test; one value per run.
 
@@ -164,19 +186,18 @@ def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
     return float(sum(part.var(ddof=1) * len(part) for part in benchmarks) / len(values) ** 2)
 
 
-def resampled_problems(sizes: int | Sequence[int], resamples: int, seed: int) -> NDArray[np.int64]:
+def resampled_problems(sizes: Sequence[int], resamples: int, seed: int) -> NDArray[np.int64]:
     """Indices of problems drawn with replacement within each benchmark.
 
     They depend on the arguments only, so every policy is resampled alike and differences between
     policies are paired.
 
     Args:
-        sizes: number of problems, in total or of each benchmark.
+        sizes: number of problems of each benchmark.
 
     Returns: [resamples, problems].
     """
     rng = np.random.default_rng(seed)
-    sizes = [sizes] if isinstance(sizes, int) else list(sizes)
     starts = np.cumsum([0, *sizes[:-1]])
     drawn = [
         start + rng.integers(size, size=(resamples, size))

@@ -1,11 +1,14 @@
 """`rspo verify`: verdicts on the responses in a file, and their Pass@k."""
 
+import hashlib
+import io
 import json
+import math
+import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -15,23 +18,30 @@ from rspo.config.fingerprints import verifier_settings
 from rspo.config.own import OWN_VERIFIERS
 from rspo.config.steps import judge_inputs, lock_of
 from rspo.core.errors import InputError
-from rspo.core.files import atomic_write
+from rspo.core.files import atomic_write, numbered_json_lines
 from rspo.core.provenance import Done
 from rspo.core.step import Step
-from rspo.evaluation.different import different_answers
+from rspo.datasets.own_file import Rows, rows_of
 from rspo.evaluation.journal import journal_of
 from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.pass_at_k_table import counted, default_ks, pass_at_k_table, span
-from rspo.evaluation.response_file import (
-    STANDARD_INPUT,
-    Columns,
-    ResponseFile,
-    read_response_file,
-)
-from rspo.evaluation.verification import verdict_counts, verified
+from rspo.evaluation.pass_at_k import counted, default_ks, pass_at_k_table, span
+from rspo.evaluation.read_outcomes import read_outcomes
+from rspo.evaluation.score import Response, verdict_counts, verified
 from rspo.rewards import Verdict
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.extraction import final_answers, last_box
+
+STANDARD_INPUT = Path("-")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Keys of the file."""
+
+    problem: str = "problem"
+    answer: str = "answer"
+    response: str = "response"
+
 
 DEFAULT_COLUMNS = Columns()
 
@@ -48,7 +58,7 @@ def verify_file(
     """Verify the responses of a file and write a row for each, in the order of the file.
 
     Args:
-        path: JSON lines, CSV or Parquet (`read_response_file`); `-` is the standard input.
+        path: JSON lines, CSV or Parquet (`read_responses`); `-` is the standard input.
         output: JSON lines to write; default: beside `path`, with the suffix `.verdicts.jsonl`.
         ks: of Pass@k; default: 1, 2, 4, ... up to the smallest number of responses to a problem.
         experiment: configures the judge model, for the verifiers that use one.
@@ -71,31 +81,99 @@ def verify_file(
     )
     if not replace:
         step.require_replaceable()
-    file = read_response_file(path, columns)
-    numbers = Counter(file.responses.questions)
-    ks = default_ks(numbers.values()) if ks is None else sorted({*ks})
-    if wrong := [k for k in ks if not 1 <= k <= max(numbers.values())]:
+    responses, answers, content = read_responses(path, columns)
+    numbers = np.array([*Counter(one.question for one in responses).values()])
+    ks = default_ks(numbers) if ks is None else sorted({*ks})
+    if wrong := [k for k in ks if not 1 <= k <= numbers.max()]:
         raise InputError(
-            f"k = {wrong[0]}; allowed: 1 to {max(numbers.values())}, the largest number of "
-            "responses to a problem"
+            f"k = {wrong[0]}; allowed: 1 to {numbers.max()}, the largest number of responses to a "
+            "problem"
         )
-    from_input = path == STANDARD_INPUT
     notes: dict[str, Any] = {}
-    if from_input:
-        notes = {"sources": ["standard input"], "content_sha256": file.content}
-    rows: list[dict[str, Any]] = []
+    if content:
+        notes = {"sources": ["standard input"], "content_sha256": content}
 
     def work() -> Done:
         with verifier_of(experiment, verifier, output.with_suffix(".judge.jsonl")) as verify:
-            verdicts = verified(output, file.responses, verify, decides)
-        rows.extend(_rows(file, verdicts))
-        _write(output, rows)
+            verdicts = verified(output, responses, verify, decides)
+        _write(output, map(_row, responses, answers, verdicts))
         notes["verdicts"] = verdict_counts(verdicts)
-        originals = [] if from_input else [path]
+        reasons.update(verdict.reason for verdict in verdicts)
+        originals = [] if content else [path]
         return Done(notes=notes, originals=originals, clean_up=journal_of(output).unlink)
 
+    reasons: Counter[str] = Counter()
     step.run(work, force=True)
-    return "\n".join([*_counts(rows), "", *pass_at_k_table(_outcomes(rows), ks)])
+    outcomes = read_outcomes(output)
+    return "\n".join([*_counts(outcomes, reasons), "", *pass_at_k_table(outcomes, ks)])
+
+
+def read_responses(path: Path, columns: Columns) -> tuple[list[Response], list[Any], str]:
+    """Read JSON lines, UTF-8 with or without a byte order mark, also compressed with gzip.
+
+    A file with the suffix .csv or .parquet is read as such. Rows with the same problem text are
+    responses to one problem.
+
+    Args:
+        path: `-` is the standard input, JSON lines.
+
+    Returns: the responses in the order of the file, their answers as they are in it, and the
+        SHA-256 of the standard input, which is empty for a file.
+
+    Raises: InputError for a file that is missing, empty or of another format, a key that is missing
+        or has a value of the wrong type, or two different answers to one problem.
+    """
+    name, content = str(path), ""
+    if path == STANDARD_INPUT:
+        name, data = "standard input", sys.stdin.buffer.read()
+        content = hashlib.sha256(data).hexdigest()
+        numbered = numbered_json_lines(name, io.BytesIO(data))
+        rows: Rows = ((f"line {number}", line) for number, line in numbered)
+    else:
+        rows = rows_of(path)
+    responses: list[Response] = []
+    answers: list[Any] = []
+    answer_of: dict[str, Any] = {}
+    for place, line in rows:
+        location = f"{name}, {place}"
+        _check_line(location, line, columns)
+        problem, answer = line[columns.problem], line[columns.answer]
+        if (before := answer_of.setdefault(problem, answer)) != answer:
+            raise InputError(
+                f"{location}: the answer {answer!r:.60} differs from {before!r:.60}, given before "
+                "for the same problem"
+            )
+        responses.append(Response(problem, _forms(answer), line[columns.response]))
+        answers.append(answer)
+    if not responses:
+        raise InputError(f"{name}: has no rows; at least one response is needed")
+    return responses, answers, content
+
+
+def _check_line(location: str, line: Mapping[str, Any], columns: Columns) -> None:
+    """Raises: InputError unless problem and response are text and the answer has a valid form."""
+    for name, key in asdict(columns).items():
+        if key not in line:
+            has = ", ".join(line) or "no keys"
+            raise InputError(
+                f"{location}: the key {key!r} is missing; has {has} "
+                f"(--{name}-column names the key of the {name})"
+            )
+        forms = _forms(line[key]) if name == "answer" else [line[key]]
+        is_text = bool(forms) and all(isinstance(form, str) for form in forms)
+        if not is_text or (name == "answer" and not all(form.strip() for form in forms)):
+            expected = "text, number or list of them" if name == "answer" else "text"
+            raise InputError(f"{location}: {key!r} is {line[key]!r:.60}; expected {expected}")
+
+
+def _forms(answer: Any) -> list[Any]:
+    """Accepted forms of an answer; numbers become their JSON text."""
+    forms = answer if isinstance(answer, list) else [answer]
+    return [json.dumps(form) if _is_number(form) else form for form in forms]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def default_output(path: Path) -> Path:
@@ -121,28 +199,20 @@ def _check_output(path: Path, output: Path) -> None:
         raise InputError(f"{output} has the responses; name another output")
 
 
-def _rows(file: ResponseFile, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
-    """One row for each response; its most informative keys come first."""
-    return [
-        {
-            "correct": verdict.correct,
-            "reason": verdict.reason,
-            **_extracted(text, verdict.verifier),
-            "answer": answer,
-            "verifier": verdict.verifier,
-            "problem": problem,
-            "response": text,
-        }
-        for problem, text, answer, verdict in zip(
-            file.responses.questions, file.responses.texts, file.answers, verdicts, strict=True
-        )
-    ]
+def _row(response: Response, answer: Any, verdict: Verdict) -> dict[str, Any]:
+    """The row of a response; its most informative keys come first.
 
-
-def _extracted(response: str, verifier: str) -> dict[str, str | None]:
-    """The key `extracted`; absent for a user's own verifier, which does not say what it reads."""
-    known = verifier not in OWN_VERIFIERS
-    return {"extracted": extracted_answer(response, verifier)} if known else {}
+    A verifier of the user's own does not say which answer it reads, so it has no key `extracted`.
+    """
+    row: dict[str, Any] = {"correct": verdict.correct, "reason": verdict.reason}
+    if verdict.verifier not in OWN_VERIFIERS:
+        row["extracted"] = extracted_answer(response.text, verdict.verifier)
+    return row | {
+        "answer": answer,
+        "verifier": verdict.verifier,
+        "problem": response.question,
+        "response": response.text,
+    }
 
 
 def extracted_answer(response: str, verifier: str) -> str | None:
@@ -155,7 +225,7 @@ def extracted_answer(response: str, verifier: str) -> str | None:
     return next(iter(final_answers(response)), None)
 
 
-def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """JSON lines that are UTF-8, to be readable in every language.
 
     A lone surrogate, which UTF-8 does not have, keeps its escape sequence.
@@ -165,48 +235,20 @@ def _write(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         partial.write_bytes("".join(lines).encode(errors="backslashreplace"))
 
 
-def _outcomes(rows: Sequence[Mapping[str, Any]]) -> Outcomes:
-    correct: dict[str, list[bool]] = {}
-    for row in rows:
-        correct.setdefault(row["problem"], []).append(row["correct"])
-    values = [np.array(of_problem, dtype=bool) for of_problem in correct.values()]
-    return Outcomes(tuple(correct), values, [one.astype(float) for one in values], (len(values),))
-
-
-def _counts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    number = len(rows)
-    reasons = Counter(row["reason"] for row in rows)
-    correct = sum(row["correct"] for row in rows)
+def _counts(outcomes: Outcomes, reasons: Counter[str]) -> Iterator[str]:
+    """Lines about all responses: verdicts, accuracy and answers."""
+    responses, total = outcomes.responses, int(outcomes.responses.sum())
+    number = f"{total} response{'s' * (total != 1)}"
+    yield f"{number} to {counted(len(responses))}, {span(responses.tolist())} each"
     listed = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-    of_problem = Counter(row["problem"] for row in rows).values()
-    lines = [
-        f"{number} response{'s' * (number != 1)} to {counted(len(of_problem))}, "
-        f"{span(of_problem)} each",
-        f"verdicts: {listed}",
-        f"accuracy: {correct / number:.1%} of the responses are correct",
-    ]
-    if all("extracted" in row for row in rows):
-        empty = sum(row["extracted"] is None for row in rows)
-        lines.append(f"no extractable answer: {empty / number:.1%} of the responses")
-        lines += _different(rows)
-    return lines
-
-
-def _different(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """How many different answers a problem gets, and how often the most common one, as means."""
-    answers: dict[str, list[str | None]] = {}
-    for row in rows:
-        answers.setdefault(row["problem"], []).append(row["extracted"])
-    k = min(len(of_problem) for of_problem in answers.values())
-    mean = fmean(float(different_answers(of_problem, k)) for of_problem in answers.values())
-    common = fmean(_most_common(of_problem) for of_problem in answers.values())
-    return [
-        f"different answers, as text: {mean:.2f} among {k} response{'s' * (k != 1)} to a problem",
-        f"most common answer, as text: {common:.1%} of the responses to a problem",
-    ]
-
-
-def _most_common(extracted: Sequence[str | None]) -> float:
-    """The fraction of the responses to a problem that give its most common answer."""
-    counts = Counter(answer for answer in extracted if answer is not None)
-    return max(counts.values(), default=0) / len(extracted)
+    yield f"verdicts: {listed}"
+    yield f"accuracy: {outcomes.counts.sum() / total:.1%} of the responses are correct"
+    if outcomes.answers is None:
+        return
+    k = int(responses.min())
+    different = outcomes.estimates("different_answers", k).mean()
+    common = (outcomes.answer_counts[:, 0] / responses).mean()
+    among = f"{k} response{'s' * (k != 1)} to a problem"
+    yield f"no extractable answer: {outcomes.without_answer.sum() / total:.1%} of the responses"
+    yield f"different answers, as text: {different:.2f} among {among}"
+    yield f"most common answer, as text: {common:.1%} of the responses to a problem"

@@ -103,24 +103,18 @@ def _differences(
     """Each line minus its reference, from the scores; a row for each point."""
     import pandas as pd
 
-    from rspo.estimators import max_at_k, pass_at_k
-    from rspo.evaluation.score_arrays import ScoreArrays, policy_scores, pooled_scores
+    from rspo.evaluation.outcomes import Outcomes
+    from rspo.evaluation.read_outcomes import suite_scores
     from rspo.evaluation.statistics import Part, combine
 
-    def scores_of(policy: str) -> dict[str, ScoreArrays]:
-        benchmarks = experiment.benchmarks_of(figure.suite(experiment))
-        scores = {name: policy_scores(experiment, policy, name) for name in benchmarks}
-        return scores | {POOLED: pooled_scores(scores, experiment.folder(policy))}
+    def scores_of(policy: str) -> dict[str, Outcomes]:
+        found = suite_scores(experiment, policy, figure.suite(experiment))
+        return found | {POOLED: Outcomes.pooled(found.values())}
 
     def part(method: Method, panel: str, k: int, sign: int) -> Part:
-        arrays = [scores[policy][panel] for policy in method.policies]
-        if figure.metric == "max_at_k":
-            values = [max_at_k(one.rewards, k) for one in arrays]
-        else:
-            values = [
-                100 * pass_at_k(one.correct.shape[1], one.correct.sum(1), k) for one in arrays
-            ]
-        return Part(sign * np.array(values), trained=method.objective != BASE)
+        unit = 100 if figure.metric == "pass_at_k" else 1
+        values = [scores[one][panel].estimates(figure.metric, k) for one in method.policies]
+        return Part(sign * unit * np.array(values), trained=method.objective != BASE)
 
     scores = {policy: scores_of(policy) for policy in figure.policies(experiment)}
     rows = []

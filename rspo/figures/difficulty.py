@@ -59,12 +59,12 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     import numpy as np
     import pandas as pd
 
-    from rspo.evaluation.score_arrays import policy_scores
+    from rspo.evaluation.read_outcomes import suite_scores
 
-    benchmarks = experiment.benchmarks_of(figure.suite(experiment))
+    suite = figure.suite(experiment)
     correct = {
         policy: np.concatenate(
-            [policy_scores(experiment, policy, name).correct for name in benchmarks]
+            [outcomes.correct for outcomes in suite_scores(experiment, policy, suite).values()]
         )
         for policy in figure.policies(experiment)
     }

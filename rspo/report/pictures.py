@@ -48,9 +48,10 @@ def of(experiment: Experiment) -> Iterator[Picture]:
 
 
 def pooled_panel(experiment: Experiment, figure: Figure) -> bytes:
-    """The last panel of a figure of curves, for narrow windows, as PNG."""
+    """The panels of all problems of a figure of curves, for narrow windows, as PNG."""
     frame = table(figure_files(experiment, figure)[1], *curves.COLUMNS)
-    frame["k"] = pd.to_numeric(frame["k"])
+    numbers = ["k", "difference", "difference_low", "difference_high"]
+    frame[numbers] = frame[numbers].apply(pd.to_numeric)
     png = io.BytesIO()
     with style.applied():
         drawing = curves.draw_pooled(frame, experiment, figure)

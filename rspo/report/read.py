@@ -14,7 +14,7 @@ from rspo.config.schema import POOLED
 from rspo.core.provenance import code_version
 from rspo.core.tables import read_csv
 from rspo.core.trace import faults, history, sources
-from rspo.evaluation.scored_samples import scored_samples
+from rspo.evaluation.read_outcomes import scored_samples
 from rspo.report import readable, step
 from rspo.training.clipping import clipping_warning
 from rspo.training.logs import read_log

@@ -17,7 +17,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 from rspo.core.tables import SCORES, read_csv, read_frame, write_frame
 from rspo.estimators import max_at_k, pass_at_k, pass_at_k_covariance, pass_at_k_variance
-from rspo.evaluation.score_arrays import policy_scores
+from rspo.evaluation.read_outcomes import policy_scores
 from rspo.evaluation.statistics import Estimate
 from tests.support import planted
 from tests.support.steps import attest

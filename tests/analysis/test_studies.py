@@ -20,7 +20,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import read_csv
 from rspo.estimators import pass_at_k
-from rspo.evaluation.score_arrays import policy_scores
+from rspo.evaluation.read_outcomes import policy_scores
 from rspo.evaluation.statistics import holm
 from rspo.figures import draw
 from rspo.objectives import response_weights

@@ -17,20 +17,25 @@ from rspo.core.errors import InputError
 from rspo.core.tables import read_csv
 from rspo.estimators import distinct_values
 from rspo.evaluation.answers import write_answers
-from rspo.evaluation.different import different_answers
-from rspo.evaluation.verify_file import verify_file
 from tests.support import registries, tiny_world
+from tests.support.outcomes import outcomes_of
 from tests.support.steps import attest
 from tests.support.table_rows import sample, score, write_samples, write_scores
 
 ANSWERS = ["a", "b", None, "a", "c", "a", None, "b"]
 
 
-@pytest.mark.parametrize("k", range(1, 9))
-def test_the_number_of_different_answers_is_its_mean_over_all_subsets(k: int) -> None:
-    subsets = list(combinations(ANSWERS, k))
-    mean = Fraction(sum(len({*subset} - {None}) for subset in subsets), len(subsets))
-    assert different_answers(ANSWERS, k) == pytest.approx(float(mean), rel=1e-12)
+def test_the_number_of_different_answers_is_its_mean_over_all_subsets() -> None:
+    outcomes = outcomes_of([[True] * 8, [True] * 2], answers=[ANSWERS, [None, None]])
+    assert outcomes.without_answer.tolist() == [2, 2]
+    for k in range(1, 9):
+        subsets = list(combinations(ANSWERS, k))
+        mean = Fraction(sum(len({*subset} - {None}) for subset in subsets), len(subsets))
+        unanswered = 0.0 if k <= 2 else np.nan  # it has two responses
+        expected = pytest.approx([float(mean), unanswered], rel=1e-12, nan_ok=True)
+        assert outcomes.estimates("different_answers", k) == expected
+    with pytest.raises(InputError, match="k = 9"):
+        outcomes.estimates("different_answers", 9)
 
 
 def test_the_expected_number_does_not_depend_on_the_number_of_samples() -> None:
@@ -42,12 +47,6 @@ def test_the_expected_number_does_not_depend_on_the_number_of_samples() -> None:
         counts = rng.multinomial(n, weights, 20_000)
         values = distinct_values(n, counts, 4)
         assert values.mean() == pytest.approx(exact, abs=4 * values.std() / sqrt(20_000))
-
-
-def test_no_response_with_an_answer_is_no_different_answer() -> None:
-    assert different_answers([None, None], 2) == 0
-    with pytest.raises(InputError, match="k = 3"):
-        different_answers(["a", "a"], 3)
 
 
 TEXTS = {
@@ -109,18 +108,3 @@ def test_the_table_counts_answers_by_problem_and_pools_benchmarks(tmp_path: Path
     assert {*others[OF_ANSWERS].to_numpy().flat} == {"nan"}
     kept = [name for name in rows if name not in OF_ANSWERS]
     pd.testing.assert_frame_equal(others[kept], rows[kept])
-
-
-def test_verify_prints_how_many_answers_differ(tmp_path: Path) -> None:
-    file = tmp_path / "mine.jsonl"
-    lines = [
-        f'{{"problem": "p", "answer": "1", "response": "\\\\boxed{{{value}}}"}}\n'
-        for value in (1, 1, 2, 3)
-    ]
-    file.write_text("".join(lines))
-    output = verify_file(file)
-    assert "different answers, as text: 3.00 among 4 responses to a problem" in output
-    assert "most common answer, as text: 50.0% of the responses to a problem" in output
-    header, *rows = output[output.index("    k") :].splitlines()
-    assert "pass^k" in header
-    assert [row.split()[-2] for row in rows[:3]] == ["0.500", "0.167", "0.000"]

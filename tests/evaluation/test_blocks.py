@@ -1,7 +1,6 @@
 """`rspo sample` and `rspo score` write one table for each policy, suite and block."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,6 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.locks import exclusive_lock
-from rspo.core.signals import SNAKEMAKE
-from rspo.core.step import Step
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.journal import journal_of
@@ -149,59 +146,11 @@ def test_samples_and_scores_of_changed_problems_are_refused_as_another_version(
         steps.prepare(experiment, BENCHMARKS[1]).record()
 
 
-def test_a_damaged_table_is_named_with_the_command_that_makes_it_again(
-    experiment: Experiment, drawn: list[tuple[str, int]]
-) -> None:
-    sample_suite(experiment, POLICY, SUITE)
-    path = experiment.samples(POLICY, SUITE, 0)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-9])
-    message = f"{path} was damaged or changed after it was written"
-    with pytest.raises(InputError, match=f"{message}: .*--force replaces it"):
-        sample_suite(experiment, POLICY, SUITE)
-    with pytest.raises(InputError, match=f"{message}; `{AGAIN}` makes it again"):
-        score(experiment, POLICY, SUITE)
-    drawn.clear()
-    sample_suite(experiment, POLICY, SUITE, force=True)
-    assert drawn == [(name, 0) for name in BENCHMARKS]
-    assert path.read_bytes() == whole
-
-
-@pytest.fixture
-def locked(experiment: Experiment) -> Iterator[Experiment]:
-    """N = 16 in two blocks, of which another process makes the first."""
+def test_two_processes_make_two_blocks_but_not_the_same_table(experiment: Experiment) -> None:
     larger = load(experiment.root, samples=16)
     lock = steps.sample(larger, POLICY, SUITE, 0).lock
     assert lock
     with exclusive_lock(lock.parent, lock.name):
-        yield larger
-
-
-def test_two_processes_make_two_blocks_but_not_the_same_table(locked: Experiment) -> None:
-    sample_suite(locked, POLICY, SUITE, 1)
-    with pytest.raises(InputError, match="is running here"):
-        sample_suite(locked, POLICY, SUITE, 0)
-
-
-def test_a_rule_waits_for_the_process_of_a_killed_snakemake_to_end(
-    experiment: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv(SNAKEMAKE, "1 elsewhere")
-    lock = steps.sample(experiment, POLICY, SUITE, 0).lock
-    assert lock
-    held = ExitStack()
-    held.enter_context(exclusive_lock(lock.parent, lock.name))
-    monkeypatch.setattr("rspo.core.locks.SECONDS_FOR_A_CHECK", 0)
-    monkeypatch.setattr("rspo.core.locks.time.sleep", lambda seconds: held.close())
-    sample_suite(experiment, POLICY, SUITE)
-    assert "is running here; waiting up to 300 s" in capsys.readouterr().err
-
-
-def test_a_job_that_waited_for_the_lock_makes_no_table_twice(
-    experiment: Experiment, drawn: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Step, "is_due", lambda step, force: True)  # as before the other finished
-    sample_suite(experiment, POLICY, SUITE)
-    drawn.clear()
-    sample_suite(experiment, POLICY, SUITE)
-    assert drawn == []
+        sample_suite(larger, POLICY, SUITE, 1)
+        with pytest.raises(InputError, match="is running here"):
+            sample_suite(larger, POLICY, SUITE, 0)

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import ttest_rel
+from scipy.stats import t, ttest_rel
 
 from rspo.cli import main
 from rspo.config.experiment import Experiment
 from rspo.core.tables import PROBLEMS, write_table
-from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.paired_differences import Pair, differences
+from rspo.evaluation.compare import Difference, paired_difference
 from tests.support import tiny_world
 from tests.support.exact import max_at_k_estimate
+from tests.support.outcomes import outcomes_of
 from tests.support.table_rows import problem, random_scores, write_scores
 
 A, B = "small--rspo-pass--k4--n16--s0", "small--policy-gradient--k1--n16--s0"
@@ -104,30 +104,12 @@ def test_cells_on_a_benchmark_give_the_paired_t_test_of_scipy(
         assert float(p) == pytest.approx(max(expected.pvalue, 2**-5), abs=5.1e-4)
 
 
-def test_cells_on_a_suite_give_the_mean_over_all_problems_with_errors_of_strata(
-    experiment: Experiment, capsys: pytest.CaptureFixture[str]
-) -> None:
-    table, output = compared(capsys, A, B, *tiny_world.options())
-    assert "30 problems, 8 responses each" in output
-    assert "`rspo claims` compares methods over seeds" in output
-    scores = [by_family(experiment, seed, "correct") for seed in (0, 1)]
-    for k, (_, _, difference, low, high, *_) in table.items():
-        per_family = [
-            [
-                float(pass_at_k(one, k) - pass_at_k(other, k))
-                for one, other in zip(scores[0][family], scores[1][family], strict=True)
-            ]
-            for family in FAMILIES
-        ]
-        error = np.sqrt(sum(np.var(of, ddof=1) * 6 for of in per_family)) / 30
-        assert float(difference) == pytest.approx(np.mean(per_family), abs=5.1e-4)
-        assert (float(high) - float(low)) / 2 == pytest.approx(2.0595 * error, abs=1e-3)  # t of 25
-
-
 def test_the_problems_that_differ_most_are_listed_for_each_side(
     experiment: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, output = compared(capsys, A, B, "--problems=2", *tiny_world.options())
+    assert "30 problems, 8 responses each" in output
+    assert "`rspo claims` compares methods over seeds" in output
     scores = [by_family(experiment, seed, "correct") for seed in (0, 1)]
     mean = {
         f"{family}/p{row}": (
@@ -165,13 +147,6 @@ def sign_flip_p(values: list[Fraction]) -> float:
     return sum(one >= observed for one in sums) / len(sums)
 
 
-def outcomes(responses: Responses) -> Outcomes:
-    correct = [np.array(of) for of in responses.values()]
-    return Outcomes(
-        tuple(responses), correct, [one.astype(float) for one in correct], (len(correct),)
-    )
-
-
 def random_responses(seed: int, gain: float, problems: int = 12) -> tuple[Responses, Responses]:
     """Unequal numbers of responses; the first side is better by `gain`."""
     rng = np.random.default_rng(seed)
@@ -188,35 +163,21 @@ def random_responses(seed: int, gain: float, problems: int = 12) -> tuple[Respon
     return sides[0], sides[1]
 
 
-def p_of(first: Responses, second: Responses, k: int) -> float:
-    pair = Pair(outcomes(first), outcomes(second), tuple(first))
-    (result,) = differences(pair, "pass_at_k", [k])
-    return result.p
+def compared_at(first: Responses, second: Responses, k: int) -> Difference:
+    sides = (outcomes_of([*side.values()]) for side in (first, second))
+    return paired_difference(*sides, "pass_at_k", k)
 
 
 def values_of(first: Responses, second: Responses, k: int) -> list[Fraction]:
     return [pass_at_k(first[name], k) - pass_at_k(second[name], k) for name in first]
 
 
-GAINS = [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)]  # with seeds
-
-
-@pytest.mark.parametrize(("seed", "gain"), GAINS)
+@pytest.mark.parametrize(("seed", "gain"), [(0, 0.0), (1, 0.1), (2, 0.2), (3, 0.3)])
 @pytest.mark.parametrize("k", [1, 2])
 def test_p_is_near_that_of_the_exact_sign_flip_test(seed: int, gain: float, k: int) -> None:
     first, second = random_responses(seed, gain)
     exact = sign_flip_p(values_of(first, second, k))
-    assert p_of(first, second, k) == pytest.approx(exact, rel=0.2, abs=0.005)
-
-
-@pytest.mark.parametrize(("seed", "gain"), GAINS)
-def test_p_of_many_problems_is_near_that_of_random_sign_flips(seed: int, gain: float) -> None:
-    """Pass@4 is 0 or 1 for most problems, so the normal approximation needs more of them."""
-    first, second = random_responses(seed, gain / 4, problems=60)
-    values = np.array(values_of(first, second, 4), dtype=float)
-    signs = np.random.default_rng(0).choice([1.0, -1.0], (20_000, 60))
-    flipped = (np.abs(signs @ values) >= abs(values.sum()) - 1e-9).mean()
-    assert p_of(first, second, 4) == pytest.approx(flipped, rel=0.15, abs=0.01)
+    assert compared_at(first, second, k).p == pytest.approx(exact, rel=0.2, abs=0.005)
 
 
 @pytest.mark.parametrize(("differing", "others"), [(2, 0), (3, 0), (5, 0), (3, 30), (5, 30)])
@@ -226,40 +187,31 @@ def test_few_problems_that_differ_alike_have_the_p_of_the_exact_test(
     """Student's t alone gives 0 without others, and .08 and .02 with them."""
     first = {f"p{row}": [True, True] for row in range(differing + others)}
     second = {name: [row >= differing] * 2 for row, name in enumerate(first)}
-    assert p_of(first, second, 2) == sign_flip_p([Fraction(1)] * differing) == 2 ** (1 - differing)
+    found = compared_at(first, second, 2)
+    assert found.p == sign_flip_p([Fraction(1)] * differing) == 2 ** (1 - differing)
+    assert found.p_is_least
 
 
-def test_an_interval_of_pass_at_k_is_not_beyond_1() -> None:
+def test_an_interval_of_a_difference_of_fractions_is_not_beyond_1() -> None:
     """That of Student's t is -5.9 to 6.9 here."""
-    first, second = {"p0": [True], "p1": [False]}, {"p0": [False], "p1": [False]}
-    pair = Pair(outcomes(first), outcomes(second), ("p0", "p1"))
-    (result,) = differences(pair, "pass_at_k", [1])
-    assert result.interval == (-1.0, 1.0)
-    (result,) = differences(pair, "max_at_k", [1])
-    assert result.interval == pytest.approx((-5.853, 6.853), abs=1e-3)
+    sides = outcomes_of([[True], [False]]), outcomes_of([[False], [False]])
+    for metric in ("pass_at_k", "pass_hat_k"):
+        assert paired_difference(*sides, metric, 1).interval == (-1.0, 1.0)
+    unbounded = paired_difference(*sides, "max_at_k", 1).interval
+    assert unbounded == pytest.approx((-5.853, 6.853), abs=1e-3)
 
 
-def test_a_benchmark_of_which_one_problem_is_shared_leaves_the_error_known() -> None:
-    first, second = (
-        Outcomes(tuple("abc"), [np.array(of) for of in sides], [], (2, 1))
-        for sides in (([True], [False], [True]), ([False], [False], [True]))
-    )
-    for side in (first, second):
-        side.rewards.extend(of.astype(float) for of in side.correct)
-    (result,) = differences(Pair(first, second, tuple("abc")), "pass_at_k", [1])
-    assert result.estimate.error == pytest.approx(1 / 3)
-
-
-def test_the_same_file_twice_does_not_differ(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("sizes", [(3, 3), (5, 1)], ids=str)
+def test_the_error_is_that_of_strata_unless_one_has_a_single_problem(
+    sizes: tuple[int, int],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    first, _ = random_responses(0, 0.0)
-    name = write_verdicts("a.jsonl", first)
-    table, output = compared(capsys, name, name)
-    assert list(table) == [1, 2, 4]
-    assert {tuple(row[2:]) for row in table.values()} == {("+0.000", "", "", "1.000", "1.000")}
-    assert "better" not in output
+    values = [[1.0], [0.5], [0.0], [0.0], [0.25], [0.0]]
+    first, second = (outcomes_of([[True]] * 6, of, sizes) for of in (values, [[0.0]] * 6))
+    low, high = paired_difference(first, second, "max_at_k", 1).interval
+    strata = [6] if 1 in sizes else sizes
+    parts = np.split(np.concatenate(values), np.cumsum(strata[:-1]))
+    error = np.sqrt(sum(len(part) * part.var(ddof=1) for part in parts)) / 6
+    assert (high - low) / 2 == pytest.approx(error * t.ppf(0.975, 6 - len(parts)))
 
 
 def test_files_are_compared_on_the_problems_that_both_have(
@@ -330,9 +282,9 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
         (["a.jsonl", "a.jsonl", "--metric=best"], "--metric"),
         (["a.jsonl", "raw.jsonl"], "raw.jsonl, line 1: the key 'correct' is missing; has problem"),
         (["a.jsonl", "yes.jsonl"], "line 1: 'correct' is 'yes'; expected true or false"),
-        (["a.jsonl", "nan.jsonl"], "line 1: 'reward' is nan; must be finite"),
-        (["a.jsonl", "text.jsonl"], "line 1: 'reward' is '1'; expected a number"),
-        (["a.jsonl", "empty.jsonl"], "empty.jsonl: has no lines; at least one verified response"),
+        (["a.jsonl", "nan.jsonl"], "line 1: 'reward' is nan; expected a finite number"),
+        (["a.jsonl", "text.jsonl"], "line 1: 'reward' is '1'; expected a finite number"),
+        (["a.jsonl", "empty.jsonl"], "empty.jsonl: has no rows; at least one verified response"),
         (["a.jsonl"], "Missing argument"),
     ],
 )

@@ -7,11 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from rspo.core.tables import SAMPLES, read_table
 from rspo.datasets.prepare import prepare
-from rspo.training.pretraining import make_base_policy
 from tests.support import tiny_world
 
 SUITE = "contamination_free"
@@ -36,27 +33,18 @@ def imported(folder: Path, *arguments: str) -> set[str]:
     return set(re.findall(r"^import time: .*\| +(\w+)$", result.stderr, flags=re.MULTILINE))
 
 
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A base policy and the problems of a suite."""
-    folder = tmp_path_factory.mktemp("imports")
-    experiment = tiny_world.load(folder)
-    for name in ("train", *experiment.benchmarks_of(SUITE)):
+def test_sample_score_and_train_import_neither_pandas_nor_matplotlib(tmp_path: Path) -> None:
+    experiment = tiny_world.load_prepared(tmp_path)
+    for name in experiment.benchmarks_of(SUITE):
         prepare(experiment, name)
-    make_base_policy(experiment, "small")
-    return folder
-
-
-def test_sample_score_and_train_import_neither_pandas_nor_matplotlib(project: Path) -> None:
     cell = "small--policy-gradient--k1--n16--s0"
     for command in (
-        ("sample", "small--base", SUITE, "--force"),
-        ("score", "small--base", SUITE, "--force"),
-        ("train", cell, "--force"),
+        ("sample", "small--base", SUITE),
+        ("score", "small--base", SUITE),
+        ("train", cell),
     ):
-        packages = imported(project, *command)
+        packages = imported(tmp_path, *command)
         assert "pyarrow" in packages or command[0] == "train"
         assert not packages & {"pandas", "matplotlib"}, command
-    experiment = tiny_world.load(project)
     assert read_table(experiment.samples("small--base", SUITE, 0), SAMPLES)
     assert experiment.policy(cell).is_dir()

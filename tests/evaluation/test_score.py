@@ -78,45 +78,18 @@ def test_a_reward_of_the_user_is_evaluated_on_right_and_wrong_responses(
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (
-            [*SAMPLES_OF_BOTH, sample("p2", 0, "")],
-            r"free/0\.parquet: 1 problems are not in the benchmark, the first 'p2' of divide",
-        ),
-        (
-            SAMPLES_OF_BOTH[:2],
-            r"free/0\.parquet: 1 problems have no samples, the first 'p1' of divide_larger",
-        ),
-        (
-            [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "") | {"text": None}],
-            r"free/0\.parquet, row 7: column 'text' is empty",
-        ),
-        (
-            [*SAMPLES_OF_BOTH[:3], sample("p1", 1, "", tokens=19)],
-            r"free/0\.parquet: a response of 19 tokens; allowed: 0 \.\. 18",
-        ),
-        ([], r"free/0\.parquet: 2 problems have no samples, the first 'p0' of divide_larger"),
-    ],
+    ("rows", "which"),
+    [([*SAMPLES_OF_BOTH, sample("p2", 0, "")], "p2"), (SAMPLES_OF_BOTH[:2], "p1"), ([], "p0")],
+    ids=["another problem", "a problem without samples", "a benchmark without samples"],
 )
-def test_bad_samples_are_refused(
-    experiment: Experiment, rows: list[dict[str, Any]], message: str
+def test_samples_of_other_problems_are_refused(
+    experiment: Experiment, rows: list[dict[str, Any]], which: str
 ) -> None:
     rows_of = dict(zip(BENCHMARKS, (SAMPLES_OF_BOTH, rows), strict=True))
     write_samples(experiment, POLICY, SUITE, rows_of)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"problem '{which}' of divide_larger is only in"):
         score(experiment, POLICY, SUITE)
     assert not experiment.scores(POLICY, SUITE, 0).exists()
-
-
-def test_missing_samples_and_unknown_policies_are_named(experiment: Experiment) -> None:
-    message = rf"samples/{SUITE}/0\.parquet: no such file; `rspo sample {POLICY} {SUITE} 0`"
-    with pytest.raises(InputError, match=message):
-        score(experiment, POLICY, SUITE)
-    with pytest.raises(InputError, match="no cell 'smal--base'"):
-        score(experiment, "smal--base", SUITE)
-    with pytest.raises(InputError, match=r"no block 1: .*samples = 8 in blocks of 8; allowed: 0"):
-        score(experiment, POLICY, SUITE, 1)
 
 
 TEMPLATE = "Q {question} | O {output} | A {answer}"
@@ -176,17 +149,6 @@ def test_xverify_verifies_every_response_once(
         assert len(judge.requests) == 4
 
 
-def test_the_cascade_records_which_verifier_decided(tmp_path: Path) -> None:
-    with judge_server.running(five) as judge:
-        assert scored(judged_experiment(tmp_path, judge.url, "cascade")) == [
-            (True, "rules", "correct"),
-            (True, "rules", "correct"),
-            (False, "xverify", "invalid reply"),
-            (True, "xverify", "correct"),
-        ]
-        assert len(judge.requests) == 2
-
-
 def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(tmp_path: Path) -> None:
     with judge_server.running(lambda prompt: (500, "")) as judge:
         experiment = judged_experiment(tmp_path, judge.url)
@@ -197,7 +159,7 @@ def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(tmp_path: 
     assert not experiment.scores(policy, "mine", 0).exists()
 
 
-def test_a_run_killed_before_its_provenance_verifies_nothing_again(
+def test_a_cascade_killed_before_its_provenance_verifies_nothing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with judge_server.running(five) as judge:
@@ -207,16 +169,15 @@ def test_a_run_killed_before_its_provenance_verifies_nothing_again(
             with pytest.raises(KeyboardInterrupt):
                 scored(experiment)
         monkeypatch.setattr("rspo.rewards.configured.verify", interrupt)
-        assert [correct for correct, *_ in scored(experiment)] == [True, True, False, True]
+        assert scored(experiment) == [
+            (True, "rules", "correct"),
+            (True, "rules", "correct"),
+            (False, "xverify", "invalid reply"),
+            (True, "xverify", "correct"),
+        ]
+        assert len(judge.requests) == 2
     assert read_provenance(experiment.scores(experiment.policies[0], "mine", 0))
 
 
 def interrupt(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
-
-
-def test_a_missing_judge_prompt_is_reported_with_its_command(tmp_path: Path) -> None:
-    experiment = judged_experiment(tmp_path, "http://127.0.0.1:1")
-    experiment.judge_prompt.unlink()
-    with pytest.raises(InputError, match="`rspo fetch-prompt --scale paper`"):
-        scored(experiment)

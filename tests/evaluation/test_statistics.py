@@ -6,20 +6,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from rspo.estimators import pass_at_k, pass_at_k_covariance
-from rspo.evaluation.curves import curve
-from rspo.evaluation.score_arrays import ScoreArrays
+from rspo.estimators import pass_at_k
+from rspo.evaluation.pass_at_k import curve_points
 from rspo.evaluation.statistics import (
-    Estimate,
     Floats,
     Part,
     combine,
     difference_of_runs,
     holm,
     mean_of_cells,
-    resampled_problems,
     stratified_variance,
 )
+from tests.support.outcomes import outcomes_of
 
 # Four benchmarks, each with its own distribution of success probabilities.
 SIZES = (30, 60, 40, 70)
@@ -75,28 +73,6 @@ def test_95_percent_intervals_of_paired_differences_cover_95_percent(
     assert 0.93 <= covered / repeats <= 0.97
 
 
-@pytest.mark.parametrize("draws", ["shared", "independent"])
-def test_95_percent_intervals_within_problems_cover_95_percent(draws: str) -> None:
-    """The error within problems, of a difference of two policies that are sampled again."""
-    rng = np.random.default_rng(2)
-    chance = chances(rng, 1, 1, 0.0)[:, 0, 0]
-    truth = (passed(chance[0]) - passed(chance[1])).mean()
-    covered, repeats, errors = 0, 2000, []
-    for _ in range(repeats):
-        policies = 1 if draws == "shared" else 2
-        right = rng.random((policies, chance.shape[1], SAMPLES)) < chance[..., None]
-        first, second = (pass_at_k(SAMPLES, one.sum(axis=1), K) for one in right)
-        variance = sum(
-            sign * pass_at_k_covariance(right[one], right[other], K).sum()
-            for one, other, sign in ((0, 0, 1), (1, 1, 1), (0, 1, -2))
-        )
-        errors.append(variance**0.5 / chance.shape[1])
-        covered += abs((first - second).mean() - truth) <= stats.norm.ppf(0.975) * errors[-1]
-    assert 0.93 <= covered / repeats <= 0.97
-    # The same random numbers reduce the error of a difference.
-    assert (np.mean(errors) < 0.008) == (draws == "shared")
-
-
 def test_95_percent_intervals_of_pooled_curves_cover_95_percent() -> None:
     """Problems are resampled within each benchmark."""
     rng = np.random.default_rng(3)
@@ -104,8 +80,7 @@ def test_95_percent_intervals_of_pooled_curves_cover_95_percent() -> None:
     covered, repeats = 0, 800
     for number, chance in enumerate(chances(rng, repeats, 1, 0.0)[0, :, 0]):
         right = rng.random((chance.size, SAMPLES)) < chance[:, None]
-        scores = ScoreArrays(right, right.astype(float), sizes=SIZES)
-        row = curve(scores, [K], 200, number).iloc[0]
+        (row,) = curve_points(outcomes_of(right, sizes=SIZES), ["pass_at_k"], [K], 200, number)
         covered += row["low"] <= truth <= row["high"]
     assert 0.93 <= covered / repeats <= 0.97
 
@@ -117,7 +92,7 @@ def test_bands_of_a_small_hard_benchmark_are_too_narrow_and_the_docs_say_by_how_
     covered = 0
     for number, row in enumerate(chance):
         right = rng.random((30, SAMPLES)) < row[:, None]
-        point = curve(ScoreArrays(right, right.astype(float)), [1], 400, number).iloc[0]
+        (point,) = curve_points(outcomes_of(right), ["pass_at_k"], [1], 400, number)
         covered += point["low"] <= 0.15 / 1.65 <= point["high"]
     assert 0.87 <= covered / len(chance) <= 0.93
 
@@ -137,19 +112,6 @@ def test_benchmarks_are_strata_so_their_levels_add_no_error() -> None:
         variance, rel=0.1
     )
     assert stratified_variance(values[0], (70,)) > 10 * variance
-
-
-def test_resampling_keeps_each_benchmarks_size_and_has_the_stratified_variance() -> None:
-    rng = np.random.default_rng(6)
-    values = np.concatenate([rng.random(30), 5 + rng.random(60)])
-    chosen = resampled_problems((30, 60), 4000, 0)
-    assert chosen.shape == (4000, 90)
-    assert ((chosen < 30).sum(axis=1) == 30).all()
-    assert set(chosen.flatten().tolist()) == set(range(90))
-    # Drawing with replacement has the variance with n in place of n-1.
-    shrunk = (values[:30].var() * 30 + values[30:].var() * 60) / 90**2
-    assert values[chosen].mean(axis=1).var() == pytest.approx(shrunk, rel=0.1)
-    assert stratified_variance(values, (30, 60)) == pytest.approx(shrunk, rel=0.05)
 
 
 def test_two_way_variance_is_that_of_the_analysis_of_variance() -> None:
@@ -224,12 +186,6 @@ def test_a_benchmark_of_one_problem_has_no_error_over_problems() -> None:
     assert np.isnan(found.interval()).all()
 
 
-def test_p_values_of_both_sides_add_up() -> None:
-    found = Estimate(0.3, 0.1, 0.0, 0.1, 7.0)
-    assert found.p_above(0.1) + found.p_below(0.1) == pytest.approx(1.0)
-    assert found.p_above(0.1) == pytest.approx(stats.t.sf(2.0, 7))
-
-
 def closed_testing(p: Floats) -> list[float]:
     """Holm's procedure as a closed test.
 
@@ -251,13 +207,3 @@ def test_holm_is_the_closed_test_of_bonferroni(tests: int) -> None:
         p[rng.integers(tests)] = p[0]  # ties
         assert holm(p).tolist() == pytest.approx(closed_testing(p))
     assert holm([]).tolist() == []
-
-
-def test_holm_controls_the_family_wise_error() -> None:
-    """Twelve dependent comparisons without an effect."""
-    rng = np.random.default_rng(11)
-    draws = rng.standard_normal((4000, 12)) + 2 * rng.standard_normal((4000, 1))
-    p = 2 * stats.norm.sf(np.abs(draws) / np.sqrt(5))
-    wrong = np.mean([(holm(row) < 0.05).any() for row in p])
-    assert wrong <= 0.055
-    assert np.mean((p < 0.05).any(axis=1)) > 0.1  # without adjustment

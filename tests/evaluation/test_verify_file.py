@@ -135,7 +135,7 @@ def test_problems_have_their_own_numbers_of_responses(capsys: pytest.CaptureFixt
 
 
 def test_gzip_and_standard_input_and_a_byte_order_mark_give_the_same_rows(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert verify("responses.jsonl") == 0
     expected = rows_of("responses.verdicts.jsonl")
@@ -150,6 +150,8 @@ def test_gzip_and_standard_input_and_a_byte_order_mark_give_the_same_rows(
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
         assert verify("-", "--force") == 0
         assert rows_of("stdin.verdicts.jsonl") == expected
+    assert main(["trace", "stdin.verdicts.jsonl"]) == 0
+    assert "data: standard input in stdin.verdicts.jsonl" in capsys.readouterr().out
 
 
 def test_the_rows_can_be_verified_again_and_are_readable_in_every_language() -> None:
@@ -164,8 +166,7 @@ def test_the_rows_can_be_verified_again_and_are_readable_in_every_language() -> 
 
 
 BAD_LINES = [
-    ("", "x.jsonl: has no rows; at least one response is needed"),
-    ("\n\n", "x.jsonl: has no rows"),
+    ("\n\n", "x.jsonl: has no rows; at least one response is needed"),
     ('{"problem": "a"', "x.jsonl, line 1: not JSON ("),
     ('\n{"problem": "a"}\n', "x.jsonl, line 2: the key 'answer' is missing; has problem (--answer"),
     ("{}", "line 1: the key 'problem' is missing; has no keys (--problem-column names the key of"),
@@ -181,52 +182,33 @@ BAD_LINES = [
         "line 2: the answer '6' differs from '5', given before for the same problem",
     ),
     (text_of(LINES).encode() + b"\xff\n", "x.jsonl, line 6: not UTF-8 ("),
-    (text_of(LINES).encode("utf-16"), "x.jsonl, line 1: not UTF-8 ("),
     (gzip.compress(text_of(LINES).encode())[:-9], "x.jsonl: not a complete gzip file ("),
-    (b"\x1f\x8b" + bytes(20), "x.jsonl: not a complete gzip file ("),
     ('{"a": ' + "[" * 100_000, "x.jsonl, line 1: not JSON ("),
-    ('{"a": ' + "1" * 10_000 + "}", "x.jsonl, line 1: not JSON ("),
 ]
+MINE = "responses.jsonl"
 BAD_WORDS = [
     (["nothing.jsonl"], "nothing.jsonl: no such file"),
     (["."], ".: is a folder; expected a file"),
-    (["responses.jsonl", "--k=0"], "k = 0; allowed: 1 to 2, the largest number of responses"),
-    (["responses.jsonl", "--k=3"], "k = 3; allowed: 1 to 2"),
-    (["responses.jsonl", "--k=two"], "Invalid value for '--k'"),
-    (
-        ["responses.jsonl", "--output=a.parquet"],
-        "a.parquet: has the suffix '.parquet'; allowed: .js",
-    ),
-    (["responses.jsonl", "--output=no/a.jsonl"], "no/a.jsonl: no such folder: no"),
-    (["responses.jsonl", "--output=responses.jsonl"], "responses.jsonl has the responses; name an"),
-    (
-        ["responses.jsonl", "--output=./responses.jsonl", "--force"],
-        "has the responses; name another",
-    ),
-    (
-        ["responses.jsonl", "--answer-column=gold"],
-        "line 1: the key 'gold' is missing; has problem, a",
-    ),
-    (["responses.jsonl", "--verifier=rule"], "allowed: exact, rules, math_verify"),
-    (["responses.jsonl", "--verifier=mine"], "verifiers of extensions need config/ in this folder"),
-    ([], "Missing argument"),
+    ([MINE, "--k=0"], "k = 0; allowed: 1 to 2, the largest number of responses"),
+    ([MINE, "--k=3"], "k = 3; allowed: 1 to 2"),
+    ([MINE, "--output=a.parquet"], "a.parquet: has the suffix '.parquet'; allowed: .js"),
+    ([MINE, "--output=no/a.jsonl"], "no/a.jsonl: no such folder: no"),
+    ([MINE, "--output=./responses.jsonl", "--force"], "has the responses; name another"),
+    ([MINE, "--answer-column=gold"], "line 1: the key 'gold' is missing; has problem, a"),
+    ([MINE, "--verifier=rule"], "allowed: exact, rules, math_verify"),
+    ([MINE, "--verifier=mine"], "verifiers of extensions need config/ in this folder"),
+    (["/dev/null"], "/dev/null: not a file; use - for the standard input"),
 ]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_tables_are_read_by_their_suffix(suffix: str) -> None:
-    table = pd.DataFrame([line("a", "5", box(5)), line("b", "6", box(7))])
+    long = "think " * 40_000  # Python's own limit in CSV files is 131,072 characters
+    table = pd.DataFrame([line("a", "5", long + box(5)), line("b", "6", box(7))])
     table.to_csv("r.csv", index=False)
     table.to_parquet("r.parquet")
     assert verify(f"r.{suffix}") == 0
     assert [row["correct"] for row in rows_of("r.verdicts.jsonl")] == [True, False]
-
-
-def test_a_long_response_in_a_csv_file_is_read() -> None:
-    """Python's own limit is 131,072 characters."""
-    table = pd.DataFrame([line("a", "5", "think " * 40_000 + box(5))])
-    table.to_csv("r.csv", index=False)
-    assert verify("r.csv") == 0
 
 
 def assert_refused(folder: Path, words: list[str], message: str, capsys: Any) -> None:
@@ -253,13 +235,6 @@ def test_bad_arguments_are_one_line_and_nothing_is_written(
     folder: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert_refused(folder, words, message, capsys)
-
-
-def test_an_empty_standard_input_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
-    assert_refused(folder, ["-"], "standard input: has no rows", capsys)
 
 
 def test_an_existing_output_is_kept_without_force(
@@ -310,15 +285,6 @@ def test_the_history_of_own_verdicts_ends_at_the_users_file(
     assert "responses.jsonl: no longer exists" in capsys.readouterr().err
 
 
-def test_verdicts_on_the_standard_input_have_a_history(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text_of(LINES).encode())))
-    assert verify("-") == 0
-    assert main(["trace", "stdin.verdicts.jsonl"]) == 0
-    assert "data: standard input in stdin.verdicts.jsonl" in capsys.readouterr().out
-
-
 def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It accepts every response that reaches it, also one without a box."""
     shutil.copytree(ROOT / "config", "config")
@@ -346,8 +312,3 @@ def test_verify_and_compare_import_neither_torch_nor_pandas(folder: Path) -> Non
         packages = imported(folder, *command)
         assert "numpy" in packages
         assert not packages & {"torch", "pandas", "transformers", "matplotlib"}, command
-
-
-def test_a_device_gets_no_file_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert verify("/dev/null") == 2
-    assert "/dev/null: not a file; use - for the standard input" in capsys.readouterr().err

@@ -14,9 +14,8 @@ import pytest
 from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
 from rspo.core.tables import CURVES, SCORES, read_csv, read_frame, write_csv, write_table
-from rspo.evaluation.pass_at_k_of_file import pass_at_k_of_file
-from rspo.evaluation.response_file import Columns
-from rspo.evaluation.verify_file import verify_file
+from rspo.evaluation.pass_at_k import pass_at_k_of_file
+from rspo.evaluation.verify_file import Columns, verify_file
 from rspo.rewards import is_correct
 from tests.support.exact import max_at_k_estimate
 from tests.support.table_rows import Row, random_scores
@@ -33,13 +32,17 @@ def test_every_format_gives_the_same_curve(tmp_path: Path, suffix: str) -> None:
     rows = random_scores(3)
     source, output = tmp_path / f"mine{suffix}", tmp_path / "curve.parquet"
     if suffix == ".csv":
-        write_csv(source, pd.DataFrame(rows).assign(note="further columns are ignored"))
+        renamed = pd.DataFrame(rows).rename(columns={"problem_id": "problem"})
+        write_csv(source, renamed[["reward", "problem", "correct", "verifier"]])
     elif suffix == ".jsonl":
         write_json_lines(source, [row | {"problem": row["problem_id"]} for row in rows])
     else:
         write_table(source, SCORES, of_linear(rows))
     pass_at_k_of_file(source, output)
     frame = read_frame(output, CURVES)
+    pass_at_k_of_file(source, output.with_suffix(".csv"))
+    written = read_csv(output.with_suffix(".csv")).astype(frame.dtypes)
+    pd.testing.assert_frame_equal(written, frame, check_exact=True)
     assert set(frame["k"]) == {1, 2, 4, 8}
     assert set(frame["cell"]) == {"mine"}
     rewards = np.array([row["reward"] for row in rows]).reshape(6, 8)
@@ -49,29 +52,20 @@ def test_every_format_gives_the_same_curve(tmp_path: Path, suffix: str) -> None:
         assert estimates[k] == pytest.approx(np.mean(exact))
 
 
-def test_a_csv_curve_has_the_same_numbers(tmp_path: Path) -> None:
-    source = tmp_path / "mine.parquet"
-    write_table(source, SCORES, of_linear(random_scores(3)))
-    pass_at_k_of_file(source, tmp_path / "curve.parquet", [3, 8])
-    pass_at_k_of_file(source, tmp_path / "curve.csv", [3, 8])
-    expected = read_frame(tmp_path / "curve.parquet", CURVES)
-    frame = read_csv(tmp_path / "curve.csv").astype(expected.dtypes)
-    pd.testing.assert_frame_equal(frame, expected, check_exact=True)
-
-
 def test_bad_scores_are_refused(tmp_path: Path) -> None:
     source, output = tmp_path / "mine.csv", tmp_path / "curve.csv"
     with pytest.raises(InputError, match=r"mine\.csv: no such file"):
         pass_at_k_of_file(source, output)
     for text, message in (
-        ("", r"mine\.csv: not a table of scores"),
+        ("", r"mine\.csv: has no rows"),
         (
             "problem_id,sample_index\np,0\n",
-            r"mine\.csv: not a table of scores: lacks the columns correct, .*, reward \(JSON lines",
+            "line 2: the key 'correct' is missing; has problem_id, sample_index",
         ),
-        (HEADER, r"mine\.csv: has no rows"),
-        (HEADER + "p,0,maybe,x,y,1\n", r"mine\.csv: not a table of scores"),
-        (HEADER + "p,0,true,x,y,nan\n", r"mine\.csv, row 0: .*reward"),
+        (HEADER + "p,0,maybe,x,y,1\n", "line 2: 'correct' is 'maybe'; expected true or false"),
+        (HEADER + "p,0,true,x,y,nan\n", "line 2: 'reward' is nan; expected a finite number"),
+        (HEADER + "p,,true,x,y,1\n", "line 2: 'sample_index' is ''; expected a whole number"),
+        (HEADER + "p,0,true,x,y,1\n" * 2, "line 3: sample 0 of problem 'p' is duplicated"),
     ):
         source.write_text(text)
         with pytest.raises(InputError, match=message):

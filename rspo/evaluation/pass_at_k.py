@@ -1,0 +1,185 @@
+"""Pass@k, pass^k, Max@k and figures of answers: means over problems, printed or as a table."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rspo.config.names import Metric
+from rspo.core.errors import InputError
+from rspo.core.provenance import Done
+from rspo.core.step import Step
+from rspo.core.tables import CURVES, write_csv, write_frame
+from rspo.evaluation.outcomes import OfAnswers, Outcomes
+from rspo.evaluation.read_outcomes import read_outcomes
+from rspo.evaluation.statistics import resampled_problems, stratified_variance
+
+RESAMPLES, SEED = 1000, 0  # of files; those of policies are in the config
+_LONGEST = 60  # characters of a problem that are shown
+_Draw = Callable[[tuple[int, ...]], NDArray[np.int64]]  # resampled problems for sizes of benchmarks
+
+
+def curve_points(
+    outcomes: Outcomes,
+    metrics: Sequence[Metric | OfAnswers],
+    ks: Sequence[int],
+    resamples: int,
+    seed: int,
+) -> list[dict[str, Any]]:
+    """Estimates with errors of each metric at each k: CURVES without `cell` and `benchmark`.
+
+    Problems with fewer than k responses are left out; `samples` is the smallest number of responses
+    of the others.
+
+    error_within: standard error of the mean over these problems, from sampling; NaN if 2k > N for
+        one of them, and for figures of answers.
+    error_total: standard error over resampled problems, each benchmark's from its own population.
+    low, high: the middle 95 % of the mean over resampled problems. Samples are never resampled
+        within a problem: that would centre Pass@k on 1-(1-c/N)^k.
+
+    Args:
+        metrics: of `Outcomes.estimates`; `no_answer` has k = 1 only.
+
+    Raises: InputError for a k below 1, or above every problem's number of responses.
+    """
+
+    @cache
+    def draw(sizes: tuple[int, ...]) -> NDArray[np.int64]:
+        return resampled_problems(sizes, resamples, seed)
+
+    return [
+        {"metric": metric, "k": k} | _mean(outcomes, metric, k, draw)
+        for metric in metrics
+        for k in ([1] if metric == "no_answer" else ks)
+    ]
+
+
+def _mean(outcomes: Outcomes, metric: Metric | OfAnswers, k: int, draw: _Draw) -> dict[str, Any]:
+    """The mean over the problems with k responses, with its errors."""
+    answered = np.flatnonzero(outcomes.responses >= k)
+    part, estimates = outcomes.select(answered), outcomes.estimates(metric, k)[answered]
+    variance = outcomes.variances(metric, k)[answered].sum()
+    low, high = np.quantile(estimates[draw(part.strata)].mean(axis=1), (0.025, 0.975))
+    return {
+        "estimate": estimates.mean(),
+        "error_within": np.sqrt(variance) / len(answered),
+        "error_total": np.sqrt(stratified_variance(estimates, part.strata)),
+        "low": low,
+        "high": high,
+        "problems": len(answered),
+        "samples": int(part.responses.min()),
+    }
+
+
+def pass_at_k_of_file(
+    verdicts: Path, output: Path, k: Sequence[int] | None = None, replace: bool = True
+) -> list[str]:
+    """Write the curves of verified responses, without Max@k where they have no rewards.
+
+    With extracted answers, also how many responses have none, and how many answers differ.
+
+    Args:
+        verdicts: as `rspo verify` writes them, or a scores table (`read_outcomes`).
+        output: .parquet or .csv.
+        k: default 1, 2, 4, ... up to the smallest number of responses to a problem. A larger k
+            leaves out the problems with fewer responses; the column `problems` counts the others.
+        replace: whether to replace an output that was made with other settings.
+
+    Returns: a line for each k that leaves out problems.
+
+    Raises: InputError for bad verdicts, another suffix, a k above every problem's number of
+        responses, or an output that may not be replaced.
+    """
+    import pandas as pd
+
+    if output.suffix not in (".parquet", ".csv"):
+        raise InputError(f"{output}: has the suffix {output.suffix!r}; allowed: .parquet, .csv")
+    outcomes = read_outcomes(verdicts)
+    ks = default_ks(outcomes.responses) if k is None else sorted({*k})
+    step = Step("rspo pass-at-k", (output,), {"k": ks, "resamples": RESAMPLES, "seed": SEED})
+    if not replace:
+        step.require_replaceable()
+    metrics = [m for m in get_args(Metric) if m != "max_at_k" or outcomes.has_rewards]
+    metrics += get_args(OfAnswers) if outcomes.answers is not None else []
+    try:
+        points = curve_points(outcomes, metrics, ks, RESAMPLES, SEED)
+    except InputError as error:
+        raise InputError(f"{verdicts}: {error}") from None
+    frame = pd.DataFrame(points).assign(cell=verdicts.stem, benchmark=verdicts.stem)
+    if output.suffix == ".csv":
+        write_csv(output, frame[CURVES.schema.names], missing="nan")
+    else:
+        write_frame(output, CURVES, frame)
+    step.record(Done(originals=[verdicts]))
+    return list(left_out(outcomes.responses, [short(name) for name in outcomes.ids], ks))
+
+
+def default_ks(responses: NDArray[np.int64]) -> list[int]:
+    """1, 2, 4, ... up to the smallest number of responses, so that no problem is left out."""
+    return [2**power for power in range(int(responses.min()).bit_length())]
+
+
+def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
+    """Lines with Pass@k and pass^k at each k, with errors, and which problems are left out.
+
+    Raises: InputError for a k below 1, or above every problem's number of responses.
+    """
+    last = f"{'95 % interval':<16}{'pass^k':>8}{'error':>9}"
+    yield f"{'k':>5}{'Pass@k':>10}{'error':>9}{'within':>9}  {last}"
+    points, hats = (
+        curve_points(outcomes, [metric], ks, RESAMPLES, SEED)
+        for metric in ("pass_at_k", "pass_hat_k")
+    )
+    for point, hat in zip(points, hats, strict=True):
+        errors = number(point["error_total"], 9) + number(point["error_within"], 9)
+        known = not np.isnan(point["error_total"])  # one problem says nothing about others
+        interval = f"{point['low']:.3f} to {point['high']:.3f}" if known else "-"
+        all_correct = f"{hat['estimate']:>8.3f}{number(hat['error_total'], 9)}"
+        yield f"{point['k']:>5}{point['estimate']:>10.3f}{errors}  {interval:<16}{all_correct}"
+    yield "pass^k: all k responses are correct"
+    yield "error: standard error over problems; within: of sampling, for the same problems"
+    yield from left_out(outcomes.responses, [short(name) for name in outcomes.ids], ks)
+
+
+def left_out(
+    responses: NDArray[np.int64], titles: Sequence[str], ks: Sequence[int]
+) -> Iterator[str]:
+    """Lines that say how many problems each k leaves out, and the next larger k.
+
+    Args:
+        responses: number of responses to each problem.
+    """
+    for k in ks:
+        without = np.flatnonzero(responses < k)
+        if len(without):
+            name = titles[without[0]]
+            fewer = counted(len(without))
+            yield f"k = {k} leaves out {fewer} with fewer responses, such as {name}"
+    largest = max(ks)
+    if responses.min() < 2 * largest <= responses.max():
+        fewer = counted(int((responses < 2 * largest).sum()))
+        yield f"--k {2 * largest} would leave out {fewer} with fewer responses"
+
+
+def number(value: float, width: int) -> str:
+    """A value with three decimals, or - where it cannot be estimated."""
+    return f"{'-' if np.isnan(value) else f'{value:.3f}':>{width}}"
+
+
+def short(text: str) -> str:
+    """The beginning of a problem's text in one line, in quotation marks."""
+    line = "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))
+    return f'"{line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "..."}"'
+
+
+def counted(problems: int) -> str:
+    """`1 problem`, `2 problems`."""
+    return f"{problems} problem{'s' * (problems != 1)}"
+
+
+def span(values: Collection[int]) -> str:
+    """`8`, or `4 to 8`."""
+    return " to ".join(dict.fromkeys(str(value) for value in (min(values), max(values))))

@@ -1,0 +1,183 @@
+"""Read outcomes: of a policy's scores, and of anybody's verified responses. Imports no pandas."""
+
+import math
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, TableFormat, read_frame
+from rspo.datasets.own_file import rows_of
+from rspo.evaluation.outcomes import Outcomes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SAMPLE = ["problem_id", "sample_index"]
+_COLUMNS = ["benchmark", *_SAMPLE, "correct", "reward"]
+_OUTCOMES = TableFormat(
+    SCORES.name, SCORES.version, pa.schema([SCORES.schema.field(name) for name in _COLUMNS])
+)
+_VERDICTS_IN_CSV = {"true": True, "1": True, "false": False, "0": False}
+
+
+def policy_scores(experiment: Experiment, policy: str, benchmark: str) -> Outcomes:
+    """Outcomes of a policy (cell or base) on a benchmark, as `suite_scores`."""
+    return suite_scores(experiment, policy, experiment.suite_of(benchmark))[benchmark]
+
+
+def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, Outcomes]:
+    """Outcomes of a policy on each benchmark of a suite, all blocks together.
+
+    Problems are sorted by id, samples by index.
+
+    Raises: InputError for a table that is missing or damaged, or lacks scores.
+    """
+    import pandas as pd
+
+    paths = experiment.score_files(policy, suite)
+    frame = pd.concat([read_frame(path, _OUTCOMES) for path in paths])
+    benchmarks = dict(iter(frame.sort_values("sample_index", kind="stable").groupby("benchmark")))
+    result = {}
+    for name in experiment.benchmarks_of(suite):
+        if name not in benchmarks:
+            raise InputError(f"{paths[0].parent}: has no scores of the benchmark {name}")
+        rows = benchmarks[name]
+        problem, ids = pd.factorize(rows["problem_id"], sort=True)
+        result[name] = Outcomes.of_rows(ids, problem, rows["correct"], rows["reward"])
+    numbers = {number for one in result.values() for number in one.responses.tolist()}
+    if len(numbers) > 1 or frame.duplicated(["benchmark", *_SAMPLE]).any():
+        raise InputError(
+            f"{paths[0].parent}: duplicated samples, or unequal numbers of samples of the problems "
+            f"({min(numbers)} to {max(numbers)}); sample and score again"
+        )
+    return result
+
+
+def scored_samples(
+    experiment: Experiment, policy: str, benchmark: str, first: int | None = None
+) -> "pd.DataFrame":
+    """A row for each sample, in file order, with the columns of SAMPLES, SCORES and PROBLEMS.
+
+    Args:
+        first: only the first so many samples of each problem.
+
+    Raises: InputError for tables that are missing, or do not belong together.
+    """
+    import pandas as pd
+
+    suite = experiment.suite_of(benchmark)
+    sample_files = experiment.sample_files(policy, suite, first)
+    score_files = experiment.score_files(policy, suite, first)
+    samples, scores = (
+        pd.concat([read_frame(file, table, benchmark) for file in files], ignore_index=True)
+        for files, table in ((sample_files, SAMPLES), (score_files, SCORES))
+    )
+    problems = read_frame(experiment.problems(benchmark), PROBLEMS).rename(
+        columns={"id": "problem_id"}
+    )
+    known = samples["problem_id"].isin(problems["problem_id"]).all()
+    if not samples[_SAMPLE].equals(scores[_SAMPLE]) or not known:
+        raise InputError(
+            f"{score_files[0].parent}: samples, scores and problems do not belong together; "
+            "make them again"
+        )
+    joined = samples.drop(columns="benchmark").join(scores.drop(columns=["benchmark", *_SAMPLE]))
+    joined = joined.merge(problems, how="left", on="problem_id")
+    return joined if first is None else joined[joined["sample_index"] < first]
+
+
+def read_outcomes(path: Path) -> Outcomes:
+    """Outcomes of verified responses: JSON lines, .csv or .parquet, a response a row.
+
+    A row has the keys `problem` (text), `correct` (true or false, or 1 or 0) and optionally
+    `reward` (default: 1 if correct, else 0) and `extracted` (the answer, or null). Problems and
+    responses are in the order of the file; in a scores table, which has the keys `problem_id` and
+    `sample_index` instead of `problem`, they are sorted by both.
+
+    Raises: InputError for a file that is missing, empty or damaged, or a value that is missing or
+        of the wrong type.
+    """
+    table: dict[tuple[str, int], dict[str, Any]] = {}
+    for place, row in rows_of(path):
+        location = f"{path}, {place}"
+        values = _values(location, _from_text(row) if path.suffix == ".csv" else row)
+        sample = values["problem"], values.get("sample_index", len(table))
+        if sample in table:
+            raise InputError(
+                f"{location}: sample {sample[1]} of problem {sample[0]!r} is duplicated"
+            )
+        table[sample] = values
+    if not table:
+        raise InputError(f"{path}: has no rows; at least one verified response is needed")
+    rows = list(table.values())
+    if all("sample_index" in row for row in rows):
+        rows = [table[sample] for sample in sorted(table)]
+    index: dict[str, int] = {}
+    problem = [index.setdefault(row["problem"], len(index)) for row in rows]
+    answered = all("extracted" in row for row in rows)
+    return Outcomes.of_rows(
+        index,
+        np.array(problem),
+        [row["correct"] for row in rows],
+        [row.get("reward", row["correct"]) for row in rows],
+        [row["extracted"] for row in rows] if answered else None,
+        has_rewards=all("reward" in row for row in rows),
+    )
+
+
+def _from_text(row: Mapping[str, str]) -> dict[str, Any]:
+    """A row of a CSV file, which has text only, with verdict and numbers; the rest stays text."""
+    result: dict[str, Any] = dict(row)
+    if "correct" in row:
+        result["correct"] = _VERDICTS_IN_CSV.get(row["correct"].lower(), row["correct"])
+    for key, number in (("reward", float), ("sample_index", int)):
+        with suppress(KeyError, ValueError):
+            result[key] = number(row[key])
+    if row.get("extracted") == "":
+        result["extracted"] = None
+    return result
+
+
+def _values(location: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Problem, verdict and, where the row has them, sample index, reward and answer.
+
+    Raises: InputError for a value that is missing or of the wrong type.
+    """
+    is_score = "problem_id" in row and "problem" not in row
+    name = "problem_id" if is_score else "problem"
+    for key in (name, "correct", *(["sample_index"] if is_score else [])):
+        if key not in row:
+            has = ", ".join(row) or "no keys"
+            raise InputError(
+                f"{location}: the key {key!r} is missing; has {has} "
+                "(`rspo verify` makes a file with verdicts from responses)"
+            )
+    is_text, is_verdict = isinstance(row[name], str | int), row["correct"] in (0, 1)
+    _require(is_text, location, name, row[name], "text")
+    _require(is_verdict, location, "correct", row["correct"], "true or false, or 1 or 0")
+    values = {"problem": str(row[name]), "correct": bool(row["correct"])}
+    if is_score:
+        index = row["sample_index"]
+        _require(isinstance(index, int), location, "sample_index", index, "a whole number")
+        values["sample_index"] = index
+    if "reward" in row:
+        reward = row["reward"]
+        is_number = isinstance(reward, int | float) and not isinstance(reward, bool)
+        finite = is_number and math.isfinite(reward)
+        _require(finite, location, "reward", reward, "a finite number")
+        values["reward"] = reward
+    if "extracted" in row:
+        answer = row["extracted"]
+        values["extracted"] = None if answer is None else str(answer)
+    return values
+
+
+def _require(holds: bool, location: str, key: str, value: Any, expected: str) -> None:
+    if not holds:
+        raise InputError(f"{location}: {key!r} is {value!r:.60}; expected {expected}")
