@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.datasets.contamination import overlaps, write_contamination_table
 from rspo.datasets.normal_form import normal_form
 from rspo.datasets.prepare import prepare
@@ -93,13 +92,6 @@ def test_generated_splits_share_nothing(tiny: Experiment) -> None:
     found = table(tiny)
     assert {pair[:2] for pair in found} == set(itertools.combinations(tiny.data_sets, 2))
     assert set(found.values()) == {(0, "", "")}
-
-
-def test_a_set_that_is_not_prepared_is_named(tiny: Experiment) -> None:
-    tiny.problems("multiply").unlink()
-    with pytest.raises(InputError, match=r"multiply\.parquet: no such file"):
-        write_contamination_table(tiny)
-    assert not tiny.table("contamination").exists()
 
 
 @pytest.fixture
