@@ -17,7 +17,6 @@ from rspo.core.errors import InputError
 from rspo.core.files import sha256
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.core.trace import trace
-from rspo.datasets.contamination import write_contamination_table
 from rspo.datasets.prepare import prepare, require_own_files
 from tests.support import tiny_world
 
@@ -88,40 +87,10 @@ def test_a_file_of_any_format_becomes_the_same_problems(tmp_path: Path, suffix: 
     ]
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_answers_can_be_numbers_or_lists_of_accepted_forms(tmp_path: Path, suffix: str) -> None:
-    rows = [{"question": "1+1=?", "gold": 2}, {"question": "1+2=?", "gold": 3}]
-    write(tmp_path / f"numbers.{suffix}", rows)
-    found = prepared(load(tmp_path, f"numbers.{suffix}"))
-    assert [row["answers"] for row in found] == [["2"], ["3"]]
-    write(tmp_path / f"lists.{suffix}", [{"question": "1/2", "gold": ["0.5", "1/2"]}])
-    (found,) = prepared(load(tmp_path / "second", f"../lists.{suffix}"))
-    assert found["answers"] == ["0.5", "1/2"]
-
-
 def test_columns_are_problem_and_answer_by_default(tmp_path: Path) -> None:
     write(tmp_path / "my.csv", [{"answer": "2", "note": "easy", "problem": "1+1=?"}])
     (found,) = prepared(load(tmp_path, "my.csv", problem="problem", answer="answer"))
     assert (found["prompt"][0]["content"], found["answers"]) == ("1+1=?", ["2"])
-
-
-def test_the_options_of_the_hub_work_for_a_file(tmp_path: Path) -> None:
-    rows = [
-        {
-            "question": "how long?",
-            "gold": r"so \boxed{4}",
-            "unit": "cm",
-            "about": "A.",
-            "set": "x1",
-        },
-        {"question": "left out", "gold": r"\boxed{5}", "unit": "", "about": "", "set": "y"},
-    ]
-    write(tmp_path / "my.csv", rows)
-    options = {"answer_in": "box", "unit": "unit", "context": "about"}
-    options |= {"prompt": "{problem} Box it.", "filter": {"column": "set", "contains": "x"}}
-    (found,) = prepared(load_published(tmp_path, "my.csv", **options))
-    assert found["prompt"][0]["content"] == "A.\n\nhow long? Box it."
-    assert found["answers"] == ["4", "4 cm"]
 
 
 def test_a_csv_file_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
@@ -266,20 +235,6 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
 def require_problems(experiment: Experiment) -> None:
     """The check of every command that reads the problems."""
     steps.prepare(experiment, "mine").require_output(experiment.problems("mine"))
-
-
-def test_a_benchmark_in_a_file_is_compared_with_the_other_sets(tmp_path: Path) -> None:
-    experiment = load(tmp_path, prompt="({problem})")
-    write(tmp_path / "my.jsonl", TWO)
-    for name in experiment.data_sets:
-        prepare(experiment, name)
-    (known,) = read_table(experiment.problems("multiply"), PROBLEMS)[:1]
-    copied = {"question": known["prompt"][0]["content"], "gold": "1"}
-    write(tmp_path / "my.jsonl", [*TWO, copied])
-    prepare(experiment, "mine", force=True)
-    write_contamination_table(experiment)
-    lines = experiment.table("contamination").read_text().splitlines()
-    assert f"multiply,mine,exact,1,{known['id']},mine/2" in lines
 
 
 def test_problems_of_a_file_can_exclude_those_of_a_benchmark(tmp_path: Path) -> None:

@@ -4,9 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -306,9 +304,6 @@ def test_a_folder_that_is_no_mirror_is_refused(tmp_path: Path) -> None:
         prepare(with_hub(tmp_path), "minerva", tmp_path)
 
 
-LIVE = "opencompass/LiveMathBench"
-
-
 @pytest.mark.parametrize(("revision", "read"), [("f" * 40, "f" * 40), ("main", COMMIT)])
 def test_the_hub_is_read_at_a_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, revision: str, read: str
@@ -329,61 +324,22 @@ def test_the_hub_is_read_at_a_commit(
     ]
 
 
-class GatedHub(BaseHTTPRequestHandler):
-    """The hub's answers about a gated set: what it is, and a refusal of each of its files."""
-
-    def do_GET(self) -> None:
-        about = self.path.startswith(f"/api/datasets/{LIVE}/revision/")
-        self.send_response(200 if about else 401)
-        if not about:
-            self.send_header("X-Error-Code", "GatedRepo")
-        body = json.dumps({"id": LIVE, "sha": COMMIT, "siblings": []}) if about else "{}"
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body.encode())
-
-    do_HEAD = do_GET
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing on the screen."""
-
-
-def test_the_real_libraries_and_a_gated_set_end_in_one_line(tmp_path: Path) -> None:
-    paper_scale.load(tmp_path)
-    with ThreadingHTTPServer(("127.0.0.1", 0), GatedHub) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        endpoint = {"HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
-        done = prepare_in_a_process(tmp_path, "livemathbench", endpoint)
-        server.shutdown()
-    assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
-    assert "gated dataset" in line
-    assert f"accept its terms at https://huggingface.co/datasets/{LIVE} and set HF_TOKEN" in line
-
-
 def test_the_real_library_without_a_network_ends_in_one_line(tmp_path: Path) -> None:
     paper_scale.load(tmp_path)
-    done = prepare_in_a_process(tmp_path, "minerva", {"HF_HUB_OFFLINE": "1"})
-    assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
-    assert "math-ai/minervamath/test" in line
-    assert "use a mirror" in line
-
-
-def prepare_in_a_process(
-    folder: Path, name: str, environment: dict[str, str]
-) -> subprocess.CompletedProcess[str]:
-    bare = {
-        "PYTHONPATH": str(paper_scale.ROOT),
-        "HF_HOME": str(folder / "cache"),
-        "PATH": "/usr/bin:/bin",
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "rspo.cli", "prepare", name, "--scale", "paper"],
-        cwd=folder,
-        env=bare | environment,
+    done = subprocess.run(
+        [sys.executable, "-m", "rspo.cli", "prepare", "minerva", "--scale", "paper"],
+        cwd=tmp_path,
+        env={
+            "PYTHONPATH": str(paper_scale.ROOT),
+            "HF_HOME": str(tmp_path / "cache"),
+            "HF_HUB_OFFLINE": "1",
+            "PATH": "/usr/bin:/bin",
+        },
         capture_output=True,
         text=True,
     )
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert "math-ai/minervamath/test" in line
+    assert "set HF_TOKEN" in line
+    assert "use a mirror" in line

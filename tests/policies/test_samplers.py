@@ -184,30 +184,6 @@ def test_responses_stop_at_the_end_token_or_their_own_limit(
     assert {response.ended for response in drawn[0]} == {True, False}
 
 
-COMPILES = """
-import sys
-from pathlib import Path
-from rspo.config.schema import Sampling
-from rspo.policies import vllm_sampler
-from rspo.policies.tokenizer import ChatTokenizer
-on_cpu = vllm_sampler.VllmSampler._on_cpu
-vllm_sampler.VllmSampler._on_cpu = lambda self: on_cpu(self) | {"enforce_eager": False}
-folder, sampling = Path(sys.argv[1]), Sampling.model_validate_json(sys.argv[2])
-vllm_sampler.VllmSampler(folder, ChatTokenizer(folder), sampling)
-"""
-
-
-@pytest.mark.long  # compiles the model, as vLLM does on a GPU
-def test_jobs_share_no_cache_of_compiled_code(folder: Path, tmp_path: Path) -> None:
-    """vLLM does not write it atomically, so another job could read an incomplete file."""
-    subprocess.run(
-        [sys.executable, "-c", COMPILES, str(folder), FULL.model_dump_json()],
-        env=os.environ | {"PYTHONPATH": str(ROOT), "VLLM_CACHE_ROOT": str(tmp_path)},
-        check=True,
-    )
-    assert [path.name for path in tmp_path.iterdir()] == ["modelinfos"]
-
-
 # Small batches, so that the job has several of them.
 PROGRAM = """
 import sys

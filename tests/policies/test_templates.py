@@ -134,30 +134,6 @@ def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(
     assert theirs == ids
 
 
-AS_OBJECT = {"__type": "AddedToken", "content": "<|im_end|>", "special": True}
-
-
-@pytest.mark.parametrize(
-    ("tokenizer", "expected"),
-    [
-        ({"pad_token": None}, (2,)),
-        ({"eos_token": AS_OBJECT, "pad_token": AS_OBJECT}, (2,)),
-        ({"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}, (2, 0)),
-        ({"eos_token": None, "pad_token": None}, (2,)),
-        ({"chat_template": [{"name": "default", "template": llama_model.TEMPLATE}]}, (2,)),
-    ],
-    ids=["no pad token", "objects", "another end", "no tokens", "several templates"],
-)
-def test_responses_end_with_the_turn_whatever_the_tokenizer_config_says(
-    own_policy: Any, tokenizer: dict[str, Any], expected: tuple[int, ...]
-) -> None:
-    folder = own_policy(**tokenizer)
-    ours, theirs = ChatTokenizer(folder), AutoTokenizer.from_pretrained(folder)
-    assert ours.ends == expected
-    assert theirs.eos_token_id == 2
-    assert ours.pad == theirs.pad_token_id is not None
-
-
 def test_another_template_or_examples_make_another_base_policy(tmp_path: Path) -> None:
     def settings_hash(hub: dict[str, Any]) -> str:
         experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
