@@ -281,7 +281,7 @@ FAMILIES = {
     "countdown": FamilyOfProblems(
         _countdown_all,
         _countdown,
-        lambda a, b, c, target: _countdown(*sorted((a, b, c)), target)[0],
+        lambda a, b, c, target: "{},{},{}={}".format(*sorted((a, b, c)), target),
         _countdown_example,
     ),
     "divide": _hidden_rule(

@@ -17,13 +17,11 @@ def rows_of(path: Path) -> Rows:
 
     Raises: InputError for a file that is missing or has another format.
     """
-    open_file(path).close()
-    return {".csv": _csv, ".parquet": _parquet}.get(path.suffix, _json_lines)(path)
-
-
-def _json_lines(path: Path) -> Rows:
-    for number, values in numbered_json_lines(path, open_file(path)):
-        yield f"line {number}", values
+    stream = open_file(path)
+    if path.suffix not in (".csv", ".parquet"):
+        return ((f"line {line}", row) for line, row in numbered_json_lines(path, stream))
+    stream.close()
+    return _csv(path) if path.suffix == ".csv" else _parquet(path)
 
 
 def _csv(path: Path) -> Rows:

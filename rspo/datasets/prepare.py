@@ -140,11 +140,9 @@ def _scratch_model(experiment: Experiment, name: str) -> str | None:
     return min((model for model in models if experiment.config.models[model].scratch), default=None)
 
 
-def _generated(generated: Generated) -> list[Problem]:
+def _generated(source: Generated) -> list[Problem]:
     """Interleaved families: the first problem of each, then the second of each."""
-    families = [
-        generate(family, generated.split, generated.problems) for family in generated.families
-    ]
+    families = [generate(name, source.split, source.problems) for name in source.families]
     return [row for turn in zip(*families, strict=True) for row in turn]
 
 
@@ -224,9 +222,8 @@ def _check(
     if rows not in hub.accepted_rows:
         raise refuse("rows", " or ".join(map(str, hub.accepted_rows)), rows, rows)
     if len(unanswered) != hub.without_answer:
-        count = len(unanswered)
-        found = f"{count} ({'; '.join(unanswered[:5])})"
-        raise refuse("without_answer", hub.without_answer, found, count)
+        found = f"{len(unanswered)} ({'; '.join(unanswered[:5])})"
+        raise refuse("without_answer", hub.without_answer, found, len(unanswered))
     if expected not in (None, content):
         value = content if isinstance(hub.rows, int) else f"{{{rows}: {content}}}"
         raise refuse("content_sha256", expected, content, value)

@@ -98,13 +98,6 @@ def test_the_two_rows_without_an_answer_are_listed(
     assert note["settings"] == steps.prepare(experiment, "train").settings
 
 
-def test_validation_shares_no_problem_with_math500(problems: dict[str, Rows]) -> None:
-    def bare(rows: Rows) -> set[str]:
-        return {"".join(text.split()) for text in texts(rows)}
-
-    assert not bare(problems["validation"]) & bare(problems["math500"])
-
-
 def test_boxes_of_math_hold_what_its_authors_extracted(shared: Path) -> None:
     """MATH-500 publishes the answers of 500 solutions: our box reader finds the same."""
     rows = source_rows(shared, "HuggingFaceH4/MATH-500/test")

@@ -87,12 +87,6 @@ def test_a_file_of_any_format_becomes_the_same_problems(tmp_path: Path, suffix: 
     ]
 
 
-def test_columns_are_problem_and_answer_by_default(tmp_path: Path) -> None:
-    write(tmp_path / "my.csv", [{"answer": "2", "note": "easy", "problem": "1+1=?"}])
-    (found,) = prepared(load(tmp_path, "my.csv", problem="problem", answer="answer"))
-    assert (found["prompt"][0]["content"], found["answers"]) == ("1+1=?", ["2"])
-
-
 def test_a_csv_file_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
     """With a byte order mark, line breaks in quotes, and empty lines at the end."""
     text = '\ufeffquestion,gold\r\n"one,\ntwo?",3\r\n\r\n'

@@ -131,30 +131,19 @@ def test_rows_without_an_answer_are_dropped_and_listed(
         prepare(with_hub(tmp_path), "minerva", mirror, force=True)
 
 
-def test_context_precedes_its_question(tmp_path: Path, write: Callable[..., Path]) -> None:
-    mirror = write([row(context="Let x = 1."), row(context=None)])
-    experiment = with_hub(tmp_path, context="context")
-    texts = [found["prompt"][0]["content"] for found in prepared(experiment, mirror)]
-    assert texts == ["Let x = 1.\n\n1+1?", "1+1?"]
-
-
-def test_an_answer_is_right_with_its_unit_and_without(
+def test_context_unit_and_prompt_surround_a_problem(
     tmp_path: Path, write: Callable[..., Path]
 ) -> None:
-    rows = [row(answer=["4.2"], unit="%"), row("how long?", ["45"], unit=None)]
-    found = prepared(with_hub(tmp_path, unit="unit"), write(rows))
-    assert [r["answers"] for r in found] == [["4.2", "4.2 %"], ["45"]]
-
-
-def test_a_prompt_puts_its_words_around_the_problem(
-    tmp_path: Path, write: Callable[..., Path]
-) -> None:
-    """And braces of the problem are no placeholders."""
-    mirror = write([row(r"$\frac{1}{2}$ of {answer}?"), row("{problem}")])
-    found = prepared(with_hub(tmp_path, prompt="Q: {problem}\nA letter, please."), mirror)
-    assert [r["prompt"][0]["content"] for r in found] == [
-        "Q: $\\frac{1}{2}$ of {answer}?\nA letter, please.",
-        "Q: {problem}\nA letter, please.",
+    """And braces of the problem are no placeholders. An answer is right without its unit too."""
+    rows = [
+        row(r"$\frac{1}{2}$ of {answer}?", ["4.2"], context="Let x = 1.", unit="%"),
+        row("{problem}", ["45"], context=None, unit=None),
+    ]
+    keys = {"context": "context", "unit": "unit", "prompt": "Q: {problem}\nA letter, please."}
+    found = prepared(with_hub(tmp_path, **keys), write(rows))
+    assert [(r["prompt"][0]["content"], r["answers"]) for r in found] == [
+        ("Q: Let x = 1.\n\n$\\frac{1}{2}$ of {answer}?\nA letter, please.", ["4.2", "4.2 %"]),
+        ("Q: {problem}\nA letter, please.", ["45"]),
     ]
 
 
@@ -273,7 +262,7 @@ def test_each_number_of_rows_has_its_own_content(
     ("content", "message"),
     [
         ([row()], r"minerva: expected rows = 2, got 1 from .*test\.jsonl"),
-        ([], r"test\.jsonl: has no rows; expected 2 in math-ai/minervamath"),
+        ([], "minerva: expected rows = 2, got 0 from math-ai/minervamath"),
         (b'{"question": "1+1?", "answer": "2"}\n{"question": "1+', r"jsonl, line 2: not JSON"),
         (b'{"question": "\xff"}\n', r"test\.jsonl, line 1: not UTF-8"),
         (b"[1, 2]\n", r"test\.jsonl, line 1: expected a JSON object"),

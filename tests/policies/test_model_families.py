@@ -94,23 +94,6 @@ FAMILIES = {
         response="{}<|eot_id|>",
         expected=["<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"],
     ),
-    # Tokens as objects, no padding token, and a space before the end.
-    "Llama 2": Family(
-        keys={
-            "tokenizer_class": "LlamaTokenizer",
-            "bos_token": token("<s>"),
-            "eos_token": token("</s>"),
-            "unk_token": token("<unk>"),
-            "pad_token": None,
-        },
-        special=["<unk>", "<s>", "</s>"],
-        ends=2,
-        user="<s>[INST] {} [/INST]",
-        start="",
-        response=" {} </s>",
-        expected=["</s>"],
-        metaspace=True,
-    ),
     # Special tokens that drop the newline after them.
     "Phi-3": Family(
         keys={

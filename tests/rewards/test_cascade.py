@@ -12,7 +12,6 @@ from rspo.rewards import verify
 from rspo.rewards.configured import verifier_of
 from tests.support import ROOT
 from tests.support.attacks import boxed
-from tests.support.steps import step_of
 
 
 def tiny(**overrides: Any) -> Experiment:
@@ -47,23 +46,10 @@ def test_the_rules_then_the_library_of_a_config_need_no_judge(tmp_path: Path) ->
     ("overrides", "message"),
     [
         ({"cascade": ["rules", "rules"]}, "cascade = .*: a verifier is duplicated"),
-        ({"cascade": ["rules"]}, "cascade = .*at least 2 items"),
         ({"cascade": ["rules", "cascade"]}, r"cascade\.1 = 'cascade'.*exact, rules"),
         ({"verifier": "cascade"}, "verifier = 'cascade' needs the section xverify"),
-        (
-            {"agreement": {"against": "cascade"}, "cascade": ["exact", "xverify"]},
-            r"agreement\.against = 'cascade' needs the section xverify",
-        ),
     ],
 )
 def test_a_wrong_list_is_an_error(overrides: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         tiny(**overrides)
-
-
-def test_another_cascade_gives_other_scores_and_policies() -> None:
-    one = tiny(verifier="cascade", cascade=["exact", "rules"])
-    other = tiny(verifier="cascade", cascade=["rules", "exact"])
-    for step, name in (("score", "standard"), ("train", next(iter(one.cells)))):
-        hashes = {step_of(each, step, name).settings_hash for each in (one, other)}
-        assert len(hashes) == 2

@@ -5,18 +5,8 @@ import json
 import pytest
 
 from benchmarks.verifier import accuracy, tables
-from benchmarks.verifier.accuracy import Figures, figures
 from rspo.rewards import is_correct
-from rspo.rewards.verdict import Verdict
 from tests.support.attacks import boxed
-
-
-def test_errors_are_counted_by_their_direction() -> None:
-    reasons = ["correct", "correct", "incorrect", "timeout", "incorrect"]
-    labels = [True, False, True, True, False]
-    found = figures([Verdict(reason) for reason in reasons], labels)
-    assert found == Figures(rows=5, false_accepts=1, false_refusals=2, at_limit=1)
-    assert found.accuracy == pytest.approx(40)
 
 
 def test_the_rules_refuse_every_published_false_accept() -> None:
