@@ -60,7 +60,7 @@ class VllmSampler:
         on_cpu = current_platform.is_cpu()
         self.gpus = 0 if on_cpu else 1
         try:
-            self.llm = vllm.LLM(
+            self.llm: Any = vllm.LLM(
                 str(folder.resolve()),
                 skip_tokenizer_init=True,  # token ids in, token ids out
                 generation_config="vllm",  # not the model's own temperature and top_p
