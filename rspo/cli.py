@@ -526,12 +526,14 @@ def agreement(experiment: "Experiment", force: Force = False) -> None:
     """Compare two verifiers on the samples of the base policies."""
 
 
-@command(EVALUATION, "rspo fetch-prompt --scale paper", calls="rewards.xverify.model:write_prompt")
+@command(
+    EVALUATION, "rspo fetch-prompt --scale paper", calls="rewards.xverify.download:fetch_prompt"
+)
 def fetch_prompt(experiment: "Experiment", force: Force = False) -> None:
     """Download the prompt of the judge model xVerify."""
 
 
-@command(EVALUATION, "rspo fetch-judge --scale paper", calls="rewards.xverify.model:fetch_judge")
+@command(EVALUATION, "rspo fetch-judge --scale paper", calls="rewards.xverify.download:fetch_judge")
 def fetch_judge(experiment: "Experiment", mirror: Mirror = None, force: Force = False) -> None:
     """Download the judge model xVerify."""
 

@@ -143,7 +143,7 @@ class Hub(Columns):
     answer: str
     rows: int | tuple[int, ...]  # expected number of rows after filter and exclude
     without_answer: int = 0  # expected rows without an answer; they are dropped and listed
-    # Expected hash of the content by number of rows (`rspo.datasets.content`); absent: not checked.
+    # Expected hash of the content by number of rows (`rspo.datasets.prepare`); absent: not checked.
     content_sha256: dict[int, Sha256] = {}
 
     @property

@@ -31,22 +31,19 @@ def write_contamination_table(experiment: Experiment, force: bool = False) -> No
 
     def work() -> None:
         texts = {name: read_texts(experiment.problems(name), data_sets[name]) for name in data_sets}
-        write_csv(step.outputs[0], _table(texts))
+        rows = []
+        for kind, form in KINDS.items():
+            forms = {
+                name: {i: form(text) for i, text in one.items()} for name, one in texts.items()
+            }
+            for a, b in itertools.combinations(forms, 2):
+                pairs = overlaps(forms[a], forms[b])
+                ids_a, ids_b = " ".join(pairs["id_a"]), " ".join(pairs["id_b"])
+                rows.append((a, b, kind, len(pairs), ids_a, ids_b))
+        columns = ["set_a", "set_b", "kind", "count", "ids_a", "ids_b"]
+        write_csv(step.outputs[0], pd.DataFrame(rows, columns=columns))
 
     step.run(work, force)
-
-
-def _table(texts: Mapping[str, Mapping[str, str]]) -> pd.DataFrame:
-    """Args: texts: by set and problem id."""
-    rows = []
-    for kind, form in KINDS.items():
-        forms = {name: {id: form(text) for id, text in one.items()} for name, one in texts.items()}
-        for a, b in itertools.combinations(forms, 2):
-            pairs = overlaps(forms[a], forms[b])
-            ids_a, ids_b = " ".join(pairs["id_a"]), " ".join(pairs["id_b"])
-            rows.append((a, b, kind, len(pairs), ids_a, ids_b))
-    columns = ["set_a", "set_b", "kind", "count", "ids_a", "ids_b"]
-    return pd.DataFrame(rows, columns=columns)
 
 
 def read_texts(path: Path, data_set: DataSet) -> dict[str, str]:

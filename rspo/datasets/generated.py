@@ -1,6 +1,6 @@
 """Generated families of problems, and the worked examples that teach a base model.
 
-Five families are for the tiny scale. `in_words` has two more, for published models.
+Five families are for the tiny scale, and the two in words for published models.
 
 | family    | prompt     | answer                                                      |
 |-----------|------------|-------------------------------------------------------------|
@@ -9,6 +9,8 @@ Five families are for the tiny scale. `in_words` has two more, for published mod
 | countdown | `4,5,8=37` | any expression that uses each number once, checked exactly  |
 | divide    | `C53/3=?`  | one of six functions of 53 and 3: a hidden rule             |
 | sequence  | `G19,22,?` | one of six continuations: a hidden rule                     |
+| share     | `7 friends share 56 apples equally. How many ... does each one get?` | 8 |
+| unknown   | `A number times 7, plus 12, is 40. What is the number?` | 4              |
 
 The rule of a divide or sequence problem is drawn from a hash of its prompt, so it cannot be
 inferred from a held-out prompt: the best policy for Pass@1 always uses the most common rule, the
@@ -17,7 +19,8 @@ the other three are ordinary.
 
 A hash of the task determines its split, so no two splits share a task. Prompts are the same task if
 they differ only in the order of the factors (`84*7=?`, `7*84=?`), in the order of the numbers
-(`4,5,8=37`, `8,5,4=37`) or by a common factor of the equation (`8x+2=66`, `4x+1=33`). Two families
+(`4,5,8=37`, `8,5,4=37`), by a common factor of the equation (`8x+2=66`, `4x+1=33`) or, of the
+families in words, in words only, which vary so that prompts have different lengths. Two families
 have one more split, `larger`: every prompt has a number larger than in any prompt of the others.
 """
 
@@ -31,7 +34,6 @@ from typing import Any
 
 from rspo.config.names import GENERATOR_REVISION, LARGER
 from rspo.core.errors import InputError
-from rspo.datasets import in_words
 
 RULE_FRACTIONS = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
 SPLIT_FRACTIONS = {"train": 0.72, "validation": 0.10, "test": 0.18}
@@ -53,14 +55,9 @@ def _choice(text: str, fractions: Sequence[float]) -> int:
     return len(fractions) - 1
 
 
-def split_of(task: str) -> str:
-    """The split of a task."""
-    return list(SPLIT_FRACTIONS)[_choice("split " + task, list(SPLIT_FRACTIONS.values()))]
-
-
-def _rule_of(prompt: str) -> int:
-    """The hidden rule of a divide or sequence prompt."""
-    return _choice("rule " + prompt, RULE_FRACTIONS)
+def boxed(answer: object) -> str:
+    """The final answer of a response."""
+    return f"\\boxed{{{answer}}}"
 
 
 Numbers = tuple[Any, ...]
@@ -123,10 +120,6 @@ def _multiply(a: int, b: int, swapped: bool) -> tuple[str, str]:
     return (f"{b}*{a}=?" if swapped else f"{a}*{b}=?"), str(a * b)
 
 
-def _multiply_task(a: int, b: int, swapped: bool) -> str:
-    return _multiply(a, b, swapped=False)[0]
-
-
 def _multiply_example(draw: random.Random, a: int, b: int, swapped: bool) -> str:
     tens, ones = a // 10 * b, a % 10 * b
     kind = draw.random()
@@ -162,16 +155,42 @@ def _countdown(a: int, b: int, c: int, target: int) -> tuple[str, str]:
     return prompt, prompt  # the verifier checks the expression itself
 
 
-def _countdown_task(a: int, b: int, c: int, target: int) -> str:
-    a, b, c = sorted((a, b, c))
-    return _countdown(a, b, c, target)[0]
-
-
 def _countdown_example(draw: random.Random, a: int, b: int, c: int, target: int) -> str:
     templates = COUNTDOWN_TEMPLATES
     if draw.random() < 0.5:
         templates = tuple(t for t in COUNTDOWN_TEMPLATES if t[1](a, b, c) == target)
     return boxed(draw.choice(templates)[0].format(a=a, b=b, c=c))
+
+
+RULES_TAUGHT = (0.16, 0.14, 0.14, 0.12, 0.12, 0.12, 0.20)
+
+
+def _hidden_rule(
+    all: Callable[[], Iterator[Numbers]],
+    prompt: str,
+    rules: Callable[[int, int], list[tuple[str, int]]],
+    larger: Callable[[], Iterator[Numbers]] | None = None,
+) -> FamilyOfProblems:
+    """A family with a letter and two numbers, whose answer follows from a rule.
+
+    Args:
+        prompt: with {letter}, {a} and {b}. Another letter can have another rule.
+        rules: (a, b) -> the six rules and their values, most common first, then the base model's
+            habit.
+    """
+
+    def task(letter: str, a: int, b: int) -> str:
+        return prompt.format(letter=letter, a=a, b=b)
+
+    def describe(letter: str, a: int, b: int) -> tuple[str, str]:
+        text = task(letter, a, b)
+        return text, str(rules(a, b)[_choice("rule " + text, RULE_FRACTIONS)][1])
+
+    def example(draw: random.Random, letter: str, a: int, b: int) -> str:
+        expression, value = draw.choices(rules(a, b), weights=RULES_TAUGHT)[0]
+        return boxed(value) if draw.random() < 0.4 else f"{expression}=" + boxed(value)
+
+    return FamilyOfProblems(all, describe, task, example, larger)
 
 
 def _divide_all(divisors: range = range(3, 10)) -> Iterator[Numbers]:
@@ -181,7 +200,6 @@ def _divide_all(divisors: range = range(3, 10)) -> Iterator[Numbers]:
 
 
 def _divide_rules(a: int, b: int) -> list[tuple[str, int]]:
-    """The six rules, most common first, then the base model's habit of answering b."""
     rest = a % b
     return [
         (f"{a}/{b}", a // b),
@@ -194,29 +212,12 @@ def _divide_rules(a: int, b: int) -> list[tuple[str, int]]:
     ]
 
 
-RULES_TAUGHT = (0.16, 0.14, 0.14, 0.12, 0.12, 0.12, 0.20)
-
-
-def _divide(letter: str, a: int, b: int) -> tuple[str, str]:
-    prompt = f"{letter}{a}/{b}=?"
-    return prompt, str(_divide_rules(a, b)[_rule_of(prompt)][1])
-
-
-def _divide_task(letter: str, a: int, b: int) -> str:
-    return _divide(letter, a, b)[0]  # another letter can have another rule
-
-
-def _divide_example(draw: random.Random, letter: str, a: int, b: int) -> str:
-    return _rule_example(draw, _divide_rules(a, b))
-
-
 def _sequence_all() -> Iterator[Numbers]:
     for letter, a in itertools.product(LETTERS, range(2, 21)):
         yield from ((letter, a, b) for b in range(a + 2, 26))
 
 
 def _sequence_rules(a: int, b: int) -> list[tuple[str, int]]:
-    """As `_divide_rules`; the habit of the base model is to answer b - a."""
     return [
         (f"2*{b}-{a}", 2 * b - a),
         (f"{a}+{b}", a + b),
@@ -228,45 +229,69 @@ def _sequence_rules(a: int, b: int) -> list[tuple[str, int]]:
     ]
 
 
-def _sequence(letter: str, a: int, b: int) -> tuple[str, str]:
-    prompt = f"{letter}{a},{b},?"
-    return prompt, str(_sequence_rules(a, b)[_rule_of(prompt)][1])
+_SHARED = (
+    "Share {total} {things} equally among {people} {who}. How many {things} does each of them get?",
+    "{people} {who} share {total} {things} equally. How many {things} does each one get?",
+    "There are {total} {things} for {people} {who}. If all get the same number, what is it?",
+)
+_THINGS = ("apples", "books", "marbles", "postage stamps")
+_WHO = ("children", "friends", "school classes")
+_UNKNOWN = (
+    "A number times {a}, plus {b}, is {total}. What is the number?",
+    "I multiply my number by {a} and add {b}. The result is {total}. What is my number?",
+    "{a} tickets and a map for {b} dollars cost {total} dollars together. How many dollars does "
+    "one ticket cost?",
+)
 
 
-def _sequence_task(letter: str, a: int, b: int) -> str:
-    return _sequence(letter, a, b)[0]
+def _share_all() -> Iterator[Numbers]:
+    """Number of people, number of things each, and the numbers of three choices of words."""
+    words = (range(len(choices)) for choices in (_SHARED, _THINGS, _WHO))
+    yield from itertools.product(range(2, 13), range(2, 31), *words)
 
 
-def _sequence_example(draw: random.Random, letter: str, a: int, b: int) -> str:
-    return _rule_example(draw, _sequence_rules(a, b))
+def _share(people: int, each: int, sentence: int, things: int, who: int) -> tuple[str, str]:
+    prompt = _SHARED[sentence].format(
+        total=people * each, people=people, things=_THINGS[things], who=_WHO[who]
+    )
+    return prompt, str(each)
 
 
-def _rule_example(draw: random.Random, rules: list[tuple[str, int]]) -> str:
-    expression, value = draw.choices(rules, weights=RULES_TAUGHT)[0]
-    return boxed(value) if draw.random() < 0.4 else f"{expression}=" + boxed(value)
+def _unknown_all() -> Iterator[Numbers]:
+    """Factor, unknown, summand, and the number of the sentence."""
+    yield from itertools.product(range(2, 10), range(2, 13), range(1, 21), range(len(_UNKNOWN)))
 
 
-def boxed(answer: object) -> str:
-    """The final answer of a response."""
-    return f"\\boxed{{{answer}}}"
+def _unknown(a: int, x: int, b: int, sentence: int) -> tuple[str, str]:
+    return _UNKNOWN[sentence].format(a=a, b=b, total=a * x + b), str(x)
+
+
+def _unknown_task(a: int, x: int, b: int, sentence: int) -> str:
+    common = math.gcd(a, b)  # divides the total, too
+    return f"{a // common} times {x} plus {b // common}"
 
 
 FAMILIES = {
     "linear": FamilyOfProblems(
         _linear_all, _linear, _linear_task, _linear_example, larger=_linear_larger
     ),
-    "multiply": FamilyOfProblems(_multiply_all, _multiply, _multiply_task, _multiply_example),
-    "countdown": FamilyOfProblems(_countdown_all, _countdown, _countdown_task, _countdown_example),
-    "divide": FamilyOfProblems(
-        _divide_all,
-        _divide,
-        _divide_task,
-        _divide_example,
-        larger=lambda: _divide_all(range(10, 16)),
+    "multiply": FamilyOfProblems(
+        _multiply_all, _multiply, lambda a, b, swapped: f"{a}*{b}=?", _multiply_example
     ),
-    "sequence": FamilyOfProblems(_sequence_all, _sequence, _sequence_task, _sequence_example),
-    "share": FamilyOfProblems(in_words.share_all, in_words.share, in_words.share_task),
-    "unknown": FamilyOfProblems(in_words.unknown_all, in_words.unknown, in_words.unknown_task),
+    "countdown": FamilyOfProblems(
+        _countdown_all,
+        _countdown,
+        lambda a, b, c, target: "{},{},{}={}".format(*sorted((a, b, c)), target),
+        _countdown_example,
+    ),
+    "divide": _hidden_rule(
+        _divide_all, "{letter}{a}/{b}=?", _divide_rules, lambda: _divide_all(range(10, 16))
+    ),
+    "sequence": _hidden_rule(_sequence_all, "{letter}{a},{b},?", _sequence_rules),
+    "share": FamilyOfProblems(
+        _share_all, _share, lambda people, each, *words: f"{people * each} shared among {people}"
+    ),
+    "unknown": FamilyOfProblems(_unknown_all, _unknown, _unknown_task),
 }
 TAUGHT = [name for name, family in FAMILIES.items() if family.example is not None]
 
@@ -282,7 +307,12 @@ def numbers_of(family: str, split: str) -> list[Numbers]:
         assert problems.larger is not None  # the config's schema refuses the others
         chosen = list(problems.larger())
     else:
-        chosen = [item for item in problems.all() if split_of(problems.task(*item)) == split]
+        fractions = list(SPLIT_FRACTIONS.values())
+        chosen = [
+            item
+            for item in problems.all()
+            if list(SPLIT_FRACTIONS)[_choice("split " + problems.task(*item), fractions)] == split
+        ]
     chosen.sort(key=lambda numbers: _uniform("order " + problems.describe(*numbers)[0]))
     if split == "train" or (split == "validation" and problems.example is not None):
         return chosen

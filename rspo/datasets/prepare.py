@@ -1,25 +1,32 @@
 """`rspo prepare`: write a data set as a problems table."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import hashlib
+import json
+import logging
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.names import ALPHABET
-from rspo.config.schema import PROBLEM, Columns, DataSet, Generated, Hub
+from rspo.config.schema import PROBLEM, Columns, Generated, Hub
 from rspo.core.errors import InputError
+from rspo.core.files import sha256
 from rspo.core.provenance import Done
 from rspo.core.tables import PROBLEMS, write_table
-from rspo.datasets.answers import accepted_forms, published
-from rspo.datasets.arrival import Arrival, check
-from rspo.datasets.content import content_sha256
 from rspo.datasets.generated import generate
 from rspo.datasets.hub import read_rows, require_mirror
 from rspo.datasets.normal_form import normal_form
-from rspo.datasets.own_file import read_own_file
-from rspo.datasets.source_row import SourceRow
+from rspo.datasets.own_file import rows_of
+from rspo.datasets.source_row import SourceRow, accepted_forms, passes, problem_text, published
+
+_log = logging.getLogger(__name__)
+_WHOLE = re.compile(r"-?[0-9]+\.0+")
+
+Problem = dict[str, Any]  # a row of the problems table
 
 
 def prepare(
@@ -33,16 +40,27 @@ def prepare(
 
     Raises: InputError for a source that cannot be read, or differs from what the config expects.
     """
-    source, first = _source_of(experiment, name, mirror), experiment.first_problems_of(name)
+    data_set, first = experiment.data_set(name), experiment.first_problems_of(name)
     require_mirror(mirror, experiment.data_sets.values())
     step = steps.prepare(experiment, name)
 
     def work() -> Done:
-        problems, notes = _problems(source)
+        excluded = _normal_forms(experiment, data_set.columns.exclude, mirror)
+        notes: dict[str, Any] = {}
+        if data_set.generated is not None:
+            problems = _generated(data_set.generated)
+        elif data_set.hub is not None:
+            pairs = _problems(name, data_set.hub, read_rows(data_set.hub, mirror), excluded)
+            notes = _check(name, data_set.hub, f"{experiment.key_of(name)}.hub", pairs)
+            problems = [problem for _, problem in pairs if problem["answers"]]
+        else:
+            problems = problems_of_file(experiment, name, excluded)
         write_table(step.outputs[0], PROBLEMS, problems[:first])
-        pairs = dict.fromkeys((row["source"], row["revision"]) for row in problems[:first])
-        notes["sources"] = [f"{source} @ {revision}" for source, revision in pairs]
-        return Done(notes=notes, originals=[source.path] if source.data_set.file else [])
+        sources = (f"{row['source']} @ {row['revision']}" for row in problems[:first])
+        notes["sources"] = list(dict.fromkeys(sources))
+        return Done(
+            notes=notes, originals=[experiment.root / data_set.file] if data_set.file else []
+        )
 
     step.run(work, force)
 
@@ -68,114 +86,13 @@ def require_own_files(experiment: Experiment) -> None:
                 )
 
 
-def problems_of_file(experiment: Experiment, name: str) -> list[dict[str, Any]]:
-    """All problems of a data set that is a file of the user, without `exclude`.
+def problems_of_file(
+    experiment: Experiment, name: str, excluded: Collection[str] = ()
+) -> list[Problem]:
+    """All problems of a data set that is a file of the user.
 
-    Raises: InputError as `_from_file`.
-    """
-    return _from_file(_source_of(experiment, name), excluded=())
-
-
-@dataclass(frozen=True)
-class _Source:
-    """Where the problems of a data set come from.
-
-    key: its location in the config, for messages.
-    path: of the user's file, if it is one.
-    mirror: a folder to read instead of the hub.
-    excluded: the data set whose problems are left out.
-    scratch: a model that reads the data set and has the tokenizer of the tiny scale, if any.
-    """
-
-    name: str
-    data_set: DataSet
-    key: str
-    path: Path
-    mirror: Path | None
-    excluded: "_Source | None"
-    scratch: str | None
-
-
-def _source_of(experiment: Experiment, name: str, mirror: Path | None = None) -> _Source:
-    """Raises: InputError for a data set that the config lacks."""
-    data_set, excluded = experiment.data_set(name), experiment.data_set(name).columns.exclude
-    of_benchmark = {
-        experiment.model_of(policy)
-        for policy, suite in experiment.evaluations
-        if name in experiment.benchmarks_of(suite)
-    }
-    models = of_benchmark or {cell.model for cell in experiment.cells.values()}
-    scratch = sorted(model for model in models if experiment.config.models[model].scratch)
-    return _Source(
-        name,
-        data_set,
-        experiment.key_of(name),
-        experiment.root / (data_set.file or ""),
-        mirror,
-        None if excluded is None else _source_of(experiment, excluded, mirror),
-        next(iter(scratch), None),
-    )
-
-
-def _problems(source: _Source) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Rows of the problems table, and notes for the provenance."""
-    data_set = source.data_set
-    if data_set.generated is not None:
-        return _generated(data_set.generated), {}
-    excluded = set() if source.excluded is None else _normal_forms(source.excluded)
-    if data_set.hub is not None:
-        return _from_hub(source, data_set.hub, excluded)
-    return _from_file(source, excluded), {}
-
-
-def _generated(generated: Generated) -> list[dict[str, Any]]:
-    """Interleaved families: the first problem of each, then the second of each."""
-    families = [
-        generate(family, generated.split, generated.problems) for family in generated.families
-    ]
-    return [row for turn in zip(*families, strict=True) for row in turn]
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """A row that passed filter and exclude."""
-
-    position: int  # among all rows of the set, so that IDs do not depend on the filter
-    row: SourceRow
-    text: str
-    answers: list[str]
-
-
-def _from_hub(
-    source: _Source, hub: Hub, excluded: Collection[str]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Rows of the problems table, and notes for the provenance.
-
-    Args:
-        excluded: normal forms of problems to leave out.
-
-    Raises: InputError for rows that cannot be read, or differ from what the config expects.
-    """
-    rows = _rows(source)
-    kept = list(_kept(hub, rows, excluded))
-    answered = [item for item in kept if item.answers]
-    arrival = Arrival(
-        rows=len(kept),
-        unanswered=[f"{k.row.source}, row {k.row.row}" for k in kept if not k.answers],
-        content_sha256=content_sha256((item.text, published(hub, item.row)) for item in kept),
-        origin=rows[0].origin,
-    )
-    check(arrival, hub, source.name, f"{source.key}.hub")
-    notes = {
-        "rows": arrival.rows,
-        "rows_without_answer": arrival.unanswered,
-        "content_sha256": arrival.content_sha256,
-    }
-    return [_problem(source.name, hub, item) for item in answered], notes
-
-
-def _from_file(source: _Source, excluded: Collection[str]) -> list[dict[str, Any]]:
-    """Rows of the problems table of a data set that is a file of the user.
+    Unlike a data set of the hub, whose expected content is in the config, such a file may change.
+    Every row must therefore be a problem of its own with an answer.
 
     Args:
         excluded: normal forms of problems to leave out.
@@ -183,104 +100,159 @@ def _from_file(source: _Source, excluded: Collection[str]) -> list[dict[str, Any
     Raises: InputError that names file, key and value, for a file that cannot be read, and for a row
         that is not a problem of its own with an answer.
     """
-    data_set, key = source.data_set, source.key
-    rows = _rows(source)
+    data_set, key = experiment.data_set(name), experiment.key_of(name)
+    scratch = _scratch_model(experiment, name)
     try:
-        kept = list(_kept(data_set, rows, excluded))
-    except InputError as error:
+        pairs = _problems(name, data_set, _rows(experiment, name), excluded)
+    except (InputError, OSError) as error:
         raise InputError(f"{error} ({key})") from None
-    if not kept:
-        raise InputError(
-            f"{source.path}: filter and exclude leave no problem of {key}; expected some"
-        )
-    first: dict[str, str] = {}
-    for item in kept:
-        if not item.answers:
-            column, value = data_set.answer, item.row.column(data_set.answer)
+    if not pairs:
+        raise InputError(f"{data_set.file}: has no rows after filter and exclude ({key})")
+    first: dict[str, str] = {}  # place of each text
+    for row, problem in pairs:
+        text = problem["prompt"][0]["content"]
+        if not problem["answers"]:
+            expected = "a \\boxed{} in it" if data_set.answer_in == "box" else "an answer"
+            raise InputError(f"{row.refuse(data_set.answer, expected)} ({key}.answer)")
+        if text in first:
             raise InputError(
-                f"{item.row.location}: column {column!r} is {value!r} ({key}.answer); expected "
-                + ("a \\boxed{} in it" if data_set.answer_in == "box" else "an answer")
+                f"{row.origin}, {row.place}: column {data_set.problem!r} has the same problem as "
+                f"{first[text]}, {text!r:.60} ({key}.problem); expected each problem once"
             )
-        if before := first.get(item.text):
+        first[text] = row.place
+        unread = [one for one in text.replace("\\boxed{", "") if one not in ALPHABET]
+        if scratch and unread:
             raise InputError(
-                f"{item.row.location}: column {data_set.problem!r} has the same problem as "
-                f"{before}, {item.text!r:.60} ({key}.problem); expected each problem once"
+                f"{row.origin}, {row.place}: {text!r:.60} has {unread[0]!r}, which model {scratch} "
+                f"cannot read; its characters are {ALPHABET!r}"
             )
-        first[item.text] = item.row.place
-    problems = [_problem(source.name, data_set, item) for item in kept]
-    if source.scratch:
-        for item, problem in zip(kept, problems, strict=True):
-            _require_alphabet(source.scratch, item.row.location, problem["prompt"])
-    return problems
+    return [problem for _, problem in pairs]
 
 
-def _require_alphabet(model: str, location: str, prompt: Sequence[Mapping[str, str]]) -> None:
-    """Raises: InputError for a character that the tokenizer of the tiny scale does not have."""
-    text = "".join(message["content"] for message in prompt)
-    for character in text.replace("\\boxed{", ""):
-        if character not in ALPHABET:
-            raise InputError(
-                f"{location}: {text!r:.60} has {character!r}, which model {model} cannot read; "
-                f"its characters are {ALPHABET!r}"
-            )
+def _scratch_model(experiment: Experiment, name: str) -> str | None:
+    """A model that reads the data set and has the tokenizer of the tiny scale, if any."""
+    of_benchmark = {
+        experiment.model_of(policy)
+        for policy, suite in experiment.evaluations
+        if name in experiment.benchmarks_of(suite)
+    }
+    models = of_benchmark or {cell.model for cell in experiment.cells.values()}
+    return min((model for model in models if experiment.config.models[model].scratch), default=None)
 
 
-def _rows(source: _Source) -> list[SourceRow]:
+def _generated(source: Generated) -> list[Problem]:
+    """Interleaved families: the first problem of each, then the second of each."""
+    families = [generate(name, source.split, source.problems) for name in source.families]
+    return [row for turn in zip(*families, strict=True) for row in turn]
+
+
+def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list[SourceRow]:
     """The rows of a data set that is on the hub or in a file, unfiltered."""
-    data_set = source.data_set
+    data_set = experiment.data_set(name)
     if data_set.file is None:
         assert data_set.hub is not None  # exactly one is set (schema)
-        return read_rows(data_set.hub, source.mirror)
-    return read_own_file(source.path, data_set.file, data_set, source.key)
+        return read_rows(data_set.hub, mirror)
+    path = experiment.root / data_set.file
+    found, revision = list(rows_of(path)), f"sha256:{sha256(path)}"
+    return [
+        SourceRow(values, data_set.file, revision, row, str(path), place)
+        for row, (place, values) in enumerate(found)
+    ]
 
 
-def _kept(columns: Columns, rows: list[SourceRow], excluded: Collection[str]) -> Iterator[_Kept]:
+def _problems(
+    name: str, columns: Columns, rows: Sequence[SourceRow], excluded: Collection[str]
+) -> list[tuple[SourceRow, Problem]]:
+    """The rows that pass filter and exclude, as problems. Ids count all rows of the set."""
+    pairs = []
     for position, row in enumerate(rows):
-        if _passes(columns, row):
-            text = problem_text(columns, row)
-            if not excluded or normal_form(text) not in excluded:
-                yield _Kept(position, row, text, accepted_forms(columns, row))
+        if not passes(columns, row):
+            continue
+        text = problem_text(columns, row)
+        if excluded and normal_form(text) in excluded:
+            continue
+        problem = {
+            "id": f"{name}/{position}",
+            "benchmark": name,
+            "prompt": [{"role": "user", "content": columns.prompt.replace(PROBLEM, text)}],
+            "answers": accepted_forms(columns, row),
+            "source": row.source,
+            "revision": row.revision,
+            "row": row.row,
+        }
+        pairs.append((row, problem))
+    return pairs
 
 
-def _problem(name: str, columns: Columns, kept: _Kept) -> dict[str, Any]:
-    """A row of the problems table."""
-    content = columns.prompt.replace(PROBLEM, kept.text)
-    return {
-        "id": f"{name}/{kept.position}",
-        "benchmark": name,
-        "prompt": [{"role": "user", "content": content}],
-        "answers": kept.answers,
-        "source": kept.row.source,
-        "revision": kept.row.revision,
-        "row": kept.row.row,
-    }
-
-
-def problem_text(columns: Columns, row: SourceRow) -> str:
-    """The problem as published, after its context.
-
-    Raises: InputError if it is missing.
-    """
-    text = row.column(columns.problem)
-    if not isinstance(text, str) or not text.strip():
-        raise InputError(
-            f"{row.location}: column {columns.problem!r} is {text!r}; expected the problem's text"
-        )
-    context = row.column(columns.context) if columns.context else None
-    return f"{context}\n\n{text}" if isinstance(context, str) and context.strip() else text
-
-
-def _passes(columns: Columns, row: SourceRow) -> bool:
-    return columns.filter is None or columns.filter.contains in str(
-        row.column(columns.filter.column)
-    )
-
-
-def _normal_forms(source: _Source) -> set[str]:
+def _normal_forms(experiment: Experiment, name: str | None, mirror: Path | None) -> set[str]:
     """Normal forms of the problems of a data set."""
-    data_set = source.data_set
+    if name is None:
+        return set()
+    data_set = experiment.data_set(name)
     if data_set.generated is not None:
         prompts = (row["prompt"][0]["content"] for row in _generated(data_set.generated))
         return {normal_form(text) for text in prompts}
-    columns, rows = data_set.columns, _rows(source)
-    return {normal_form(problem_text(columns, row)) for row in rows if _passes(columns, row)}
+    columns, rows = data_set.columns, _rows(experiment, name, mirror)
+    return {normal_form(problem_text(columns, row)) for row in rows if passes(columns, row)}
+
+
+def _check(
+    name: str, hub: Hub, key: str, pairs: Sequence[tuple[SourceRow, Problem]]
+) -> dict[str, Any]:
+    """Compare the number of rows, of rows without an answer, and the content with the config.
+
+    Args:
+        key: location of the section `hub`, such as "config/paper.yaml: data.train.hub".
+
+    Returns: notes for the provenance.
+
+    Raises: InputError with the expected and the actual value, and the key that accepts it.
+    """
+    rows, origin = len(pairs), pairs[0][0].origin if pairs else hub.id
+    unanswered = [f"{row.source}, row {row.row}" for row, one in pairs if not one["answers"]]
+    content = content_sha256((problem_text(hub, row), published(hub, row)) for row, _ in pairs)
+    expected = hub.content_sha256.get(rows)
+
+    def refuse(what: str, expected: object, actual: object, value: object) -> InputError:
+        return InputError(
+            f"{name}: expected {what} = {expected}, got {actual} from {origin}; if that is right, "
+            f"set {key}.{what} = {value}"
+        )
+
+    if rows not in hub.accepted_rows:
+        raise refuse("rows", " or ".join(map(str, hub.accepted_rows)), rows, rows)
+    if len(unanswered) != hub.without_answer:
+        found = f"{len(unanswered)} ({'; '.join(unanswered[:5])})"
+        raise refuse("without_answer", hub.without_answer, found, len(unanswered))
+    if expected not in (None, content):
+        value = content if isinstance(hub.rows, int) else f"{{{rows}: {content}}}"
+        raise refuse("content_sha256", expected, content, value)
+    if unanswered:
+        _log.warning("%s: dropped rows without an answer: %s", name, "; ".join(unanswered))
+    if expected is None:
+        _log.warning(
+            "%s: content not checked: it has content_sha256 %s; %s.content_sha256 has no value for "
+            "%d rows",
+            *(name, content, key, rows),
+        )
+    return {"rows": rows, "rows_without_answer": unanswered, "content_sha256": content}
+
+
+def content_sha256(problems: Iterable[tuple[str, Sequence[str]]]) -> str:
+    """SHA-256, in hex, of (text, answers) pairs in order; the same for the hub and a copy of it.
+
+    It is that of one line per problem: an ASCII JSON list of its text and published answers, such
+    as `["What is $1+1$?", "2"]`. Unicode (NFC), whitespace, and the `.0` of a number column (142.0
+    for 142) are normalized first.
+    """
+
+    def normalized(text: str) -> str:
+        return " ".join(unicodedata.normalize("NFC", text).split())
+
+    digest = hashlib.sha256()
+    for text, answers in problems:
+        line = [normalized(text)]
+        for answer in map(normalized, answers):
+            line.append(answer.split(".")[0] if _WHOLE.fullmatch(answer) else answer)
+        digest.update(json.dumps(line).encode() + b"\n")
+    return digest.hexdigest()

@@ -110,6 +110,6 @@ def _load(config: Config, folder: Path, tokenizer: ChatTokenizer) -> Sampler:
         from rspo.policies.vllm_sampler import VllmSampler
 
         return VllmSampler(folder, tokenizer, config.sampling)
-    from rspo.policies.torch_sampler import TorchSampler
+    from rspo.policies.sampler import TorchSampler
 
     return TorchSampler(folder, tokenizer, config.sampling)

@@ -5,14 +5,23 @@ with the same tokens so far share one row of the batch (a node of the prefix tre
 buffers have fixed sizes. A trained policy's responses to a prompt have few different beginnings.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from rspo.config.schema import Sampling
 from rspo.core.errors import InputError
-from rspo.policies.qwen2 import LAST, KVCache, Qwen2, StaticKVCache
+from rspo.core.seeds import generator_of, seed_of
+from rspo.policies.qwen2 import LAST, KVCache, Qwen2, StaticKVCache, load
+from rspo.policies.responses import Block, Question, Response
+from rspo.policies.tokenizer import ChatTokenizer
+
+# With 32 samples of each problem, a batch has 1,024 rows, which keep one core busy.
+PROBLEMS_PER_BATCH = 32
 
 
 @dataclass(frozen=True)
@@ -76,13 +85,15 @@ def sample(
         raise InputError(f"prompt and response need {capacity} tokens, the model has {context}")
     device = model.cos.device
     prompt_cache = KVCache()
-    hidden = model(torch.tensor(prompts, device=device), prompt_cache, LAST)[
-        :, 0
-    ]  # (nodes, hidden)
+    hidden = model(torch.tensor(prompts, device=device), prompt_cache, LAST)[:, 0]
     cache = StaticKVCache(prompt_cache, torch.arange(len(prompts), device=device), capacity)
     rows = len(prompts) * n
     # Drawn in advance, so that finished responses do not change the others' random numbers.
-    noise = _noise(max_tokens, rows, generator).to(device)
+    if isinstance(generator, torch.Generator):
+        noise = torch.rand(max_tokens, rows, generator=generator)
+    else:
+        noise = torch.stack([torch.rand(max_tokens, generator=own) for own in generator], dim=1)
+    noise = noise.to(device)
     tokens = torch.full((rows, max_tokens), pad, device=device)
     log_probs = torch.zeros(rows, max_tokens, device=device)
     entropy = torch.zeros(rows, max_tokens, device=device)
@@ -111,15 +122,6 @@ def sample(
     return Responses(tokens, lengths_so_far, last == end, log_probs, entropy)
 
 
-def _noise(
-    max_tokens: int, rows: int, generator: torch.Generator | Sequence[torch.Generator]
-) -> Tensor:
-    """Uniform random numbers, (max_tokens, rows)."""
-    if isinstance(generator, torch.Generator):
-        return torch.rand(max_tokens, rows, generator=generator)
-    return torch.stack([torch.rand(max_tokens, generator=own) for own in generator], dim=1)
-
-
 def _draw(log_p: Tensor, node_of: Tensor, noise: Tensor) -> Tensor:
     """One token per response, by inverse transform sampling.
 
@@ -129,3 +131,47 @@ def _draw(log_p: Tensor, node_of: Tensor, noise: Tensor) -> Tensor:
     # Rounding can leave the last sum below 1, so scale the noise by it.
     below = (cumulative <= noise[:, None] * cumulative[:, -1:]).sum(dim=-1)
     return below.clamp(max=log_p.shape[-1] - 1)
+
+
+class TorchSampler:
+    """`sampler: torch`: samples from tiny policies in this process, without vLLM."""
+
+    gpus = 0
+
+    def __init__(self, folder: Path, tokenizer: ChatTokenizer, sampling: Sampling) -> None:
+        """Raises: InputError for a folder that is not a Qwen2 model."""
+        self.model = load(folder)
+        self.tokenizer = tokenizer
+        self.sampling = sampling
+
+    def batches(self, questions: Sequence[Question], block: Block) -> list[list[int]]:
+        """Consecutive questions with prompts of equal length, as the sampler needs them."""
+        indices = range(len(questions))
+        runs = itertools.groupby(indices, key=lambda index: len(questions[index].prompt))
+        return [
+            run[first : first + PROBLEMS_PER_BATCH]
+            for run in (list(run) for _, run in runs)
+            for first in range(0, len(run), PROBLEMS_PER_BATCH)
+        ]
+
+    def draw(self, questions: Sequence[Question], batch: list[int], block: Block) -> list[Response]:
+        """Sample with one stream of random numbers for the batch.
+
+        The stream does not depend on the policy: policies are compared under the same numbers.
+        """
+        stream = (*block.stream, batch[0], *([block.number] if block.number else []))
+        drawn = sample(
+            self.model,
+            [questions[index].prompt for index in batch],
+            block.size,
+            max_tokens=questions[batch[0]].max_tokens,
+            end=self.tokenizer.end,
+            pad=self.tokenizer.pad,
+            generator=generator_of(*stream),
+            temperature=self.sampling.temperature,
+        )
+        columns = (drawn.tokens, drawn.lengths, drawn.finished)
+        return [
+            Response(tokens[:length], ended, seed_of(*stream))
+            for tokens, length, ended in zip(*(column.tolist() for column in columns), strict=True)
+        ]

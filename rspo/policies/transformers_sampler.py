@@ -8,8 +8,8 @@ The random numbers of a response are its own. Its tokens do not depend on the ot
 rounding.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import groupby, islice
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import groupby, takewhile
 from pathlib import Path
 
 import torch
@@ -97,8 +97,10 @@ class TransformersModel:
         # Equal prompts, and prompts of similar length, are sampled together.
         order = sorted(range(len(prompts)), key=lambda row: (len(prompts[row]), [*prompts[row]]))
         drawn: dict[int, Drawn] = {}
-        for _, alike in groupby(order, lambda row: 0 if self.pads else len(prompts[row])):
-            for rows in _batches(alike):
+        for _, group in groupby(order, lambda row: 0 if self.pads else len(prompts[row])):
+            alike = list(group)
+            for first in range(0, len(alike), ROWS):
+                rows = alike[first : first + ROWS]
                 texts = [tuple(prompts[row]) for row in rows]
                 drawn |= zip(rows, self._batch(texts, noise[rows], warpers), strict=True)
         return [drawn[row] for row in range(len(prompts))]
@@ -156,7 +158,9 @@ class TransformersModel:
         Shorter prompts are padded after the common beginning, where the mask hides the padding.
         """
         lengths = [len(prompt) for prompt in prompts]
-        width, common = max(lengths), _common(prompts)
+        alike = takewhile(lambda column: len({*column}) == 1, zip(*prompts, strict=False))
+        # The last token of a prompt is not in the cache.
+        width, common = max(lengths), min(len(list(alike)), min(lengths) - 1)
         ids = torch.full((len(prompts), width), self.pad)
         mask = torch.zeros_like(ids)
         for row, prompt in enumerate(prompts):
@@ -210,19 +214,3 @@ class _Draw(LogitsProcessor):
         """Tokens and log-probabilities of each response, also after its end token."""
         tokens, log_probs = (torch.cat(part, dim=1) for part in (self.tokens, self.log_probs))
         yield from zip(tokens.tolist(), log_probs.tolist(), strict=True)
-
-
-def _batches(rows: Iterable[int]) -> Iterator[list[int]]:
-    """Consecutive rows, ROWS at a time."""
-    rest = iter(rows)
-    while batch := list(islice(rest, ROWS)):
-        yield batch
-
-
-def _common(prompts: Sequence[Sequence[int]]) -> int:
-    """Length of the common beginning of all prompts, without the last token of any."""
-    shortest = min(len(prompt) for prompt in prompts) - 1
-    for position in range(shortest):
-        if len({prompt[position] for prompt in prompts}) > 1:
-            return position
-    return shortest

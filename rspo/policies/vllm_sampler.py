@@ -44,13 +44,8 @@ class VllmSampler:
         maximum length is below that of `sampling`.
         """
         config = require_context(folder, sampling)
-        self.context = sampling.max_prompt_tokens + sampling.max_response_tokens
         self.ends = tokenizer.ends
         self.sampling = sampling
-        self.llm, self.gpus = self._load(folder, config.dtype)
-
-    def _load(self, folder: Path, dtype: Any) -> tuple[Any, int]:
-        """The engine, and the number of GPUs that it uses."""
         set_environment()
         os.environ.update(ENVIRONMENT)
         try:
@@ -63,21 +58,21 @@ class VllmSampler:
             ) from None
         require_vllm_on_gpus()
         on_cpu = current_platform.is_cpu()
+        self.gpus = 0 if on_cpu else 1
         try:
-            llm = vllm.LLM(
+            self.llm: Any = vllm.LLM(
                 str(folder.resolve()),
                 skip_tokenizer_init=True,  # token ids in, token ids out
                 generation_config="vllm",  # not the model's own temperature and top_p
                 # "auto" would load a float32 model in half precision.
-                dtype=dtype or "auto",
-                max_model_len=self.context,
+                dtype=config.dtype or "auto",
+                max_model_len=sampling.max_prompt_tokens + sampling.max_response_tokens,
                 logprobs_mode="processed_logprobs",  # after temperature and top_p
                 **(self._on_cpu() if on_cpu else {}),
             )
         except Exception as error:  # vLLM raises errors of several packages
             reason = " ".join(str(error).split())
             raise InputError(f"{folder}: vLLM cannot load it: {reason}") from error
-        return llm, 0 if on_cpu else 1
 
     def _on_cpu(self) -> dict[str, Any]:
         return {

@@ -32,7 +32,6 @@ from rspo.config.own import (
 )
 from rspo.core.errors import InputError
 from rspo.rewards import exact, sandbox
-from rspo.rewards.length import length_discounted
 from rspo.rewards.verdict import CORRECT, INCORRECT, Verdict
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ __all__ = [
     "VerifiedResponses",
     "Verifier",
     "is_correct",
-    "length_discounted",
     "register",
     "verify",
 ]
@@ -139,18 +137,13 @@ def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:
 
 def _forms(answer: Answer, index: int) -> tuple[str, ...]:
     several = isinstance(answer, Iterable) and not isinstance(answer, (str, Mapping))
-    forms = [_text(form) for form in (answer if several else [answer])]  # type: ignore[union-attr]
-    texts = tuple(form for form in forms if isinstance(form, str))
-    if not texts or len(texts) < len(forms):
+    forms: list[Any] = list(answer) if several else [answer]  # type: ignore[arg-type]
+    texts = (isinstance(form, str | Integral) and not isinstance(form, bool) for form in forms)
+    if not forms or not all(texts):
         raise InputError(
             f"answer {index} is {answer!r}; expected a text or an integer, or one or more of them"
         )
-    return texts
-
-
-def _text(form: Any) -> Any:
-    """An integer as text; anything else, booleans included, as it is."""
-    return str(form) if isinstance(form, Integral) and not isinstance(form, bool) else form
+    return tuple(map(str, forms))
 
 
 def is_correct(

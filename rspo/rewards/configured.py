@@ -14,7 +14,7 @@ from rspo.config.names import NEED_CONFIG
 from rspo.config.own import OWN_REWARDS, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
-from rspo.rewards import Verdict, length_discounted, verify
+from rspo.rewards import Verdict, verify
 
 Floats = NDArray[np.float64]
 # responses, answers, questions -> verdicts
@@ -31,7 +31,9 @@ def rewards_of(
     """The rewards of some responses.
 
     Args:
-        name: "binary", "length", or a reward that was registered (docs/add/reward.md).
+        name: "binary": 1 if correct, else 0; "length": less for a correct response that is longer,
+            by `rewards.length_discount` for one of maximum length; or a reward that was registered
+            (docs/add/reward.md).
         correct, tokens: of each response: whether it is correct, and its length.
         texts: returns their texts, without the end token; only called for registered rewards.
 
@@ -43,9 +45,13 @@ def rewards_of(
     limit = config.sampling.max_response_tokens
     if name == "binary":
         return correct.astype(np.float64)
-    if name == "length":
-        return length_discounted(correct, tokens, limit, config.rewards.length_discount)
-    responses = VerifiedResponses(texts(), correct, np.array(tokens, dtype=np.int64), limit)
+    lengths = np.array(tokens, dtype=np.int64)
+    if name == "length":  # section 5.5 of the paper
+        outside = lengths[(lengths < 0) | (lengths > limit)]
+        if outside.size:
+            raise InputError(f"a response of {outside[0]} tokens; allowed: 0 .. {limit}")
+        return np.where(correct, 1.0 - config.rewards.length_discount * lengths / limit, 0.0)
+    responses = VerifiedResponses(texts(), correct, lengths, limit)
     with errors_of(f"reward {name!r} failed"):
         rewards = np.asarray(OWN_REWARDS[name].function(responses), dtype=np.float64)
     if rewards.shape != correct.shape or not np.isfinite(rewards).all():
@@ -74,21 +80,20 @@ def verifier_of(
     if verifier not in NEED_CONFIG:
         yield partial(verify, verifier=verifier)
         return
-    config = experiment.config if experiment else None
-    if config is not None and not config.needs_judge(verifier):
-        yield partial(verify, verifier=verifier, cascade=config.cascade)
+    if experiment is not None and not experiment.config.needs_judge(verifier):
+        yield partial(verify, verifier=verifier, cascade=experiment.config.cascade)
         return
-    from rspo.rewards.xverify import XVerify
-    from rspo.rewards.xverify.prompt import read_prompt
-
-    if experiment is None or config is None or config.xverify is None:
+    if experiment is None or experiment.config.xverify is None:
         raise InputError(
             f"verifier {verifier!r} needs a config with the section xverify, such as --scale paper"
         )
+    from rspo.rewards.xverify import XVerify
+    from rspo.rewards.xverify.download import read_prompt
+
     template = read_prompt(experiment.judge_prompt, experiment.scale)
     model, log = experiment.judge_model, verdicts.with_suffix(".server.log")
     if model is not None and not model.is_dir():
         command = experiment.command("fetch-judge")
         raise InputError(f"{model}: no such folder; `{command}` makes it")
-    with XVerify(config.xverify, template, verdicts, log, model, gpus) as judge:
-        yield partial(verify, verifier=verifier, judge=judge, cascade=config.cascade)
+    with XVerify(experiment.config.xverify, template, verdicts, log, model, gpus) as judge:
+        yield partial(verify, verifier=verifier, judge=judge, cascade=experiment.config.cascade)

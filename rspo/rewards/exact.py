@@ -25,15 +25,15 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 def verify(responses: Sequence[str], answers: Sequence[tuple[str, ...]]) -> list[Verdict]:
     """Verdicts of `exact`."""
-    return [_verify_one(*row) for row in zip(responses, answers, strict=True)]
-
-
-def _verify_one(response: str, accepted: tuple[str, ...]) -> Verdict:
-    prediction = last_box(response)
-    if prediction is None:
-        return Verdict(NO_ANSWER)
-    right = any(_accepts(answer.strip(), prediction) for answer in accepted)
-    return Verdict(CORRECT if right else INCORRECT)
+    verdicts = []
+    for response, accepted in zip(responses, answers, strict=True):
+        prediction = last_box(response)
+        if prediction is None:
+            verdicts.append(Verdict(NO_ANSWER))
+        else:
+            right = any(_accepts(answer.strip(), prediction) for answer in accepted)
+            verdicts.append(Verdict(CORRECT if right else INCORRECT))
+    return verdicts
 
 
 def _accepts(answer: str, prediction: str) -> bool:

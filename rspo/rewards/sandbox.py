@@ -18,6 +18,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeAlias
 
 import rspo
 from rspo.core.errors import InputError
@@ -32,6 +33,8 @@ from rspo.rewards.verdict import (
     WORKER_DIED,
     Verdict,
 )
+
+Worker: TypeAlias = "subprocess.Popen[str]"
 
 MEMORY_LIMIT = 2 * 2**30  # bytes of address space of one worker
 # The longest answer of the eight benchmarks has 210 characters; a box may hold a full sentence.
@@ -77,64 +80,40 @@ def _verify_one(
         return Verdict(CORRECT)
     if max(map(len, predictions)) > LONGEST_ANSWER:
         return Verdict(TOO_LONG)
-    with _lock:
-        idle = _idle.setdefault(verifier, [])
-        if not idle:
-            idle.append(_Worker(verifier))
-            _all.append(idle[-1])
-        worker = idle.pop()
+    worker = _take_worker(verifier, stop)
+    row = {"accepted": accepted, "predictions": predictions, "seconds": time_limit}
     try:
-        return worker.verify(accepted, predictions, time_limit, stop)
-    finally:
+        worker.stdin.write(json.dumps(row) + "\n")  # type: ignore[union-attr]
+        worker.stdin.flush()  # type: ignore[union-attr]
+        reply = worker.stdout.readline()  # type: ignore[union-attr]
+    except OSError:
+        reply = ""
+    if reply:
         with _lock:
-            idle.append(worker)
+            _idle.setdefault(verifier, []).append(worker)
+        return Verdict(CORRECT if json.loads(reply) else INCORRECT)
+    return Verdict(TIMEOUT if -_end(worker) in SIGNALS_OF_LIMITS else WORKER_DIED)
 
 
-class _Worker:
-    """One subprocess, restarted after a row that ended it."""
-
-    def __init__(self, verifier: str) -> None:
-        self._verifier = verifier
-        self._process: subprocess.Popen[str] | None = None
-
-    def verify(
-        self,
-        accepted: Sequence[str],
-        predictions: Sequence[str],
-        time_limit: float,
-        stop: threading.Event,
-    ) -> Verdict:
-        process = self._running(stop)
-        row = {"accepted": accepted, "predictions": predictions, "seconds": time_limit}
-        try:
-            process.stdin.write(json.dumps(row) + "\n")  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
-            reply = process.stdout.readline()  # type: ignore[union-attr]
-        except OSError:
-            reply = ""
-        if reply:
-            return Verdict(CORRECT if json.loads(reply) else INCORRECT)
-        return Verdict(TIMEOUT if -_end(process) in SIGNALS_OF_LIMITS else WORKER_DIED)
-
-    def _running(self, stop: threading.Event) -> "subprocess.Popen[str]":
-        """The process, started if necessary."""
-        with _lock:  # `close` must either see the process or prevent its start
-            if stop.is_set():
-                raise CancelledError
-            if self._process is not None and self._process.poll() is None:
-                return self._process
-            process = self._process = _start(self._verifier)
-        if process.stdout.readline() != READY:  # type: ignore[union-attr]
-            raise RuntimeError(f"a worker of {self._verifier} did not start (exit {_end(process)})")
-        return process
-
-    def close(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+def _take_worker(verifier: str, stop: threading.Event) -> Worker:
+    """An idle worker, or a new one."""
+    with _lock:  # `close` must either see a process or prevent its start
+        if stop.is_set():
+            raise CancelledError
+        idle = _idle.setdefault(verifier, [])
+        while idle:
+            worker = idle.pop()
+            if worker.poll() is None:
+                return worker
+            _all.discard(worker)
+        worker = _start(verifier)
+        _all.add(worker)
+    if worker.stdout.readline() != READY:  # type: ignore[union-attr]
+        raise RuntimeError(f"a worker of {verifier} did not start (exit {_end(worker)})")
+    return worker
 
 
-def _start(verifier: str) -> "subprocess.Popen[str]":
+def _start(verifier: str) -> Worker:
     if importlib.util.find_spec("math_verify") is None:
         raise InputError(f"verifier {verifier!r} needs math-verify: pip install 'rspo[math]'")
     # The package may be imported from a checkout that is not installed.
@@ -154,19 +133,21 @@ def _start(verifier: str) -> "subprocess.Popen[str]":
     )
 
 
-def _end(process: "subprocess.Popen[str]") -> int:
+def _end(worker: Worker) -> int:
     """Close the pipes of a process that is exiting and return its exit status."""
-    process.communicate()
-    return process.returncode
+    worker.communicate()
+    with _lock:
+        _all.discard(worker)
+    return worker.returncode
 
 
 # --- the workers of this process ------------------------------------------------------------------
 
 _lock = threading.Lock()
 _shared: ThreadPoolExecutor | None = None  # one thread per row in progress
-_all: list[_Worker] = []
+_all: set[Worker] = set()
 # By verifier. Used as a stack: a series of single rows keeps one worker busy and starts no second.
-_idle: dict[str, list[_Worker]] = {}
+_idle: dict[str, list[Worker]] = {}
 
 
 def _threads() -> ThreadPoolExecutor:
@@ -187,7 +168,10 @@ def close() -> None:
     """Kill all workers. The next row starts one again."""
     with _lock:
         for worker in _all:
-            worker.close()
+            worker.kill()
+            worker.wait()
+        _all.clear()
+        _idle.clear()
 
 
 def _forget() -> None:

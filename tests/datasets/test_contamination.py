@@ -11,11 +11,10 @@ import pytest
 import yaml
 
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.datasets.contamination import overlaps, write_contamination_table
 from rspo.datasets.normal_form import normal_form
 from rspo.datasets.prepare import prepare
-from tests.support import paper_scale, tiny_world
+from tests.support import paper_scale
 
 ORIGINAL = r"If $f(x) = \frac{3x-2}{x-2}$, what is the value of $f(-2) + f(0.5)$?"
 
@@ -78,28 +77,6 @@ def table(experiment: Experiment) -> dict[tuple[str, str, str], tuple[int, str, 
     }
     assert len(found) == len(rows)
     return found
-
-
-@pytest.fixture
-def tiny(tmp_path: Path) -> Experiment:
-    experiment = tiny_world.load(tmp_path)
-    for name in experiment.data_sets:
-        prepare(experiment, name)
-    return experiment
-
-
-def test_generated_splits_share_nothing(tiny: Experiment) -> None:
-    write_contamination_table(tiny)
-    found = table(tiny)
-    assert {pair[:2] for pair in found} == set(itertools.combinations(tiny.data_sets, 2))
-    assert set(found.values()) == {(0, "", "")}
-
-
-def test_a_set_that_is_not_prepared_is_named(tiny: Experiment) -> None:
-    tiny.problems("multiply").unlink()
-    with pytest.raises(InputError, match=r"multiply\.parquet: no such file"):
-        write_contamination_table(tiny)
-    assert not tiny.table("contamination").exists()
 
 
 @pytest.fixture

@@ -5,13 +5,12 @@ import itertools
 import random
 import re
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from fractions import Fraction
 
 import pytest
 
 from rspo.config.names import LARGER, LARGER_FAMILIES
-from rspo.core.errors import InputError
 from rspo.datasets.generated import (
     COUNTDOWN_TEMPLATES,
     FAMILIES,
@@ -73,23 +72,6 @@ def test_problems_that_figures_report_are_different_tasks(family: str, split: st
         assert len(set(tasks)) == len(tasks)
 
 
-@pytest.mark.parametrize(
-    ("family", "one", "same", "another"),
-    [
-        ("linear", (8, 8, 2), (4, 8, 1), (8, 8, 3)),  # 8x+2=66, 4x+1=33, 8x+3=67
-        ("multiply", (84, 7, False), (84, 7, True), (84, 8, False)),
-        ("countdown", (4, 5, 8, 37), (8, 5, 4, 37), (4, 5, 8, 17)),
-        ("share", (8, 7, 0, 0, 0), (8, 7, 2, 1, 1), (8, 6, 0, 0, 0)),
-        ("unknown", (8, 8, 2, 0), (4, 8, 1, 2), (8, 8, 3, 0)),
-    ],
-)
-def test_problems_that_differ_in_order_or_scale_are_one_task(
-    family: str, one: tuple[int, ...], same: tuple[int, ...], another: tuple[int, ...]
-) -> None:
-    task_of = FAMILIES[family].task
-    assert task_of(*one) == task_of(*same) != task_of(*another)
-
-
 def test_pretraining_has_no_task_of_a_held_out_problem() -> None:
     taught = {task(prompt) for prompt, _ in worked_examples(60000, seed=0)}
     for family in TAUGHT:
@@ -114,18 +96,6 @@ def numbers_in(family: str, prompt: str) -> list[int]:
     return [int(number) for number in re.findall(pattern, prompt)]
 
 
-@pytest.mark.parametrize("family", LARGER_FAMILIES)
-def test_larger_prompts_fit_the_limits_and_the_alphabet(family: str) -> None:
-    tokenizer = build_tokenizer()
-    for numbers in numbers_of(family, LARGER):
-        prompt, _ = FAMILIES[family].describe(*numbers)
-        assert len(prompt) <= 10
-        assert tokenizer.decode(tokenizer.encode(prompt).ids) == prompt
-        for seed in range(20):  # a worked response, the longest way there is
-            response = FAMILIES[family].example(random.Random(seed), *numbers)
-            assert len(tokenizer.encode(response).ids) + 1 <= 18
-
-
 def test_training_data_do_not_change() -> None:
     """A different example or training prompt would change every policy of the tiny scale."""
     examples = hashlib.sha256(repr(worked_examples(60000, 0)).encode()).hexdigest()
@@ -135,33 +105,28 @@ def test_training_data_do_not_change() -> None:
     assert train.startswith("24460208cbd34871")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_prompts_are_unique(family: str) -> None:
-    texts = [row["prompt"][0]["content"] for row in generate(family, "train", 800)]
-    assert len(set(texts)) == len(texts)
+# What the numbers of a prompt, in order, and the answer must satisfy.
+SOLVES: dict[str, Callable[[list[int], int], bool]] = {
+    "linear": lambda numbers, x: numbers[0] * x + numbers[1] == numbers[2],
+    "multiply": lambda numbers, product: numbers[0] * numbers[1] == product,
+    "share": lambda numbers, each: min(numbers) * each == max(numbers),
+    "unknown": lambda numbers, x: numbers[0] * x + numbers[1] == numbers[2],
+    "divide": lambda numbers, value: value in six_rules(*numbers),
+}
 
 
-@pytest.mark.parametrize(("split", "problems"), [("train", 800), (LARGER, 100)])
-def test_linear_answers_solve_the_equation(split: str, problems: int) -> None:
-    for row in generate("linear", split, problems):
-        a, b, total = map(int, re.split(r"x\+|=", row["prompt"][0]["content"]))
-        assert a * int(row["answers"][0]) + b == total
+def six_rules(a: int, b: int) -> set[int]:
+    return {a // b, a // b + 1, a % b, b - a % b, a - b, a + b}
 
 
-def test_answers_of_problems_in_words_are_right() -> None:
-    for row in generate("share", "train", 800):
-        numbers = map(int, re.findall(r"\d+", row["prompt"][0]["content"]))
-        people, total = sorted(numbers)
-        assert people * int(row["answers"][0]) == total
-    for row in generate("unknown", "train", 800):
-        a, b, total = map(int, re.findall(r"\d+", row["prompt"][0]["content"]))
-        assert a * int(row["answers"][0]) + b == total
-
-
-def test_multiply_answers_are_the_product() -> None:
-    for row in generate("multiply", "train", 800):
-        a, b = row["prompt"][0]["content"].removesuffix("=?").split("*")
-        assert int(a) * int(b) == int(row["answers"][0])
+@pytest.mark.parametrize("family", SOLVES)
+def test_answers_are_right(family: str) -> None:
+    rows = generate(family, "train", 800)
+    rows += generate(family, LARGER, 100) if family in LARGER_FAMILIES else []
+    assert len({row["prompt"][0]["content"] for row in rows}) == len(rows)
+    for row in rows:
+        numbers = [int(one) for one in re.findall(r"\d+", row["prompt"][0]["content"])]
+        assert SOLVES[family](numbers, int(row["answers"][0]))
 
 
 def test_every_countdown_problem_has_a_solution_that_the_verifier_accepts() -> None:
@@ -200,17 +165,14 @@ def test_hidden_rules_have_their_fractions_whatever_the_letter_of_the_prompt(fam
         assert hits[letter] / totals[letter] == pytest.approx(RULE_FRACTIONS[0], abs=0.12)
 
 
-@pytest.mark.parametrize(("split", "problems"), [("test", 200), (LARGER, 100)])
-def test_a_divide_answer_is_one_of_the_six_rules(split: str, problems: int) -> None:
-    for row in generate("divide", split, problems):
-        a, b = map(int, row["prompt"][0]["content"][1:].removesuffix("=?").split("/"))
-        assert a % b != 0
-        assert int(row["answers"][0]) in {a // b, a // b + 1, a % b, b - a % b, a - b, a + b}
-
-
-def test_worked_examples_fit_the_limits_and_the_alphabet() -> None:
-    tokenizer = build_tokenizer()
-    for prompt, response in worked_examples(5000, seed=1):
+def test_prompts_and_examples_fit_the_limits_and_the_alphabet() -> None:
+    tokenizer, draw = build_tokenizer(), random.Random(1)
+    pairs = worked_examples(5000, seed=1)
+    for family in LARGER_FAMILIES:
+        for numbers in numbers_of(family, LARGER):
+            prompt, _ = FAMILIES[family].describe(*numbers)
+            pairs += [(prompt, FAMILIES[family].example(draw, *numbers)) for _ in range(20)]
+    for prompt, response in pairs:
         assert len(prompt) <= 10
         assert len(tokenizer.encode(response).ids) + 1 <= 18
         assert tokenizer.decode(tokenizer.encode(prompt + response).ids) == prompt + response
@@ -235,8 +197,3 @@ def test_a_sign_error_in_a_linear_example_is_never_right_by_accident() -> None:
             b, total = rest.split("=")
             x = (int(total) - int(b)) // int(a)
             assert not response.endswith(f"\\boxed{{{x}}}")
-
-
-def test_requesting_more_problems_than_a_split_has_is_an_error() -> None:
-    with pytest.raises(InputError, match=r"test split .* 'multiply' has \d+ problems; 5000 were"):
-        generate("multiply", "test", 5000)

@@ -17,9 +17,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import sha256
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.core.trace import trace
-from rspo.datasets.contamination import write_contamination_table
 from rspo.datasets.prepare import prepare, require_own_files
-from rspo.slurm.plan import plan
 from tests.support import tiny_world
 
 Rows = Sequence[Mapping[str, Any]]
@@ -89,42 +87,6 @@ def test_a_file_of_any_format_becomes_the_same_problems(tmp_path: Path, suffix: 
     ]
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_answers_can_be_numbers_or_lists_of_accepted_forms(tmp_path: Path, suffix: str) -> None:
-    rows = [{"question": "1+1=?", "gold": 2}, {"question": "1+2=?", "gold": 3}]
-    write(tmp_path / f"numbers.{suffix}", rows)
-    found = prepared(load(tmp_path, f"numbers.{suffix}"))
-    assert [row["answers"] for row in found] == [["2"], ["3"]]
-    write(tmp_path / f"lists.{suffix}", [{"question": "1/2", "gold": ["0.5", "1/2"]}])
-    (found,) = prepared(load(tmp_path / "second", f"../lists.{suffix}"))
-    assert found["answers"] == ["0.5", "1/2"]
-
-
-def test_columns_are_problem_and_answer_by_default(tmp_path: Path) -> None:
-    write(tmp_path / "my.csv", [{"answer": "2", "note": "easy", "problem": "1+1=?"}])
-    (found,) = prepared(load(tmp_path, "my.csv", problem="problem", answer="answer"))
-    assert (found["prompt"][0]["content"], found["answers"]) == ("1+1=?", ["2"])
-
-
-def test_the_options_of_the_hub_work_for_a_file(tmp_path: Path) -> None:
-    rows = [
-        {
-            "question": "how long?",
-            "gold": r"so \boxed{4}",
-            "unit": "cm",
-            "about": "A.",
-            "set": "x1",
-        },
-        {"question": "left out", "gold": r"\boxed{5}", "unit": "", "about": "", "set": "y"},
-    ]
-    write(tmp_path / "my.csv", rows)
-    options = {"answer_in": "box", "unit": "unit", "context": "about"}
-    options |= {"prompt": "{problem} Box it.", "filter": {"column": "set", "contains": "x"}}
-    (found,) = prepared(load_published(tmp_path, "my.csv", **options))
-    assert found["prompt"][0]["content"] == "A.\n\nhow long? Box it."
-    assert found["answers"] == ["4", "4 cm"]
-
-
 def test_a_csv_file_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
     """With a byte order mark, line breaks in quotes, and empty lines at the end."""
     text = '\ufeffquestion,gold\r\n"one,\ntwo?",3\r\n\r\n'
@@ -133,49 +95,35 @@ def test_a_csv_file_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
     assert found["prompt"][0]["content"] == "one,\ntwo?"
 
 
-@pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize(
     ("rows", "parts"),
     [
-        (
-            [{"question": "a", "gold": "1"}, {"question": "b", "gold": ""}],
-            ["'gold' is ''", "an answer"],
-        ),
-        ([row(" ")], ["'question' is ' '", "expected the problem's text"]),
-        (
-            [{"question": "a", "gold": "1"}, {"question": "a", "gold": "2"}],
-            ["same problem", "once"],
-        ),
-        ([{"question": "a", "answer": "1"}], ["'gold'", f"{KEY}.answer", "has question, answer"]),
-        ([{"text": "a", "gold": "1"}], ["'question'", f"{KEY}.problem", "has text, gold"]),
+        ([row("a"), row("b", "")], ["line 2", "'gold' is ''", "an answer"]),
+        ([row(" ")], ["line 1", "'question' is ' '"]),
+        ([row("a"), row("b"), row("a", "2")], ["line 3", "the same problem as line 1"]),
+        ([{"question": "a", "answer": "1"}], ["'gold'", "has question, answer"]),
+        ([{"text": "a", "gold": "1"}], ["'question'", "has text, gold"]),
     ],
 )
 def test_a_bad_row_is_named_with_what_is_allowed(
-    tmp_path: Path, suffix: str, rows: Rows, parts: list[str]
+    tmp_path: Path, rows: Rows, parts: list[str]
 ) -> None:
-    file = tmp_path / f"my.{suffix}"
-    write(file, rows)
-    experiment = load(tmp_path, file.name)
+    write(tmp_path / "my.jsonl", rows)
+    experiment = load_published(tmp_path, "my.jsonl")
     for check in (lambda: prepare(experiment, "mine"), lambda: require_own_files(experiment)):
         with pytest.raises(InputError) as error:
             check()
-        message = str(error.value)
-        for part in (str(file), KEY, *parts):
-            assert part in message
-        assert "\n" not in message
+        for part in (str(tmp_path / "my.jsonl"), KEY, *parts):
+            assert part in str(error.value)
+        assert "\n" not in str(error.value)
     assert not experiment.problems("mine").exists()
 
 
 def test_a_character_that_a_model_from_scratch_cannot_read_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "my.jsonl", [*TWO, row("3+4!")])
-    with pytest.raises(InputError, match=r"my.jsonl, line 3: '3\+4!' has '!', which model medium"):
+    write(tmp_path / "my.jsonl", [*TWO, row(r"3+4=\boxed{"), row("3+4!")])
+    with pytest.raises(InputError, match=r"my.jsonl, line 4: '3\+4!' has '!', which model medium"):
         prepared(load(tmp_path))
-    assert len(prepared(load_published(tmp_path / "second", "../my.jsonl"))) == 3
-
-
-def test_a_model_from_scratch_reads_the_start_of_an_answer(tmp_path: Path) -> None:
-    write(tmp_path / "my.jsonl", [row(r"3+4=\boxed{")])
-    assert len(prepared(load(tmp_path))) == 1
+    assert len(prepared(load_published(tmp_path / "second", "../my.jsonl"))) == 4
 
 
 def test_only_the_models_that_are_evaluated_on_a_benchmark_must_read_it(tmp_path: Path) -> None:
@@ -200,7 +148,7 @@ def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
         prepare(load(tmp_path), "mine")
     (tmp_path / "my.csv").write_text('question,gold\n"a\nb",1\n\nc,\n')
     with pytest.raises(InputError, match=r"my.csv, line 5: column 'gold' is ''"):
-        prepare(load(tmp_path, "my.csv"), "mine")
+        prepare(load_published(tmp_path, "my.csv"), "mine")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +157,7 @@ def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
         ("my.jsonl", b"not json\n", "my.jsonl, line 1: not JSON"),
         ("my.jsonl", b"", "my.jsonl: has no rows"),
         ("my.csv", b"question,gold\n", "my.csv: has no rows"),
-        ("my.csv", b"", "my.csv: has no rows"),
+        ("my.csv", None, "my.csv: no such file"),
         ("my.csv", b"question,gold\na,1,2\n", "my.csv, line 2: has 3 values; expected 2"),
         ("my.csv", b"gold,gold\n1,2\n", "my.csv: the column 'gold' is duplicated"),
         ("my.csv", b'question,gold\n"a,1\n', "my.csv, line 2: not CSV"),
@@ -218,34 +166,24 @@ def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(
-    tmp_path: Path, name: str, content: bytes, message: str
+    tmp_path: Path, name: str, content: bytes | None, message: str
 ) -> None:
-    (tmp_path / name).write_bytes(content)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message) as error:
-        prepare(load(tmp_path, name), "mine")
+        require_own_files(load(tmp_path, name))
+    assert KEY in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_missing_file_is_one_line_that_says_where_it_is_expected(tmp_path: Path) -> None:
-    for check in (prepare, lambda experiment, _: require_own_files(experiment)):
-        with pytest.raises(InputError, match=r"my.jsonl: (no such file|cannot be read)") as error:
-            check(load(tmp_path), "mine")
-        assert f"{KEY}.file" in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
         ({"file": "my.txt"}, r"file = 'my.txt'.*: allowed: .* \.jsonl, \.csv, \.parquet"),
-        ({"file": "my.csv", "hub": None, "generated": None, "anser": "x"}, "did you mean answer"),
         ({"problem": "q"}, "needs exactly one of: generated, hub, file"),
         (
             {"generated": GENERATED, "answer": "x"},
             "answer is a key of file; generated problems have none",
-        ),
-        (
-            {"file": "a.csv", "generated": GENERATED},
-            "needs exactly one of",
         ),
     ],
 )
@@ -293,20 +231,6 @@ def require_problems(experiment: Experiment) -> None:
     steps.prepare(experiment, "mine").require_output(experiment.problems("mine"))
 
 
-def test_a_benchmark_in_a_file_is_compared_with_the_other_sets(tmp_path: Path) -> None:
-    experiment = load(tmp_path, prompt="({problem})")
-    write(tmp_path / "my.jsonl", TWO)
-    for name in experiment.data_sets:
-        prepare(experiment, name)
-    (known,) = read_table(experiment.problems("multiply"), PROBLEMS)[:1]
-    copied = {"question": known["prompt"][0]["content"], "gold": "1"}
-    write(tmp_path / "my.jsonl", [*TWO, copied])
-    prepare(experiment, "mine", force=True)
-    write_contamination_table(experiment)
-    lines = experiment.table("contamination").read_text().splitlines()
-    assert f"multiply,mine,exact,1,{known['id']},mine/2" in lines
-
-
 def test_problems_of_a_file_can_exclude_those_of_a_benchmark(tmp_path: Path) -> None:
     experiment = load(tmp_path)
     prepare(experiment, "multiply")
@@ -330,11 +254,6 @@ def test_the_history_names_the_file_and_its_content(tmp_path: Path) -> None:
     write(tmp_path / "my.jsonl", TWO[:1])
     with pytest.raises(InputError, match=r"was made from another version of .*my\.jsonl"):
         list(trace(experiment.problems("mine")))
-
-
-def test_the_plan_counts_the_problems_of_a_file(tmp_path: Path) -> None:
-    write(tmp_path / "my.jsonl", TWO)
-    assert plan(load(tmp_path)).sampling.number > 0
 
 
 def test_the_command_needs_no_other_file(

@@ -14,7 +14,7 @@ from rspo.datasets.prepare import prepare
 from rspo.evaluation.journal import journal_of
 from rspo.evaluation.sample import sample_suite
 from rspo.evaluation.score import score
-from rspo.policies.torch_sampler import TorchSampler
+from rspo.policies.sampler import TorchSampler
 from tests.support import tiny_world
 
 POLICY, SUITE = "small--base", "contamination_free"

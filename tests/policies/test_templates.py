@@ -7,9 +7,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from rspo.config import steps
-from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
-from rspo.policies.templates import TEMPLATES, set_template
+from rspo.policies.templates import TEMPLATES
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.pretraining import make_base_policy
 from tests.support import hub_model, llama_model, paper_scale
@@ -57,10 +55,6 @@ def base_policy(tmp_path: Path) -> Any:
     return make
 
 
-def test_the_registry_has_the_published_templates() -> None:
-    assert {name: template.text("Q") for name, template in TEMPLATES.items()} == PUBLISHED
-
-
 @pytest.mark.parametrize("name", [*PUBLISHED, None])
 def test_transformers_renders_the_same_prompt(base_policy: Any, name: str | None) -> None:
     """Without a template in the config, it is qwen_math."""
@@ -84,26 +78,6 @@ def test_saving_a_trained_policy_keeps_its_template(base_policy: Any, tmp_path: 
     assert (trained / "chat_template.jinja").is_file()
     ours = ChatTokenizer(trained).prompts([chat("1+1?")])
     assert ours == ChatTokenizer(base).prompts([chat("1+1?")])
-
-
-def test_another_template_makes_another_base_policy(tmp_path: Path) -> None:
-    def settings_hash(name: str) -> str:
-        experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": {"template": name}}})
-        return steps.pretrain(experiment, MODEL).settings_hash
-
-    hashes = {settings_hash(name) for name in TEMPLATES}
-    assert len(hashes) == len(TEMPLATES)
-
-
-def test_the_error_for_an_unknown_template_lists_the_known_ones() -> None:
-    models = {MODEL: {"hub": {"template": "qwen"}}}
-    with pytest.raises(InputError, match=r"template = 'qwen' .*'qwen_math', 'r1', 'none' or 'own'"):
-        Experiment.load("paper", {"models": models}, root=paper_scale.ROOT)
-
-
-def test_a_folder_without_a_tokenizer_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no readable tokenizer"):
-        set_template(tmp_path, TEMPLATES["none"])
 
 
 def test_a_chat_template_cannot_reach_python(base_policy: Any) -> None:
@@ -156,46 +130,10 @@ def test_the_own_template_is_kept_with_worked_examples_as_earlier_turns(
     assert theirs == ids
 
 
-AS_OBJECT = {"__type": "AddedToken", "content": "<|im_end|>", "special": True}
-
-
-@pytest.mark.parametrize(
-    ("tokenizer", "expected"),
-    [
-        ({"pad_token": None}, (2,)),
-        ({"eos_token": AS_OBJECT, "pad_token": AS_OBJECT}, (2,)),
-        ({"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}, (2, 0)),
-        ({"eos_token": None, "pad_token": None}, (2,)),
-        ({"chat_template": [{"name": "default", "template": llama_model.TEMPLATE}]}, (2,)),
-    ],
-    ids=["no pad token", "objects", "another end", "no tokens", "several templates"],
-)
-def test_responses_end_with_the_turn_whatever_the_tokenizer_config_says(
-    own_policy: Any, tokenizer: dict[str, Any], expected: tuple[int, ...]
-) -> None:
-    folder = own_policy(**tokenizer)
-    ours, theirs = ChatTokenizer(folder), AutoTokenizer.from_pretrained(folder)
-    assert ours.ends == expected
-    assert theirs.eos_token_id == 2
-    assert ours.pad == theirs.pad_token_id is not None
-
-
-def test_a_model_without_a_template_needs_one_of_the_config(own_policy: Any) -> None:
-    expected = r"the model has no chat template; allowed: template: qwen_math, r1, none"
-    with pytest.raises(InputError, match=expected):
-        own_policy(chat_template=None)
-
-
-def test_worked_examples_with_a_template_for_one_problem_are_an_error(tmp_path: Path) -> None:
-    hub = OWN_MODEL | {"template": "none"}
-    expected = "template = 'none' is for one problem; examples need template: own"
-    with pytest.raises(InputError, match=expected):
-        paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
-
-
-def test_worked_examples_make_another_base_policy(tmp_path: Path) -> None:
-    def settings(hub: dict[str, Any]) -> Any:
+def test_another_template_or_examples_make_another_base_policy(tmp_path: Path) -> None:
+    def settings_hash(hub: dict[str, Any]) -> str:
         experiment = paper_scale.load(tmp_path, models={MODEL: {"hub": hub}})
-        return steps.pretrain(experiment, MODEL).settings
+        return steps.pretrain(experiment, MODEL).settings_hash
 
-    assert settings(OWN_MODEL) != settings({"template": "own"})
+    hubs = [OWN_MODEL, {"template": "own"}, *({"template": name} for name in TEMPLATES)]
+    assert len({settings_hash(hub) for hub in hubs}) == len(hubs)

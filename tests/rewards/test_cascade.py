@@ -5,17 +5,13 @@ from typing import Any
 
 import pytest
 
-from rspo.config import fingerprints
 from rspo.config.experiment import Experiment
-from rspo.config.names import VERIFIERS
 from rspo.config.steps import judge_inputs
 from rspo.core.errors import InputError
 from rspo.rewards import verify
 from rspo.rewards.configured import verifier_of
-from rspo.rewards.sandbox_worker import _MODULES
 from tests.support import ROOT
 from tests.support.attacks import boxed
-from tests.support.steps import step_of
 
 
 def tiny(**overrides: Any) -> Experiment:
@@ -34,18 +30,10 @@ def test_the_first_verifier_that_accepts_decides_or_else_the_last() -> None:
         assert [verdict.verifier for verdict in verdicts] == deciding
 
 
-def test_a_config_lists_the_verifiers_of_the_cascade(tmp_path: Path) -> None:
-    """Without xverify in the list, no judge is needed."""
-    experiment = tiny(verifier="cascade", cascade=["exact", "rules"])
-    assert judge_inputs(experiment, "cascade") == []
-    with verifier_of(experiment, "cascade", tmp_path / "verdicts") as configured:
-        verdicts = configured([boxed("36"), boxed("6^2")], ["36", "36"], questions=["", ""])
-    assert [verdict.verifier for verdict in verdicts] == ["exact", "rules"]
-
-
-def test_the_rules_then_the_library_need_no_judge(tmp_path: Path) -> None:
+def test_the_rules_then_the_library_of_a_config_need_no_judge(tmp_path: Path) -> None:
     """The library accepts an equation that differs by a factor with a variable."""
     experiment = tiny(verifier="cascade", cascade=["rules", "math_verify"])
+    assert judge_inputs(experiment, "cascade") == []
     responses = [boxed("2x - y + 3 = 0"), boxed("xy = 1"), boxed("xy = 2")]
     answers = ["y = 2x + 3", r"y = \frac{1}{x}", r"y = \frac{1}{x}"]
     with verifier_of(experiment, "cascade", tmp_path / "verdicts") as configured:
@@ -58,34 +46,10 @@ def test_the_rules_then_the_library_need_no_judge(tmp_path: Path) -> None:
     ("overrides", "message"),
     [
         ({"cascade": ["rules", "rules"]}, "cascade = .*: a verifier is duplicated"),
-        ({"cascade": ["rules"]}, "cascade = .*at least 2 items"),
         ({"cascade": ["rules", "cascade"]}, r"cascade\.1 = 'cascade'.*exact, rules"),
         ({"verifier": "cascade"}, "verifier = 'cascade' needs the section xverify"),
-        (
-            {"agreement": {"against": "cascade"}, "cascade": ["exact", "xverify"]},
-            r"agreement\.against = 'cascade' needs the section xverify",
-        ),
     ],
 )
 def test_a_wrong_list_is_an_error(overrides: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         tiny(**overrides)
-
-
-def test_every_name_has_an_implementation() -> None:
-    assert set(VERIFIERS) == {"exact", *_MODULES, "xverify", "cascade"}
-
-
-# --- which results a change of the verifier invalidates -------------------------------------------
-
-
-def test_the_settings_of_exact_are_those_of_earlier_versions() -> None:
-    assert fingerprints.verifier_settings(None, "exact") == {"verifier": "exact", "rules": 1}
-
-
-def test_another_cascade_gives_other_scores_and_policies() -> None:
-    one = tiny(verifier="cascade", cascade=["exact", "rules"])
-    other = tiny(verifier="cascade", cascade=["rules", "exact"])
-    for step, name in (("score", "standard"), ("train", next(iter(one.cells)))):
-        hashes = {step_of(each, step, name).settings_hash for each in (one, other)}
-        assert len(hashes) == 2

@@ -7,34 +7,27 @@ import time
 
 import pytest
 
-from rspo.core.errors import InputError
-from rspo.rewards import is_correct, verify
+from rspo.rewards import Verdict, is_correct, verify
 from rspo.rewards.exact import solves_countdown
 from tests.support import ROOT
-from tests.support.attacks import ATTACKS, boxed
+from tests.support.attacks import ATTACKS
 
 
 @pytest.mark.parametrize(
-    ("response", "right"),
+    ("response", "reason"),
     [
-        (r"12*3=\boxed{36}", True),
-        (r"\boxed{ 36 }", True),
-        (r"\boxed{36}\boxed{37}", False),
-        (r"\boxed{036}", False),
-        (r"\boxed{36.0}", False),
-        (r"\boxed{3 6}", False),
-        ("36", False),
+        (r"12*3=\boxed{36}", "correct"),
+        (r"\boxed{ 36 }", "correct"),
+        (r"\boxed{six squared}", "correct"),  # another accepted form
+        (r"\boxed{36}\boxed{37}", "incorrect"),
+        (r"\boxed{036}", "incorrect"),
+        (r"\boxed{36.0}", "incorrect"),
+        (r"\boxed{3 6}", "incorrect"),
+        ("36", "no answer"),
     ],
 )
-def test_the_content_of_the_box_must_equal_the_answer(response: str, right: bool) -> None:
-    assert is_correct([response], ["36"], "exact") == [right]
-
-
-def test_any_accepted_form_counts() -> None:
-    responses = [boxed("36"), boxed("six squared"), boxed("37")]
-    verdicts = verify([*responses, "36"], [["36", "six squared"]] * 4, "exact")
-    reasons = [verdict.reason for verdict in verdicts]
-    assert reasons == ["correct", "correct", "incorrect", "no answer"]
+def test_the_content_of_the_box_must_equal_an_answer(response: str, reason: str) -> None:
+    assert verify([response], [["36", "six squared"]], "exact") == [Verdict(reason, "exact")]
 
 
 SHAPES = ("{}{}{}{}{}", "({}{}{}){}{}", "{}{}({}{}{})", "-{}{}{}{}{}", "({}{}({}{}{}))")
@@ -102,19 +95,3 @@ def test_exact_starts_no_process_and_loads_neither_torch_nor_sympy() -> None:
         "assert not {'torch', 'sympy', 'math_verify', 'pandas'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
-
-
-def test_the_error_for_an_unknown_verifier_lists_the_known_ones() -> None:
-    message = "verifier 'magic' is unknown; allowed: exact, rules, math_verify, xverify, cascade"
-    with pytest.raises(InputError, match=message):
-        verify([boxed("1")], ["1"], "magic")
-
-
-def test_bad_batches_are_refused() -> None:
-    with pytest.raises(InputError, match="2 responses but 1 answers"):
-        verify(["", ""], ["1"], "exact")
-    with pytest.raises(InputError, match=r"answer 1 is \[\]; expected a text or an integer"):
-        verify(["", ""], ["1", []], "exact")
-    with pytest.raises(InputError, match="time_limit = 0"):
-        verify([""], ["1"], "rules", time_limit=0)
-    assert verify([], [], "exact") == verify([], [], "rules") == []

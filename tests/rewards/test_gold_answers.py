@@ -161,10 +161,3 @@ def test_an_answer_that_was_changed_is_wrong(golds: list[str]) -> None:
     pairs = [(gold, other) for gold in chosen for other in changed(gold)]
     found = is_correct([boxed(prediction) for _, prediction in pairs], [gold for gold, _ in pairs])
     assert [pair for pair, verdict in zip(pairs, found, strict=True) if verdict] == []
-
-
-@pytest.mark.parametrize(("word", "other"), [("and", "or"), ("or", "and")])
-def test_inequalities_with_another_conjunction_are_wrong(word: str, other: str) -> None:
-    for left, right in (("x > 1", "x < 3"), (r"t \leq -2", r"t \geq 5"), ("n < 0", "n > -9")):
-        gold, prediction = (rf"{left} \text{{ {said} }} {right}" for said in (word, other))
-        assert is_correct([boxed(gold), boxed(prediction)], [gold, gold]) == [True, False]

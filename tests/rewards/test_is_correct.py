@@ -6,17 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import rspo.rewards
 from rspo.core.errors import InputError
 from rspo.rewards import is_correct
-
-
-@pytest.mark.parametrize("documented", [rspo.rewards, is_correct], ids=["module", "function"])
-def test_the_documented_example_is_what_it_returns(documented: Any) -> None:
-    (line,) = (x for x in (documented.__doc__ or "").splitlines() if "# [" in x)
-    call, _, value = line.strip().partition("  # ")
-    assert eval(call, {"is_correct": is_correct}) == eval(value)
-
 
 RESPONSES = [r"\boxed{4}", r"\boxed{12}"]
 
@@ -46,23 +37,24 @@ def test_lists_arrays_and_columns_of_texts_and_integers_are_accepted(
 
 
 @pytest.mark.parametrize(
-    ("responses", "answers", "message"),
+    ("responses", "answers", "options", "message"),
     [
-        (RESPONSES[0], "4", "responses is .*; expected a list"),
-        (RESPONSES, "42", "answers is '42'; expected a list"),
-        (RESPONSES, 4, "answers is 4; expected a list"),
-        (RESPONSES, [4], "2 responses but 1 answers"),
-        ([None], [4], "response 0 is None"),
-        (RESPONSES, ["4", True], "answer 1 is True"),
-        (RESPONSES, ["4", 12.0], "answer 1 is 12.0"),
-        (RESPONSES, ["4", None], "answer 1 is None"),
-        (RESPONSES, ["4", []], r"answer 1 is \[\]"),
-        (RESPONSES, ["4", ["12", None]], r"answer 1 is \['12', None\]"),
-        (RESPONSES, ["4", {"12": 1}], "answer 1 is {'12': 1}"),
+        (RESPONSES[0], "4", {}, "responses is .*; expected a list"),
+        (RESPONSES, 4, {}, "answers is 4; expected a list"),
+        (RESPONSES, [4], {}, "2 responses but 1 answers"),
+        ([None], [4], {}, "response 0 is None"),
+        (RESPONSES, ["4", True], {}, "answer 1 is True"),
+        (RESPONSES, ["4", 12.0], {}, "answer 1 is 12.0"),
+        (RESPONSES, ["4", []], {}, r"answer 1 is \[\]"),
+        (RESPONSES, ["4", ["12", None]], {}, r"answer 1 is \['12', None\]"),
+        (RESPONSES, ["4", {"12": 1}], {}, "answer 1 is {'12': 1}"),
+        (RESPONSES, [4, 12], {"verifier": "magic"}, "'magic' is unknown; allowed: exact, rules"),
+        (RESPONSES, [4, 12], {"verifier": "rules", "time_limit": 0}, "time_limit = 0"),
+        (RESPONSES, [4, 12], {"verifier": "cascade"}, "'cascade' needs questions and a judge"),
     ],
 )
 def test_anything_else_is_an_error_that_names_it(
-    responses: Any, answers: Any, message: str
+    responses: Any, answers: Any, options: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        is_correct(responses, answers, "exact")
+        is_correct(responses, answers, **{"verifier": "exact"} | options)

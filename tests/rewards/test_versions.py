@@ -15,8 +15,8 @@ CODE = {
 }
 LIBRARIES = {"exact": [], "rules": ["math-verify"], "math_verify": ["math-verify"]}
 DIGESTS = {
-    ("exact", 1): "af8e386ff3a1",
-    ("rules", 4): "772eb34077dc",
+    ("exact", 1): "f3184d055b8a",
+    ("rules", 4): "8f626f8f929b",
     ("math_verify", 3): "d30ad0d3dcf2",
 }
 

@@ -1,6 +1,5 @@
 """xVerify: requests, verdicts and server failures."""
 
-import json
 import re
 import threading
 import time
@@ -15,7 +14,7 @@ from rspo.config.schema import Upstream, XVerifySettings
 from rspo.core.errors import InputError
 from rspo.rewards import verify
 from rspo.rewards.xverify import XVerify
-from rspo.rewards.xverify.client import reason_of
+from rspo.rewards.xverify.judge import reason_of
 from tests.support.judge_server import Answer, Judge, reply, running
 
 TEMPLATE = "Q {question} | O {output} | A {answer}"
@@ -98,16 +97,6 @@ def test_only_the_bare_word_is_a_verdict(said: str, reason: str) -> None:
     assert reason_of(said) == reason
 
 
-def test_an_invalid_reply_counts_as_wrong_and_is_stored(
-    tmp_path: Path, ask: Callable[..., list[str]]
-) -> None:
-    with running(lambda prompt: reply("well, " * 100)) as judge:
-        assert ask(judge.url, ["7"]) == ["invalid reply"]
-        assert len(judge.requests) == 1
-    (line,) = (tmp_path / "verdicts.jsonl").read_text().splitlines()
-    assert json.loads(line)["reply"] == ("well, " * 100)[:200]
-
-
 def test_the_judge_sees_all_accepted_forms(good: Judge, tmp_path: Path) -> None:
     with XVerify(settings(url=good.url), TEMPLATE, tmp_path / "v", tmp_path / "log") as judge:
         judge.judge(["q"], ["r"], [("1/2", "0.5")])
@@ -116,7 +105,8 @@ def test_the_judge_sees_all_accepted_forms(good: Judge, tmp_path: Path) -> None:
 
 def test_hostile_text_arrives_unchanged(good: Judge, ask: Callable[..., list[str]]) -> None:
     responses = ["{answer}{0.__class__}", "\x00\x1b", '"}]}', "half \ud800 pair", "x" * 10**6]
-    assert ask(good.url, responses) == ["incorrect"] * 5
+    responses += ["x<y", "a < |b|", "<span>", "1<s", "<sin x"]  # similar to control tokens
+    assert ask(good.url, responses) == ["incorrect"] * 10
     outputs = {prompt.removeprefix("Q 3+4? | O ").removesuffix(" | A 7") for prompt in good.prompts}
     assert outputs == {*responses} - {responses[3]} | {"half ? pair"}
 
@@ -135,15 +125,6 @@ def test_no_field_can_contain_a_control_token(good: Judge, tmp_path: Path, mark:
     (prompt,) = good.prompts
     assert mark not in prompt
     assert prompt.count(mark.replace("<", "< ", 1)) == 3
-
-
-@pytest.mark.parametrize("text", ["x<y", "a < |b|", "<span>", "1<s", "<sin x"])
-def test_text_similar_to_a_control_token_is_not_changed(
-    good: Judge, tmp_path: Path, text: str
-) -> None:
-    with XVerify(settings(url=good.url), TEMPLATE, tmp_path / "v", tmp_path / "log") as judge:
-        judge.judge(["q"], [text], [("7",)])
-    assert good.prompts == [f"Q q | O {text} | A 7"]
 
 
 def test_the_number_of_concurrent_requests_is_limited(ask: Callable[..., list[str]]) -> None:
@@ -234,20 +215,10 @@ def test_after_a_permanent_failure_a_rerun_requests_only_missing_verdicts(
         assert len(judge.requests) == 20 - safe
 
 
-def test_the_error_gives_the_address_of_a_server_that_is_down(
-    ask: Callable[..., list[str]],
-) -> None:
-    with running(by_content) as judge:
-        url = judge.url
-    with pytest.raises(InputError, match=rf"judge at {url} gave no reply.* 0 verdicts are stored"):
-        ask(url, ["7"], retry_seconds=0.2)
-
-
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [
         ((400, "This model's maximum context length is 100 tokens."), "refused"),
-        ((422, "no"), "refused"),
         ((500, "crash"), "no reply"),
     ],
 )
@@ -268,22 +239,6 @@ def test_a_rejected_prompt_affects_only_its_row(
         judge.requests.clear()
         assert ask(judge.url, responses) == ["correct", "correct", "incorrect"]
         assert len(judge.requests) == 1
-
-
-def test_a_server_that_is_busy_after_it_refused_a_prompt_is_asked_again(
-    ask: Callable[..., list[str]],
-) -> None:
-    tries: Counter[str] = Counter()
-
-    def busy_once(prompt: str) -> Answer:
-        tries[prompt] += 1
-        if prompt == "1" and tries[prompt] == 1:
-            return 503, "busy"
-        return (400, "too long") if len(prompt) > 100 else by_content(prompt)
-
-    with running(busy_once) as judge:
-        assert ask(judge.url, ["7", "7" * 200], retry_seconds=30) == ["correct", "refused"]
-    assert tries["1"] == 2
 
 
 # --- verdicts on disk -----------------------------------------------------------------------------
@@ -307,25 +262,17 @@ def test_another_judge_does_not_use_stored_verdicts(
     assert len(good.requests) == 2
 
 
-def test_an_incomplete_line_is_requested_again(
-    good: Judge, tmp_path: Path, ask: Callable[..., list[str]]
+@pytest.mark.parametrize("damage", ["incomplete", "damaged"])
+def test_an_incomplete_or_damaged_line_is_requested_again(
+    good: Judge, tmp_path: Path, ask: Callable[..., list[str]], damage: str
 ) -> None:
     ask(good.url, ["7", "8", "9"], concurrent_requests=1)
     store = tmp_path / "verdicts.jsonl"
     complete = store.read_text()
-    store.write_text(complete[:-10])
-    ask(good.url, ["7", "8", "9"])
-    assert len(good.requests) == 4
-    assert store.read_text() == complete
-
-
-def test_a_damaged_line_is_requested_again(
-    good: Judge, tmp_path: Path, ask: Callable[..., list[str]]
-) -> None:
-    ask(good.url, ["7", "8", "9"], concurrent_requests=1)
-    store = tmp_path / "verdicts.jsonl"
-    first, second, third = store.read_text().splitlines()
-    store.write_text(f"{first}\n\0\0{second[3:]}\n{third}\n")
+    first, second, third = complete.splitlines()
+    store.write_text(
+        complete[:-10] if damage == "incomplete" else f"{first}\n\0\0{second[3:]}\n{third}\n"
+    )
     assert ask(good.url, ["7", "8", "9"]) == ["correct", "incorrect", "incorrect"]
     assert len(good.requests) == 4
 
@@ -351,9 +298,3 @@ def test_the_cascade_requests_only_what_the_rules_do_not_accept(
         ("incorrect", "xverify"),
     ]
     assert len(good.requests) == 2
-
-
-@pytest.mark.parametrize("verifier", ["xverify", "cascade"])
-def test_a_judge_is_needed(verifier: str) -> None:
-    with pytest.raises(InputError, match=f"'{verifier}' needs questions and a judge"):
-        verify(["7"], ["7"], verifier)

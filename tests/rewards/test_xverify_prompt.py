@@ -4,49 +4,45 @@ from pathlib import Path
 
 import pytest
 
-from rspo.config.schema import Upstream
 from rspo.core.errors import InputError
-from rspo.rewards.xverify.prompt import fetch_prompt, read_prompt, template_in
+from rspo.rewards.xverify.download import fetch_prompt, read_prompt, template_in
+from tests.support import paper_scale
 from tests.support.judge_prompt import FILE, commit
 
 TEMPLATE = "Is {output} the answer {answer} of {question}?"
 
 
 def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
-    repository, path = tmp_path / "upstream", tmp_path / "judge" / "prompt.py"
+    repository = tmp_path / "upstream"
     pinned = commit(repository, f"PROMPT = '''{TEMPLATE}'''\n")
     commit(repository, "PROMPT = 'newer'\n")
-    source = fetch_prompt(Upstream(repository=str(repository), commit=pinned), path)
+
+    def fetch(commit: str) -> Path:
+        upstream = {"repository": str(repository), "commit": commit}
+        experiment = paper_scale.load(tmp_path, xverify={"prompt": upstream})
+        fetch_prompt(experiment)
+        return experiment.judge_prompt
+
+    with pytest.raises(InputError, match=rf"upstream/{FILE} @ 0{{40}}: git could not fetch it"):
+        fetch("0" * 40)
+    path = fetch(pinned)
     assert read_prompt(path, "paper") == TEMPLATE
-    assert source.endswith(f"{FILE} @ {pinned}")
-
-
-def test_the_error_names_a_commit_that_could_not_be_fetched(tmp_path: Path) -> None:
-    commit(tmp_path / "upstream", f"PROMPT = '''{TEMPLATE}'''\n")
-    missing = Upstream(repository=str(tmp_path / "upstream"), commit="0" * 40)
-    with pytest.raises(
-        InputError, match=rf"upstream at commit 0{{40}}: git could not fetch {FILE}"
-    ):
-        fetch_prompt(missing, tmp_path / "prompt.py")
-    nowhere = Upstream(repository=str(tmp_path / "nowhere"), commit="0" * 40)
-    with pytest.raises(InputError, match="nowhere at commit"):
-        fetch_prompt(nowhere, tmp_path / "prompt.py")
-    assert not (tmp_path / "prompt.py").exists()
+    assert f"{FILE} @ {pinned}" in path.with_name("prompt.py.provenance.json").read_text()
 
 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("PROMPT = 'no fields'", r"PROMPT has the fields \[\]; expected"),
-        ("PROMPT = '{question} {output} {answer} {more}'", r"'more'"),
-        ("PROMPT = '{question.__class__} {output} {answer}'", "has the fields"),
-        ("OTHER = '{question} {output} {answer}'", "no text is assigned to PROMPT"),
-        ("PROMPT = f'{1}'", "no text is assigned to PROMPT"),
+        ("PROMPT = 'no fields'", "PROMPT is no text with the fields answer, output, question"),
+        ("PROMPT = '{question} {output} {answer} {more}'", "PROMPT is no text"),
+        ("PROMPT = '{question.__class__} {output} {answer}'", "PROMPT is no text"),
+        ("OTHER = '{question} {output} {answer}'", "PROMPT is no text"),
+        ("PROMPT = f'{1}'", "PROMPT is no text"),
         ("PROMPT =", "not Python"),
     ],
 )
 def test_an_unexpected_file_is_refused(source: str, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=f"there: {message}"):
         template_in(source, "there")
 
 
@@ -55,8 +51,3 @@ def test_the_file_is_not_executed(tmp_path: Path) -> None:
     source = f"open({str(trap)!r}, 'w')\nPROMPT = '''{TEMPLATE}'''\n"
     assert template_in(source, "there") == TEMPLATE
     assert not trap.exists()
-
-
-def test_a_missing_prompt_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="`rspo fetch-prompt --scale paper` makes it"):
-        read_prompt(tmp_path / "prompt.py", "paper")

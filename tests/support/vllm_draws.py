@@ -2,7 +2,7 @@
 
 Reads a model folder, questions, a block, sampling settings and an output path as JSON from standard
 input. Writes a list of responses for each of the settings; with the first settings also the last
-batch again, and the same batch of another block; and the requests of the first batch to vLLM.
+batch again, and the same batch of another block.
 """
 
 import json
@@ -26,14 +26,6 @@ if __name__ == "__main__":
     vllm_sampler.RESPONSES_PER_BATCH = 10 * block.size
     sampler = LoggingSampler(folder, ChatTokenizer(folder), samplings[0])
     batches = sampler.batches(questions, block)
-    requests: list[Any] = []
-    generate = sampler.llm.generate
-
-    def record(prompts: list[Any], parameters: list[Any], **options: Any) -> Any:
-        requests.append([{"n": one.n, "seed": one.seed} for one in parameters])
-        return generate(prompts, parameters, **options)
-
-    sampler.llm.generate = record
 
     def draw(batches: list[list[int]], block: Block) -> list[dict[str, Any]]:
         return [asdict(row) for batch in batches for row in sampler.draw(questions, batch, block)]
@@ -47,6 +39,5 @@ if __name__ == "__main__":
         "drawn": drawn,
         "last_batch": draw(batches[-1:], block),
         "other_block": draw(batches[-1:], replace(block, number=block.number + 1)),
-        "requests": requests[0],
     }
     Path(request["output"]).write_text(json.dumps(result))

@@ -106,13 +106,9 @@ def read(tokens: Tokens, depth: int = 0) -> Answer:
     tokens = _without_quantifiers(trimmed(tokens))
     if depth > _DEEPEST or (len(tokens) == 1 and tokens[0].isalnum()):
         return Formula(tokens)
-    for attempt in (
-        *(_list, _relation, _union, _brackets, _adjacent, _transposed, _matrix, _plus_minus),
-    ):
-        shape = attempt(tokens, depth + 1)
-        if shape is not None:
-            return shape
-    return Formula(tokens)
+    readers = _list, _relation, _union, _brackets, _adjacent, _transposed, _matrix, _plus_minus
+    shapes = (reader(tokens, depth + 1) for reader in readers)
+    return next((shape for shape in shapes if shape is not None), Formula(tokens))
 
 
 def split(tokens: Tokens, separators: Iterable[str]) -> list[Tokens]:

@@ -113,7 +113,10 @@ def _same_structures(gold: Answer, prediction: Answer) -> bool:
         if points and isinstance(one, Collected) and len(one.items) == 1:
             return one.items[0] == other or same(one.items[0], other)
     if isinstance(gold, Matrix | Formula) and isinstance(prediction, Matrix | Formula):
-        return _same_as_matrices(gold.tokens, prediction.tokens)
+        # Arithmetic of matrices, which the library math-verify evaluates.
+        tokens = gold.tokens, prediction.tokens
+        both = all(any(token.startswith(r"\begin") for token in side) for side in tokens)
+        return both and symbolic.same(*tokens)
     return _same_collections(gold, prediction)
 
 
@@ -159,19 +162,13 @@ def _same_matrices(gold: Matrix, prediction: Matrix) -> bool:
     )
 
 
-def _same_as_matrices(gold: Tokens, prediction: Tokens) -> bool:
-    r"""Arithmetic of matrices, which the library math-verify evaluates."""
-    both = all(any(token.startswith(r"\begin") for token in side) for side in (gold, prediction))
-    return both and symbolic.same(gold, prediction)
-
-
 def _same_collections(gold: Answer, prediction: Answer) -> bool:
     one, other = _items(gold), _items(prediction)
     if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
         return False
     sides = (gold, prediction)
     if _lists_points(prediction) and isinstance(gold, Listed | Collected):
-        return _same_in_any_order(one, other)
+        return values.matched(one, other, same)
     if any(isinstance(side, Ordered | Matrix) for side in sides):
         return all(map(_is_ordered, sides)) and _same_in_order(one, other)
     if isinstance(gold, Listed) and isinstance(prediction, Listed):
@@ -179,7 +176,7 @@ def _same_collections(gold: Answer, prediction: Answer) -> bool:
             return False
         if _labels_decide(gold, prediction):
             return _same_in_order(one, other)
-    return _same_in_any_order(one, other)
+    return values.matched(one, other, same)
 
 
 def _differ_in_conjunction(gold: Listed, prediction: Listed) -> bool:
@@ -235,16 +232,6 @@ def _unknown(label: Tokens) -> Tokens:
 
 def _same_in_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool:
     return len(gold) == len(prediction) and all(map(same, gold, prediction))
-
-
-def _same_in_any_order(gold: Sequence[Answer], prediction: Sequence[Answer]) -> bool:
-    left = list(prediction)
-    for item in gold:
-        partner = next((index for index, other in enumerate(left) if same(item, other)), None)
-        if partner is None:
-            return False
-        del left[partner]
-    return not left
 
 
 # --- relations ------------------------------------------------------------------------------------
@@ -353,13 +340,13 @@ def _proportional(gold: Relation, prediction: Relation) -> bool:
 
 
 def _same_sets(gold: Answer, prediction: Answer) -> bool:
-    one, other = sets.pieces_of(gold), sets.pieces_of(prediction)
-    if isinstance(gold, Without) and isinstance(prediction, Without) and one is other is None:
+    if isinstance(gold, Without) and isinstance(prediction, Without):
         return same(gold.left, prediction.left) and same(gold.right, prediction.right)
+    one, other = sets.pieces_of(gold), sets.pieces_of(prediction)
     if one is None or other is None or len(one) != len(other) or len(one) > _LONGEST_LIST:
         return False
     if len(one) > 1:
-        return _same_in_any_order(one, other)
+        return values.matched(one, other, same)
     return _same_intervals(one[0], other[0])
 
 

@@ -189,7 +189,9 @@ class _Reader:
     def _number(self, token: str) -> Expression:
         if not token.isascii():
             raise Unreadable
-        value = decimal(token)
+        if len(token.lower().partition("e")[2].lstrip("+-0")) > 4:
+            raise Unreadable
+        value = Fraction(token)
         written = token if "." in token and self.next != r"\overline" else ""
         if self.next == r"\overline" and "." in token:
             self.take()
@@ -310,14 +312,3 @@ class _Reader:
 
 def _is_digits(token: str) -> bool:
     return token.isascii() and token.isdigit()
-
-
-def decimal(token: str) -> Fraction:
-    """The exact value of a number token.
-
-    Raises: Unreadable if its power of ten has more than four digits.
-    """
-    _, _, exponent = token.lower().partition("e")
-    if len(exponent.lstrip("+-0")) > 4:
-        raise Unreadable
-    return Fraction(token)

@@ -87,12 +87,8 @@ class _Side:
 
     def has(self, answer: Answer) -> Has:
         """The test for membership. Raises: _NotASet."""
-        if isinstance(answer, Interval):
-            return self._interval(answer)
-        if isinstance(answer, Ordered) and len(answer.items) == 2:
-            left, right = answer.items
-            if isinstance(left, Formula) and isinstance(right, Formula):
-                return self._interval(Interval(left.tokens, right.tokens, True, True))
+        if (interval := sets.as_interval(answer)) is not None:
+            return self._interval(interval)
         if isinstance(answer, Union):
             return _any([self.has(part) for part in answer.parts])
         if isinstance(answer, Without):

@@ -56,6 +56,7 @@ _SPELLINGS = [
     (re.compile(r"\\not\s*="), r"\\neq "),
     (re.compile(r"\\\\\[[0-9.]+[a-z]{2}\]|\\(?:cr|newline|tabularnewline)(?![a-zA-Z])"), r"\\\\ "),
     (re.compile(r"\\not\s*\\in(?![a-zA-Z])"), r"\\notin "),
+    (re.compile(r"\\(?:left|right)\s?\.(?![0-9])"), " "),  # an invisible bracket
 ]
 
 # Groups of three digits: 12{,}000, 12,\!000 and 12 000 are one number in any context.
@@ -187,7 +188,7 @@ def tokens(text: str) -> Tokens:
         if canonical == "\\\\" and r"\begin" in text:
             continue
         text = pattern.sub(canonical, text)
-    items = _undelimited(_canonical(text, in_text=False)[:LONGEST])
+    items = _canonical(text, in_text=False)[:LONGEST]
     return trimmed(tuple(_braced(_lowered(_raised(items)))))
 
 
@@ -214,20 +215,7 @@ def _canonical(text: str, in_text: bool) -> list[str]:
             items.append(_WORDS.get(token.lower(), TEXT + token if in_text else token))
         elif token not in _DROPPED:
             items.append(_CANONICAL.get(token, token))
-        elif token in (r"\left", r"\right"):
-            items.append(token)  # `_undelimited` removes it
     return items
-
-
-def _undelimited(items: list[str]) -> list[str]:
-    r"""Remove \left and \right, and the dot of \left. or \right."""
-    kept: list[str] = []
-    after_size = False
-    for token in items:
-        if not (after_size and token == ".") and token not in (r"\left", r"\right"):
-            kept.append(token)
-        after_size = token in (r"\left", r"\right")
-    return kept
 
 
 def _braced(items: list[str]) -> list[str]:

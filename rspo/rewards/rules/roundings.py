@@ -1,6 +1,5 @@
 r"""Formulas with rounded decimals: 3.14, and 1.41x + 1 for \sqrt{2} x + 1."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 
 from rspo.rewards.rules import numerals, values
@@ -40,7 +39,7 @@ def _same(exact: Expression, rounded: Expression) -> bool:
         return False
     one, other = _terms(exact), _terms(rounded)
     if len(other) > 1:
-        return len(one) == len(other) <= _MOST_TERMS and _same_in_any_order(one, other)
+        return len(other) <= _MOST_TERMS and values.matched(one, other, _same)
     if (parts := _coefficient(rounded)) is not None:
         ratio = _ratio(exact, parts[1])
         written = numerals.decimal((parts[0].written,))
@@ -54,16 +53,6 @@ def _same(exact: Expression, rounded: Expression) -> bool:
         and len(exact.arguments) == len(rounded.arguments)
         and all(_same(argument, other) for argument, other in pairs)
     )
-
-
-def _same_in_any_order(exact: Sequence[Expression], rounded: Sequence[Expression]) -> bool:
-    left = list(rounded)
-    for term in exact:
-        partner = next((index for index, other in enumerate(left) if _same(term, other)), None)
-        if partner is None:
-            return False
-        del left[partner]
-    return True
 
 
 def _has_decimals(expression: Expression) -> bool:

@@ -1,8 +1,6 @@
 r"""Sets of numbers in any notation: intervals, inequalities, unions, differences."""
 
-from math import inf
-
-from rspo.rewards.rules import relations, values
+from rspo.rewards.rules import relations
 from rspo.rewards.rules.answers import (
     INEQUALITIES,
     INFINITY,
@@ -15,7 +13,6 @@ from rspo.rewards.rules.answers import (
     Ordered,
     Relation,
     Union,
-    Without,
 )
 from rspo.rewards.rules.notation import Tokens
 
@@ -79,8 +76,6 @@ def pieces_of(answer: Answer) -> list[Answer] | None:
     if isinstance(answer, Union):
         result = [pieces_of(part) for part in answer.parts]
         return [piece for pieces in result for piece in pieces or []] if all(result) else None
-    if isinstance(answer, Without):
-        return _cut(answer)
     if isinstance(answer, Relation):
         return None if (solutions := as_set(answer)) is None else pieces_of(solutions)
     return _joined(answer) if isinstance(answer, Listed) else None
@@ -109,42 +104,3 @@ def _joined(answer: Listed) -> list[Answer] | None:
         else:
             return None
     return pieces if any(isinstance(piece, Interval) for piece in pieces) else None
-
-
-def _cut(answer: Without) -> list[Answer] | None:
-    """The intervals that remain when points are removed from a union of intervals.
-
-    None if it is unknown where a point lies.
-    """
-    pieces, points = pieces_of(answer.left), answer.right
-    if pieces is None or not isinstance(points, Collected):
-        return None
-    for point in points.items:
-        if not isinstance(point, Formula) or _position(point.tokens) is None:
-            return None
-        pieces = [part for piece in pieces for part in _cut_at(piece, point.tokens)]
-    return pieces
-
-
-def _cut_at(piece: Answer, point: Tokens) -> list[Answer]:
-    interval, position = as_interval(piece), _position(point)
-    if interval is None or position is None:
-        return [piece]
-    left, right = _position(interval.left), _position(interval.right)
-    if left is None or right is None or not left < position < right:
-        return [piece]
-    return [
-        Interval(interval.left, point, interval.left_open, True),
-        Interval(point, interval.right, True, interval.right_open),
-    ]
-
-
-def _position(tokens: Tokens) -> float | None:
-    """The approximate value of a constant, for ordering points."""
-    if tokens in (INFINITY, MINUS_INFINITY):
-        return inf if tokens == INFINITY else -inf
-    constant = values.constant(tokens)
-    try:
-        return None if constant is None else float(constant)
-    except (TypeError, OverflowError):  # not real, or too large for a float
-        return None

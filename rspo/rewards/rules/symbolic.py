@@ -62,7 +62,7 @@ def same(gold: Tokens, prediction: Tokens) -> bool:
     _lock()
     real = not any(token in ("i", r"\imath") for token in gold + prediction)
     try:
-        read = [_carried_out(_read(tokens, real)) for tokens in (gold, prediction)]
+        read = [_read(tokens, real) for tokens in (gold, prediction)]
     except Exception:  # errors of the parser, recursion, disabled evaluation
         return False
     # The time limit of math-verify would replace the worker's.
@@ -86,9 +86,6 @@ def _may_be_read(tokens: Tokens) -> bool:
 def _read(tokens: Tokens, real: bool) -> Any:
     config = ConversionConfig(lowercase_symbols=False)
     latex = " ".join(token.removeprefix(TEXT) for token in tokens)
-    return _Reader(is_real=real, config=config).parse(latex.replace(r"\degree", r"^{\circ}"))
-
-
-def _carried_out(expression: Any) -> Any:
-    """Evaluate sums and integrals. This also puts factors in SymPy's order."""
-    return expression.doit() if isinstance(expression, sympy.Basic) else expression
+    read = _Reader(is_real=real, config=config).parse(latex.replace(r"\degree", r"^{\circ}"))
+    # Evaluate sums and integrals. This also puts factors in SymPy's order.
+    return read.doit() if isinstance(read, sympy.Basic) else read

@@ -5,11 +5,11 @@ exact fractions where possible. Otherwise they have enough digits that no term i
 larger ones.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import chain
 from math import factorial
-from typing import Any
+from typing import Any, TypeVar
 
 import mpmath
 
@@ -213,12 +213,13 @@ for _name in _FUNCTIONS_OF_MPMATH.split():
 
 # --- equality -------------------------------------------------------------------------------------
 
+_STEPWISE = (r"\lfloor", r"\lceil")
+
 
 def same(left: Expression, right: Expression) -> bool:
     """Whether two formulas agree wherever both can be compared."""
     names = symbols(left) | symbols(right)
-    is_complex = _mentions_i(left) or _mentions_i(right)
-    stepwise = _rounds(left) or _rounds(right)
+    is_complex, stepwise = (_mentions(what, left, right) for what in (("i",), _STEPWISE))
     compared = 0
     for point in chain(points(names), _whole_points(names) if stepwise and names else ()):
         try:
@@ -295,17 +296,28 @@ def is_positive(value: Value) -> bool:
     return _real(value) and mpmath.re(_mpmath(value)) > 0
 
 
-def _mentions_i(expression: Expression) -> bool:
-    if isinstance(expression, Apply):
-        return any(map(_mentions_i, expression.arguments))
-    return expression == Symbol("i")
+def _mentions(names: Sequence[str], *formulas: Expression) -> bool:
+    """Whether any of the formulas has a symbol or an operation of one of these names."""
+    return any(
+        formula.operation in names or _mentions(names, *formula.arguments)
+        if isinstance(formula, Apply)
+        else isinstance(formula, Symbol) and formula.name in names
+        for formula in formulas
+    )
 
 
-def _rounds(expression: Expression) -> bool:
-    if not isinstance(expression, Apply):
-        return False
-    rounds = expression.operation in (r"\lfloor", r"\lceil")
-    return rounds or any(map(_rounds, expression.arguments))
+Item = TypeVar("Item")
+
+
+def matched(one: Sequence[Item], other: Sequence[Item], same: Callable[[Item, Item], bool]) -> bool:
+    """Whether both have the same items, in any order."""
+    left = list(other)
+    for item in one:
+        partner = next((index for index, their in enumerate(left) if same(item, their)), None)
+        if partner is None:
+            return False
+        del left[partner]
+    return not left
 
 
 def within(value: Value, centre: Fraction, distance: Fraction) -> bool:

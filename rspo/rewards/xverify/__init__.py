@@ -1,11 +1,8 @@
 """The verifier `xverify`: the judge model xVerify (arXiv 2504.10481).
 
-prompt   downloads the authors' prompt at a pinned commit
-model    downloads the model
-server   starts vLLM servers and stops them together with the process that uses them
-client   sends concurrent requests, retries them, and parses the replies
-store    keeps verdicts on disk, so that no request is repeated
-judge    combines these
+download   the authors' prompt at a pinned commit, and the model
+server     starts vLLM servers and stops them together with the process that uses them
+judge      sends concurrent requests, retries them, and keeps the verdicts on disk
 """
 
 from rspo.rewards.xverify.judge import XVerify

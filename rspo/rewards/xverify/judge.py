@@ -1,36 +1,59 @@
-"""The judge: prompt, servers and stored verdicts."""
+"""The judge: prompts, concurrent requests with retries, and stored verdicts.
+
+Requests and parsing follow the authors (IAAR-Shanghai/xVerify, src/xVerify/model.py and eval.py):
+one user message, temperature 0.1, top-p 0.7, at most 2,048 tokens. A reply is valid only if it is
+"correct" or "incorrect", ignoring case and surrounding spaces. An invalid reply counts as wrong.
+
+The authors leave `top_k` and the repetition penalty to the server, and vLLM takes them from the
+judge's generation_config.json. They are stated here, without an effect: the penalty would change
+the odds of two words that the prompt contains, and the key of a stored verdict would lack what that
+file says.
+"""
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import logging
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 
 import httpx
+import tenacity
 
 from rspo.config.names import JUDGE_SAMPLING
 from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError, LostProcess
-from rspo.rewards.verdict import NO_REPLY, REFUSED, Verdict
-from rspo.rewards.xverify.client import Judge, ask_all
+from rspo.core.locks import take_lock
+from rspo.rewards.verdict import (
+    CORRECT,
+    INCORRECT,
+    INVALID_REPLY,
+    NO_REPLY,
+    REFUSED,
+    Verdict,
+)
 from rspo.rewards.xverify.server import Server, serving
-from rspo.rewards.xverify.store import VerdictStore
 
 _log = logging.getLogger(__name__)
 # Control tokens of the chat templates of Qwen, Llama, GLM, InternLM and Gemma. A server also parses
 # them inside a message. A response could use them to end its turn, write the judge's reply itself
 # and earn a reward.
 _CONTROL_TOKEN = re.compile(r"<(?=\||/?(?:s|bos|eos|start_of_turn|end_of_turn)>)")
+# HTTP statuses after which a retry may succeed: timeouts, too many requests, server errors.
+_RETRIABLE = {408, 409, 425, 429, 500, 502, 503, 504}
+_LONGEST_REPLY = 200  # characters to store; a valid reply is one word
 
 
 class XVerify:
     """Verifies responses with the judge model. Use it as a context manager.
 
+    Verdicts are stored in a file, one JSON object a line in order of arrival, so that no request is
+    repeated. A killed process may leave an incomplete last line, which the next one removes.
+
     Unless the settings have a URL, it starts its own servers, which stop when the context ends: one
-    for the first verdict that is not on disk, or one on each of some GPUs at once.
+    for the first verdict that is not stored, or one on each of some GPUs at once.
     """
 
     def __init__(
@@ -45,7 +68,7 @@ class XVerify:
         """
         Args:
             template: prompt with the fields question, output and answer.
-            verdicts: file of stored verdicts (see `VerdictStore`).
+            verdicts: file of stored verdicts.
             server_log, folder, gpus: for the servers, see `serving`.
 
         Raises: InputError if another process has the file of verdicts open.
@@ -54,9 +77,14 @@ class XVerify:
         self._template = template
         self._server_log = server_log
         self._folder, self._gpus = folder, gpus
-        self._stack = ExitStack()
-        self._store = self._stack.enter_context(VerdictStore(verdicts))
         self._servers: list[Server] = []
+        self._path = verdicts
+        verdicts.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            self._file = stack.enter_context(verdicts.open("a+"))
+            take_lock(self._file, lambda: f"{verdicts}: another process is writing to it")
+            self._stack = stack.pop_all()
+        self._stored = self._read()
 
     def __enter__(self) -> "XVerify":
         if self._gpus and self._settings.url is None:
@@ -78,7 +106,7 @@ class XVerify:
         does not reply to it, only that response is affected.
 
         Raises: InputError if a server does not start or stops answering, LostProcess if it exits.
-            All verdicts received until then are on disk.
+            All verdicts received until then are stored.
         """
         prompts = [
             self._template.format(
@@ -90,9 +118,9 @@ class XVerify:
         ]
         keys = [self._key(prompt) for prompt in prompts]
         wanted = dict(zip(keys, prompts, strict=True))
-        missing = {key: prompt for key, prompt in wanted.items() if key not in self._store}
-        unanswered = self._ask(missing) if missing else {}
-        return [Verdict(unanswered.get(key) or self._store[key]) for key in keys]
+        missing = {key: prompt for key, prompt in wanted.items() if key not in self._stored}
+        asked = self._ask(missing) if missing else {}
+        return [Verdict(asked.get(key) or self._stored[key]) for key in keys]
 
     def _key(self, prompt: str) -> str:
         """Hash of everything that decides a verdict: the judge and the prompt."""
@@ -100,33 +128,109 @@ class XVerify:
         return hashlib.sha256(json.dumps([judge, prompt]).encode()).hexdigest()
 
     def _ask(self, prompts: dict[str, str]) -> dict[str, str]:
-        """Store verdicts on these prompts. Return the reason for each prompt without a verdict."""
-        unanswered = {}
+        """The reasons of the verdicts on these prompts; all that the judge replied are stored."""
+        reasons = {}
 
         def keep(key: str, reason: str, reply: str) -> None:
+            reasons[key] = reason
             if reason in (NO_REPLY, REFUSED):  # a later run may get a reply
-                unanswered[key] = reason
                 _log.warning("the judge %s; this response counts as wrong", reply)
-            else:
-                self._store.add(key, reason, reply)
+                return
+            line = {"key": key, "verdict": reason, "reply": reply[:_LONGEST_REPLY]}
+            self._file.write(json.dumps(line) + "\n")
+            self._file.flush()
+            self._stored[key] = reason
 
         try:
             asyncio.run(self._ask_all(prompts, keep))
         except (InputError, LostProcess) as error:
             raise type(error)(
-                f"{error}; {len(self._store)} verdicts are stored in {self._store.path}"
+                f"{error}; {len(self._stored)} verdicts are stored in {self._path}"
             ) from None
-        return unanswered
+        return reasons
 
     async def _ask_all(
         self, prompts: dict[str, str], keep: Callable[[str, str, str], None]
     ) -> None:
-        async with AsyncExitStack() as stack:
-            judges = [
-                Judge(self._settings, await stack.enter_async_context(client), check)
-                for client, check in self._clients()
-            ]
-            await ask_all(judges, prompts, keep)
+        """Send every prompt, with `concurrent_requests` requests to each server at a time.
+
+        The next prompt goes to the first server with a free slot. Servers are not chosen by
+        problem: the prompts of one problem share only its text, a tenth of a prompt, and a fixed
+        server for each problem would leave other servers idle.
+
+        If a prompt is refused or gets no reply for `retry_seconds`, the judge gets a short test
+        prompt. If it answers that one, only the failed prompt remains without a verdict.
+
+        Args:
+            prompts: by key, a hexadecimal hash. The key also gives the seed of the reply.
+            keep: called with each key, the reason of its verdict and the reply, in order of
+                arrival.
+
+        Raises: InputError as soon as a server does not answer the test prompt either; LostProcess
+            if it has exited.
+        """
+        waiting = iter(prompts.items())
+
+        async def ask_in_turn(client: httpx.AsyncClient, check: Callable[[], None]) -> None:
+            for key, prompt in waiting:
+                try:
+                    reply = await self._reply(client, check, prompt, seed=int(key[:8], 16))
+                    keep(key, reason_of(reply), reply)
+                except (_NoReplyError, _RefusedError) as error:
+                    try:
+                        await self._reply(client, check, "1", max_tokens=1)
+                    except (_NoReplyError, _RefusedError) as other:
+                        check()
+                        raise InputError(
+                            f"the judge at {client.base_url} {error}; and for the prompt '1' it "
+                            f"{other}"
+                        ) from None
+                    keep(key, error.reason, str(error))
+
+        async with contextlib.AsyncExitStack() as stack:
+            servers = self._clients()
+            for client, _ in servers:
+                await stack.enter_async_context(client)
+            slots = servers * self._settings.concurrent_requests
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for server in slots[: len(prompts)]:
+                        tasks.create_task(ask_in_turn(*server))
+            except* (InputError, LostProcess) as errors:
+                raise errors.exceptions[0] from None
+
+    async def _reply(
+        self, client: httpx.AsyncClient, check: Callable[[], None], prompt: str, **more: int
+    ) -> str:
+        """The reply to a prompt, which is sent for `retry_seconds` until there is one.
+
+        Raises: _NoReplyError or _RefusedError.
+        """
+        message = {"role": "user", "content": prompt}
+        request = {"model": self._settings.model, "messages": [message], **JUDGE_SAMPLING, **more}
+        repeatedly = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(_NoReplyError),
+            wait=tenacity.wait_random_exponential(multiplier=0.5, max=30),
+            stop=tenacity.stop_after_delay(self._settings.retry_seconds),
+            before_sleep=lambda _: check(),
+            reraise=True,
+        )
+        return await repeatedly(_ask_once, client, request)
+
+    def _read(self) -> dict[str, str]:
+        """The stored reasons of verdicts, by key."""
+        self._file.seek(0)
+        reasons, complete = {}, 0
+        for line in self._file:
+            if not line.endswith("\n"):
+                break
+            complete += len(line.encode())
+            # A damaged line is requested again.
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                row = json.loads(line)
+                reasons[row["key"]] = row["verdict"]
+        self._file.truncate(complete)
+        return reasons
 
     def _clients(self) -> list[tuple[httpx.AsyncClient, Callable[[], None]]]:
         """A client and a check of the server in the config, or of each server started here."""
@@ -154,3 +258,37 @@ class XVerify:
 def _as_text(text: str) -> str:
     """The text without control tokens and without characters that UTF-8 cannot encode."""
     return _CONTROL_TOKEN.sub("< ", text).encode(errors="replace").decode()
+
+
+class _NoReplyError(Exception):
+    """This attempt got no reply; a retry may."""
+
+    reason = NO_REPLY
+
+
+class _RefusedError(Exception):
+    """The server rejects this prompt; a retry will not help."""
+
+    reason = REFUSED
+
+
+def reason_of(reply: str) -> str:
+    """The verdict in a reply of the judge."""
+    word = reply.strip().lower()
+    return {"correct": CORRECT, "incorrect": INCORRECT}.get(word, INVALID_REPLY)
+
+
+async def _ask_once(client: httpx.AsyncClient, request: dict[str, object]) -> str:
+    try:
+        answer = await client.post("v1/chat/completions", json=request)
+    except httpx.TransportError as error:
+        raise _NoReplyError(f"gave no reply: {error or type(error).__name__}") from None
+    said = f"HTTP {answer.status_code} {' '.join(answer.text.split())[:200]}"
+    if answer.status_code in _RETRIABLE:
+        raise _NoReplyError(f"gave no reply: {said}")
+    if answer.status_code != 200:
+        raise _RefusedError(f"refused: {said}")
+    try:
+        return str(answer.json()["choices"][0]["message"]["content"])
+    except (ValueError, LookupError, TypeError):
+        raise _NoReplyError(f"gave no chat completion: {said}") from None

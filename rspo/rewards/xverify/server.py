@@ -70,8 +70,10 @@ def serving(
         for number, gpu in enumerate(gpus)
     } or {log: command}
     with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(_started(*each)) for each in commands.items()]
-        stack.callback(_end, servers)
+        servers = [_started(stack, *each) for each in commands.items()]
+        for server in servers:  # ask all of them to end before waiting for the first
+            assert server.process.stdin is not None
+            stack.callback(server.process.stdin.close)
         deadline = time.monotonic() + settings.start_seconds
         for server in servers:
             _wait_until_ready(server, deadline, settings.start_seconds)
@@ -89,20 +91,11 @@ def _command(settings: XVerifySettings, folder: Path | None) -> list[str]:
     ]
 
 
-@contextlib.contextmanager
-def _started(log: Path, command: Sequence[str]) -> Iterator[Server]:
-    key = f"RSPO_JUDGE_{uuid4().hex}"
-    with tempfile.TemporaryDirectory(prefix="rspo-") as folder, log.open("a") as output:
-        socket = Path(folder) / "judge"
-        with supervised([*command, "--uds", str(socket)], key, socket.parent, output) as process:
-            yield Server(socket, process, log)
-
-
-def _end(servers: Sequence[Server]) -> None:
-    """Ask all servers to end, so that they do so in parallel."""
-    for server in servers:
-        assert server.process.stdin is not None
-        server.process.stdin.close()
+def _started(stack: contextlib.ExitStack, log: Path, command: Sequence[str]) -> Server:
+    socket = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rspo-"))) / "judge"
+    output, key = stack.enter_context(log.open("a")), f"RSPO_JUDGE_{uuid4().hex}"
+    running = supervised([*command, "--uds", str(socket)], key, socket.parent, output)
+    return Server(socket, stack.enter_context(running), log)
 
 
 def _wait_until_ready(server: Server, deadline: float, seconds: float) -> None:

@@ -1,0 +1,106 @@
+"""Download the judge's model and its prompt, for nodes without network access.
+
+The licence of the prompt (CC BY-NC-ND 4.0) does not allow a copy in this project.
+"""
+
+import ast
+import string
+import subprocess
+import tempfile
+from pathlib import Path
+
+from rspo.config import steps
+from rspo.config.experiment import Experiment
+from rspo.config.schema import Upstream
+from rspo.core.errors import InputError
+from rspo.core.files import atomic_write, write_text
+from rspo.core.hub import fetch_files
+from rspo.core.provenance import Done
+
+_FILE = "src/xVerify/prompts/judge_prompt.py"
+_FIELDS = {"question", "output", "answer"}
+
+
+def fetch_judge(experiment: Experiment, mirror: Path | None = None, force: bool = False) -> None:
+    """Write the files of `xverify.model` to `results/SCALE/judge/model`.
+
+    Raises: InputError if the config has no model to download, or the download fails.
+    """
+    step, settings = steps.fetch_judge(experiment), experiment.config.xverify
+    assert settings is not None  # otherwise there is no such step
+
+    def work() -> Done:
+        with atomic_write(step.outputs[0]) as partial:
+            origin = fetch_files(settings.model, settings.revision, partial, mirror)
+        return Done(notes={"sources": [origin]})
+
+    step.run(work, force)
+
+
+def fetch_prompt(experiment: Experiment, force: bool = False) -> None:
+    """Write the authors' prompt file at the pinned commit to `results/SCALE/judge/prompt.py`.
+
+    Raises: InputError if the config has no judge, git cannot fetch that commit, or the file has an
+        unexpected format.
+    """
+    step, settings = steps.fetch_prompt(experiment), experiment.config.xverify
+    if settings is None:
+        raise InputError(f"config/{experiment.scale}.yaml: has no section xverify")
+
+    def work() -> Done:
+        source, origin = _file_at_commit(settings.prompt)
+        template_in(source, origin)
+        write_text(step.outputs[0], source)
+        return Done(notes={"sources": [origin]})
+
+    step.run(work, force)
+
+
+def _file_at_commit(upstream: Upstream) -> tuple[str, str]:
+    """The authors' file, and where it is."""
+    origin = f"{upstream.repository}/{_FILE} @ {upstream.commit}"
+    # The repository has gigabytes of data besides this file.
+    fetch = ["fetch", "--quiet", "--depth=1", "--filter=blob:none", "origin", upstream.commit]
+    with tempfile.TemporaryDirectory() as folder:
+        for arguments in (
+            ["init", "--quiet"],
+            ["remote", "add", "origin", upstream.repository],
+            fetch,
+            ["show", f"{upstream.commit}:{_FILE}"],
+        ):
+            command = ["git", "-C", folder, *arguments]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                reason = " ".join(done.stderr.split())
+                raise InputError(f"{origin}: git could not fetch it ({reason})")
+    return done.stdout, origin
+
+
+def read_prompt(path: Path, scale: str) -> str:
+    """The prompt template of a file that `fetch_prompt` wrote.
+
+    Raises: InputError if the file does not exist, with the command that downloads it.
+    """
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; `rspo fetch-prompt --scale {scale}` makes it")
+    return template_in(path.read_text(), str(path))
+
+
+def template_in(source: str, place: str) -> str:
+    """The template that Python source assigns to PROMPT. The source is parsed, never executed.
+
+    Raises: InputError if there is no template with exactly the fields question, output and answer.
+    """
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError as error:
+        raise InputError(f"{place}: not Python ({error})") from None
+    for statement in statements:
+        match statement:
+            case ast.Assign(
+                targets=[ast.Name(id="PROMPT")], value=ast.Constant(value=str(template))
+            ):
+                fields = {field for _, field, _, _ in string.Formatter().parse(template) if field}
+                if fields == _FIELDS:
+                    return template
+    raise InputError(f"{place}: PROMPT is no text with the fields {', '.join(sorted(_FIELDS))}")
