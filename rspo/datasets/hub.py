@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rspo.config.schema import DataSet, Hub
 from rspo.core.errors import InputError
-from rspo.core.files import read_json_lines, sha256
+from rspo.core.files import digest, read_json_lines
 from rspo.datasets.source_row import SourceRow
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -66,7 +66,7 @@ def _mirrored(path: Path, name: str) -> Iterator[SourceRow]:
         )
     try:
         rows = read_json_lines(path)
-        revision = f"sha256:{sha256(path)}"
+        revision = f"sha256:{digest(path)}"
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     for row, columns in enumerate(rows):

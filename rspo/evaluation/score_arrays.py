@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 # Tables of a user need no benchmark.
 _ANY_SCORES = TableFormat(
     SCORES.name,
-    SCORES.version,
     pa.schema([field for field in SCORES.schema if field.name != "benchmark"]),
 )
 

@@ -114,7 +114,6 @@ def test_a_row_without_a_column_or_of_another_type_is_an_error(tmp_path: Path) -
         ("empty", "has no rows"),
         ("column", "the column 'reward' is missing; has"),
         ("type", "column 'reward'"),
-        ("version", r"is scores/0, expected scores/2"),
     ],
 )
 def test_the_error_for_a_bad_table_names_the_file_and_the_reason(
@@ -132,8 +131,6 @@ def test_the_error_for_a_bad_table_names_the_file_and_the_reason(
     elif damage == "type":
         index = table.schema.get_field_index("reward")
         pq.write_table(table.set_column(index, "reward", pa.array(["much"])), path)
-    elif damage == "version":
-        pq.write_table(table.replace_schema_metadata({"rspo": "scores/0"}), path)
     with pytest.raises(InputError, match=message) as caught:
         read_table(path, SCORES)
     assert str(path) in str(caught.value)

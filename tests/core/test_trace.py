@@ -72,7 +72,7 @@ def test_the_tree_names_step_settings_commit_time_host_and_revisions(
     note = json.loads(Path(f"{figure_of(experiment)}.provenance.json").read_text())
     for part in (note["settings_hash"], note["git_commit"][:12], note["written"], note["host"]):
         assert part in lines[0]
-    assert lines[1].startswith("├── ")
+    assert lines[1].startswith("    results/")
     text = "\n".join(lines)
     for family in experiment.benchmarks_of("standard"):
         assert f"source: generated/{family}/test @ 2" in text

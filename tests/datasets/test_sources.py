@@ -20,7 +20,7 @@ from huggingface_hub.utils import hf_raise_for_status
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import sha256
+from rspo.core.files import digest
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.content import content_sha256
 from rspo.datasets.prepare import prepare
@@ -207,7 +207,7 @@ def test_content_without_an_expected_hash_is_accepted_and_recorded(
     prepare(experiment, "minerva", mirror)
     actual = content_sha256([("one", ["2"]), ("two", ["2"])])
     (file,) = mirror.rglob("*.jsonl")
-    source = f"{file.relative_to(mirror).with_suffix('')} @ sha256:{sha256(file)}"
+    source = f"{file.relative_to(mirror).with_suffix('')} @ sha256:{digest(file)}"
     assert notes(experiment) == {
         "rows": 2,
         "rows_without_answer": [],

@@ -200,7 +200,7 @@ def test_a_rule_waits_for_the_process_of_a_killed_snakemake_to_end(
 def test_a_job_that_waited_for_the_lock_makes_no_table_twice(
     experiment: Experiment, drawn: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Step, "is_due", lambda step, force: True)  # as before the other finished
+    monkeypatch.setattr(Step, "must_run", lambda step, force: True)  # as before the other finished
     sample_suite(experiment, POLICY, SUITE)
     drawn.clear()
     sample_suite(experiment, POLICY, SUITE)
