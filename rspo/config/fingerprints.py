@@ -6,7 +6,6 @@ the other steps.
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment
@@ -57,7 +56,10 @@ def problem_settings(experiment: Experiment, name: str) -> Settings:
 
 
 def _source(experiment: Experiment, name: str) -> Settings:
-    """Settings of all problems of a data set."""
+    """Settings of all problems of a data set.
+
+    Raises: InputError for a file of the user that cannot be read.
+    """
     data_set = experiment.data_set(name)
     # Expectations check the rows but do not change them. Only a file has columns of its own.
     unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}
@@ -67,21 +69,15 @@ def _source(experiment: Experiment, name: str) -> Settings:
     if data_set.columns.exclude is not None:
         result["excluded"] = _source(experiment, data_set.columns.exclude)
     if data_set.file is not None:
-        result["content"] = _content(experiment.root / data_set.file, experiment.key_of(name))
+        path = experiment.root / data_set.file
+        try:
+            result["content"] = digest(path)
+        except OSError as error:
+            key = f"{experiment.key_of(name)}.file"
+            raise InputError(f"{path}: cannot be read ({error.strerror}; {key})") from None
     if data_set.generated is not None:
         result["generator"] = GENERATOR_REVISION
     return result
-
-
-def _content(path: Path, key: str) -> str:
-    """Digest of a file of the user.
-
-    Raises: InputError that names the file and its key in the config if it is missing.
-    """
-    try:
-        return digest(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}; {key}.file)") from None
 
 
 def base_settings(config: Config, model: str) -> Settings:
@@ -107,19 +103,17 @@ def training_settings(experiment: Experiment, name: str) -> Settings:
     del result["training"]["checkpoint_every"], result["training"]["validation"]
     if config.engine == "verl" and config.verl is not None:
         result["verl"] = policy_settings(config.verl, config.models[cell.model].verl)
-    if cell.reward != "binary":
-        result["rewards"] = _reward(config, cell.reward)
+    result |= {"rewards": _reward(config, cell.reward)}
     result |= config.rewards.wrong_verdicts
-    if (version := OBJECTIVES[cell.objective].version) != 1:
-        result["objective_version"] = version
+    result["objective_version"] = OBJECTIVES[cell.objective].version
     return result
 
 
 def _reward(config: Config, name: str) -> Settings:
-    """The settings of a reward other than "binary"."""
+    """The settings of a reward."""
     if name in OWN_REWARDS:
         return {"version": OWN_REWARDS[name].version}
-    return {"length_discount": config.rewards.length_discount}
+    return {} if name == "binary" else {"length_discount": config.rewards.length_discount}
 
 
 def score_settings(config: Config, benchmarks: list[str]) -> Settings:
@@ -128,8 +122,6 @@ def score_settings(config: Config, benchmarks: list[str]) -> Settings:
     result["benchmarks"] = benchmarks
     result["max_response_tokens"] = config.sampling.max_response_tokens
     name = config.evaluation.reward
-    if name == "length":
-        return result | _reward(config, name)
     return result | {"reward": name} | _reward(config, name)
 
 
@@ -143,15 +135,10 @@ def gradient_settings(experiment: Experiment, study: str) -> Settings:
         result["gradients"] = config.gradients.model_dump(mode="json", exclude=unused)
         # A new objective has no gradients yet.
         pairs = experiment.measured(study)
-        result["objectives"] = [_with_version(name) for name in dict(pairs)]
+        result["objectives"] = {name: OBJECTIVES[name].version for name in dict(pairs)}
         if study:  # whose objectives may have different k
             result["k"] = [k for _, k in pairs]
     return result
-
-
-def _with_version(objective: str) -> str:
-    version = OBJECTIVES[objective].version
-    return objective if version == 1 else f"{objective} {version}"
 
 
 def counted(what: str, names: Sequence[Any]) -> Settings:
