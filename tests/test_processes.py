@@ -26,11 +26,6 @@ def test_a_process_that_a_test_leaves_is_killed_and_named(command: str) -> None:
     assert processes_with(seconds) == []
 
 
-def test_every_test_is_checked(request: pytest.FixtureRequest) -> None:
-    assert request.fixturenames[0].startswith("no_process_outlives")
-    assert "no_process_outlives_its_test" in request.fixturenames
-
-
 def test_child_processes_do_not_ignore_ctrl_c() -> None:
     """Not even below `nohup` and in the background, where a shell ignores it."""
     code = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
