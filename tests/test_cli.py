@@ -90,17 +90,6 @@ def test_commands_of_rules_read_the_experiment_of_snakemake(
     assert experiment_seen_by([], monkeypatch).results == Path("results/tiny")
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"seeds": 3}', '{"scale": 1}'])
-def test_a_damaged_experiment_of_snakemake_is_one_line(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
-    monkeypatch.setenv("RSPO_EXPERIMENT", text)
-    assert main(["status"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"rspo: error: RSPO_EXPERIMENT={text}: expected JSON such as ")
-    assert error.count("\n") == 1
-
-
 def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
     """As in `rspo status | head -1`."""
     read, write = os.pipe()
