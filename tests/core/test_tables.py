@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -50,17 +51,20 @@ def test_texts_and_lists_of_any_size_come_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "message"),
+    ("row", "message"),
     [
-        (pd.DataFrame([POINT]).drop(columns="low"), "curves lacks the column 'low'"),
-        (pd.DataFrame([POINT | {"k": "two"}]), "not a table of curves"),
+        ({key: POINT[key] for key in POINT if key != "low"}, "curves lacks the column 'low'"),
+        (POINT | {"k": "two"}, "not a (row|table) of curves"),
     ],
 )
-def test_a_frame_that_does_not_fit_the_format_is_refused(
-    tmp_path: Path, frame: pd.DataFrame, message: str
+def test_what_does_not_fit_the_format_is_refused(
+    tmp_path: Path, row: dict[str, Any], message: str
 ) -> None:
+    path = tmp_path / "a.parquet"
     with pytest.raises(InputError, match=message):
-        write_frame(tmp_path / "a.parquet", CURVES, frame)
+        write_frame(path, CURVES, pd.DataFrame([row]))
+    with pytest.raises(InputError, match=message):
+        write_table(path, CURVES, [row])
     assert not list(tmp_path.iterdir())
 
 
