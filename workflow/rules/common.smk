@@ -21,7 +21,7 @@ MIRROR = config.get("mirror")
 OWN_RESULTS = config.get("results")
 OVERRIDES = {key: config[key] for key in config if key not in ("scale", "mirror", "results")}
 
-if OWN_RESULTS == "":
+if "results" in config and not OWN_RESULTS:
     raise WorkflowError("results is empty; expected a folder, such as results=trial")
 
 try:
