@@ -7,15 +7,15 @@ import pandas as pd
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
+from rspo.core.provenance import SECONDS
 from rspo.core.tables import write_csv
-
-SECONDS = ["wall_seconds", "cpu_seconds", "gpu_seconds"]
 
 
 def write_cost_table(experiment: Experiment, force: bool = False) -> None:
     """Write a row for each policy and finished step to tables/cost.csv; no file without results."""
     step, table = steps.cost(experiment), costs(experiment)
-    step.require_configured(force)
+    if not force:
+        step.require_configured()
     if not table.empty:  # always made again: the time that was used is no setting
         write_csv(experiment.table("cost"), table)
         step.record()
@@ -32,7 +32,7 @@ def costs(experiment: Experiment) -> pd.DataFrame:
     ]
     processes = pd.DataFrame(rows, columns=["policy", "step", *SECONDS, "host", "job"])
     steps = processes.groupby(["policy", "step"], sort=False)
-    table = steps[SECONDS].sum().round(2)
+    table = steps[[*SECONDS]].sum().round(2)
     table["host"] = steps["host"].agg(lambda hosts: " ".join(sorted(set(hosts))))
     table["jobs"] = steps["job"].agg(
         lambda jobs: " ".join(sorted(set(filter(None, jobs)), key=lambda job: (len(job), job)))
@@ -52,7 +52,7 @@ def _provenance_files(experiment: Experiment, policy: str) -> dict[str, list[Pat
 
 def summary(experiment: Experiment) -> str:
     """Hours of each policy and of all together, as text."""
-    hours = costs(experiment).groupby("policy", sort=False)[SECONDS].sum() / 3600
+    hours = costs(experiment).groupby("policy", sort=False)[[*SECONDS]].sum() / 3600
     if hours.empty:
         return f"scale {experiment.scale} has no results yet"
     hours.loc["all"] = hours.sum()

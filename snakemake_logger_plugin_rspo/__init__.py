@@ -1,9 +1,100 @@
-"""Snakemake's logger plugin `rspo`. Snakemake finds plugins by the name of their package.
+"""What Snakemake prints: progress of the policies instead of a message for every job.
 
-Snakemake imports plugins before it parses its command line.
+`profiles/default` selects this handler (`logger: rspo`), which Snakemake finds by the name of this
+package. Its own log file in `.snakemake/log` is not affected. Snakemake imports this plugin before
+it parses its command line.
 """
 
+import re
+import sys
+from contextlib import ExitStack
+from logging import DEBUG, WARNING, LogRecord
+from pathlib import Path
+from typing import Any
+
+from snakemake_interface_logger_plugins.base import LogHandlerBase
+from snakemake_interface_logger_plugins.common import LogEvent
+
 from rspo.slurm.snakemake_patches import read_config_like_set
-from rspo.status.log_handler import LogHandler as LogHandler
 
 read_config_like_set()
+
+# Messages that `--quiet rules` hides: the display says more in less space.
+HIDDEN = {LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED}
+HIDDEN |= {LogEvent.PROGRESS, LogEvent.WORKFLOW_STARTED, LogEvent.RESOURCES_INFO, LogEvent.RUN_INFO}
+SELECTING_JOBS = "Select jobs to execute..."  # comes with every job, and has no event
+
+
+class LogHandler(LogHandlerBase):
+    """Shows the progress of a run, and Snakemake's warnings and errors.
+
+    Without `rules` in `--quiet` it also prints Snakemake's messages about each job. A dry run
+    prints the number of jobs of each rule.
+    """
+
+    writes_to_stream = True
+    writes_to_file = False
+    has_filter = True
+    has_formatter = False  # Snakemake formats what is printed
+    needs_rulegraph = False
+
+    def __post_init__(self) -> None:
+        settings = self.common_settings
+        self.stream = sys.stdout if settings.stdout else sys.stderr
+        self.quiet = {choice.name for choice in settings.quiet or ()}
+        self.jobs = (0, 0)  # done, and all
+        self.display = ExitStack()
+
+    def emit(self, record: Any) -> None:
+        """Print a record. An exception would end Snakemake's logging thread."""
+        event = getattr(record, "event", None)
+        try:
+            if event == LogEvent.RUN_INFO:
+                self.jobs = (0, record.stats["total"])
+            elif event == LogEvent.PROGRESS:
+                self.jobs = (record.done, record.total)
+            if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
+                self._show_progress(record.experiment, record.suites)
+            elif not self._is_hidden(record, event):
+                text = self.format(record)
+                if event == LogEvent.JOB_ERROR:
+                    text = "\n".join([text, *_reasons(record.log)])
+                if text and text != "None":
+                    print(text, file=self.stream, flush=True)
+        except Exception:
+            self.handleError(record)
+
+    def _is_hidden(self, record: LogRecord, event: LogEvent | None) -> bool:
+        settings = self.common_settings
+        if record.levelno >= WARNING or (event == LogEvent.RUN_INFO and settings.dryrun):
+            return False
+        if event == LogEvent.SHELLCMD:
+            return not settings.printshellcmds
+        if event == LogEvent.DEBUG_DAG:
+            return not settings.debug_dag
+        if record.levelno == DEBUG:
+            return not settings.verbose
+        of_rules = event in HIDDEN or record.getMessage() == SELECTING_JOBS
+        return "ALL" in self.quiet or ("RULES" in self.quiet and of_rules)
+
+    def _show_progress(self, experiment: Any, suites: Any) -> None:
+        from rspo.status.display import line, shown
+        from rspo.status.policies import statuses
+
+        if "ALL" not in self.quiet:
+            self.display.enter_context(shown(lambda: line(statuses(experiment, suites), self.jobs)))
+
+    def close(self) -> None:
+        """End the display. Snakemake calls it at the end of a run, also after Ctrl-C."""
+        self.display.close()
+        super().close()
+
+
+def _reasons(logs: list[str]) -> list[str]:
+    """The last error of the `rspo` command in the logs of a job."""
+    reasons = []
+    for log in logs:
+        path = Path(log.split(" (check")[0])
+        text = path.read_text(errors="replace") if path.is_file() else ""
+        reasons += re.findall(r"^rspo: (?:error: )?(.+)$", text, flags=re.MULTILINE)[-1:]
+    return [f"    reason: {reason}" for reason in reasons]

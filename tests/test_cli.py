@@ -1,6 +1,5 @@
 """The `rspo` command with valid and invalid input."""
 
-import errno
 import json
 import os
 import re
@@ -11,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from rspo.cli import main, parse_overrides
+from rspo.cli import main
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.training.progress import read_progress
 from tests.support import ROOT, tiny_world
 from tests.support.processes import LONGEST_WAIT, wait_until
@@ -70,12 +68,6 @@ def test_the_shell_completes_commands_and_names_of_the_config(
     assert done.stdout.split() == names
 
 
-def test_overrides_are_nested_and_read_as_yaml() -> None:
-    overrides = parse_overrides(["seeds=3", "training.steps=5", "training={ppo_clip: 0.1}"])
-    assert overrides == {"seeds": 3, "training": {"steps": 5, "ppo_clip": 0.1}}
-    assert parse_overrides(["seeds=3,"]) == {"seeds": "3,"}  # the config check rejects it
-
-
 def experiment_seen_by(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Experiment:
     """The experiment that `rspo status ARGUMENTS` shows."""
     seen: list[Experiment] = []
@@ -98,17 +90,6 @@ def test_commands_of_rules_read_the_experiment_of_snakemake(
     assert experiment_seen_by([], monkeypatch).results == Path("results/tiny")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"seeds": 3}', '{"scale": 1}', '{"set": null}'])
-def test_a_damaged_experiment_of_snakemake_is_one_line(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
-) -> None:
-    monkeypatch.setenv("RSPO_EXPERIMENT", text)
-    assert main(["status"]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"rspo: error: RSPO_EXPERIMENT={text}: expected JSON such as ")
-    assert error.count("\n") == 1
-
-
 def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
     """As in `rspo status | head -1`."""
     read, write = os.pipe()
@@ -117,23 +98,6 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
-
-
-def test_another_broken_pipe_is_an_error(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def breaks(**_: object) -> None:
-        raise BrokenPipeError(errno.EPIPE, "a worker is gone")
-
-    monkeypatch.setattr("rspo.cli._load", breaks)
-    assert main(["status"]) == 1
-    assert "Broken pipe" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("item", ["seeds", "=3", "a.b=["])
-def test_a_malformed_override_is_an_error(item: str) -> None:
-    with pytest.raises(InputError, match="--set"):
-        parse_overrides([item])
 
 
 @pytest.mark.parametrize(
@@ -153,9 +117,13 @@ def test_a_malformed_override_is_an_error(item: str) -> None:
         (["score", CELL, "standard", "7"], "no block 7: config/tiny.yaml has evaluation.samples"),
         (["score", CELL, "standard"], f"`rspo sample {CELL} standard 0` makes it"),
         (["curves", CELL, "standard"], f"`rspo score {CELL} standard 0` makes it"),
-        (["curves", CELL, "other"], "no suite 'other'"),
         (["figure", "fig_mian"], "fig_mian"),
         (["figure", "fig_main"], "curves"),
+        (["status", "--set", "seeds"], "--set seeds: expected KEY=VALUE"),
+        (["status", "--set", "=3"], "--set =3: expected KEY=VALUE"),
+        (["status", "--set", "a.b=["], "'[' is not YAML"),
+        (["status", "--set=training.steps=5", "--set=training={ppo_clip: 7}"], "ppo_clip = 7"),
+        (["train", "small--base"], "small--base is a base policy; expected a cell"),
         (["scoer", CELL], "Did you mean 'score'"),
         (["score", CELL], "Missing argument 'suite'"),
         (["score", CELL, "standard", "--block", "1"], "No such option: --block"),
@@ -195,68 +163,6 @@ def test_ctrl_c_exits_with_130_and_keeps_the_checkpoint(project: Path) -> None:
     assert process.returncode == 130
     assert error == "rspo: interrupted\n"
     assert sorted(item.name for item in folder.iterdir()) == [".lock", "checkpoint"]
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("command", [["prepare", "linear"], ["train", CELL]])
-def test_a_full_disk_is_one_line_that_names_the_file(
-    project: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    command: list[str],
-) -> None:
-    """All tables and weights are written to a full device."""
-    if command[0] == "train":
-        assert main(["prepare", "train"]) == 0
-        assert main(["pretrain", "small"]) == 0
-
-    def glob(path: Path, pattern: str) -> list[Path]:
-        """An atomic write lists leftovers before it writes: put a link to the device there."""
-        name = pattern.removeprefix(".").removesuffix(".partial*")
-        partial = path / f".{name}.partial{Path(name).suffix}"
-        if Path(name).suffix in (".parquet", ".pt") and not partial.is_symlink():
-            partial.symlink_to("/dev/full")
-        return []
-
-    monkeypatch.setattr(Path, "glob", glob)
-    assert main(command) == 1
-    monkeypatch.undo()
-    error = capsys.readouterr().err
-    assert error.startswith("rspo: error: results/tiny/")
-    assert error.endswith(": No space left on device\n")
-    assert not [path for path in (project / "results").rglob("*") if path.is_symlink()]
-    assert not (project / "results" / "tiny" / "cells" / CELL / "policy").exists()
-
-
-def test_a_folder_that_cannot_be_written_is_one_line_that_names_it(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(path: Path, *_: object, **__: object) -> None:
-        raise OSError(errno.EROFS, "", str(path))
-
-    monkeypatch.setattr(Path, "mkdir", refuse)
-    assert main(["prepare", "linear"]) == 1
-    error = capsys.readouterr().err
-    assert error == "rspo: error: results/tiny/problems: Read-only file system\n"
-
-
-def test_every_step_of_one_cell_runs_without_snakemake(project: Path) -> None:
-    benchmarks = ("linear", "multiply", "countdown", "divide", "sequence")
-    for command in (
-        ["prepare", "train"],
-        ["pretrain", "small"],
-        ["train", CELL],
-        *(["prepare", name] for name in benchmarks),
-        ["sample", CELL, "standard"],
-        ["score", CELL, "standard"],
-    ):
-        assert main(command) == 0
-    tables = ("samples/standard/0.parquet", "scores/standard/0.parquet")
-    for name in ("policy", "training.jsonl", *tables):
-        path = project / "results" / "tiny" / "cells" / CELL / name
-        assert path.exists()
-        assert path.with_name(path.name + ".provenance.json").is_file()
-    assert main(["status"]) == 0
 
 
 def test_a_finished_cell_is_trained_again_only_with_force(
@@ -322,3 +228,34 @@ def test_training_killed_after_its_policy_was_written_is_completed_by_the_same_c
         *("policy", "policy.provenance.json"),
         *("training.jsonl", "training.jsonl.provenance.json"),
     }
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", [["prepare", "linear"], ["train", CELL]])
+def test_a_full_disk_is_one_line_that_names_the_file(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    command: list[str],
+) -> None:
+    """All tables and weights are written to a full device."""
+    if command[0] == "train":
+        assert main(["prepare", "train"]) == 0
+        assert main(["pretrain", "small"]) == 0
+
+    def glob(path: Path, pattern: str) -> list[Path]:
+        """An atomic write lists leftovers before it writes: put a link to the device there."""
+        name = pattern.removeprefix(".").removesuffix(".partial*")
+        partial = path / f".{name}.partial{Path(name).suffix}"
+        if Path(name).suffix in (".parquet", ".pt") and not partial.is_symlink():
+            partial.symlink_to("/dev/full")
+        return []
+
+    monkeypatch.setattr(Path, "glob", glob)
+    assert main(command) == 1
+    monkeypatch.undo()
+    error = capsys.readouterr().err
+    assert error.startswith("rspo: error: results/tiny/")
+    assert error.endswith(": No space left on device\n")
+    assert not [path for path in (project / "results").rglob("*") if path.is_symlink()]
+    assert not (project / "results" / "tiny" / "cells" / CELL / "policy").exists()

@@ -1,5 +1,6 @@
 """Pass@k, pass^k, Max@k and their variances against enumeration and exact rational arithmetic."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations, product
 from math import comb, prod
@@ -79,15 +80,6 @@ def test_pass_hat_k_and_its_variance_are_exact(n: int) -> None:
         assert variance.tolist() == pytest.approx([float(v) for v in exact], rel=1e-9, abs=1e-300)
 
 
-@pytest.mark.parametrize(("n", "k"), [(1, 1), (4, 2), (6, 1), (6, 3), (7, 3)])
-def test_pass_at_k_and_pass_hat_k_are_fractions_of_subsets(n: int, k: int) -> None:
-    """By enumeration of all k-subsets of the samples: any correct, and all correct."""
-    for right in product([False, True], repeat=n):
-        subsets = list(combinations(right, k))
-        assert pass_at_k(n, sum(right), k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
-        assert pass_hat_k(n, sum(right), k) == pytest.approx(sum(map(all, subsets)) / len(subsets))
-
-
 @pytest.mark.parametrize("n", SIZES)
 def test_max_at_k_is_exact(n: int) -> None:
     """Ties, negative rewards and one outlier included."""
@@ -139,16 +131,6 @@ def max_variance(rewards: list[Fraction], k: int) -> Fraction:
     return max_at_k_estimate(rewards, k) ** 2 - sum(pairs, Fraction(0)) / len(pairs)
 
 
-@pytest.mark.parametrize(("n", "k"), [(2, 1), (4, 2), (5, 1), (5, 2), (6, 3), (7, 2), (8, 3)])
-def test_max_at_k_variance_is_its_definition(n: int, k: int) -> None:
-    rng = np.random.default_rng(10 * n + k)
-    for _ in range(5):
-        rewards = rng.integers(-4, 5, n) / 4.0
-        exact = max_variance([Fraction(reward) for reward in rewards.tolist()], k)
-        assert exact >= 0
-        assert max_at_k_variance(rewards, k) == pytest.approx(float(exact), rel=1e-9, abs=1e-14)
-
-
 def max_variance_by_ranks(ascending: list[Fraction], k: int) -> Fraction:
     """The same, with pairs of disjoint subsets counted by the ranks of their maxima."""
     n, smaller, products = len(ascending), Fraction(0), Fraction(0)
@@ -165,22 +147,12 @@ def test_max_at_k_variance_is_exact(n: int) -> None:
     rewards = np.sort(rng.integers(-64, 65, n) / 64.0)
     exact = [Fraction(reward) for reward in rewards.tolist()]
     if n == 6:
-        assert max_variance_by_ranks(exact, 2) == max_variance(exact, 2)
+        for k in (1, 2, 3):
+            assert max_variance_by_ranks(exact, k) == max_variance(exact, k)
     for k in ks_of(n):
         if 2 * k <= n:
             expected = float(max_variance_by_ranks(exact, k))
             assert max_at_k_variance(rewards, k) == pytest.approx(expected, rel=1e-8, abs=1e-15)
-
-
-@pytest.mark.parametrize("n", [2, 16, 64, 1024])
-def test_max_at_k_of_binary_rewards_is_pass_at_k(n: int) -> None:
-    counts = np.unique(np.linspace(0, n, 9).astype(int))
-    rewards = np.arange(n) < counts[:, None]
-    for k in ks_of(n):
-        assert max_at_k(rewards, k) == pytest.approx(pass_at_k(n, counts, k), rel=1e-9)
-        assert max_at_k_variance(rewards, k) == pytest.approx(
-            pass_at_k_variance(n, counts, k), rel=1e-6, abs=1e-15, nan_ok=True
-        )
 
 
 VALUES = (Fraction(-1), Fraction(0), Fraction(3, 4))
@@ -229,47 +201,31 @@ def test_shapes_are_kept() -> None:
     assert float(max_at_k([0.0, 1.0], 2)) == 1.0
 
 
-@pytest.mark.parametrize("k", [0, -1, 9])
-def test_an_impossible_k_is_refused(k: int) -> None:
-    for estimate in (pass_at_k, pass_at_k_variance, pass_hat_k, pass_hat_k_variance):
-        with pytest.raises(InputError, match=f"k = {k} with n = 8"):
-            estimate(8, [1], k)
-    for estimate_of in (max_at_k, max_at_k_variance):
-        with pytest.raises(InputError, match=f"k = {k} with n = 8"):
-            estimate_of(np.zeros(8), k)
-
-
-@pytest.mark.parametrize("counts", [[-1], [9], [0.5], [float("nan")]])
-def test_impossible_counts_are_refused(counts: list[float]) -> None:
-    for estimate in (pass_at_k, pass_hat_k, pass_hat_k_variance):
-        with pytest.raises(InputError, match="integers from 0 to n = 8"):
-            estimate(8, counts, 1)
-
-
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_rewards_must_be_finite(bad: float) -> None:
-    with pytest.raises(InputError, match="must be finite"):
-        max_at_k([0.0, bad], 1)
-
-
 @pytest.mark.parametrize(
-    "call",
+    ("call", "message"),
     [
-        lambda: pass_at_k(10, [3], 2.5),  # type: ignore[arg-type]
-        lambda: pass_at_k_variance(10, [3], 2.5),  # type: ignore[arg-type]
-        lambda: max_at_k([1, 2, 3, 4], 2.5),  # type: ignore[arg-type]
-        lambda: pass_at_k(10, [3], True),
-        lambda: pass_at_k(10.0, [3], 2),  # type: ignore[arg-type]
-        lambda: pass_at_k(10, [3], "2"),  # type: ignore[arg-type]
+        *(
+            (lambda k=k, f=f: f(8, [1], k), f"k = {k} with n = 8")
+            for k in (0, 9)
+            for f in (pass_at_k, pass_at_k_variance, pass_hat_k, pass_hat_k_variance)
+        ),
+        *(
+            (lambda f=f: f(np.zeros(8), 9), "k = 9 with n = 8")
+            for f in (max_at_k, max_at_k_variance)
+        ),
+        *(
+            (lambda c=c, f=f: f(8, [c], 1), "integers from 0 to n = 8")
+            for c in (-1, 9, 0.5, float("nan"))
+            for f in (pass_at_k, pass_hat_k)
+        ),
+        (lambda: max_at_k([0.0, float("nan")], 1), "must be finite"),
+        (lambda: pass_at_k(10, [3], 2.5), "k must be an integer, got 2.5"),  # type: ignore[arg-type]
+        (lambda: max_at_k([1, 2], True), "k must be an integer, got True"),
+        (lambda: pass_at_k(10.0, [3], 2), "n must be an integer, got"),  # type: ignore[arg-type]
+        (lambda: max_at_k(3.0, 1), "rewards need a last axis of n samples"),
+        (lambda: distinct_values(4, [4, 4], 2), "counts of values must sum to at most n = 4"),
     ],
 )
-def test_k_and_n_must_be_integers(call: Any) -> None:
-    with pytest.raises(InputError, match=r"^[kn] must be an integer, got"):
+def test_impossible_arguments_are_refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         call()
-
-
-def test_a_single_reward_and_too_many_values_are_errors() -> None:
-    with pytest.raises(InputError, match="rewards need a last axis of n samples"):
-        max_at_k(3.0, 1)
-    with pytest.raises(InputError, match="counts of values must sum to at most n = 4"):
-        distinct_values(4, [4, 4], 2)

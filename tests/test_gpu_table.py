@@ -116,17 +116,6 @@ def test_a_crash_or_a_hang_fails_one_test_and_skips_those_that_need_it(fakes: Pa
     assert not old.exists()
 
 
-def test_without_a_device_none_of_these_tests_runs(fakes: Path) -> None:
-    assert run(fakes, "gpu") == pytest.ExitCode.NO_TESTS_COLLECTED
-
-
-def test_each_test_needs_earlier_ones() -> None:
-    for number, name in enumerate(STEPS):
-        marks = getattr(getattr(node, name), "pytestmark", [])
-        needed = {name for mark in marks if mark.name == "needs" for name in mark.args}
-        assert needed <= set(STEPS[:number])
-
-
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 def test_every_test_passes_on_a_cpu(tmp_path: Path) -> None:

@@ -199,6 +199,8 @@ class Experiment:
                     f"no cell {name!r}: config/{self.scale}.yaml has seeds = {self.config.seeds}; "
                     f"--set seeds={int(seed) + 1} adds it"
                 )
+            if name in map(base_name, self.config.models):
+                raise InputError(f"{name} is a base policy; expected a cell, see `rspo status`")
             meant = did_you_mean(name, self.cells | self.study_cells, at_most=3, cutoff=0.3)
             hint = meant or "see `rspo status` for the names"
             raise InputError(f"no cell {name!r} in config/{self.scale}.yaml; {hint}")
@@ -332,11 +334,7 @@ class Experiment:
         return self.folder(policy) / "verdicts" / f"{of}.jsonl"
 
     def sample_files(self, policy: str, suite: str, first: int | None = None) -> list[Path]:
-        """The tables with all samples of a policy on a suite, in the order of their blocks.
-
-        Args:
-            first: only the tables with the first `first` samples of each problem.
-        """
+        """The tables with the first `first` samples of each problem, or all; by block."""
         return [self.samples(policy, suite, block) for block in self.blocks(first)]
 
     def score_files(self, policy: str, suite: str, first: int | None = None) -> list[Path]:

@@ -1,29 +1,23 @@
-"""The part of the config that decides data, policies and verdicts, as plain data.
+"""The settings of several steps: those that decide verdicts, rewards and problems.
 
-Snakemake reruns a step when its settings change, and only then. `rspo.config.steps` has those of
-the other steps.
+They are plain data. Snakemake reruns a step when its settings change, and only then.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment
 from rspo.config.names import (
     CASCADE,
     GENERATOR_REVISION,
-    HUB_MODEL_REVISION,
     JUDGE_SAMPLING,
     VERIFIER_VERSIONS,
 )
 from rspo.config.own import OWN_REWARDS
 from rspo.config.schema import Columns, Config
-from rspo.config.verl_fingerprint import policy_settings
 from rspo.core.errors import InputError
 from rspo.core.files import digest, fingerprint
 from rspo.core.step import Settings
-from rspo.objectives import OBJECTIVES
 
 
 def verifier_settings(config: Config | None, verifier: str) -> Settings:
@@ -48,16 +42,11 @@ def verifier_settings(config: Config | None, verifier: str) -> Settings:
     return result
 
 
-def problem_settings(experiment: Experiment, name: str) -> Settings:
-    """The settings of a table of problems."""
-    result = _source(experiment, name)
-    if (first := experiment.first_problems_of(name)) is not None:
-        result["first"] = first
-    return result
+def source_settings(experiment: Experiment, name: str) -> Settings:
+    """Settings of all problems of a data set.
 
-
-def _source(experiment: Experiment, name: str) -> Settings:
-    """Settings of all problems of a data set."""
+    Raises: InputError for a file of the user that cannot be read.
+    """
     data_set = experiment.data_set(name)
     # Expectations check the rows but do not change them. Only a file has columns of its own.
     unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}
@@ -65,93 +54,24 @@ def _source(experiment: Experiment, name: str) -> Settings:
         unused |= dict.fromkeys(Columns.model_fields, True)
     result = data_set.model_dump(mode="json", exclude=unused)
     if data_set.columns.exclude is not None:
-        result["excluded"] = _source(experiment, data_set.columns.exclude)
+        result["excluded"] = source_settings(experiment, data_set.columns.exclude)
     if data_set.file is not None:
-        result["content"] = _content(experiment.root / data_set.file, experiment.key_of(name))
+        path = experiment.root / data_set.file
+        try:
+            result["content"] = digest(path)
+        except OSError as error:
+            key = f"{experiment.key_of(name)}.file"
+            raise InputError(f"{path}: cannot be read ({error.strerror}; {key})") from None
     if data_set.generated is not None:
         result["generator"] = GENERATOR_REVISION
     return result
 
 
-def _content(path: Path, key: str) -> str:
-    """Digest of a file of the user.
-
-    Raises: InputError that names the file and its key in the config if it is missing.
-    """
-    try:
-        return digest(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}; {key}.file)") from None
-
-
-def base_settings(config: Config, model: str) -> Settings:
-    """The settings of a base policy."""
-    result = config.models[model].model_dump(mode="json", include={"scratch", "hub"})
-    limits = {"max_prompt_tokens", "max_response_tokens"}
-    if config.models[model].scratch is not None:
-        result["generator"] = GENERATOR_REVISION
-    else:
-        result["files"] = HUB_MODEL_REVISION
-    return result | config.sampling.model_dump(mode="json", include=limits)
-
-
-def training_settings(experiment: Experiment, name: str) -> Settings:
-    """The settings of a cell's policy and training log."""
-    cell, config = experiment.cell(name), experiment.of_cell(name).config
-    result = asdict(cell) | verifier_settings(config, config.verifier)
-    del result["variant"]  # its settings follow
-    result.pop("rules", None)  # a new version of the rules must not rerun weeks of training
-    result["learning_rate"] = config.models[cell.model].learning_rate
-    result |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
-    # These do not change the policy, so changing them must not rerun the training.
-    del result["training"]["checkpoint_every"], result["training"]["validation"]
-    if config.engine == "verl" and config.verl is not None:
-        result["verl"] = policy_settings(config.verl, config.models[cell.model].verl)
-    if cell.reward != "binary":
-        result["rewards"] = _reward(config, cell.reward)
-    result |= config.rewards.wrong_verdicts
-    if (version := OBJECTIVES[cell.objective].version) != 1:
-        result["objective_version"] = version
-    return result
-
-
-def _reward(config: Config, name: str) -> Settings:
-    """The settings of a reward other than "binary"."""
+def reward_settings(config: Config, name: str) -> Settings:
+    """The settings of a reward."""
     if name in OWN_REWARDS:
         return {"version": OWN_REWARDS[name].version}
-    return {"length_discount": config.rewards.length_discount}
-
-
-def score_settings(config: Config, benchmarks: list[str]) -> Settings:
-    """The settings of a table of scores."""
-    result = verifier_settings(config, config.verifier)
-    result["benchmarks"] = benchmarks
-    result["max_response_tokens"] = config.sampling.max_response_tokens
-    name = config.evaluation.reward
-    if name == "length":
-        return result | _reward(config, name)
-    return result | {"reward": name} | _reward(config, name)
-
-
-def gradient_settings(experiment: Experiment, study: str) -> Settings:
-    """The settings of a table of gradients."""
-    config = experiment.config
-    result = verifier_settings(config, config.verifier)
-    result |= config.sampling.model_dump(mode="json")
-    if config.gradients is not None:
-        unused = {"policies", "k"} if study else {"policies"}
-        result["gradients"] = config.gradients.model_dump(mode="json", exclude=unused)
-        # A new objective has no gradients yet.
-        pairs = experiment.measured(study)
-        result["objectives"] = [_with_version(name) for name in dict(pairs)]
-        if study:  # whose objectives may have different k
-            result["k"] = [k for _, k in pairs]
-    return result
-
-
-def _with_version(objective: str) -> str:
-    version = OBJECTIVES[objective].version
-    return objective if version == 1 else f"{objective} {version}"
+    return {} if name == "binary" else {"length_discount": config.rewards.length_discount}
 
 
 def counted(what: str, names: Sequence[Any]) -> Settings:

@@ -132,15 +132,15 @@ def _explain(problem: Any, overrides: Mapping[str, Any]) -> str:
 
 def _keys_at(location: list[Any]) -> list[str]:
     """The keys allowed in the section at a location of the config."""
-    kind: Any = Config
+    section: type[Section] = Config
     for part in location:
-        if hasattr(kind, "__metadata__"):  # Annotated[dict[Name, Section], ...]
-            (kind, *_) = get_args(kind)
-        if isinstance(kind, type) and issubclass(kind, Section):
-            kind = kind.model_fields[part].annotation
-        elif get_args(kind):  # dict[Name, Section] or tuple[Section, ...]
-            kind = get_args(kind)[0 if isinstance(part, int) else -1]
-        choices = [a for a in get_args(kind) if isinstance(a, type) and issubclass(a, Section)]
-        if type(None) in get_args(kind) and choices:  # Section | None
-            kind = choices[0]
-    return list(kind.model_fields)
+        if field := section.model_fields.get(part):  # otherwise a key or index of several sections
+            section = _section_in(field.annotation) or section
+    return list(section.model_fields)
+
+
+def _section_in(annotation: Any) -> type[Section] | None:
+    """The section of an annotation such as dict[Name, Section] or Section | None."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return annotation
+    return next(filter(None, map(_section_in, get_args(annotation))), None)

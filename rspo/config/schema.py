@@ -648,13 +648,6 @@ class Config(Section):
             merge(self.model_dump(exclude_unset=True), self.variants[name])
         )
 
-    @field_validator("cascade")
-    @classmethod
-    def _each_verifier_once(cls, cascade: tuple[SingleVerifier, ...]) -> tuple[SingleVerifier, ...]:
-        if len(set(cascade)) < len(cascade):
-            raise ValueError("a verifier is duplicated; allowed: each verifier once")
-        return cascade
-
     def needs_judge(self, verifier: str) -> bool:
         """Whether a verifier uses the judge model xVerify."""
         return "xverify" in (self.cascade if verifier == "cascade" else (verifier,))
@@ -691,10 +684,16 @@ class Config(Section):
                 raise ValueError(f"{key} = {verifier!r} needs the section xverify")
         if self.engine == "verl" and self.verl is None:
             raise ValueError("engine = 'verl' needs the section verl")
-        if self.engine == "local" and self.sampling.top_p != 1:
+        if self.sampling.top_p != 1 and (self.engine == "local" or self.sampler == "torch"):
             raise ValueError(
-                f"sampling.top_p = {self.sampling.top_p}: the local engine samples from the full "
-                "distribution; allowed: 1.0"
+                f"sampling.top_p = {self.sampling.top_p}: engine local and sampler torch sample "
+                "from the full distribution; allowed: 1.0"
+            )
+        published = [name for name, model in self.models.items() if model.hub is not None]
+        if self.sampler == "torch" and published:
+            raise ValueError(
+                f"sampler = 'torch' is for models from scratch; models.{published[0]} is one of "
+                "the hub: sampler = 'vllm'"
             )
         return self
 
@@ -735,21 +734,5 @@ class Config(Section):
                 raise ValueError(
                     f"training.{key} = {number} is more than the "
                     f"{len(generated.families) * generated.problems} problems of data.{name}"
-                )
-        return self
-
-    @model_validator(mode="after")
-    def _sampler_fits(self) -> "Config":
-        if self.sampler == "torch":
-            if self.sampling.top_p != 1:
-                raise ValueError(
-                    f"sampling.top_p = {self.sampling.top_p}: sampler torch samples from the full "
-                    "distribution; allowed: 1.0, or sampler = 'vllm'"
-                )
-            large = [name for name, model in self.models.items() if model.hub is not None]
-            if large:
-                raise ValueError(
-                    f"sampler = 'torch' is for models from scratch; models.{large[0]} is one of "
-                    "the hub: sampler = 'vllm'"
                 )
         return self

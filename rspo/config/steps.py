@@ -5,25 +5,25 @@ these functions. Steps of figures, claims, studies and the report are completed 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec
 
 from rspo.config.experiment import BASE, Experiment, base_name
 from rspo.config.fingerprints import (
-    base_settings,
     counted,
-    gradient_settings,
-    problem_settings,
-    score_settings,
-    training_settings,
+    reward_settings,
+    source_settings,
     verifier_settings,
 )
+from rspo.config.names import GENERATOR_REVISION, HUB_MODEL_REVISION
+from rspo.config.verl_fingerprint import policy_settings
 from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.locks import LOCK
 from rspo.core.step import Settings, Step
+from rspo.objectives import OBJECTIVES
 
 Input = tuple[Path, Step]  # a file or folder, and the step that writes it
 Inputs = Callable[[], Sequence[Input]]
@@ -52,7 +52,10 @@ def step(
 @step
 def prepare(experiment: Experiment, data_set: str) -> Step:
     command, output = experiment.command("prepare", data_set), experiment.problems(data_set)
-    return Step(command, (output,), problem_settings(experiment, data_set))
+    settings = source_settings(experiment, data_set)
+    if (first := experiment.first_problems_of(data_set)) is not None:
+        settings["first"] = first
+    return Step(command, (output,), settings)
 
 
 @step
@@ -66,19 +69,39 @@ def contamination(experiment: Experiment) -> Step:
 
 @step
 def pretrain(experiment: Experiment, model: str) -> Step:
-    base, settings = base_name(model), base_settings(experiment.config, model)
+    base, config = base_name(model), experiment.config
+    settings = config.models[model].model_dump(mode="json", include={"scratch", "hub"})
+    if config.models[model].scratch is not None:
+        settings["generator"] = GENERATOR_REVISION
+    else:
+        settings["files"] = HUB_MODEL_REVISION
+    limits = {"max_prompt_tokens", "max_response_tokens"}
+    settings |= config.sampling.model_dump(mode="json", include=limits)
     command, output = experiment.command("pretrain", model), experiment.policy(base)
     return Step(command, (output,), settings, lock=experiment.folder(base) / LOCK)
 
 
 @step
 def train(experiment: Experiment, cell: str) -> Step:
+    run, config = experiment.cell(cell), experiment.of_cell(cell).config
+
     def inputs() -> list[Input]:
-        base = policy_step(experiment, base_name(experiment.cell(cell).model))
-        judge = judge_inputs(experiment, experiment.of_cell(cell).config.verifier)
+        base = policy_step(experiment, base_name(run.model))
+        judge = judge_inputs(experiment, config.verifier)
         return [first_output(base), first_output(prepare(experiment, "train")), *judge]
 
-    command, settings = experiment.command("train", cell), training_settings(experiment, cell)
+    settings = asdict(run) | verifier_settings(config, config.verifier)
+    del settings["variant"]  # its settings follow
+    settings.pop("rules", None)  # a new version of the rules must not rerun weeks of training
+    settings["objective_version"] = OBJECTIVES[run.objective].version
+    settings["learning_rate"] = config.models[run.model].learning_rate
+    settings |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
+    # These do not change the policy, so changing them must not rerun the training.
+    del settings["training"]["checkpoint_every"], settings["training"]["validation"]
+    if config.engine == "verl" and config.verl is not None:
+        settings["verl"] = policy_settings(config.verl, config.models[run.model].verl)
+    settings |= {"rewards": reward_settings(config, run.reward)} | config.rewards.wrong_verdicts
+    command = experiment.command("train", cell)
     outputs = experiment.policy(cell), experiment.training_log(cell)
     return Step(command, outputs, settings, inputs, experiment.folder(cell) / LOCK)
 
@@ -107,7 +130,12 @@ def score(experiment: Experiment, policy: str, suite: str, block: int) -> Step:
         ]
 
     command = experiment.command("score", policy, suite, str(block))
-    settings = score_settings(experiment.config, experiment.benchmarks_of(suite))
+    config = experiment.config
+    settings = verifier_settings(config, config.verifier)
+    settings["benchmarks"] = experiment.benchmarks_of(suite)
+    settings["max_response_tokens"] = config.sampling.max_response_tokens
+    settings["reward"] = config.evaluation.reward
+    settings |= reward_settings(config, config.evaluation.reward)
     output = experiment.scores(policy, suite, block)
     return Step(command, (output,), settings, inputs, lock_of(output))
 
@@ -190,7 +218,18 @@ def gradients(experiment: Experiment, policy: str, study: str = "") -> Step:
 
     words = [policy, "--study", study] if study else [policy]
     command, output = experiment.command("gradients", *words), experiment.gradients(policy, study)
-    return Step(command, (output,), gradient_settings(experiment, study), inputs)
+    config = experiment.config
+    settings = verifier_settings(config, config.verifier)
+    settings |= config.sampling.model_dump(mode="json")
+    if config.gradients is not None:
+        unused = {"policies", "k"} if study else {"policies"}
+        settings["gradients"] = config.gradients.model_dump(mode="json", exclude=unused)
+        # A new objective has no gradients yet.
+        pairs = experiment.measured(study)
+        settings["objectives"] = {name: OBJECTIVES[name].version for name in dict(pairs)}
+        if study:  # whose objectives may have different k
+            settings["k"] = [k for _, k in pairs]
+    return Step(command, (output,), settings, inputs)
 
 
 @step

@@ -27,5 +27,5 @@ def did_you_mean(name: str, allowed: Iterable[str], at_most: int = 1, cutoff: fl
         at_most: the largest number of names to suggest.
         cutoff: the smallest similarity, from 0 to 1 (difflib's ratio).
     """
-    close = difflib.get_close_matches(name, list(allowed), n=at_most, cutoff=cutoff)
+    close = difflib.get_close_matches(name, dict.fromkeys(allowed), n=at_most, cutoff=cutoff)
     return f"did you mean {' or '.join(close)}?" if close else ""

@@ -146,12 +146,6 @@ def fingerprint(settings: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def digest(path: Path) -> str:
     """64 hex digits, a hash of the content of a file or folder.
 
@@ -178,5 +172,6 @@ def visible_files(folder: Path) -> Iterator[Path]:
 
 @cache
 def _digest(path: Path, size: int, changed: int) -> str:
-    """Cached for processes that write several files from the same inputs."""
-    return sha256(path)
+    """SHA-256 of a file. Cached for processes that write several files from the same inputs."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

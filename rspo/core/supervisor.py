@@ -122,20 +122,16 @@ def processes_with(key: str) -> list[psutil.Process]:
 
     Looks twice: while a process starts a program, it has no environment for a moment.
     """
-    processes = _look_for_processes_with(key)
-    if not processes:
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
-        processes = _look_for_processes_with(key)
-    return processes
-
-
-def _look_for_processes_with(key: str) -> list[psutil.Process]:
-    processes = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):
-            if key in process.environ():
-                processes.append(process)
-    return processes
+    for wait in (0.0, _SECONDS_BETWEEN_LOOKS):
+        time.sleep(wait)
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if key in process.environ():
+                    found.append(process)
+        if found:
+            break
+    return found
 
 
 if __name__ == "__main__":

@@ -29,10 +29,9 @@ LARGEST_BLOCK = 2**31 - 1  # bytes; pyarrow's limit
 
 @dataclass(frozen=True)
 class TableFormat:
-    """Name, version and columns of a kind of Parquet table."""
+    """Name and columns of a kind of Parquet table."""
 
     name: str
-    version: int
     schema: pa.Schema
 
 
@@ -40,7 +39,6 @@ MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 
 PROBLEMS = TableFormat(
     "problems",
-    1,
     pa.schema(
         [
             ("id", pa.string()),  # unique in the file, such as "math500/12"
@@ -56,7 +54,6 @@ PROBLEMS = TableFormat(
 
 SAMPLES = TableFormat(
     "samples",
-    2,
     pa.schema(
         [
             ("benchmark", pa.string()),
@@ -72,7 +69,6 @@ SAMPLES = TableFormat(
 
 SCORES = TableFormat(
     "scores",
-    2,
     pa.schema(
         [
             ("benchmark", pa.string()),
@@ -88,7 +84,6 @@ SCORES = TableFormat(
 
 CURVES = TableFormat(
     "curves",
-    1,
     pa.schema(
         [
             ("cell", pa.string()),
@@ -108,7 +103,6 @@ CURVES = TableFormat(
 
 GRADIENTS = TableFormat(
     "gradients",
-    1,
     pa.schema(
         [
             ("problem_id", pa.string()),  # of the training set
@@ -129,29 +123,23 @@ def write_table(path: Path, table_format: TableFormat, rows: Iterable[Mapping[st
 
     Raises: InputError if a row lacks a column or has a value of another type.
     """
-    names = table_format.schema.names
+    schema = table_format.schema
     try:
-        lines = [json.dumps({name: row[name] for name in names}) for row in rows]
+        lines = [json.dumps({name: row[name] for name in schema.names}) for row in rows]
     except KeyError as error:
         raise InputError(f"{path}: a row of {table_format.name} lacks the column {error}") from None
+    # Through JSON, because `pa.array` of Python objects imports pandas. A single block gives a
+    # single row group layout, whatever the number of threads.
     text = "\n".join(lines).encode()
+    reading = pa_json.ReadOptions(use_threads=False, block_size=min(len(text) + 1, LARGEST_BLOCK))
+    parsing = pa_json.ParseOptions(explicit_schema=schema)
     try:
-        # Through JSON, because `pa.array` of Python objects imports pandas. A single block gives a
-        # single row group layout, whatever the number of threads.
         table = (
-            pa_json.read_json(
-                io.BytesIO(text),
-                pa_json.ReadOptions(
-                    use_threads=False, block_size=min(len(text) + 1, LARGEST_BLOCK)
-                ),
-                pa_json.ParseOptions(explicit_schema=table_format.schema),
-            )
-            if lines
-            else table_format.schema.empty_table()
+            pa_json.read_json(io.BytesIO(text), reading, parsing) if lines else schema.empty_table()
         )
     except pa.ArrowException as error:
         raise InputError(f"{path}: not a row of {table_format.name}: {error}") from None
-    _write(path, table_format, table)
+    _write(path, table)
 
 
 def write_frame(path: Path, table_format: TableFormat, frame: "pd.DataFrame") -> None:
@@ -167,13 +155,12 @@ def write_frame(path: Path, table_format: TableFormat, frame: "pd.DataFrame") ->
         raise InputError(f"{path}: {table_format.name} lacks the column {error}") from None
     except pa.ArrowException as error:
         raise InputError(f"{path}: not a table of {table_format.name}: {error}") from None
-    _write(path, table_format, pa.Table.from_arrays(arrays, schema=table_format.schema))
+    _write(path, pa.Table.from_arrays(arrays, schema=table_format.schema))
 
 
-def _write(path: Path, table_format: TableFormat, table: pa.Table) -> None:
-    label = {"rspo": f"{table_format.name}/{table_format.version}"}
+def _write(path: Path, table: pa.Table) -> None:
     with atomic_write(path) as partial:
-        pq.write_table(table.replace_schema_metadata(label), partial)
+        pq.write_table(table, partial)
 
 
 def read_table(
@@ -184,8 +171,8 @@ def read_table(
     Args:
         benchmark: only the rows that have this value in the column of that name.
 
-    Raises: InputError for a file that is missing, truncated, empty or of another version, and for
-        a column that is missing or has another type.
+    Raises: InputError for a file that is missing, truncated or empty, and for a column that is
+        missing or has another type.
     """
     rows: list[dict[str, Any]] = _read(path, table_format, benchmark).to_pylist()
     return rows
@@ -199,7 +186,6 @@ def read_frame(
 
 
 def _read(path: Path, table_format: TableFormat, benchmark: str | None) -> pa.Table:
-    expected = f"{table_format.name}/{table_format.version}"
     if not path.is_file():
         raise InputError(f"{path}: no such file (expected a table of {table_format.name})")
     try:
@@ -207,9 +193,6 @@ def _read(path: Path, table_format: TableFormat, benchmark: str | None) -> pa.Ta
     except (pa.ArrowException, OSError) as error:
         first_line = str(error).splitlines()[0]
         raise InputError(f"{path}: not a complete Parquet file; remove it ({first_line})") from None
-    label = (table.schema.metadata or {}).get(b"rspo", b"").decode()
-    if label and label != expected:
-        raise InputError(f"{path}: is {label}, expected {expected}; make it again")
     missing = [name for name in table_format.schema.names if name not in table.schema.names]
     if missing:
         raise InputError(

@@ -4,21 +4,16 @@ Paths in provenance files are relative to the project's folder, so run it there.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
-from rich.text import Text
-from rich.tree import Tree
 
 from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.provenance import UNCOMMITTED, inputs_of, provenance_path, read_provenance
 
 _SHOWN = 12  # hex digits of a digest or commit that are printed
-_WIDTH = 100_000  # columns, so that no line is wrapped
 
 
 @dataclass(frozen=True)
@@ -43,12 +38,6 @@ class Artifact:
         """Revisions of the hub data sets or generators that it was made from directly."""
         result: list[str] = self.provenance.get("notes", {}).get("sources", [])
         return result
-
-    @property
-    def originals(self) -> dict[Path, str]:
-        """The inputs that a user made, with their digests; they need no provenance."""
-        named = map(Path, self.provenance.get("originals", ()))
-        return {path: self.inputs[path] for path in named}
 
     @property
     def content(self) -> str:
@@ -91,20 +80,14 @@ def faults(artifacts: Mapping[Path, Artifact], contents: bool = True) -> list[st
         elif artifact.provenance and contents and digest(path) != artifact.provenance["digest"]:
             result.append(f"{path}: was changed after its provenance was written")
         for name, then in artifact.inputs.items():
-            now = _digest_now(artifacts[name], then, contents)
+            now = artifacts[name].provenance.get("digest", then)
+            if not artifacts[name].provenance and contents and name.exists():
+                now = digest(name)
             if now != then:
                 versions = f"{then[:_SHOWN]}, now {now[:_SHOWN]}"
                 result.append(
                     f"{path}: was made from another version of {name} ({versions}); recreate it"
                 )
-    return result
-
-
-def _digest_now(artifact: Artifact, then: str, contents: bool) -> str:
-    """Digest of an input: that of its provenance, or of its content if it has none."""
-    if not artifact.provenance and contents and artifact.path.exists():
-        return digest(artifact.path)
-    result: str = artifact.provenance.get("digest", then)
     return result
 
 
@@ -122,11 +105,15 @@ def originals(artifacts: Mapping[Path, Artifact]) -> dict[Path, str]:
 
     If several results were made from different contents of a file, this is the last one.
     """
-    return {path: then for one in artifacts.values() for path, then in one.originals.items()}
+    return {
+        Path(name): one.inputs[Path(name)]
+        for one in artifacts.values()
+        for name in one.provenance.get("originals", ())
+    }
 
 
 def trace(path: Path) -> Iterator[str]:
-    """The history of a file as lines of a tree, with data and settings at its leaves.
+    """The history of a file as indented lines, each input below what was made from it.
 
     Raises: InputError for a file that does not exist or has no provenance; after the last line,
         for a history with gaps or contradictions.
@@ -136,45 +123,43 @@ def trace(path: Path) -> Iterator[str]:
     artifacts = history([path])
     if not artifacts[path].provenance:
         raise InputError(f"{path}: has no provenance ({provenance_path(path)} is missing)")
-    console = Console(width=_WIDTH, highlight=False, color_system=None)
-    with console.capture() as capture:
-        console.print(_tree(artifacts, path, originals(artifacts), set()))
-    yield from capture.get().splitlines()
+    own = originals(artifacts)
+    yield from _lines(artifacts, path, own, set())
     yield ""
     for source, holders in sources(artifacts).items():
         yield f"data: {source} in {', '.join(str(holder) for holder in holders)}"
-    for file, then in originals(artifacts).items():
+    for file, then in own.items():
         yield f"data: {file}, content {then}"
     if broken := faults(artifacts):
         raise InputError("the history is broken:\n  " + "\n  ".join(broken))
 
 
-def _tree(
-    artifacts: Mapping[Path, Artifact], path: Path, own: Mapping[Path, str], seen: set[Path]
-) -> Tree:
+def _lines(
+    artifacts: Mapping[Path, Artifact],
+    path: Path,
+    own: Collection[Path],
+    seen: set[Path],
+    indent: str = "",
+) -> Iterator[str]:
     """A file and its inputs; each file is expanded once."""
-    artifact = artifacts[path]
+    artifact, note = artifacts[path], artifacts[path].provenance
     if path in seen:
-        return Tree(Text(f"{path} (see above)"))
+        yield f"{indent}{path} (see above)"
+        return
     seen.add(path)
-    original = path in own and not artifact.provenance
-    lines = [f"{path}: your own file" if original else f"{path}{_origin(artifact)}"]
-    if artifact.provenance and not artifact.inputs:
-        lines.append(f"    settings: {json.dumps(artifact.provenance['settings'])}")
-    lines += [f"    source: {source}, content {artifact.content}" for source in artifact.sources]
-    tree = Tree(Text("\n".join(lines)))
-    tree.children = [_tree(artifacts, item, own, seen) for item in artifact.inputs]
-    return tree
-
-
-def _origin(artifact: Artifact) -> str:
-    if not artifact.provenance:
-        return ": no provenance"
-    provenance = artifact.provenance
-    commit = provenance["git_commit"][:_SHOWN] or "unknown"
-    if provenance["git_commit"].endswith(UNCOMMITTED):
+    if not note:
+        yield f"{indent}{path}: {'your own file' if path in own else 'no provenance'}"
+        return
+    commit = note["git_commit"][:_SHOWN] or "unknown"
+    if note["git_commit"].endswith(UNCOMMITTED):
         commit += UNCOMMITTED
-    return (
-        f": {artifact.step}, settings {provenance['settings_hash']}, commit {commit}, "
-        f"{provenance['written']} on {provenance['host']}"
+    yield (
+        f"{indent}{path}: {artifact.step}, settings {note['settings_hash']}, commit {commit}, "
+        f"{note['written']} on {note['host']}"
     )
+    if not artifact.inputs:
+        yield f"{indent}    settings: {json.dumps(note['settings'])}"
+    for source in artifact.sources:
+        yield f"{indent}    source: {source}, content {artifact.content}"
+    for item in artifact.inputs:
+        yield from _lines(artifacts, item, own, seen, f"{indent}    ")

@@ -11,7 +11,7 @@ from typing import Any
 
 from rspo.config.schema import DataSet, Hub
 from rspo.core.errors import InputError
-from rspo.core.files import read_json_lines, sha256
+from rspo.core.files import digest, read_json_lines
 from rspo.datasets.source_row import SourceRow
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -33,7 +33,7 @@ def read_rows(hub: Hub, mirror: Path | None) -> list[SourceRow]:
             found, revision = _downloaded(hub, config, name)
         else:
             path = mirror / f"{name}.jsonl"
-            origin, found, revision = str(path), read_json_lines(path), f"sha256:{sha256(path)}"
+            origin, found, revision = str(path), read_json_lines(path), f"sha256:{digest(path)}"
         rows += [
             SourceRow(columns, name, revision, row, origin, f"line {row + 1}")
             for row, columns in enumerate(found)

@@ -14,7 +14,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.names import ALPHABET
 from rspo.config.schema import PROBLEM, Columns, Generated, Hub
 from rspo.core.errors import InputError
-from rspo.core.files import sha256
+from rspo.core.files import digest as digest_of
 from rspo.core.provenance import Done
 from rspo.core.tables import PROBLEMS, write_table
 from rspo.datasets.generated import generate
@@ -153,7 +153,7 @@ def _rows(experiment: Experiment, name: str, mirror: Path | None = None) -> list
         assert data_set.hub is not None  # exactly one is set (schema)
         return read_rows(data_set.hub, mirror)
     path = experiment.root / data_set.file
-    found, revision = list(rows_of(path)), f"sha256:{sha256(path)}"
+    found, revision = list(rows_of(path)), f"sha256:{digest_of(path)}"
     return [
         SourceRow(values, data_set.file, revision, row, str(path), place)
         for row, (place, values) in enumerate(found)

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 _SAMPLE = ["problem_id", "sample_index"]
 _COLUMNS = ["benchmark", *_SAMPLE, "correct", "reward"]
-_OUTCOMES = TableFormat(
-    SCORES.name, SCORES.version, pa.schema([SCORES.schema.field(name) for name in _COLUMNS])
-)
+_OUTCOMES = TableFormat(SCORES.name, pa.schema([SCORES.schema.field(name) for name in _COLUMNS]))
 _VERDICTS_IN_CSV = {"true": True, "1": True, "false": False, "0": False}
 
 

@@ -89,16 +89,8 @@ def register(objective: Objective) -> None:
     OBJECTIVES[objective.name] = objective
 
 
-RENAMED = {
-    "rspo_pass_at_k_plugin": "rspo_pass_at_k_plug_in",
-    "rspo_max_at_k_plugin": "rspo_max_at_k_plug_in",
-}
-
-
 def unknown_objective(name: str) -> str:
     """The error message for a name that is not in `OBJECTIVES`."""
-    if name in RENAMED:
-        return f"objective {name!r} is now {RENAMED[name]!r}"
     return f"unknown objective {name!r}; allowed: {', '.join(OBJECTIVES)}"
 
 

@@ -16,7 +16,7 @@ import yaml
 
 from rspo.config.merge import parse_overrides
 from rspo.core.errors import InputError
-from rspo.core.provenance import settings_hash_of
+from rspo.core.provenance import read_provenance
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -158,7 +158,8 @@ def compare_settings_with_provenance() -> None:
 
     def settings_changed(persistence: PersistenceBase, job: Any, file: Any = None) -> Any:
         current = job.params.get("settings")
-        known = {path: settings_hash_of(Path(path)) for path in job.output} if current else {}
+        made = job.output if current else []
+        known = {path: read_provenance(Path(path)).get("settings_hash") for path in made}
         if not any(known.values()):
             return params_changed(persistence, job, file)
         old = {path: hash_ for path, hash_ in known.items() if hash_ not in (None, current)}

@@ -98,9 +98,19 @@ def table_text(experiment: Experiment) -> str:
 
 def follow(experiment: Experiment) -> None:
     """Show the progress of an experiment until all policies are finished."""
-    with shown(lambda: line(statuses(experiment))):
-        while any(status.seconds_left != 0 for status in statuses(experiment)):
+    last, left = "", True
+    while left:
+        policies = statuses(experiment)
+        last = _print_new(line(policies), last)
+        if left := any(status.seconds_left != 0 for status in policies):
             time.sleep(SECONDS_BETWEEN_LINES)
+
+
+def _print_new(now: str, last: str) -> str:
+    """Print a line with the time unless it is the last one; returns it."""
+    if now != last:
+        print(f"[{time.strftime('%H:%M:%S')}] {now}", file=sys.stderr, flush=True)
+    return now
 
 
 @contextmanager
@@ -125,9 +135,7 @@ def shown(read: Callable[[], str]) -> Iterator[None]:
     def write() -> None:
         last = ""
         while not ended.is_set():
-            if (now := read()) != last:
-                print(f"[{time.strftime('%H:%M:%S')}] {now}", file=sys.stderr, flush=True)
-                last = now
+            last = _print_new(read(), last)
             ended.wait(SECONDS_BETWEEN_LINES)
 
     thread = threading.Thread(target=write, daemon=True)

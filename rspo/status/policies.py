@@ -96,14 +96,12 @@ def faults(experiment: Experiment) -> list[str]:
         for policy in experiment.policies
         if is_damaged(experiment.checkpoint(policy))
     ]
-    # What is being made again resumes without --force, which would start from step 1.
-    begun = [
-        f"`{steps.policy_step(experiment, policy).command} --force`"
-        for policy in experiment.policies
-        if is_begun(experiment.checkpoint(policy))
-    ]
     found = Step("", (), {}, everything).faults_behind()
-    return [*checkpoints, *(line for line in found if not any(map(line.__contains__, begun)))]
+    for policy in experiment.policies:
+        if is_begun(experiment.checkpoint(policy)):
+            # It is being made again, which resumes without --force: that would start from step 1.
+            found.pop(steps.policy_step(experiment, policy).command, None)
+    return [*checkpoints, *found.values()]
 
 
 def seconds_of_training_left(snapshot: Snapshot) -> float:
@@ -122,7 +120,7 @@ def _state(
         is_evaluated = suites and _is_evaluated(experiment, policy, suites)
         return "evaluated" if is_evaluated else "trained", None
     step = steps.policy_step(experiment, policy)
-    is_stale = damaged or (step.is_finished() and not step.is_made())
+    is_stale = damaged or (step.has_outputs() and not step.is_current())
     return "stale" if is_stale else "waiting", None
 
 
@@ -134,7 +132,7 @@ def _is_evaluated(experiment: Experiment, policy: str, suites: Collection[str]) 
         for suite in suites
         for block in experiment.blocks()
     ]
-    return all(step.is_made() for step in made)
+    return all(step.is_current() for step in made)
 
 
 def is_finished(experiment: Experiment, policy: str) -> bool:
@@ -143,7 +141,7 @@ def is_finished(experiment: Experiment, policy: str) -> bool:
     A job removes its checkpoint last, after it has written the provenance of the policy.
     """
     is_over = not is_begun(experiment.checkpoint(policy))
-    return is_over and steps.policy_step(experiment, policy).is_made()
+    return is_over and steps.policy_step(experiment, policy).is_current()
 
 
 def _is_running(snapshot: Snapshot, folder: Path) -> bool:

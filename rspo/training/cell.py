@@ -18,9 +18,8 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, digest, write_json_lines
-from rspo.core.provenance import Done
+from rspo.core.provenance import Done, Usage
 from rspo.core.step import Step
-from rspo.core.usage import Usage
 from rspo.training.clipping import clipping_warning
 from rspo.training.origin import (
     STATE_FILE,

@@ -78,7 +78,7 @@ def make_base_policy(
 
 def _is_good(step: Step) -> bool:
     """Whether the output of a step exists, with the settings of this one and undamaged."""
-    return step.is_finished() and not step.fault_of_outputs()
+    return step.has_outputs() and not step.fault_of_outputs()
 
 
 def _has_steps(checkpoint: Path) -> bool:

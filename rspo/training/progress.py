@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rspo.core.provenance import Usage, usage_so_far
 from rspo.core.slurm_job import host_name
-from rspo.core.usage import Usage, usage_so_far
 
 PROGRESS_FILE = "progress.json"
 SECONDS_BETWEEN_WRITES = 1.0

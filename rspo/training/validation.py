@@ -15,7 +15,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.config.schema import Config, Training, Validation
 from rspo.core.errors import InputError
-from rspo.core.files import sha256
+from rspo.core.files import digest
 from rspo.core.seeds import generator_of
 from rspo.estimators import max_at_k, pass_at_k
 from rspo.policies.prompt_limit import report_too_long
@@ -93,5 +93,5 @@ def validation_note(validation: Validation, problems: Path) -> dict[str, Any]:
     """How training.jsonl was validated, for its provenance: it is no setting of the policy."""
     if validation.every is None:
         return {}
-    set_of_problems = {"set": sha256(problems)}
+    set_of_problems = {"set": digest(problems)}
     return {"validation": validation.model_dump(mode="json") | set_of_problems}

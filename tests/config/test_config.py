@@ -1,6 +1,5 @@
 """Bad configs give one clear line before anything runs; the shipped ones give the paper's grid."""
 
-import json
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -12,7 +11,6 @@ from rspo.cli import main, parse_overrides
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.names import LARGER_FAMILIES, VERIFIER_VERSIONS, Family, TemplateName
-from rspo.config.schema import CellSpec
 from rspo.core.errors import InputError
 from rspo.datasets.generated import FAMILIES
 from rspo.objectives import OBJECTIVES
@@ -32,56 +30,33 @@ def cell(**changes: Any) -> dict[str, Any]:
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"verifier": "xverify"}, ["verifier = 'xverify' needs the section xverify"]),
     (
-        {"agreement": {"against": "cascade"}},
-        ["agreement.against = 'cascade' needs the section xverify"],
-    ),
-    (
         {"data": {"suites": {"standard": {"linear": {"lable": "x"}}}}},
         ["unknown key data.suites.standard.linear.lable = 'x'", "did you mean label?"],
     ),
     ({"verifier": "magic"}, ["verifier = 'magic'", "allowed: exact, rules, math_verify"]),
     ({"sedes": 3}, ["sedes = 3", "did you mean seeds?", "allowed: seeds, engine"]),
-    ({"training": {"stepz": 9}}, ["training.stepz = 9", "did you mean steps?"]),
     ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
     ({"seeds": "many"}, ["seeds = 'many'", "valid integer"]),
-    (
-        {"training": {"validation": {"every": 0}}},
-        ["training.validation.every = 0", "equal to 1"],
-    ),
-    ({"verl": {"loggers": ["mlflow"]}}, ["verl.loggers.0 = 'mlflow'", "'tensorboard'"]),
     (
         {"grid": dict.fromkeys(Experiment.load("tiny", root=ROOT).config.grid)},
         ["tiny.yaml: grid", "at least 1 item"],
     ),
-    (
-        {"training": {"loss_aggregation": "seq-mean-token-sum"}},
-        ["training.loss_aggregation", "'seq-mean-token-sum-norm' or 'token-mean'"],
-    ),
     ({"engine": "deepspeed"}, ["engine = 'deepspeed'", "'local' or 'verl'"]),
-    ({"verifier": "eval"}, ["verifier = 'eval'", "allowed: exact, rules"]),
-    ({"sampling": {"temperature": 0}}, ["sampling.temperature = 0", "greater than 0"]),
     ({"sampling": {"top_p": 0.9}}, ["sampling.top_p = 0.9", "allowed: 1.0"]),
-    ({"models": {"small": {"scratch": {"hiden": 1}}}}, ["models.small.scratch.hiden"]),
     ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "40"]),
     ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
     ({"evaluation": {"samples": 48}}, ["block = 32 must divide samples = 48"]),
-    ({"sampler": "hf"}, ["sampler = 'hf'", "'torch' or 'vllm'"]),
     ({"evaluation": {"k": [4, 4]}}, ["k = [4, 4] contains a duplicate"]),
-    ({"training": {"optimizer": {"betas": [1.5, 0.9]}}}, ["betas.0 = 1.5", "less than 1"]),
-    ({"sampling": {"temperature": float("inf")}}, ["temperature = inf", "finite"]),
     ({"models": {"small": {"scratch": {"hidden_size": 66}}}}, ["= 66 must be a multiple", "4"]),
-    ({"training": {"prompts_per_step": 5000}}, ["prompts_per_step = 5000 is more", "4000"]),
     (
         {"data": {"train": {"generated": {"split": "test"}}}},
         ["train.generated.split = 'test'; allowed: 'train'"],
     ),
     (cell(objective="grpo", k=1, n=1), ["grpo cannot use k = 1 with n = 1", "n >= 2"]),
     (cell(objective="rspo"), ["unknown objective 'rspo'", "rspo_pass_at_k_plug_in", "grpo"]),
-    (cell(objective="rspo_pass_at_k_plugin"), ["is now 'rspo_pass_at_k_plug_in'"]),
     (cell(k=17), ["rspo_pass_at_k cannot use k = 17 with n = 16", "1 <= k <= n"]),
-    (cell(k=0), ["k = 0", "1 <= k <= n"]),
+    (cell(objective="maxpo", k=16), ["maxpo cannot use k = 16", "allowed: 1 <= k < n"]),
     (cell(k=None), ["grid.main.cells.0", "k is missing; rspo_pass_at_k needs it"]),
-    (cell(objective="hitchhiking", k=None), ["k is missing; hitchhiking", "k divides n"]),
     (cell(k=[]), ["grid.main.cells.0", "k or n is an empty list"]),
     (cell(objective="hitchhiking", k=3), ["k = 3 with n = 16", "allowed: k divides n"]),
     (cell(objective="policy_gradient"), ["policy_gradient has no k", "found k = 4"]),
@@ -90,7 +65,6 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (cell(kk=4), ["unknown key grid.main.cells.0.kk = 4", "did you mean k?"]),
     (cell(k=[2, "four"]), ["grid.main.cells.0.k", "'four'", "valid integer"]),
     ({"grid": {"main": {"suite": "standrad"}}}, ["'standrad' is not one of data.suites"]),
-    ({"data": {"train": {"hub": {"id": "a/b"}}}}, ["data.train"]),
     (
         {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
         ["standard.multiply.generated", "multiply does not have it; allowed families: linear"],
@@ -108,23 +82,6 @@ def test_a_wrong_key_or_value_is_named_with_what_is_allowed(
     assert "config/tiny.yaml" in message
     for part in parts:
         assert part in message
-
-
-@pytest.mark.parametrize("overrides", [overrides for overrides, _ in MISTAKES])
-def test_a_mistake_ends_a_command_with_status_2_before_it_writes(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    overrides: dict[str, Any],
-) -> None:
-    shutil.copytree(ROOT / "config", tmp_path / "config")
-    monkeypatch.chdir(tmp_path)
-    sets = [f"--set={key}={json.dumps(value)}" for key, value in overrides.items()]
-    assert main(["prepare", "linear", *sets]) == 2
-    first, *others = capsys.readouterr().err.splitlines()
-    assert first.startswith("rspo: error: config/tiny.yaml: ")
-    assert all(line.startswith("config/tiny.yaml: ") for line in others)  # one for each mistake
-    assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +103,7 @@ def test_a_wrong_value_of_the_paper_scale_is_named(override: str, parts: list[st
         assert part in str(caught.value)
 
 
-def test_every_command_refuses_a_grid_without_k_before_it_writes(
+def test_each_mistake_is_a_line_of_every_command_before_it_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(ROOT / "config", tmp_path / "config")
@@ -156,9 +113,10 @@ def test_every_command_refuses_a_grid_without_k_before_it_writes(
     file.write_text(file.read_text().replace(entry, entry.replace("k: 4, ", "")))
     monkeypatch.chdir(tmp_path)
     for command in (["train", "small--rspo-pass--k1--n16--s0"], ["prepare", "train"], ["status"]):
-        assert main(command) == 2
-        (line,) = capfd.readouterr().err.splitlines()
-        assert "config/tiny.yaml: grid.scalability.cells.0: k is missing; rspo_pass_at_k" in line
+        assert main([*command, "--set=verifier=magic"]) == 2
+        first, second = capfd.readouterr().err.splitlines()
+        assert first.startswith("rspo: error: config/tiny.yaml: verifier = 'magic' (given on the ")
+        assert second.startswith("config/tiny.yaml: grid.scalability.cells.0: k is missing; rspo_")
     assert [path.name for path in tmp_path.iterdir()] == ["config"]
 
 
@@ -239,13 +197,6 @@ def test_both_scales_run_the_same_experiments() -> None:
         assert methods(tiny, grid, {}) == methods(paper, grid, models)
 
 
-def test_cell_names_are_readable_sortable_and_unique() -> None:
-    experiment = Experiment.load("tiny", {"seeds": 2}, root=ROOT)
-    assert "small--rspo-pass--k4--n16--s0" in experiment.cells
-    assert "small--rspo-max--k4--n16--length--s1" in experiment.cells
-    assert len(experiment.cells) == 50
-
-
 def test_objective_names_stay_unique_in_cell_names() -> None:
     names = {Cell("m", objective, 1, 2, "binary", 0).name for objective in OBJECTIVES}
     assert len(names) == len(OBJECTIVES)
@@ -255,6 +206,8 @@ def test_an_unknown_cell_gets_near_names() -> None:
     experiment = Experiment.load("tiny", root=ROOT)
     with pytest.raises(InputError, match="did you mean small--rspo-pass--k4--n16--s0"):
         experiment.cell("small--rspo-pass--k4--n16")
+    with pytest.raises(InputError, match=r"^small--base is a base policy; expected a cell"):
+        experiment.cell("small--base")
 
 
 def test_the_contamination_free_suite_belongs_to_the_main_cells_at_paper_scale() -> None:
@@ -341,26 +294,19 @@ def test_new_rules_make_new_scores_and_keep_trained_policies(
     assert settings()[1] == before[1]
 
 
-@pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/"])
-def test_the_address_of_a_judge_may_end_with_its_version(end: str) -> None:
-    change = {"xverify": {"url": f"http://node1:8000{end}"}}
-    settings = Experiment.load("paper", change, ROOT).config.xverify
-    assert settings is not None
-    assert settings.url == "http://node1:8000"
+def test_the_address_of_a_judge_may_end_with_its_version() -> None:
+    for end in ("", "/", "/v1", "/v1/"):
+        change = {"xverify": {"url": f"http://node1:8000{end}"}}
+        settings = Experiment.load("paper", change, ROOT).config.xverify
+        assert settings is not None
+        assert settings.url == "http://node1:8000"
 
 
-@pytest.mark.parametrize(
-    ("change", "same"),
-    [
-        ("xverify.server_arguments=[--gpu-memory-utilization, '0.5']", True),
-        ("xverify.url=http://node1:8000", True),
-        ("xverify.training_gpu_memory=0.1", True),
-        ("xverify.retry_seconds=7", True),
-        ("xverify.revision=another", False),
-    ],
-)
-def test_the_judge_but_not_its_server_changes_fingerprints(change: str, same: bool) -> None:
-    assert (judge_hashes([change]) == judge_hashes([])) is same
+def test_the_judge_but_not_its_server_changes_fingerprints() -> None:
+    before = judge_hashes([])
+    server = ["server_arguments=[--max-model-len, '9']", "url=http://node1:8000", "retry_seconds=7"]
+    assert judge_hashes([f"xverify.{change}" for change in server]) == before
+    assert judge_hashes(["xverify.revision=another"]) != before
 
 
 def judge_hashes(overrides: list[str]) -> list[str]:
@@ -380,24 +326,16 @@ def test_a_comparison_that_is_null_is_left_out() -> None:
 ROLLOUT, ACTOR = ("actor_rollout_ref.rollout", "actor_rollout_ref.actor")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        ["verl.loggers=[wandb]"],
-        ["verl.nodes=2"],
-        ["verl.ranks_per_node=4"],
-        [f"verl.overrides.{ROLLOUT}.gpu_memory_utilization=0.5"],
-        [f"verl.overrides.{ACTOR}.fsdp_config.param_offload=true"],
-        ["verl.overrides.ray_kwargs.ray_init._node_ip_address=10.0.0.1"],
-        [f"models.small.verl.{ACTOR}.ppo_max_token_len_per_gpu=8192"],
-    ],
-)
-def test_operational_settings_of_verl_do_not_change_the_fingerprint(change: list[str]) -> None:
-    assert verl_hash(change) == verl_hash([])
-
-
-def test_other_settings_of_verl_change_the_fingerprint() -> None:
+def test_only_operational_settings_of_verl_leave_the_fingerprint_as_it_is() -> None:
     model_dtype = f"{ACTOR}.fsdp_config.model_dtype=bf16"
+    for operational in (
+        "verl.loggers=[wandb]",
+        "verl.nodes=2",
+        f"verl.overrides.{ROLLOUT}.gpu_memory_utilization=0.5",
+        "verl.overrides.ray_kwargs.ray_init._node_ip_address=10.0.0.1",
+        f"models.small.verl.{ACTOR}.ppo_max_token_len_per_gpu=8192",
+    ):
+        assert verl_hash([operational]) == verl_hash([]), operational
     hashes = [
         verl_hash(change)
         for change in (
@@ -417,16 +355,3 @@ def verl_hash(overrides: list[str]) -> str:
     parsed = parse_overrides(["engine=verl", *overrides])
     experiment = Experiment.load("tiny", parsed, root=ROOT)
     return steps.train(experiment, "small--rspo-pass--k4--n16--s0").settings_hash
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_every_objective_can_be_in_the_grid(objective: str) -> None:
-    has_k = OBJECTIVES[objective].has_k
-    spec = {"model": "m", "objective": objective, "n": 4} | ({"k": 2} if has_k else {})
-    assert CellSpec.model_validate(spec).pairs == [(2 if has_k else 1, 4)]
-
-
-def test_k_must_be_below_n_where_the_objective_leaves_responses_out() -> None:
-    spec = {"model": "m", "objective": "maxpo", "k": 4, "n": 4}
-    with pytest.raises(ValueError, match=r"maxpo cannot use k = 4 with n = 4; allowed: 1 <= k < n"):
-        CellSpec.model_validate(spec)

@@ -39,9 +39,3 @@ def test_each_held_out_problem_is_another_task() -> None:
         for split in ("validation", "test"):
             tasks = [FAMILIES[family].task(*item) for item in numbers_of(family, split)]
             assert len(tasks) == len(set(tasks)) >= 30, (family, split)
-
-
-def test_one_key_trains_on_a_gpu() -> None:
-    overrides = {"verl": {"device": "cuda", "ranks_per_node": 1}}
-    experiment = Experiment.load("smollm", overrides, root=ROOT)
-    assert experiment.trains_on_gpus

@@ -40,17 +40,6 @@ def test_a_study_has_a_cell_for_each_variant_and_the_grid_has_none_of_them(tmp_p
     assert experiment.model_of(SHORT) == "small"
 
 
-def test_a_variant_changes_the_settings_of_its_training_and_of_nothing_else(tmp_path: Path) -> None:
-    experiment = load(tmp_path)
-    changed = experiment.of_cell(SHORT)
-    assert (changed.config.training.steps, experiment.config.training.steps) == (3, 6)
-    assert changed.config.models["small"].learning_rate == 1e-3
-    assert changed.policy(SHORT) == experiment.policy(SHORT)
-    assert experiment.of_cell(DEFAULT) is experiment
-    same = experiment.config.model_dump(exclude={"training", "models"})
-    assert changed.config.model_dump(exclude={"training", "models"}) == same
-
-
 def test_the_settings_of_a_training_have_those_of_its_variant_but_not_its_name(
     tmp_path: Path,
 ) -> None:
@@ -63,31 +52,22 @@ def test_the_settings_of_a_training_have_those_of_its_variant_but_not_its_name(
     assert short == default
 
 
-def test_wrong_verdicts_and_epochs_are_settings_of_a_training(tmp_path: Path) -> None:
-    changes = {"rewards": {"false_accepts": 0.1}, "training": {"epochs": 2}}
-    settings = steps.train(load(tmp_path, variants={"short": changes}), SHORT).settings
-    assert settings["training"]["epochs"] == 2
-    assert (settings["false_accepts"], settings["false_rejects"]) == (0.1, 0)
-
-
-def test_a_variant_that_the_engine_does_not_support_stops_only_its_own_cells(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("changes", "more", "message"),
+    [
+        ({"epochs": 2}, {"engine": "verl"}, "training.epochs = 2: only engine: local has this"),
+        ({"mini_batch_prompts": 3}, {}, "training: mini_batch_prompts = 3 must divide"),
+    ],
+)
+def test_a_variant_that_is_not_possible_stops_only_its_own_cells(
+    tmp_path: Path, changes: dict[str, int], more: dict[str, Any], message: str
 ) -> None:
-    experiment = load(tmp_path, engine="verl", variants={"short": {"training": {"epochs": 2}}})
+    """Because the engine lacks it, or because it does not fit the overrides."""
+    experiment = load(tmp_path, variants={"short": {"training": changes}}, **more)
     assert experiment.of_cell(DEFAULT) is experiment
     with pytest.raises(InputError) as caught:
         experiment.of_cell(SHORT)
-    message = "config/tiny.yaml: variants.short: training.epochs = 2: only engine: local has this"
-    assert str(caught.value) == message
-
-
-def test_a_variant_that_does_not_fit_overrides_stops_only_its_own_cells(tmp_path: Path) -> None:
-    experiment = load(tmp_path, variants={"short": {"training": {"mini_batch_prompts": 3}}})
-    assert experiment.of_cell(DEFAULT) is experiment
-    with pytest.raises(InputError) as caught:
-        experiment.of_cell(SHORT)
-    message = "config/tiny.yaml: variants.short: training: mini_batch_prompts = 3 must divide"
-    assert str(caught.value).startswith(message)
+    assert str(caught.value).startswith(f"config/tiny.yaml: variants.short: {message}")
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import XVerifySettings
 from rspo.core.errors import InputError
 from rspo.core.gpus import require_visible_gpus, require_vllm_on_gpus
-from rspo.core.peak import Peak
 from rspo.core.slurm_job import this_job
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.policies.vllm_sampler import VllmSampler
 from rspo.rewards.xverify.server import serving
 from rspo.training.pretraining import make_base_policy
+from rspo.training.verl.peak import Peak
 from rspo.training.verl.run import engine_of_node
 from tests.support import paper_scale, tiny_world
 

@@ -70,25 +70,6 @@ def test_nothing_is_left_whoever_is_killed(tmp_path: Path) -> None:
         wait_until(lambda folder=tmp_path / victim: not folder.exists())
 
 
-def test_a_process_that_is_starting_a_program_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = f"RSPO_TEST_{tmp_path.name}"
-    starting = subprocess.Popen(["sleep", "600"], env=os.environ | {key: "1"})
-    wait_until(lambda: key in psutil.Process(starting.pid).environ())
-    environ, looks = psutil.Process.environ, []
-
-    def empty_at_first(process: psutil.Process) -> dict[str, str]:
-        if process.pid != starting.pid:
-            return environ(process)
-        looks.append(process)
-        return environ(process) if len(looks) > 1 else {}
-
-    monkeypatch.setattr(psutil.Process, "environ", empty_at_first)
-    supervisor.clean_up(key, tmp_path)
-    assert not psutil.pid_exists(starting.pid)
-
-
 def test_a_process_that_cannot_be_killed_is_named_and_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

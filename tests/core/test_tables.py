@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -31,8 +32,7 @@ def test_rows_and_frames_give_the_file_that_pyarrow_gives(tmp_path: Path) -> Non
     rows, direct = tmp_path / "rows.parquet", tmp_path / "direct.parquet"
     write_table(rows, CURVES, [POINT | {"more": 1}, POINT])
     columns = {name: [POINT[name]] * 2 for name in CURVES.schema.names}
-    table = pa.table(columns, schema=CURVES.schema)
-    pq.write_table(table.replace_schema_metadata({"rspo": "curves/1"}), direct)
+    pq.write_table(pa.table(columns, schema=CURVES.schema), direct)
     assert rows.read_bytes() == direct.read_bytes()
     write_frame(tmp_path / "frame.parquet", CURVES, read_frame(rows, CURVES))
     assert (tmp_path / "frame.parquet").read_bytes() == direct.read_bytes()
@@ -51,17 +51,20 @@ def test_texts_and_lists_of_any_size_come_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "message"),
+    ("row", "message"),
     [
-        (pd.DataFrame([POINT]).drop(columns="low"), "curves lacks the column 'low'"),
-        (pd.DataFrame([POINT | {"k": "two"}]), "not a table of curves"),
+        ({key: POINT[key] for key in POINT if key != "low"}, "curves lacks the column 'low'"),
+        (POINT | {"k": "two"}, "not a (row|table) of curves"),
     ],
 )
-def test_a_frame_that_does_not_fit_the_format_is_refused(
-    tmp_path: Path, frame: pd.DataFrame, message: str
+def test_what_does_not_fit_the_format_is_refused(
+    tmp_path: Path, row: dict[str, Any], message: str
 ) -> None:
+    path = tmp_path / "a.parquet"
     with pytest.raises(InputError, match=message):
-        write_frame(tmp_path / "a.parquet", CURVES, frame)
+        write_frame(path, CURVES, pd.DataFrame([row]))
+    with pytest.raises(InputError, match=message):
+        write_table(path, CURVES, [row])
     assert not list(tmp_path.iterdir())
 
 

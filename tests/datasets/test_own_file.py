@@ -14,7 +14,7 @@ from rspo.cli import main
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import sha256
+from rspo.core.files import digest
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.core.trace import trace
 from rspo.datasets.prepare import prepare, require_own_files
@@ -80,7 +80,7 @@ def test_a_file_of_any_format_becomes_the_same_problems(tmp_path: Path, suffix: 
             "prompt": [{"role": "user", "content": problem}],
             "answers": [answer],
             "source": file.name,
-            "revision": f"sha256:{sha256(file)}",
+            "revision": f"sha256:{digest(file)}",
             "row": number,
         }
         for number, (problem, answer) in enumerate([("1+1=?", "2"), ("2*7=?", "014")])
@@ -247,7 +247,7 @@ def test_the_history_names_the_file_and_its_content(tmp_path: Path) -> None:
     write(tmp_path / "my.jsonl", TWO)
     experiment = load(tmp_path)
     prepare(experiment, "mine")
-    revision = sha256(tmp_path / "my.jsonl")
+    revision = digest(tmp_path / "my.jsonl")
     assert any(
         f"my.jsonl @ sha256:{revision}" in line for line in trace(experiment.problems("mine"))
     )

@@ -15,7 +15,7 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import sha256
+from rspo.core.files import digest
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import content_sha256, prepare
 from tests.support import paper_scale, tiny_world
@@ -215,7 +215,7 @@ def test_content_without_an_expected_hash_is_accepted_and_recorded(
     prepare(experiment, "minerva", mirror)
     actual = content_sha256([("one", ["2"]), ("two", ["2"])])
     (file,) = mirror.rglob("*.jsonl")
-    source = f"{file.relative_to(mirror).with_suffix('')} @ sha256:{sha256(file)}"
+    source = f"{file.relative_to(mirror).with_suffix('')} @ sha256:{digest(file)}"
     path = experiment.problems("minerva")
     note = json.loads(path.with_name(path.name + ".provenance.json").read_text())
     assert note["notes"] == {

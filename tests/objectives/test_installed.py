@@ -89,9 +89,9 @@ def test_the_grid_of_a_config_has_cells_of_it_with_its_version(packages: Path) -
     shutil.copytree(ROOT / "config", packages.parent / "config")
     code = (
         "import yaml; from rspo.config.experiment import Experiment; "
-        "from rspo.config.fingerprints import training_settings as settings; "
+        "from rspo.config import steps; "
         f"experiment = Experiment.load(overrides={{'grid': yaml.safe_load('''{GRID}''')}}); "
-        "print([settings(experiment, cell)['objective_version'] for cell in "
+        "print([steps.train(experiment, cell).settings['objective_version'] for cell in "
         "experiment.cells if 'above-mean--k1--n4' in cell])"
     )
     assert run(packages, "-c", code) == ["imported", "[2]"]

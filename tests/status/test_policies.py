@@ -110,18 +110,13 @@ def test_a_silent_job_on_another_host_is_running_while_it_holds_its_lock(
     assert state_of(experiment, SILENT) == "stopped"
 
 
-def test_a_policy_made_with_other_settings_is_stale(experiment: Experiment, tmp_path: Path) -> None:
-    finish(experiment, DONE, 80)
-    changed = tiny_world.load(tmp_path, training={"steps": 7})
-    assert state_of(changed, DONE) == "stale"
-    assert "0 of 1 policies trained, 0 evaluated" in line_of(changed, {DONE: ["standard"]})
-
-
 def test_a_base_policy_made_with_other_settings_is_stale_and_so_are_its_cells(
     experiment: Experiment, tmp_path: Path
 ) -> None:
     made(steps.pretrain(experiment, "small"))
     finish(experiment, DONE, 80)
+    retrained = tiny_world.load(tmp_path, training={"steps": 7})
+    assert "0 of 1 policies trained, 0 evaluated" in line_of(retrained, {DONE: ["standard"]})
     of_base_and_cell: Suites = {"small--base": [], DONE: []}
     assert [s.state for s in statuses(experiment, of_base_and_cell)] == ["trained", "trained"]
     changed = tiny_world.load(tmp_path, models={"small": {"scratch": {"steps": 7}}})
@@ -166,6 +161,8 @@ def test_curves_of_other_settings_or_other_scores_do_not_count(
     finish(experiment, DONE, 80)
     assert state_of(tiny_world.load(tmp_path, evaluation={"k": [1, 2]}), DONE) == "trained"
     scores = experiment.scores(DONE, "standard", 0)
+    text = line_of(experiment, {DONE: ["standard"]})
+    assert text == "1 of 1 policies trained, 1 evaluated | all policies finished"
     made(steps.curves(experiment, DONE, "standard"), inputs={str(scores): "made"})
     assert state_of(experiment, DONE) == "evaluated"
     made(steps.score(experiment, DONE, "standard", 0), digest="other")
@@ -182,6 +179,7 @@ def test_time_left_is_estimated_from_finished_work(experiment: Experiment) -> No
     assert left["small--rspo-pass--k4--n32--s0"] == pytest.approx(160 + 10)
     assert left["small--rspo-pass--k4--n4--s0"] == pytest.approx(20 + 10)
     assert left["small--base"] is None  # no base has finished yet
+    assert [duration(seconds) for seconds in (45, 720, 19_800)] == ["45 s", "12 min", "5.5 h"]
 
 
 def test_the_line_has_counts_running_cells_and_the_time_left(experiment: Experiment) -> None:
@@ -195,15 +193,7 @@ def test_the_line_has_counts_running_cells_and_the_time_left(experiment: Experim
         if policy != RUNNING:
             finish(experiment, policy, 80)
     assert "about 85 s left (until " in line_of(experiment)
-
-
-def test_a_cell_that_is_trained_again_is_running_although_its_old_curves_exist(
-    experiment: Experiment,
-) -> None:
-    for policy in experiment.policies:
-        finish(experiment, policy, 80)
-    report(experiment, RUNNING, written=time.time())
-    with exclusive_lock(experiment.folder(RUNNING)):
+    with exclusive_lock(experiment.folder(RUNNING)):  # it is trained again: its curves are old
         assert f"26 evaluated | {RUNNING} step 50/200" in line_of(experiment)
 
 
@@ -229,12 +219,6 @@ def test_a_run_counts_only_its_own_policies(experiment: Experiment) -> None:
         line_of(experiment, run) == "2 of 2 policies trained, 1 evaluated | all policies finished"
     )
     assert STOPPED in {s.policy for s in statuses(experiment) if s.state == "trained"}
-
-
-def test_a_run_is_finished_when_all_policies_are_evaluated(experiment: Experiment) -> None:
-    for policy in experiment.policies:
-        finish(experiment, policy, 80)
-    assert line_of(experiment) == "27 of 27 policies trained, 27 evaluated | all policies finished"
 
 
 def test_the_table_lists_every_policy_with_its_state(experiment: Experiment) -> None:
@@ -301,11 +285,6 @@ def test_follow_prints_lines_that_changed_until_all_policies_are_finished(
     assert lines[-1].endswith("27 evaluated | all policies finished")
 
 
-@pytest.mark.parametrize(("seconds", "words"), [(45, "45 s"), (720, "12 min"), (19_800, "5.5 h")])
-def test_durations_have_a_suitable_unit(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
-
-
 @pytest.mark.parametrize(("k", "n", "shown"), [(1, 16, 1), (4, 4, 4), (7, 16, 4), (12, 12, 8)])
 def test_a_cell_reports_pass_at_the_largest_power_of_two_up_to_its_k(
     tmp_path: Path, k: int, n: int, shown: int
@@ -331,11 +310,3 @@ def test_a_job_reports_its_last_step_and_its_speed(tmp_path: Path) -> None:
     assert (snapshot.step, snapshot.steps, snapshot.process) == (12, 12, os.getpid())
     assert snapshot.metrics == {"reward": 0.2}
     assert 0.02 < snapshot.seconds_per_step < 1
-
-
-def test_the_time_left_waits_for_an_evaluation_when_all_policies_are_trained(
-    experiment: Experiment,
-) -> None:
-    made(steps.train(experiment, DONE))
-    text = line_of(experiment, {DONE: ["standard"]})
-    assert text.endswith("time left is known after the first evaluation")

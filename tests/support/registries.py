@@ -23,7 +23,7 @@ _ALL: tuple[dict[str, object], ...] = (
 @contextmanager
 def restored() -> Iterator[None]:
     """As a process that has run no extension: what the block registers is forgotten at its end."""
-    before, run = [dict(registry) for registry in _ALL], set(extensions._run)
+    before, run = [dict(registry) for registry in _ALL], dict(extensions._run)
     try:
         yield
     finally:

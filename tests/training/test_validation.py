@@ -10,7 +10,7 @@ import pytest
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.files import read_json_lines, sha256
+from rspo.core.files import digest, read_json_lines
 from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import prepare
@@ -140,7 +140,7 @@ def test_validation_settings_do_not_change_the_fingerprint_of_a_cell(tmp_path: P
 def test_the_provenance_has_the_validation_settings_as_a_note(validated: Experiment) -> None:
     note = read_provenance(validated.training_log(CELL))
     assert note["notes"]["validation"].items() >= EVERY_TWO.items()
-    assert note["notes"]["validation"]["set"] == sha256(validated.problems("validation"))
+    assert note["notes"]["validation"]["set"] == digest(validated.problems("validation"))
     assert "validation" not in note["settings"]["training"]
 
 

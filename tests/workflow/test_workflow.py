@@ -140,6 +140,7 @@ def test_a_comparison_that_would_take_another_figures_name_stops(planning: Path)
         ("seeds", "--config seeds: expected KEY=VALUE, such as training.steps=50"),
         ("seeds=many", "seeds = 'many'"),
         ("training.steps=1.5", "training.steps = 1.5"),
+        ("results=", "results is empty; expected a folder"),
         ("results=Snakefile", "results = 'Snakefile': is a file; expected a folder"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
         ("scale=paper mirror=workflow", "mirror = workflow: has none of the data sets"),

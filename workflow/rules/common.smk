@@ -20,6 +20,9 @@ MIRROR = config.get("mirror")
 OWN_RESULTS = config.get("results")
 OVERRIDES = {key: config[key] for key in config if key not in ("scale", "mirror", "results")}
 
+if "results" in config and not OWN_RESULTS:
+    raise WorkflowError("results is empty; expected a folder, such as results=trial")
+
 try:
     experiment = Experiment.load(
         SCALE, OVERRIDES, results=Path(str(OWN_RESULTS)) if OWN_RESULTS else None

@@ -68,7 +68,8 @@ onstart:
             if not workflow.touch
         ]
         inputs = [pair for step in replaced for pair in step.inputs()]
-        for fault in Step("", (), {}, lambda: inputs).faults_behind(map(Path, outputs)):
+        step = Step("", (), {}, lambda: inputs)
+        for fault in step.faults_behind(map(Path, outputs)).values():
             raise InputError(fault)
     except InputError as error:
         raise WorkflowError(str(error))

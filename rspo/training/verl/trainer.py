@@ -27,7 +27,6 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.seqlen_balancing import get_seqlen_balanced_partitions
 
 from rspo.core.gpus import gpu_bytes
-from rspo.core.peak import Peak
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
@@ -51,6 +50,7 @@ from rspo.training.verl.batches import (
 from rspo.training.verl.checkpoints import RECORDS_FILE, keep_the_last
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.held_out import PARTITION, held_out_responses
+from rspo.training.verl.peak import Peak
 from rspo.training.verl.prompt_dataset import PromptsInOrder, experiment_of
 from rspo.training.verl.verification import POLL_SECONDS, Verification
 from rspo.training.verl.worker import PolicyWorker
