@@ -4,6 +4,7 @@ The forest plot has a row for each method or variant, and a panel for each k or 
 has Pass@k at one k against Pass@k at another, with a line through the variants of each method.
 """
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rspo.analysis import studies
@@ -66,8 +67,8 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 
     study = studies.study_of(experiment, figure.grids[0])
     rows = read_comparisons(figure.step(experiment).input_files[0])
-    first = study.contrasts[0].minus if study.contrasts else None
-    families = [one.family for one in study.contrasts if one.minus == first and not one.less]
+    kind = attrgetter("minus", "less", "mean", "claims")
+    families = [one.family for one in study.contrasts if kind(one) == kind(study.contrasts[0])]
     forest = rows[rows["family"].isin(families)].assign(part="forest")
     ks = [str(k) for k in study.frontier or ()]
     levels = (rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(ks)
@@ -83,7 +84,8 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     forest, levels = (table[table["part"] == part] for part in ("forest", "frontier"))
     labels = _labels(forest)
     panels = list(dict.fromkeys(forest["claim"].where(forest["claim"] != "", forest["k"])))
-    panels = sorted(panels, key=int) if panels and panels[0].isdecimal() else panels
+    if all(panel.isdecimal() for panel in panels):
+        panels.sort(key=int)
     if len(panels) > _MOST_PANELS:
         panels = [panels[0], panels[len(panels) // 2], panels[-1]]
     picture = style.new_picture(style.TEXT_WIDTH, max(2.2, 0.9 + 0.165 * labels.nunique()))

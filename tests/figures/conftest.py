@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure as Picture
 
 from rspo.config.experiment import Experiment
-from rspo.figures import FIGURES, style
+from rspo.figures import figures_of, style
 from tests.support.figure_inputs import PAPER, experiment_in, write_inputs
 
 Experiments = dict[str, Experiment]
@@ -31,7 +31,7 @@ def drawn(experiments: Experiments) -> Drawn:
 
     @cache
     def draw(scale: str, name: str) -> tuple[pd.DataFrame, Picture]:
-        figure = FIGURES[name]
+        figure = figures_of(experiments[scale])[name]
         context = (experiments[scale], figure) if figure.of_results else ()
         table = figure.table(*context)
         with style.applied():

@@ -79,13 +79,9 @@ def test_incomplete_training_log(tmp_path: Path, change: Any, message: str) -> N
 
 def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:
     tiny, paper = experiments["tiny"], experiments["paper"]
-    assert available(tiny) == list(FIGURES)
-    assert in_all(tiny) == [name for name in FIGURES if not FIGURES[name].reads("study")]
-    assert available(paper) == [
-        name
-        for name, figure in FIGURES.items()
-        if name != "fig_gradient_variance" and not figure.reads("study")
-    ]
+    assert available(tiny) == [*FIGURES, *(f"fig_{name}" for name in tiny.config.studies)]
+    assert in_all(tiny) == [*FIGURES]
+    assert available(paper) == [name for name in FIGURES if name != "fig_gradient_variance"]
     with pytest.raises(InputError, match=r"config/paper.yaml: .* needs the section gradients"):
         draw(paper, "fig_gradient_variance")
     config = tiny.config.model_copy(update={"grid": {"main": tiny.config.grid["main"]}})
@@ -136,8 +132,9 @@ MINE = {
 
 def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> None:
     experiment = experiment_in(tmp_path, grid=MINE)
-    assert available(experiment) == [*FIGURES, "fig_lr-sweep", "fig_sizes", "fig_lengths"]
-    for name, grid in zip(available(experiment)[-3:], MINE, strict=True):
+    names = ["fig_lr-sweep", "fig_sizes", "fig_lengths"]
+    assert in_all(experiment) == [*FIGURES, *names]
+    for name, grid in zip(names, MINE, strict=True):
         write_inputs(experiment, name)
         draw(experiment, name)
         figure = figures_of(experiment)[name]
@@ -204,7 +201,7 @@ def test_settings_hold_what_the_config_decides(experiments: dict[str, Experiment
     assert set(FIGURES["fig_intro"].settings(tiny)) == {"figure", "caption", "code", "columns"}
     other = replace(FIGURES["fig_main"], caption="Another caption.")
     assert other.settings(tiny) != FIGURES["fig_main"].settings(tiny)
-    json.dumps([FIGURES[name].settings(tiny) for name in available(tiny)])
+    json.dumps([figure.settings(tiny) for figure in figures_of(tiny).values()])
 
 
 def test_a_figure_is_out_of_date_when_the_code_of_figures_changes(

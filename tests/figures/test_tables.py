@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import CURVES, GRADIENTS, PROBLEMS, read_table, write_csv, write_table
-from rspo.figures import FIGURES, available, curves, figures_of, in_all, style, training_curves
+from rspo.figures import FIGURES, curves, figures_of, style, training_curves
 from rspo.figures.methods import methods_of
 from tests.support.figure_inputs import experiment_in, problem_rows, write_inputs
 
@@ -114,25 +114,6 @@ def test_labels_tell_what_differs(experiments: dict[str, Experiment]) -> None:
     assert labels["fig_grpo"] == ["PG", *rspo, *baseline, "GRPO", "Base"]
     assert labels["fig_scalability"] == [*(f"RSPO k=4, n={n}" for n in (4, 8, 16, 32)), "Base"]
     assert labels["fig_entropy"] == ["PG", *rspo]
-
-
-def test_a_study_without_a_figure_of_its_own_has_a_line_for_each_variant(tmp_path: Any) -> None:
-    cell = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16}
-    studies = {
-        "warmth": {"suite": "standard", "cells": [cell | {"variant": ["default", "warm"]}]},
-    }
-    variants = {"warm": {"sampling": {"temperature": 1.2}}}
-    experiment = experiment_in(tmp_path, studies=studies, variants=variants, seeds=2)
-    figure = figures_of(experiment)["fig_warmth"]
-    lines = {m.label: m.policies for m in methods_of(experiment, figure.policies(experiment))}
-    cells = "small--rspo-pass--k4--n16"
-    assert lines == {
-        "RSPO k=4, default": (f"{cells}--s0", f"{cells}--s1"),
-        "RSPO k=4, warm": (f"{cells}--warm--s0", f"{cells}--warm--s1"),
-        "Base": ("small--base",),
-    }
-    assert "fig_warmth" in available(experiment)
-    assert "fig_warmth" not in in_all(experiment)
 
 
 def logs_of(experiment: Experiment, method: Any, key: str) -> np.ndarray:
@@ -260,13 +241,14 @@ def test_differences_are_the_claims_comparisons_at_the_trained_k(
     table = figure.table(experiment, figure)
     (path,) = figure.step(experiment).input_files
     rows = pd.read_csv(path, dtype={"k": str})
-    labels = {"baseline": "RSPO k={k} - Baseline k={k}", "policy gradient": "RSPO k={k} - PG"}
+    labels = {"baseline": "Baseline k={k}", "policy gradient": "PG"}
     expected = [(against, k) for against in labels for k in (2, 4, 8)]
     assert [*zip(table["against"], table["k"], strict=True)] == expected
     for point in table.to_dict("records"):
         k = point["k"]
-        label = labels[point["against"]].format(k=k)
-        (row,) = rows[(rows["comparison"] == label) & (rows["k"] == str(k))].to_dict("records")
+        pair = rows["method_a"] == f"RSPO k={k}"
+        pair &= rows["method_b"] == labels[point["against"]].format(k=k)
+        (row,) = rows[pair & (rows["k"] == str(k))].to_dict("records")
         for column in ("estimate", "low", "high", "error"):
             assert point[column] == pytest.approx(100 * row[column])
         assert point["p"] == row["p"]
@@ -286,11 +268,11 @@ def test_without_such_comparisons_the_figure_of_differences_is_empty(
     (target,) = figure.step(experiment).input_files
     for change in (
         {"claim": "C7"},
-        {"benchmark": "linear"},
+        {"where": "linear"},
         {"metric": "max_at_k"},
         {"k": 16},
         {"margin": "0.02"},
-        {"comparison": "PG - RSPO k=2"},
+        {"method_a": "PG"},
         {"cells": "small--base"},
     ):
         write_csv(target, rows.assign(**change))
