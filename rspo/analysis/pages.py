@@ -18,6 +18,10 @@ from rspo.evaluation.statistics import LEVEL
 
 FOLDER = Path(__file__).parent / "templates"
 MINUS = "\u2212"
+_ERRORS: tuple[type[Exception], ...] = (
+    *(InputError, jinja2.TemplateError, LookupError, TypeError, ValueError),
+    *(ArithmeticError, RecursionError),
+)
 
 
 def render(template: Path, contents: Mapping[str, Any]) -> str:
@@ -34,12 +38,13 @@ def render(template: Path, contents: Mapping[str, Any]) -> str:
     )
     environment.filters |= {"points": points, "interval": interval, "number": number}
     environment.filters["p_value"] = p_value
-    environment.globals |= {"fail": _fail, "significant": significant}
+    environment.globals["significant"] = significant
+    environment.globals["fail"] = _fail
     try:
         return environment.get_template(template.name).render(contents)
     except jinja2.TemplateSyntaxError as error:
         raise InputError(f"{error.filename}, line {error.lineno}: {error.message}") from None
-    except (InputError, jinja2.TemplateError, LookupError, TypeError, ValueError) as error:
+    except _ERRORS as error:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame for frame in frames if frame.filename.endswith(".jinja")]
         place = f"{lines[-1].filename}, line {lines[-1].lineno}" if lines else template
@@ -63,10 +68,15 @@ def the_row(table: pd.DataFrame, **wanted: object) -> Mapping[str, Any]:
 
 
 def the_rows(table: pd.DataFrame, **wanted: object) -> list[dict[str, Any]]:
-    """The rows with these values, in the order of the table; a list allows each of its values."""
+    """The rows with these values, in the order of the table.
+
+    Raises: InputError for a family of tests that the table lacks.
+    """
     chosen = pd.Series(True, index=table.index)
     for key, value in wanted.items():
-        chosen &= table[key].isin(value) if isinstance(value, list) else table[key] == value
+        chosen &= table[key] == value
+        if key == "family" and not (table[key] == value).any():
+            raise InputError(f"no comparison has the family {value!r}")
     return table[chosen].to_dict("records")
 
 

@@ -95,20 +95,17 @@ def row_of(
         "k": " ".join(map(str, comparison.ks)),
         "where": comparison.where if comparison.of_scores else "",
     }
-    tested = (
-        {
-            "decides": "yes" if comparison.decides else "no",
-            "family": comparison.family,
-            "tests": result.tests,
-            "p": measurement.p,
-            "p_adjusted": result.p_adjusted,
-            "outcome": result.outcome,
-        }
-        if result
-        else {}
-    )
+    of_claim = not study or comparison.decides  # a contrast of a study decides no claim
+    tested = result and {
+        "decides": ("yes" if comparison.decides else "no") if of_claim else "",
+        "family": comparison.family,
+        "tests": result.tests,
+        "p": measurement.p,
+        "p_adjusted": result.p_adjusted,
+        "outcome": result.outcome if of_claim else "",
+    }
     return {
-        "id": "/".join(filter(None, row.values())),
+        "id": "/".join(filter(None, [*row.values(), comparison.family])),
         **row,
         "margin": comparison.margin,
         "estimate": estimate.value,
@@ -119,7 +116,7 @@ def row_of(
         "error_seeds": estimate.error_seeds,
         "error": estimate.error,
         "degrees": estimate.degrees,
-        **tested,
+        **(tested or {}),
         "seeds": measurement.seeds,
         "problems": measurement.problems or None,
         "samples": measurement.samples or None,

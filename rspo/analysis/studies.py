@@ -75,22 +75,26 @@ def study_of(experiment: Experiment, name: str) -> Study:
 def step(experiment: Experiment, name: str) -> Step:
     """`rspo study NAME`: writes its tables and its page.
 
-    Raises: InputError for a study that the config lacks.
+    Raises: InputError for a study that the config lacks, and for a contrast without tests.
     """
-    study_of(experiment, name)
+    study = study_of(experiment, name)
+    lines = lines_of(experiment, name)
+    if study.choose_by_pass_at:  # which variant is chosen, the data decides
+        lines = [*{line.trained: line for line in lines}.values()]
+    families = {comparison.family for comparison in planned(experiment, name, lines)}
+    for contrast in study.contrasts:
+        plans = planned_claims(experiment, name, contrast)
+        if contrast.family not in families and not changes(contrast, plans):
+            raise InputError(
+                f"config/{experiment.scale}.yaml: studies.{name}.contrasts: {contrast.family!r} "
+                "compares nothing: no two of its cells differ only in what is subtracted"
+            )
     return steps.study(experiment, name)
 
 
 def lines_of(experiment: Experiment, name: str) -> list[Line]:
-    """Every method of a study, before one variant of each is chosen.
-
-    Raises: InputError for cells of several models, or of a reward other than "binary".
-    """
+    """Every method of a study, before one variant of each is chosen."""
     cells = experiment.cells_of(name)
-    if len({cell.model for cell in cells}) > 1 or {cell.reward for cell in cells} != {"binary"}:
-        raise InputError(
-            f"config/{experiment.scale}.yaml: studies.{name}: allowed: one model, reward: binary"
-        )
     policies: dict[tuple[str, int, int, str], list[str]] = {}
     for cell in cells:
         key = cell.objective, cell.k, cell.n, cell.variant
@@ -132,7 +136,8 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Line]) -> list[Co
 def _of_scores(
     method_a: str, method_b: str, terms: Sequence[Term], variant: str = "", family: str = ""
 ) -> Comparison:
-    return Comparison(method_a, method_b, "pass_at_k", tuple(terms), variant=variant, family=family)
+    found = Comparison(method_a, method_b, "pass_at_k", tuple(terms), decides=False)
+    return replace(found, variant=variant, family=family)
 
 
 def _differences(
@@ -146,9 +151,17 @@ def _differences(
             continue
         terms, name = difference(line.method, other.method, ks), other.name
         if contrast.less:
-            less = _with(lines, contrast.less, line.variant)
+            less = next(
+                (
+                    one
+                    for one in lines
+                    if one.objective == contrast.less != line.objective
+                    if one.variant == line.variant and _comparable(one, line)
+                ),
+                None,
+            )
             subtracted = _subtracted(contrast, less, lines, base) if less else None
-            if less is None or subtracted is None or less == line:
+            if less is None or subtracted is None:
                 continue
             terms += difference(less.method, subtracted.method, ks, weight=-1)
             name = f"{name}, less {less.method.label}"
@@ -157,8 +170,10 @@ def _differences(
     return found
 
 
-def _with(lines: Sequence[Line], objective: str, variant: str) -> Line | None:
-    return next((o for o in lines if (o.objective, o.variant) == (objective, variant)), None)
+def _comparable(one: Line, other: Line) -> bool:
+    """Whether two methods have the same n, and the same k where both have one."""
+    have_k = OBJECTIVES[one.objective].has_k and OBJECTIVES[other.objective].has_k
+    return one.n == other.n and (one.k == other.k or not have_k)
 
 
 class Subtracted(NamedTuple):
@@ -174,11 +189,16 @@ def _subtracted(
     if minus == BASE:
         return Subtracted(base, BASE)
     if isinstance(minus, str) and minus in OBJECTIVES:
-        others = [one for one in lines if one.objective == minus != line.objective]
-        if not others:
+        chosen = len({one.trained for one in lines}) == len(lines)  # one variant of each
+        others = [
+            one
+            for one in lines
+            if one.objective == minus != line.objective and _comparable(one, line)
+            if chosen or one.variant == line.variant
+        ]
+        if len(others) != 1:
             return None
-        other = next((one for one in others if one.variant == line.variant), others[0])
-        return Subtracted(other.method, other.method.label)
+        return Subtracted(others[0].method, others[0].method.label)
     variant = minus if isinstance(minus, str) else minus.get(line.variant)
     for one in lines:
         if one.trained == line.trained and one.variant == variant != line.variant:
@@ -209,6 +229,8 @@ def planned_claims(experiment: Experiment, name: str, contrast: Contrast) -> lis
             try:
                 plan = CLAIMS[claim](GridMethods(experiment, name, variant=variant))
             except NotTested:
+                continue
+            if not any(one.decides for one in plan):
                 continue
             family = f"{claim} of {variant}"
             deciding = [

@@ -43,10 +43,7 @@ def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Line]) -> list[L
     return [
         max(
             group,
-            key=lambda one: (
-                validation(measurer, one, k),
-                -_settings(measurer.experiment, one).models[_model(measurer, one)].learning_rate,
-            ),
+            key=lambda one: (validation(measurer, one, k), -_rate(measurer, one)),
         )
         for group in groups.values()
     ]
@@ -90,9 +87,11 @@ def method_rows(
             "chosen": "yes" if line in chosen else "no",
             "setting": ", ".join(f"{key} = {new}" for key, (new, _) in changed.items()),
             "instead_of": ", ".join(str(old) for _, old in changed.values()),
-            "learning_rate": config.models[_model(measurer, line)].learning_rate,
+            "learning_rate": _rate(measurer, line),
         }
         if study.choose_by_pass_at:
+            rates = [_rate(measurer, one) for one in lines if one.trained == line.trained]
+            row["at_edge"] = "yes" if row["learning_rate"] in (min(rates), max(rates)) else "no"
             row["validation"] = validation(measurer, line, study.choose_by_pass_at)
         if "late_entropy" in columns:
             row["late_entropy"] = fmean(map(measurer.late_entropy, cells))
@@ -108,8 +107,9 @@ def method_rows(
         yield row | {"seeds": len(cells), "cells": " ".join(cells)}
 
 
-def _model(measurer: Measurer, line: Line) -> str:
-    return measurer.experiment.cell(line.method.policies[0]).model
+def _rate(measurer: Measurer, line: Line) -> float:
+    model = measurer.experiment.cell(line.method.policies[0]).model
+    return _settings(measurer.experiment, line).models[model].learning_rate
 
 
 def _settings(experiment: Experiment, line: Line) -> Config:
@@ -125,7 +125,7 @@ def _changed(config: Config, variant: str) -> Iterator[tuple[str, tuple[Any, Any
             if isinstance(value, Mapping):
                 yield from leaves(value, default, f"{above}{name}.")
             else:
-                yield f"{above}{name}", (value, default)
+                yield f"{above}{name}", tuple("none" if v is None else v for v in (value, default))
 
     yield from leaves(config.variants.get(variant, {}), config.model_dump(), "")
 

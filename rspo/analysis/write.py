@@ -160,10 +160,12 @@ def study_contents(
     """What the template of a study's page reads."""
     return {
         "name": name,
+        "scale": experiment.scale,
+        "verdicts": bool((table["claim"] != "").any()),
         "study": studies.study_of(experiment, name),
-        "seeds": int(table["seeds"].max()),
+        **{key: int(table[key].max()) for key in ("seeds", "problems", "samples")},
         "ks": sorted(experiment.config.evaluation.k),
-        "level": LEVEL,
+        "alpha": LEVEL,
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
         "methods": methods.to_dict("records"),

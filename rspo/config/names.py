@@ -46,3 +46,5 @@ StudyColumn = Literal[
     "gradient_noise",
     "false_accept_share",
 ]
+# Tables of a scale, whose names no study may have.
+TABLES = ("curves", "answers", "cost", "agreement", "disagreements", "contamination", "claims")

@@ -24,6 +24,7 @@ from rspo.config.names import (
     CASCADE,
     LARGER,
     LARGER_FAMILIES,
+    TABLES,
     Family,
     StudyColumn,
     TemplateName,
@@ -562,7 +563,7 @@ class Study(GridEntry):
     """A comparison beyond the paper's, made on request (docs/add/study.md)."""
 
     title: str
-    contrasts: tuple[Contrast, ...] = ()
+    contrasts: tuple[Contrast, ...] = Field(min_length=1)
     # Of each method's variants, compare the one with the highest Pass@k on the validation split
     # after the last step; this is its k.
     choose_by_pass_at: Positive | None = None
@@ -574,27 +575,47 @@ class Study(GridEntry):
     frontier: tuple[Positive, Positive] | None = None
 
     @model_validator(mode="after")
+    def _cells_are_comparable(self) -> "Study":
+        models = {spec.model for spec in self.cells}
+        if len(models) > 1 or {spec.reward for spec in self.cells} != {"binary"}:
+            raise ValueError("cells: allowed: one model, and reward: binary")
+        if self.frontier and self.frontier[0] == self.frontier[1]:
+            raise ValueError(f"frontier = {list(self.frontier)}; allowed: two different k")
+        families = [contrast.family for contrast in self.contrasts]
+        if repeated := [name for name in families if families.count(name) > 1]:
+            raise ValueError(
+                f"contrasts: two have the family {repeated[0]!r}; name one differently"
+            )
+        if sum(bool(contrast.claims) for contrast in self.contrasts) > 1:
+            raise ValueError("contrasts: at most one may have claims")
+        return self
+
+    @model_validator(mode="after")
     def _contrasts_exist(self) -> "Study":
         objectives = {spec.objective for spec in self.cells}
         variants = {variant for spec in self.cells for variant in spec.variants}
         for contrast in self.contrasts:
-            named = contrast.minus
+            named, place = contrast.minus, f"contrasts, {contrast.family!r}"
             subtracted = [named] if isinstance(named, str) else [*named, *named.values()]
             allowed = variants | ({BASE, *objectives} if isinstance(named, str) else set())
             if unknown := [name for name in subtracted if name not in allowed]:
                 raise ValueError(
-                    f"contrasts: minus = {unknown[0]!r} is in none of its cells; allowed: "
+                    f"{place}: minus = {unknown[0]!r} is in none of its cells; allowed: "
                     f"{', '.join(sorted(allowed))}"
                 )
-            if contrast.less and contrast.less not in objectives:
+            of_variants = not isinstance(named, str) or named in variants
+            if of_variants and self.choose_by_pass_at:
+                raise ValueError(f"{place}: choose_by_pass_at leaves one variant of each method")
+            if contrast.less and (contrast.less not in objectives or not of_variants):
                 raise ValueError(
-                    f"contrasts: less = {contrast.less!r} is the objective of none of its cells; "
-                    f"allowed: {', '.join(sorted(objectives))}"
+                    f"{place}: less = {contrast.less!r}; allowed with a variant to subtract: "
+                    f"{', '.join(sorted(objectives))}"
                 )
-            if contrast.claims and named not in variants:
+            others = contrast.less or contrast.k or contrast.mean
+            if contrast.claims and (others or not isinstance(named, str) or not of_variants):
                 raise ValueError(
-                    f"contrasts: claims of {contrast.family!r} need minus: a variant, such as "
-                    f"{DEFAULT_VARIANT}"
+                    f"{place}: claims need minus: a variant, such as {DEFAULT_VARIANT}, and "
+                    "neither less, k nor mean"
                 )
         return self
 
@@ -711,6 +732,9 @@ class Config(Section):
                     )
                 if section == "grid" and variant != DEFAULT_VARIANT:
                     raise ValueError(f"grid.{name}: only the entries of studies have variants")
+        for name in self.studies:
+            if name in TABLES or name.endswith("_methods"):
+                raise ValueError(f"studies.{name}: the name of another table; choose another one")
         if both := self.grid.keys() & self.studies.keys():
             raise ValueError(f"{min(both)} is in grid and in studies; allowed: one of them")
         return self

@@ -268,7 +268,12 @@ def study(experiment: Experiment, name: str) -> Step:
     settings: Settings = {"scale": experiment.scale, "k": k} | counted("policies", policies)
     settings["study"] = chosen.model_dump(mode="json", exclude={"cells"})
     if chosen.page:
-        settings["page"] = digest(experiment.root / chosen.page)
+        file = experiment.root / chosen.page
+        if not file.is_file():
+            raise InputError(
+                f"config/{experiment.scale}.yaml: studies.{name}.page = {chosen.page}: no such file"
+            )
+        settings["page"] = digest(file)
     names = (f"{name}.csv", f"{name}_methods.csv", f"{name}.md")
     outputs = tuple(experiment.table(name).with_name(file) for file in names)
     return Step(experiment.command("study", name), outputs, settings, inputs)

@@ -186,7 +186,8 @@ def code_version() -> str:
     if commit and not commit.endswith(UNCOMMITTED):
         return f"{rspo.__version__} {commit}"
     root = Path(rspo.__file__).parent
-    sources = sorted(path.relative_to(root) for path in root.rglob("*.py"))
+    files = [*root.rglob("*.py"), *root.rglob("*.jinja")]
+    sources = sorted(path.relative_to(root) for path in files)
     code = fingerprint([(str(path), (root / path).read_text()) for path in sources])
     return " ".join(filter(None, (rspo.__version__, commit, code)))
 

@@ -4,6 +4,7 @@ The forest plot has a row for each method or variant, and a panel for each k or 
 has Pass@k at one k against Pass@k at another, with a line through the variants of each method.
 """
 
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -93,13 +94,14 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     if not levels.empty:
         sides = [*np.ravel(np.array(picture.subfigures(1, 2, width_ratios=[1.25, 1])))]
     axes = sides[0].subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
+    order = list(dict.fromkeys(labels))
     for panel, name in zip(axes, panels, strict=False):
         chosen = forest[
             (forest["claim"] == name) | ((forest["claim"] == "") & (forest["k"] == name))
         ]
-        _draw_forest(panel, chosen, labels[chosen.index])
-        panel.set_title(name if (forest["claim"] == name).any() else f"Pass@{name}")
-    order = list(dict.fromkeys(labels))
+        _draw_forest(panel, chosen, [order.index(label) for label in labels[chosen.index]])
+        title = f"Pass@{name.replace(' ', ', ')}"
+        panel.set_title(name if (forest["claim"] == name).any() else title)
     axes[0].set_yticks(range(len(order)), order)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
     axes[len(axes) // 2].set_xlabel("difference (percentage points)")
@@ -126,11 +128,11 @@ def _labels(forest: "pd.DataFrame") -> "pd.Series":
     return forest["method"] + ", " + forest["variant"]
 
 
-def _draw_forest(axes: "Axes", rows: "pd.DataFrame", labels: "pd.Series") -> None:
-    order = list(dict.fromkeys(labels))
+def _draw_forest(axes: "Axes", rows: "pd.DataFrame", places: Sequence[int]) -> None:
+    """A point with a whisker for each row, at its place."""
     axes.axvline(0, color=style.INK, linewidth=0.8, zorder=1)
-    for (_, row), label in zip(rows.iterrows(), labels, strict=True):
-        y, filled = order.index(label), row["p_adjusted"] < LEVEL
+    for (_, row), y in zip(rows.iterrows(), places, strict=True):
+        filled = row["p_adjusted"] < LEVEL
         axes.hlines(y, row["low"], row["high"], color=style.INK, linewidth=0.9)
         face = style.INK if filled else "white"
         axes.plot(row["estimate"], y, "o", color=style.INK, markersize=3.4, markerfacecolor=face)

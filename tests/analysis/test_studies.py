@@ -22,13 +22,15 @@ from rspo.core.tables import read_csv
 from rspo.estimators import pass_at_k
 from rspo.evaluation.read_outcomes import policy_scores
 from rspo.evaluation.statistics import holm
-from rspo.figures import draw
+from rspo.figures import draw, figures_of, style
 from rspo.objectives import response_weights
 from tests.support import planted
 from tests.support.steps import attest
 
 RSPO = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16}
 PG = {"model": "small", "objective": "policy_gradient", "n": 16}
+PG_OF_8 = PG | {"n": 8}
+VARIANTS = ["default", "rate-third"]
 RATES = {
     "title": "Rates",
     "suite": "standard",
@@ -149,7 +151,9 @@ def test_p_values_are_adjusted_within_their_family(made: Experiment) -> None:
 
 
 def test_a_difference_of_differences_is_the_difference_of_its_parts(made: Experiment) -> None:
-    for row in rows(made, "errors", family="against PG"):
+    tested = rows(made, "errors", family="against PG")
+    assert [row["method_a"] for row in tested] == ["RSPO k=4"] * 2 + ["Baseline k=4"] * 2
+    for row in tested:
         assert row["method_b"] == "default, less PG"
         own, other = (
             np.mean(
@@ -167,7 +171,9 @@ def test_a_difference_of_differences_is_the_difference_of_its_parts(made: Experi
 
 
 def test_a_variant_can_be_compared_with_another_one(made: Experiment) -> None:
-    for row in rows(made, "errors", family="kinds"):
+    tested = rows(made, "errors", family="kinds")
+    assert len(tested) == 3
+    for row in tested:
         accepts, rejects = (
             rows(made, "errors", method_a=row["method_a"], method_b="", variant=variant, k="4")[0]
             for variant in ("accepts-0.1", "rejects-0.1")
@@ -250,7 +256,7 @@ def test_a_sentence_follows_from_the_table(made: Experiment) -> None:
     tested = table["family"] == "against RSPO"
     table.loc[tested, ["estimate", "p_adjusted"]] = [-0.031, 0.001]
     template = pages.FOLDER / "study.md.jinja"
-    assert "1 of 1 differences are significant, the largest is PG" in page(made, template, table)
+    assert "1 of 1 differences are significant; the largest is PG" in page(made, template, table)
     table.loc[tested, "p_adjusted"] = 0.2
     assert "none of 1 differences is significant" in page(made, template, table)
 
@@ -297,12 +303,31 @@ def test_a_page_may_have_a_template_of_the_users_own(
         ),
         (
             {"contrasts": [{"family": "a", "minus": "default", "less": "grpo"}]},
-            "less = 'grpo' is the objective of none of its cells",
+            "less = 'grpo'; allowed with a variant to subtract: policy_gradient",
+        ),
+        (
+            {"contrasts": [{"family": "a", "minus": "base", "less": "policy_gradient"}]},
+            "less = 'policy_gradient'; allowed with a variant to subtract",
         ),
         (
             {"contrasts": [{"family": "a", "minus": "base", "claims": ["C1"]}]},
-            "claims of 'a' need minus: a variant",
+            "claims need minus: a variant",
         ),
+        (
+            {"contrasts": [{"family": "a", "minus": {"default": "rate-third"}, "claims": ["C1"]}]},
+            "claims need minus: a variant",
+        ),
+        (
+            {"contrasts": [{"family": "a", "minus": "default"}], "choose_by_pass_at": 4},
+            "choose_by_pass_at leaves one variant of each method",
+        ),
+        (
+            {"contrasts": [{"family": "a", "minus": "base"}] * 2},
+            "two have the family 'a'",
+        ),
+        ({"contrasts": []}, "contrasts"),
+        ({"frontier": [4, 4]}, "frontier = [4, 4]; allowed: two different k"),
+        ({"cells": [RSPO, RSPO | {"model": "medium"}]}, "allowed: one model"),
         ({"columns": ["speed"]}, "'late_entropy'"),
     ],
 )
@@ -310,7 +335,12 @@ def test_a_mistake_in_a_study_is_named(
     tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        planted.load(tmp_path, studies={"rates": RATES | change})
+        planted.load(tmp_path, studies={"rates": RATES | {"choose_by_pass_at": None} | change})
+
+
+def test_a_study_may_not_have_the_name_of_another_table(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"studies\.answers: the name of another table"):
+        planted.load(tmp_path, studies={"answers": RATES})
 
 
 @pytest.mark.parametrize(
@@ -320,16 +350,38 @@ def test_a_mistake_in_a_study_is_named(
             {"contrasts": [{"family": "a", "minus": "default", "claims": ["C2"]}]},
             "studies.rates.contrasts: claims = 'C2'; allowed: C1, C3, C10",
         ),
-        ({"cells": [RSPO, RSPO | {"model": "medium"}]}, "studies.rates: allowed: one model"),
+        (
+            {"contrasts": [{"family": "a", "minus": "policy_gradient"}], "cells": [RSPO, PG_OF_8]},
+            "studies.rates.contrasts: 'a' compares nothing",
+        ),
+        ({"frontier": [1, 16]}, "studies.rates.frontier = 16; allowed: evaluation.k"),
+        ({"page": "gone.md.jinja"}, "studies.rates.page = gone.md.jinja: no such file"),
     ],
 )
-def test_a_study_that_cannot_be_planned_is_refused(
+def test_a_study_that_cannot_be_made_is_refused_before_it_trains(
     tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
-    entry = RATES | {"contrasts": [], **change}
+    entry = RATES | {"choose_by_pass_at": None} | change
     experiment = planted.load(tmp_path, studies={"rates": entry})
     with pytest.raises(InputError, match=re.escape(message)):
-        studies.planned(experiment, "rates", studies.lines_of(experiment, "rates"))
+        studies.step(experiment, "rates")
+
+
+def test_an_objective_is_subtracted_at_the_same_k_n_and_variant(tmp_path: Path) -> None:
+    cells = [
+        {"model": "small", "objective": name, "k": [4, 8], "n": [8, 16], "variant": VARIANTS}
+        for name in ("rspo_pass_at_k", "hitchhiking")
+    ]
+    contrasts = [{"family": "a", "minus": "rspo_pass_at_k", "k": [4]}]
+    entry = {"title": "a", "suite": "standard", "cells": cells, "contrasts": contrasts}
+    experiment = planted.load(tmp_path, seeds=1, studies={"grid": entry})
+    plan = studies.planned(experiment, "grid", studies.lines_of(experiment, "grid"))
+    tested = [one for one in plan if one.family]
+    assert len(tested) == 8
+    for one in tested:
+        first, second = (experiment.cell(name) for name in one.policies)
+        assert (first.k, first.n, first.variant) == (second.k, second.n, second.variant)
+        assert one.method_b == one.method_a.replace("Baseline", "RSPO")
 
 
 def test_an_unknown_study_is_named_with_the_known_ones(tmp_path: Path) -> None:
@@ -352,6 +404,7 @@ def test_the_studies_of_the_config_can_be_planned(tmp_path: Path) -> None:
     config = yaml.safe_load((planted.ROOT / "config" / "tiny.yaml").read_text())
     experiment = Experiment.load("tiny", root=planted.ROOT)
     for name in config["studies"]:
+        studies.step(experiment, name)
         lines = studies.lines_of(experiment, name)
         plan = studies.planned(experiment, name, lines)
         for contrast in experiment.config.studies[name].contrasts:
@@ -366,7 +419,21 @@ def test_the_studies_of_the_config_can_be_planned(tmp_path: Path) -> None:
 def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     folder, experiment = planted.ROOT / "docs" / "studies", Experiment.load(root=planted.ROOT)
     table = read_comparisons(folder / f"{name}.csv")
-    methods = pd.read_csv(folder / f"{name}_methods.csv").fillna({"setting": ""})
+    methods = pd.read_csv(folder / f"{name}_methods.csv").fillna({"setting": "", "instead_of": ""})
     contents = study_contents(experiment, name, table, methods)
     text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)
     assert text == (folder / f"{name}.md").read_text()
+
+
+def test_a_missing_row_of_a_forest_plot_moves_no_other_row(made: Experiment) -> None:
+    figure = figures_of(made)["fig_errors"]
+    table = figure.table(made, figure)
+    gone = table[(table["k"] == "1") & (table["variant"] == "accepts-0.1")].index[0]
+    with style.applied():
+        picture = figure.draw(table.drop(gone), made, figure)
+    first = picture.axes[0]
+    labels = [label.get_text() for label in first.get_yticklabels()]
+    shown = {(line.get_xdata()[0], line.get_ydata()[0]) for line in first.lines[1:]}
+    for _, row in table.drop(gone)[table["k"] == "1"].iterrows():
+        place = labels.index(f"{row['method']}, {row['variant']}")
+        assert (row["estimate"], place) in shown
