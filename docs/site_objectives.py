@@ -62,7 +62,7 @@ def path(name: str) -> str:
 def label(name: str) -> str:
     """As in the legends of figures. Their module is read, because it imports more than numpy."""
     labels: dict[str, str] = {}
-    for node in ast.parse((ROOT / "rspo/figures/methods.py").read_text(encoding="utf-8")).body:
+    for node in ast.parse((ROOT / "rspo/analysis/labels.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and "LABELS" in ast.unparse(node.targets[0]):
             labels |= ast.literal_eval(node.value)
     return re.sub("[${}^]", "", labels.get(name, name.replace("_", " ")))

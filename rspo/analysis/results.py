@@ -143,7 +143,7 @@ def read_comparisons(path: Path) -> pd.DataFrame:
 
     Raises: InputError for a table that is missing or lacks a column.
     """
-    table = read_csv(path, *COLUMNS, empty=True)
-    numbers = [column for column in COLUMNS if column not in _TEXT]
+    table = read_csv(path, "id", "claim", empty=True)
+    numbers = [column for column in table.columns if column not in _TEXT]
     table[numbers] = table[numbers].apply(pd.to_numeric)
     return table

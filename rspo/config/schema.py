@@ -669,6 +669,13 @@ class Config(Section):
             merge(self.model_dump(exclude_unset=True), self.variants[name])
         )
 
+    @field_validator("cascade")
+    @classmethod
+    def _each_verifier_once(cls, cascade: tuple[SingleVerifier, ...]) -> tuple[SingleVerifier, ...]:
+        if len(set(cascade)) < len(cascade):
+            raise ValueError("a verifier is duplicated; allowed: each verifier once")
+        return cascade
+
     def needs_judge(self, verifier: str) -> bool:
         """Whether a verifier uses the judge model xVerify."""
         return "xverify" in (self.cascade if verifier == "cascade" else (verifier,))

@@ -10,9 +10,11 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from tests.support import tiny_world
 
-STUDIES = {
+STUDIES: dict[str, Any] = {
     "steps": {
+        "title": "Steps",
         "suite": "standard",
+        "contrasts": [{"family": "steps", "minus": "default"}],
         "cells": [
             {
                 "model": "small",
@@ -23,6 +25,7 @@ STUDIES = {
         ],
     }
 }
+GRID = {"steps": {key: STUDIES["steps"][key] for key in ("suite", "cells")}}
 VARIANTS = {"short": {"training": {"steps": 3}, "models": {"small": {"learning_rate": 1e-3}}}}
 DEFAULT, SHORT = "small--policy-gradient--k1--n4--s0", "small--policy-gradient--k1--n4--short--s0"
 
@@ -80,7 +83,7 @@ def test_a_variant_that_is_not_possible_stops_only_its_own_cells(
         ({"variants": {"short": {"data": {}}}}, "variants.short.data"),
         ({"variants": {}}, "steps: variant 'short' is not one of variants: default"),
         ({"variants": VARIANTS | {"length": {}}}, "variants.length: this name has another meaning"),
-        ({"grid": STUDIES}, "grid.steps: only the entries of studies have variants"),
+        ({"grid": GRID}, "grid.steps: only the entries of studies have variants"),
         (
             {"engine": "verl", "training": tiny_world.OVERRIDES["training"] | {"epochs": 2}},
             "training.epochs = 2: only engine: local has this",

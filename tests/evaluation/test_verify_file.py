@@ -274,7 +274,7 @@ def test_the_history_of_own_verdicts_ends_at_the_users_file(
         capsys.readouterr()
         assert main(["trace", file]) == 0
         output = capsys.readouterr().out
-        assert f"─ {own}: your own file\n" in output
+        assert f"  {own}: your own file\n" in output
         assert f"\ndata: {own}, content " in output
     Path("responses.jsonl").write_text(text_of(LINES[:-1]))
     assert main(["trace", "curves.csv"]) == 2

@@ -25,9 +25,9 @@ import pytest
 from rspo.core.files import write_text
 from rspo.core.gpus import gpu_bytes
 from rspo.core.locks import exclusive_lock
-from rspo.core.peak import Peak
 from rspo.core.provenance import code_version
 from rspo.core.supervisor import processes_with, supervised
+from rspo.training.verl.peak import Peak
 from tests.gpu.settings import Settings
 
 FOLDER = Path("results", "gpu-check")

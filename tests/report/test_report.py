@@ -207,7 +207,7 @@ def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment
     policies = FIGURES["fig_main"].policies(experiment)
     cells = {one.label: one.policies for one in methods_of(experiment, policies)}
     path = experiment.reports / "claim_comparisons.csv"
-    row = rows_of(path)[0] | {"claim": "C3b", "comparison": "of two methods"}
+    row = rows_of(path)[0] | {"claim": "C3b", "method_a": "of two", "method_b": "methods"}
     tests, leads = [], {}
     for k, outcome in (("1", "for"), ("2", "open")):
         pooled = [row for row in figure if (row["benchmark"], row["k"]) == ("pooled", k)]
@@ -216,7 +216,7 @@ def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment
         pair = " ".join([*cells[second["method"]], *cells[first["method"]]])
         tests.append(row | {"k": k, "cells": pair, "outcome": outcome})
     elsewhere: list[dict[str, str]] = [
-        *({"cells": "medium--base"}, {"margin": "0.02"}, {"benchmark": "linear"}),
+        *({"cells": "medium--base"}, {"margin": "0.02"}, {"where": "linear"}),
         *({"decides": "no"}, {"problems": "7"}),  # 7: of another suite
     ]
     others = [tests[1] | change | {"outcome": "for"} for change in elsewhere]

@@ -93,8 +93,8 @@ def test_the_headline_has_the_differences_of_the_scores_and_the_claims_intervals
             row = next(
                 row
                 for row in claimed
-                if row["comparison"] == f"RSPO k={k} - {label.format(k=k)}"
-                and (row["k"], row["benchmark"]) == (k, "pooled")
+                if (row["method_a"], row["method_b"]) == (f"RSPO k={k}", label.format(k=k))
+                and (row["k"], row["where"]) == (k, "pooled")
             )
             width = 50 * (float(row["high"]) - float(row["low"]))
             assert float(half) == pytest.approx(width, abs=0.6 * 10 ** -places(half))
@@ -162,7 +162,8 @@ def test_an_open_comparison_has_its_interval_width_and_seeds(alike: Experiment) 
     comparisons = read_csv(alike.reports / "claim_comparisons.csv")
     own = comparisons[(comparisons["claim"] == "C3b") & (comparisons["outcome"] == "open")]
     numbers = {
-        f"{row['comparison']}, Pass@{row['k']}, all problems": row for row in own.to_dict("records")
+        f"{row['method_a']} - {row['method_b']}, Pass@{row['k']}, all problems": row
+        for row in own.to_dict("records")
     }
     reasons = reasons_of(alike, "C3b")
     assert len(reasons) == len(numbers)
@@ -223,7 +224,9 @@ def test_a_claims_weakest_comparison_is_that_of_the_table(
         rows = read_csv(experiment.reports / "claims.csv").set_index("claim")
         for claim in claims(experiment):
             label = rows.loc[claim["claim"], "comparison"].partition(", Pass")[0]
-            assert claim["weakest"]["comparison"] == label.partition(", Max")[0]
+            weakest = claim["weakest"]
+            methods = " - ".join(filter(None, (weakest["method_a"], weakest["method_b"])))
+            assert methods == label.partition(", Max")[0]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ STEPS: dict[str, Callable[..., Step]] = {
     "fetch_prompt": steps.fetch_prompt,
     "fetch_judge": steps.fetch_judge,
     "claims": claims.step,
-    "study": studies.step,
+    "study": lambda e, study: studies.step(e, study),
     "figure": lambda e, figure: figures_of(e)[figure].step(e),
     "report": report.step,
 }
