@@ -476,7 +476,9 @@ def test_an_input_without_provenance_is_refused(
         provenance_path(scores).write_text(text)
     for words in (["curves", CELL, "standard"], ["tables"]):  # reads it, or curves made from it
         error = error_of(capsys, *words)
-        assert error.startswith(f"{scores} has no readable provenance, so its settings are unknown; `rspo ")
+        assert error.startswith(
+            f"{scores} has no readable provenance, so its settings are unknown; `rspo "
+        )
         assert error.endswith(f"score {CELL} standard 0 --force` makes it again")
     run_command_in(error)
     assert main(["tables"]) == 0
