@@ -255,6 +255,6 @@ def test_draw_leaves_nothing_when_it_fails(tmp_path: Path, monkeypatch: pytest.M
     for path in outputs:
         path.write_text("from before")
     with pytest.raises(OSError, match="No space"):
-        draw(experiment, "fig_disjoint")
+        draw(experiment, "fig_disjoint", force=True)
     assert {path.read_text() for path in outputs} == {"from before"}
     assert sorted(outputs[0].parent.iterdir()) == sorted(outputs)
