@@ -129,8 +129,9 @@ class Step:
         The check of inputs that every command makes, by size and provenance. An input that was
         removed is no fault.
         """
+        behind = _faults_behind(self.inputs(), set())
         return self.has_outputs() and not (
-            self.fault_of_outputs(contents=False) or self.faults_behind()
+            self.fault_of_outputs(contents=False) or next(behind, None)
         )
 
     def require_inputs(self) -> None:
@@ -140,44 +141,18 @@ class Step:
         """
         for path, maker in self.inputs():
             maker.require_output(path)
-        for fault in self.faults_behind().values():
+        for fault in faults_behind(self.inputs()).values():
             raise InputError(fault)
-
-    def faults_behind(self, planned: Iterable[Path] = ()) -> dict[str, str]:
-        """What is wrong with the inputs and with what they were made from, by size and provenance.
-
-        Args:
-            planned: files that are made again before this step runs; they are not checked.
-
-        Returns: a sentence for each command that has to make its files again.
-        """
-        first: dict[str, str] = {}
-        for fault, maker in self._faults_behind(set(planned)):
-            first.setdefault(maker.command, fault)
-        return first
-
-    def _faults_behind(self, seen: set[Path]) -> "Iterator[tuple[str, Step]]":
-        """The faults of everything that the inputs were made from, those nearest to the data first.
-
-        Args:
-            seen: files that were checked already.
-        """
-        for path, maker in self.inputs():
-            if path not in seen:
-                seen.add(path)
-                yield from maker._faults_behind(seen)
-                fault = maker.fault_of(path, contents=False) if path.exists() else None
-                if fault:
-                    yield f"{fault}; {maker._remedy(path)}", maker
 
     def require_output(self, path: Path) -> None:
         """Raises: InputError if an output is missing, damaged, or made with other settings."""
         if not path.exists():
             raise InputError(f"{path}: no such file; `{self.command}` makes it")
         if fault := self.fault_of(path):
-            raise InputError(f"{fault}; {self._remedy(path)}")
+            raise InputError(f"{fault}; {self.remedy(path)}")
 
-    def _remedy(self, path: Path) -> str:
+    def remedy(self, path: Path) -> str:
+        """The command that makes an output again, or completes it."""
         if is_unfinished(path):
             return f"`{self.command}` completes it"
         return f"`{self.command} --force` makes it again"
@@ -194,7 +169,7 @@ class Step:
             contents: whether to compare the content with its digest, or only its size.
         """
         note = read_provenance(path)
-        if is_unfinished(path):
+        if not note and is_unfinished(path):
             return f"{path} is unfinished"
         if not note:
             return f"{path} has no readable provenance, so its settings are unknown"
@@ -258,6 +233,40 @@ class Step:
         note = read_provenance(path)
         if path.exists() and note and (text := differences(note["settings"], self.settings)):
             raise InputError(f"{path} was made with other settings ({text}): {hint}")
+
+
+def faults_behind(
+    inputs: Sequence[tuple[Path, Step]], planned: Iterable[Path] = ()
+) -> dict[str, str]:
+    """What is wrong with inputs and with what they were made from, by size and provenance.
+
+    Args:
+        inputs: results, each with the step that writes it.
+        planned: files that are made again before the inputs are read; they are not checked.
+
+    Returns: a sentence for each command that has to make its files again.
+    """
+    first: dict[str, str] = {}
+    for fault, maker in _faults_behind(inputs, set(planned)):
+        first.setdefault(maker.command, fault)
+    return first
+
+
+def _faults_behind(
+    inputs: Sequence[tuple[Path, Step]], seen: set[Path]
+) -> Iterator[tuple[str, Step]]:
+    """The faults of inputs and of everything behind them, those nearest to the data first.
+
+    Args:
+        seen: files that were checked already.
+    """
+    for path, maker in inputs:
+        if path not in seen:
+            seen.add(path)
+            yield from _faults_behind(maker.inputs(), seen)
+            fault = maker.fault_of(path, contents=False) if path.exists() else None
+            if fault:
+                yield f"{fault}; {maker.remedy(path)}", maker
 
 
 def differences(old: Any, new: Mapping[str, Any]) -> str:

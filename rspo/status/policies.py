@@ -12,7 +12,7 @@ from rspo.config.experiment import BASE, Experiment
 from rspo.core.locks import LOCK, is_locked
 from rspo.core.provenance import read_provenance
 from rspo.core.slurm_job import host_name
-from rspo.core.step import Step
+from rspo.core.step import faults_behind
 from rspo.training.origin import STATE_FILE, is_begun, is_damaged
 from rspo.training.progress import Snapshot, read_progress
 
@@ -80,23 +80,20 @@ def faults(experiment: Experiment) -> list[str]:
     Checks data, checkpoints, policies, samples, scores and curves by size and provenance, so that
     no file is read.
     """
-
-    def everything() -> list[steps.Input]:
-        return [
-            *(steps.first_output(steps.prepare(experiment, name)) for name in experiment.data_sets),
-            *(steps.policy_input(experiment, policy) for policy in experiment.policies),
-            *(steps.log_input(experiment, cell) for cell in experiment.cells),
-            *steps.answers(experiment).inputs(),
-            *steps.tables(experiment).inputs(),
-        ]
-
+    results = [
+        *(steps.first_output(steps.prepare(experiment, name)) for name in experiment.data_sets),
+        *(steps.policy_input(experiment, policy) for policy in experiment.policies),
+        *(steps.log_input(experiment, cell) for cell in experiment.cells),
+        *steps.answers(experiment).inputs(),
+        *steps.tables(experiment).inputs(),
+    ]
     checkpoints = [
         f"{experiment.checkpoint(policy) / STATE_FILE} is damaged; "
         f"`{steps.policy_step(experiment, policy).command} --force` starts from step 1"
         for policy in experiment.policies
         if is_damaged(experiment.checkpoint(policy))
     ]
-    found = Step("", (), {}, everything).faults_behind()
+    found = faults_behind(results)
     for policy in experiment.policies:
         if is_begun(experiment.checkpoint(policy)):
             # It is being made again, which resumes without --force: that would start from step 1.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rspo.core.locks import exclusive_lock
 from rspo.core.signals import SNAKEMAKE, name_of_snakemake
-from rspo.core.step import Step
+from rspo.core.step import faults_behind
 from rspo.slurm.in_job import forward_stop_requests
 from rspo.slurm.preflight import run_doctor
 from rspo.slurm.snakemake_patches import (
@@ -55,21 +55,21 @@ onstart:
     # Not reached by a dry run, nor by the Snakemake inside a SLURM job.
     if not workflow.local_exec:
         run_doctor(workflow)  # before the locks, so that a refused run leaves no folder behind
-    outputs = [str(output) for job in workflow.dag.needrun_jobs() for output in job.output]
+    planned = list(workflow.dag.needrun_jobs())
+    outputs = [str(output) for job in planned for output in job.output]
     writes_reports = any(output.startswith(f"{REPORTS}/") for output in outputs)
     try:
         for folder in [RESULTS, REPORTS] if writes_reports else [RESULTS]:
             HELD.enter_context(exclusive_lock(Path(folder), waits=False))
-        # Snakemake removes the outputs of a job before its command checks the inputs.
+        # Snakemake removes the outputs of a job before its command checks the inputs. It does not
+        # with `--touch`.
         replaced = [
             SLOW_STEPS[job.rule.name](experiment, *job.wildcards)
-            for job in workflow.dag.needrun_jobs()
+            for job in ([] if workflow.touch else planned)
             if job.rule.name in SLOW_STEPS and any(Path(path).exists() for path in job.output)
-            if not workflow.touch
         ]
         inputs = [pair for step in replaced for pair in step.inputs()]
-        step = Step("", (), {}, lambda: inputs)
-        for fault in step.faults_behind(map(Path, outputs)).values():
+        for fault in faults_behind(inputs, planned=map(Path, outputs)).values():
             raise InputError(fault)
     except InputError as error:
         raise WorkflowError(str(error))

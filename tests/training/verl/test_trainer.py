@@ -107,26 +107,28 @@ def test_each_mini_batch_is_updated_on_its_responses_of_non_zero_weight(
         assert len(updated) == (len(responses) if case == "token-mean" else expected)
 
 
-def test_a_requested_stop_saves_the_step_from_which_the_same_command_resumes(
-    trained: tuple[int, Path],
-) -> None:
-    """Checkpoints are due after steps 2 and 4; a request in the last step is ignored."""
+@pytest.fixture
+def with_checkpoints(trained: tuple[int, Path]) -> Path:
+    """The folder of the trainings that write checkpoints."""
     ranks, folder = trained
     if ranks > 1:
         pytest.skip("writes no checkpoint")
+    return folder
+
+
+def test_a_requested_stop_saves_the_step_from_which_the_same_command_resumes(
+    with_checkpoints: Path,
+) -> None:
+    """Checkpoints are due after steps 2 and 4; a request in the last step is ignored."""
+    folder = with_checkpoints
     found = {case: json.loads((folder / f"{case}.json").read_text()) for case in PROMPTS_OF_UPDATE}
     assert ["step 3" in line for line in found["sum"]["stopped"]] == [True]
     assert found["token-mean"]["stopped"] == found["one update"]["stopped"] == []
 
 
-def test_one_checkpoint_is_kept_and_its_size_is_that_of_the_docs(
-    trained: tuple[int, Path],
-) -> None:
+def test_one_checkpoint_is_kept_and_its_size_is_that_of_the_docs(with_checkpoints: Path) -> None:
     """Apart from metadata and the tokenizer, which are small even for a tiny model."""
-    ranks, folder = trained
-    if ranks > 1:
-        pytest.skip("writes no checkpoint")
-    for latest in (notes := list(folder.rglob(LATEST_FILE))):
+    for latest in (notes := list(with_checkpoints.rglob(LATEST_FILE))):
         (checkpoint,) = latest.parent.glob("global_step_*")
         assert checkpoint.name == f"global_step_{STEPS}"
         shards = torch.load(next(checkpoint.rglob("model_world_size_1_*.pt")), weights_only=False)
