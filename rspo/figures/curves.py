@@ -168,10 +168,17 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     return picture
 
 
-def draw_pooled(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
-    """Only the panels of all problems, one column wide and without the small print."""
-    picture = style.new_picture(style.COLUMN_WIDTH, 4.2)
-    _draw_pooled(list(picture.subplots(2, 1)), table, experiment, figure)
+def draw_pooled(
+    table: "pd.DataFrame", experiment: "Experiment", figure: Figure, narrow: bool
+) -> "Picture":
+    """Only the panels of all problems, without the small print; if narrow, only the differences."""
+    if narrow:
+        picture = style.new_picture(style.COLUMN_WIDTH, 2.8)
+        rows = table[table["benchmark"] == POOLED]
+        _draw_panel(picture.subplots(), rows, experiment, figure, "all benchmarks pooled")
+    else:
+        picture = style.new_picture(style.TEXT_WIDTH, 3.1)
+        _draw_pooled(list(picture.subplots(1, 2)), table, experiment, figure)
     style.legend(picture, methods_of(experiment, figure.policies(experiment)))
     return picture
 

@@ -25,11 +25,6 @@ class Picture:
     numbers: pd.DataFrame
 
     @property
-    def alternative(self) -> str:
-        """What it shows, for readers who do not see it: the caption without its details."""
-        return self.figure.caption.partition(";")[0]
-
-    @property
     def inches(self) -> float:
         """Its width on paper, where its small print is 7 pt."""
         (dots,) = struct.unpack(">I", self.png[16:20])
@@ -47,14 +42,14 @@ def of(experiment: Experiment) -> Iterator[Picture]:
         yield Picture(figure, caption, image.read_bytes(), read_csv(numbers))
 
 
-def pooled_panel(experiment: Experiment, figure: Figure) -> bytes:
-    """The panels of all problems of a figure of curves, for narrow windows, as PNG."""
+def pooled_panels(experiment: Experiment, figure: Figure, narrow: bool) -> bytes:
+    """The panels of all problems of a figure of curves, for wide or narrow windows, as PNG."""
     frame = table(figure_files(experiment, figure)[1], *curves.COLUMNS)
     numbers = ["k", "difference", "difference_low", "difference_high"]
     frame[numbers] = frame[numbers].apply(pd.to_numeric)
     png = io.BytesIO()
     with style.applied():
-        drawing = curves.draw_pooled(frame, experiment, figure)
+        drawing = curves.draw_pooled(frame, experiment, figure, narrow)
         # Without the version of matplotlib, the same drawing gives the same bytes.
         metadata = {"Software": None}
         drawing.savefig(png, format="png", dpi=style.DOTS_PER_INCH, metadata=metadata)

@@ -141,6 +141,11 @@ def _visible(character: str) -> str:
     return f"\u27e8U+{code:04X}\u27e9"
 
 
+def first_part(caption: str) -> str:
+    """What a figure shows, for readers who do not see it: its caption without the details."""
+    return caption.partition(";")[0]
+
+
 def table_cell(text: str) -> str:
     """Text in a cell of a Markdown table."""
     return text.replace("|", "\\|").replace("<", "&lt;")
