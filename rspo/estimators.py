@@ -13,8 +13,6 @@ function computes a binomial, so results for n = 1024 and any k are finite and a
 rounding errors. This module needs numpy only.
 """
 
-from math import lgamma
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -120,55 +118,6 @@ def distinct_values(n: int, counts: ArrayLike, k: int) -> Floats:
     if (np.asarray(counts).sum(axis=-1) > n).any():
         raise InputError(f"counts of values must sum to at most n = {n}")
     return np.asarray(expected.sum(axis=-1))
-
-
-def pass_at_k_covariance(first: ArrayLike, second: ArrayLike, k: int) -> Floats:
-    """Unbiased estimate of the covariance of two policies' `pass_at_k` on the same problem.
-
-    Sample i of one policy may depend on sample i of the other, as under the same random draws;
-    different i are independent. Of the n samples, both policies fail d, only the first fails e, and
-    only the second fails f:
-
-        C(d+e, k) C(d+f, k) / C(n, k)^2
-            - sum_j C(d, j) C(e, k-j) C(d-j+f, k) / (C(n, k) C(n-k, k)),    2k <= n
-
-    The second term is the fraction of ordered pairs (S, T) of disjoint k-subsets such that the
-    first policy fails all of S and the second all of T, which are independent events. The
-    covariance of a policy with itself is `pass_at_k_variance`.
-
-    Args:
-        first, second: bool, of shape [..., n], which samples are correct.
-
-    Returns: float64 of shape [...]; NaN where 2k > n.
-
-    Raises: InputError for different shapes, or unless 1 <= k <= n.
-    """
-    right, other = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
-    if right.shape != other.shape:
-        raise InputError(f"samples of shapes {right.shape} and {other.shape} are not paired")
-    n = right.shape[-1]
-    _check(n, k)
-    if 2 * k > n:
-        return np.full(right.shape[:-1], np.nan)
-    both, only_first, only_second = (
-        wrong.sum(axis=-1)[..., None] for wrong in (~right & ~other, ~right & other, right & ~other)
-    )
-    j = np.arange(k + 1)
-    ways = _log_choose(both, j) + _log_choose(only_first, k - j)
-    ways += _log_choose(both - j + only_second, k) - _log_choose(n, k) - _log_choose(n - k, k)
-    failed = fraction_of_subsets_below(n + 1, k + 1)
-    together = failed[(~right).sum(axis=-1)] * failed[(~other).sum(axis=-1)]
-    return np.asarray(together - np.exp(ways).sum(axis=-1))
-
-
-def _log_choose(n: ArrayLike, k: ArrayLike) -> Floats:
-    """log C(n, k); -inf where there is no such subset."""
-    top, size = np.broadcast_arrays(np.asarray(n), np.asarray(k))
-    none = (size > top) | (size < 0)
-    top, size = np.where(none, 0, top), np.where(none, 0, size)
-    factorial = np.array([lgamma(i + 1) for i in range(int(top.max(initial=0)) + 1)])  # logarithms
-    logarithm = factorial[top] - factorial[size] - factorial[top - size]
-    return np.asarray(np.where(none, -np.inf, logarithm))
 
 
 def max_at_k(rewards: ArrayLike, k: int) -> Floats:

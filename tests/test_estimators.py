@@ -15,7 +15,6 @@ from rspo.estimators import (
     max_at_k,
     max_at_k_variance,
     pass_at_k,
-    pass_at_k_covariance,
     pass_at_k_variance,
     pass_hat_k,
     pass_hat_k_variance,
@@ -89,35 +88,6 @@ def test_max_at_k_is_exact(n: int) -> None:
     for k in ks_of(n):
         exact = max_at_k_estimate([Fraction(reward) for reward in rewards.tolist()], k)
         assert max_at_k(rewards, k) == pytest.approx(float(exact), rel=ROUNDING)
-
-
-@pytest.mark.parametrize(("n", "k"), [(2, 1), (5, 1), (5, 2), (7, 3), (8, 4)])
-def test_pass_at_k_covariance_is_its_definition(n: int, k: int) -> None:
-    """The product of the failure rates minus that on disjoint subsets, by enumeration."""
-    draw = np.random.default_rng(n)
-    subsets = list(combinations(range(n), k))
-    for _ in range(20):
-        first, second = draw.random((2, n)) < 0.4
-        failed, other = (
-            {subset: not any(right[i] for i in subset) for subset in subsets}
-            for right in (first, second)
-        )
-        apart = [(s, t) for s, t in product(subsets, repeat=2) if not set(s) & set(t)]
-        exact = Fraction(sum(failed.values()) * sum(other.values()), len(subsets) ** 2)
-        exact -= Fraction(sum(failed[s] and other[t] for s, t in apart), len(apart))
-        found = pass_at_k_covariance(first, second, k)
-        assert found == pytest.approx(float(exact), rel=1e-12, abs=1e-14)
-        assert pass_at_k_covariance(second, first, k) == pytest.approx(float(found), abs=1e-14)
-
-
-@pytest.mark.parametrize("n", [16, 64, 1024])
-def test_pass_at_k_covariance_with_itself_is_its_variance(n: int) -> None:
-    counts = np.arange(0, n + 1, max(1, n // 16))
-    right = np.arange(n) < counts[:, None]
-    for k in ks_of(n):
-        assert pass_at_k_covariance(right, right, k) == pytest.approx(
-            pass_at_k_variance(n, counts, k), rel=1e-9, abs=1e-11, nan_ok=True
-        )
 
 
 def max_variance(rewards: list[Fraction], k: int) -> Fraction:

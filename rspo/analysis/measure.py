@@ -1,6 +1,5 @@
 """Measure a comparison: its value and errors, from scores and training logs."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from rspo.analysis.comparisons import Comparison, Method
 from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
-from rspo.estimators import pass_at_k_covariance
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.read_outcomes import suite_scores
 from rspo.evaluation.statistics import (
@@ -35,14 +33,11 @@ ROUNDING = 1e-9  # of fractions and tokens
 class Measurement:
     """A comparison with its estimate.
 
-    error_within: standard error of sampling, of a single Pass@k; NaN where several k are averaged,
-        for Max@k, and if 2k > N.
     problems, samples: 0 for comparisons of training logs.
     """
 
     comparison: Comparison
     estimate: Estimate
-    error_within: float
     seeds: int
     problems: int
     samples: int
@@ -75,18 +70,13 @@ class Measurement:
 
 
 class Measurer:
-    """Measures comparisons of one experiment; reads every file once.
+    """Measures comparisons of one experiment; reads every file once."""
 
-    Args:
-        within: whether to estimate the error of sampling too, which takes most of the time.
-    """
-
-    def __init__(self, experiment: Experiment, within: bool = True) -> None:
-        self.experiment, self.within = experiment, within
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
         self.suite = cache(self._suite)
         self.scores = cache(self._scores)
         self.estimates = cache(self._estimates)
-        self.covariance = cache(self._covariance)
         self.log = cache(self._log)
 
     def of(self, comparison: Comparison) -> Measurement:
@@ -112,7 +102,6 @@ class Measurer:
         return Measurement(
             comparison,
             combine(parts, sizes),
-            self._error_within(comparison, weights) / sum(sizes),
             seeds=min(trained, default=0),
             problems=sum(sizes),
             samples=first.correct.shape[1],
@@ -136,36 +125,6 @@ class Measurer:
                 for policy in method.policies
             ]
         )
-
-    def _error_within(
-        self, comparison: Comparison, weights: Mapping[Method, Mapping[int, float]]
-    ) -> float:
-        """Standard error of sampling of the sum over problems; NaN where it is unknown.
-
-        Policies are sampled with the same random numbers, so their errors are not independent.
-        """
-        if not self.within or len(comparison.ks) > 1 or comparison.metric != "pass_at_k":
-            return math.nan
-        (k,) = comparison.ks
-        weighted = [
-            (policy, by_k[k] / len(method.policies))
-            for method, by_k in weights.items()
-            for policy in method.policies
-        ]
-        variance = sum(
-            weight * other_weight * self.covariance(policy, other, benchmark, k)
-            for policy, weight in weighted
-            for other, other_weight in weighted
-            for benchmark in comparison.benchmarks
-        )
-        return math.sqrt(max(variance, 0.0)) if not math.isnan(variance) else math.nan
-
-    def _covariance(self, policy: str, other: str, benchmark: str, k: int) -> float:
-        """Covariance of two policies' Pass@k, summed over problems."""
-        if policy > other:
-            return float(self.covariance(other, policy, benchmark, k))
-        first, second = (self.scores(one, benchmark).correct for one in (policy, other))
-        return float(pass_at_k_covariance(first, second, k).sum())
 
     def _sizes(self, comparison: Comparison) -> list[int]:
         """Number of problems of each benchmark.
@@ -213,7 +172,7 @@ class Measurer:
             [self.late_entropy(cell) for cell in term.method.policies] for term in comparison.terms
         )
         estimate, seeds = difference_of_runs(higher, lower), min(len(higher), len(lower))
-        return Measurement(comparison, estimate, math.nan, seeds, problems=0, samples=0)
+        return Measurement(comparison, estimate, seeds, problems=0, samples=0)
 
     def late_entropy(self, cell: str) -> float:
         """Mean entropy of a cell in the last third of its training, nats per token."""
@@ -223,7 +182,7 @@ class Measurer:
     def _of_dropping(self, comparison: Comparison) -> Measurement:
         estimate = mean_of_cells([self._added(cell) for cell in comparison.policies])
         seeds = self.experiment.config.seeds
-        return Measurement(comparison, estimate, math.nan, seeds, problems=0, samples=0)
+        return Measurement(comparison, estimate, seeds, problems=0, samples=0)
 
     def _added(self, cell: str) -> float:
         """Time that keeping every response would add to a cell's training, relative to its time."""

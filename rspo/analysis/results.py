@@ -25,8 +25,8 @@ FOR, AGAINST, OPEN = "for", "against", "open"
 # The columns of every table of comparisons; docs/files.md explains them.
 COLUMNS = [
     *("id", "study", "claim", "variant", "method_a", "method_b", "metric", "k", "where"),
-    *("decides", "margin", "estimate", "low", "high", "error_within", "error_problems"),
-    *("error_seeds", "error", "degrees", "family", "tests", "p", "p_adjusted", "outcome"),
+    *("decides", "margin", "estimate", "low", "high", "error_problems", "error_seeds", "error"),
+    *("degrees", "family", "tests", "p", "p_adjusted", "outcome"),
     *("seeds", "problems", "samples", "cells"),
 ]
 _WHOLE = ["tests", "seeds", "problems", "samples"]
@@ -111,7 +111,6 @@ def row_of(
         "estimate": estimate.value,
         "low": low,
         "high": high,
-        "error_within": measurement.error_within,
         "error_problems": estimate.error_problems,
         "error_seeds": estimate.error_seeds,
         "error": estimate.error,

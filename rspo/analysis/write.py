@@ -126,7 +126,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
     comparisons_csv, methods_csv, page = made.outputs
 
     def work() -> None:
-        measurer = Measurer(experiment, within=False)
+        measurer = Measurer(experiment)
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)
