@@ -17,7 +17,7 @@ from importlib import import_module
 from inspect import Signature, signature
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 # Hundreds of short commands run per paper. Pydantic would search every installed package for
 # plugins of its own in each of them.
@@ -571,6 +571,26 @@ def results(
     force: Force = False,
 ) -> None:
     """Write the results as a Markdown page, with a folder of pictures and tables beside it."""
+
+
+@command(
+    REPORTING,
+    "rspo evidence add peers",
+    "rspo evidence restore peers",
+    calls="report.published:run",
+)
+def evidence(
+    experiment: "Experiment",
+    action: Annotated[
+        Literal["add", "restore", "page"],
+        typer.Argument(
+            help="add: take finished policies. restore: write their results. page: write the page."
+        ),
+    ],
+    page: Annotated[str, typer.Argument(help="results, or a study.")],
+    force: Force = False,
+) -> None:
+    """Keep what a page of docs/ rests on in one small file, and make the page from it."""
 
 
 @command(REPORTING, "rspo trace reports/fig_scalability.pdf")

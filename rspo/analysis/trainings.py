@@ -1,7 +1,7 @@
 """What a study tells about the training of each method: the columns of its table of methods."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from rspo.analysis.measure import Measurer
 from rspo.analysis.studies import Line, study_of
 from rspo.config.experiment import Experiment
-from rspo.config.schema import DEFAULT_VARIANT, Config
+from rspo.config.schema import DEFAULT_VARIANT, Config, Study
 from rspo.core.errors import InputError
 from rspo.core.provenance import read_provenance
 from rspo.core.tables import GRADIENTS, read_frame
@@ -25,6 +25,13 @@ _LOGGED = {
     "gradient_clipped": "gradient_clipped",
     "finished": "finished",
 }
+
+
+def log_keys(study: Study) -> list[str]:
+    """The keys of training.jsonl that a study's columns and its choice of variants need."""
+    keys = [_LOGGED[column] for column in study.columns if column in _LOGGED]
+    keys += ["entropy"] if "late_entropy" in study.columns else []
+    return keys + (["validation"] if study.choose_by_pass_at else [])
 
 
 def chosen_lines(measurer: Measurer, name: str, lines: Sequence[Line]) -> list[Line]:
@@ -128,6 +135,19 @@ def _changed(config: Config, variant: str) -> Iterator[tuple[str, tuple[Any, Any
                 yield f"{above}{name}", tuple("none" if v is None else v for v in (value, default))
 
     yield from leaves(config.variants.get(variant, {}), config.model_dump(), "")
+
+
+def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]]:
+    """Cells by the processor and the PyTorch that trained them, most cells first.
+
+    Other processors and versions round differently, so that the same cell is another training.
+    """
+    found: dict[str, list[str]] = {}
+    for cell in cells:
+        note = read_provenance(experiment.training_log(cell))
+        torch = note.get("packages", {}).get("torch", "unknown")
+        found.setdefault(f"{note.get('processor', 'unknown')}, PyTorch {torch}", []).append(cell)
+    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
 def _cpu_seconds(measurer: Measurer, cell: str) -> float:

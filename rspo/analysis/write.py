@@ -1,6 +1,6 @@
 """`rspo claims` and `rspo study`: measure, and write tables and pages (docs/files.md)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -19,7 +19,7 @@ from rspo.analysis.results import (
     weakest,
     write_comparisons,
 )
-from rspo.analysis.trainings import chosen_lines, method_rows
+from rspo.analysis.trainings import chosen_lines, method_rows, origins
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.core.tables import write_csv
@@ -149,15 +149,21 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
         template = experiment.root / study.page if study.page else FOLDER / f"{name}.md.jinja"
         if not template.exists() and not study.page:
             template = FOLDER / "study.md.jinja"
-        write_text(page, render(template, study_contents(experiment, name, table, methods)))
+        trained = origins(experiment, [cell.name for cell in experiment.cells_of(name)])
+        contents = study_contents(experiment, name, table, methods, trained)
+        write_text(page, render(template, contents))
 
     made.run(work, force)
 
 
 def study_contents(
-    experiment: Experiment, name: str, table: pd.DataFrame, methods: pd.DataFrame
+    experiment: Experiment,
+    name: str,
+    table: pd.DataFrame,
+    methods: pd.DataFrame,
+    origins: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    """What the template of a study's page reads."""
+    """What the template of a study's page reads; its cells by their origin, as `origins` gives."""
     return {
         "name": name,
         "scale": experiment.scale,
@@ -169,5 +175,6 @@ def study_contents(
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
         "methods": methods.to_dict("records"),
+        "origins": origins,
         "families": table[table["family"] != ""].groupby("family", sort=False)["tests"].first(),
     }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import metadata
@@ -130,6 +131,7 @@ def write_provenance(
         "python": platform.python_version(),
         "packages": {name: version for name in _PACKAGES if (version := _version(name))},
         "host": host_name(),
+        "processor": _processor(),
         "slurm": asdict(job) if job else None,
         "written": time.strftime(TIME_FORMAT, time.gmtime()),
         **{name: round(sum(getattr(usage, name) for usage in used), 2) for name in SECONDS},
@@ -207,6 +209,21 @@ def _git_commit() -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip()
+
+
+@cache
+def _processor() -> str:
+    """Model of the processor, and the instructions that PyTorch was told to use instead of its own.
+
+    Processors with other instructions round differently.
+    """
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key.strip() == "model name":
+                chosen = os.environ.get("ATEN_CPU_CAPABILITY")
+                return value.strip() + (f" ({chosen})" if chosen else "")
+    return platform.processor() or platform.machine()
 
 
 def _version(package: str) -> str | None:

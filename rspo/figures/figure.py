@@ -229,11 +229,9 @@ def command(experiment: "Experiment", target: Path) -> str:
         options.append(f"results={experiment.results}")
     if experiment.config.seeds > 1:
         options.append(f"seeds={experiment.config.seeds}")
-    # Pages of docs/ exist in every clone; only -f asks for their inputs.
-    force = ["-f"] if target.parts[0] == "docs" else []
     # --config takes every word after it, so it comes last.
     config = ["--config", *options] if options else []
-    return " ".join(["snakemake", *force, str(target), *config])
+    return " ".join(["snakemake", str(target), *config])
 
 
 def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:

@@ -16,9 +16,6 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.step import Step
 from rspo.figures import Figure, figures_of, in_all
-from rspo.figures.figure import command
-
-RESULTS_PAGE = Path("docs") / "results.md"  # the Markdown page of this repository
 
 
 def step(experiment: Experiment) -> Step:
@@ -51,14 +48,13 @@ def results_inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     return drawn + [(path, one) for one in made for path in one.outputs if path.suffix == ".csv"]
 
 
-def require(experiment: Experiment, files: Iterable[Path], page: Path) -> None:
-    """Raises: InputError that lists the missing files, and the command that makes the page."""
+def require(files: Iterable[Path], page: Path, command: str) -> None:
+    """Raises: InputError that lists the missing files, and the command that makes them."""
     missing = [path for path in files if not path.exists()]
     if missing:
         names = "".join(f"\n  {path}" for path in missing)
         raise InputError(
-            f"{page.name} needs {len(missing)} missing files; `{command(experiment, page)}` makes "
-            f"them:{names}"
+            f"{page.name} needs {len(missing)} missing files; `{command}` makes them:{names}"
         )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 
+from rspo.analysis.trainings import origins
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
@@ -21,7 +22,6 @@ from rspo.evaluation.seeds_needed import MOST
 from rspo.evaluation.statistics import LEVEL
 from rspo.figures.figure import command
 from rspo.report import (
-    RESULTS_PAGE,
     pictures,
     read,
     require,
@@ -40,7 +40,7 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
     Raises: InputError for missing or bad inputs.
     """
     made = step(experiment)
-    require(experiment, made.input_files, made.outputs[0])
+    require(made.input_files, made.outputs[0], command(experiment, made.outputs[0]))
 
     def work() -> None:
         write_text(made.outputs[0], render("report.html.jinja", experiment))
@@ -48,14 +48,19 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
     made.run(work, force)
 
 
-def write_results(experiment: Experiment, page: Path, force: bool = False) -> None:
+def write_results(
+    experiment: Experiment, page: Path, force: bool = False, evidence: bool = False
+) -> None:
     """Write the Markdown page, with its pictures and tables in a folder named like it.
+
+    Args:
+        evidence: whether it is made from evidence, and says so.
 
     Raises: InputError for a page that must not be written there, and for missing or bad inputs.
     """
     _require_place(experiment, page, force)
     inputs = results_inputs(experiment)
-    require(experiment, [path for path, _ in inputs], RESULTS_PAGE)
+    require([path for path, _ in inputs], page, command(experiment, Path("all")))
     for path, made in inputs:
         made.require_output(path)
     folder = page.with_suffix("")
@@ -65,7 +70,9 @@ def write_results(experiment: Experiment, page: Path, force: bool = False) -> No
         "results.md.jinja",
         experiment,
         folder=folder.name,
-        command=command(experiment, RESULTS_PAGE),
+        command=command(experiment, Path("all")),
+        evidence=evidence,
+        origins=origins(experiment, experiment.cells),
         commits=sorted(commits),
     )
     with atomic_write(folder) as partial:

@@ -206,7 +206,7 @@ def test_p_values_are_adjusted_within_deciding_and_within_other_comparisons() ->
         comparison = Comparison("x", "y", "entropy", (), decides=decides)
         value = float(stats.norm.isf(p / 2))
         estimate = Estimate(value, 0.0, 1.0, 1.0, np.inf)
-        return Measurement(comparison, estimate, np.nan, 3, 0, 0)
+        return Measurement(comparison, estimate, 3, 0, 0)
 
     judged = results_of(
         [found(0.02, True), found(0.03, True), found(0.02, False), found(0.9, True)]

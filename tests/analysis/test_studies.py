@@ -248,7 +248,7 @@ def test_a_study_has_a_picture(made: Experiment) -> None:
 
 def page(made: Experiment, template: Path, table: pd.DataFrame) -> str:
     methods = pd.read_csv(studies.step(made, "rates").outputs[1])
-    return pages.render(template, study_contents(made, "rates", table, methods))
+    return pages.render(template, study_contents(made, "rates", table, methods, {}))
 
 
 def test_a_sentence_follows_from_the_table(made: Experiment) -> None:
@@ -420,7 +420,7 @@ def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     folder, experiment = planted.ROOT / "docs" / "studies", Experiment.load(root=planted.ROOT)
     table = read_comparisons(folder / f"{name}.csv")
     methods = pd.read_csv(folder / f"{name}_methods.csv").fillna({"setting": "", "instead_of": ""})
-    contents = study_contents(experiment, name, table, methods)
+    contents = study_contents(experiment, name, table, methods, {})
     text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)
     assert text == (folder / f"{name}.md").read_text()
 

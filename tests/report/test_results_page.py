@@ -84,7 +84,7 @@ def test_a_missing_figure_or_another_suffix_is_an_error_and_writes_nothing(
     with pytest.raises(InputError, match=r"results.txt: expected a name that ends with .md"):
         write_results(experiment, tmp_path / "results.txt")
     experiment.table("curves").unlink()
-    with pytest.raises(InputError, match=r"needs 1 missing files; `snakemake -f docs/results.md`"):
+    with pytest.raises(InputError, match=r"needs 1 missing files; `snakemake all`"):
         write_results(experiment, tmp_path / "results.md")
     assert list(tmp_path.glob("results*")) == []
 

@@ -91,13 +91,10 @@ def test_a_dry_run_of_the_paper_takes_seconds_of_processor_time(planning: Path) 
     ("study", "cells"),
     [("peers", 72), ("passes", 12), ("open_choices", 64), ("wrong_verdicts", 24)],
 )
-def test_only_the_page_of_a_study_needs_its_cells(planning: Path, study: str, cells: int) -> None:
-    page = planning / "docs" / "studies" / f"{study}.md"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.touch()  # every clone has the published page
-    plan = jobs(snakemake(planning, "-n", "-f", f"docs/studies/{study}.md"))
+def test_only_the_figure_of_a_study_needs_its_cells(planning: Path, study: str, cells: int) -> None:
+    plan = jobs(snakemake(planning, "-n", f"reports/fig_{study}.pdf"))
     assert (plan["train"], plan["score"], plan["pretrain"]) == (cells, cells + 1, 1)
-    assert plan["study"] == plan["study_page"] == plan["figure"] == 1
+    assert plan["study"] == plan["figure"] == 1
     assert plan.get("study_gradients", 0) == (study == "peers")
     everything = snakemake(planning, "-n", "all")
     assert not {"study", "study_gradients"} & jobs(everything).keys()

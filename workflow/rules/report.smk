@@ -13,16 +13,33 @@ rule report:
         "rspo report 2>&1 | tee -ip {log}"
 
 
-# The results as a page of the documentation. No other target needs it.
+# Pages of docs/, from the evidence that is committed beside them.
+PAGES = [path.stem for path in sorted(Path("docs/evidence").glob("*.parquet"))]
+TEMPLATES = sorted(map(str, [*Path("rspo").glob("*/*.md.jinja"), *Path("rspo").glob("*/templates/*")]))
+
+
+rule docs:
+    input:
+        [f"docs/{'' if page == 'results' else 'studies/'}{page}.md" for page in PAGES],
+
+
 rule results_page:
     input:
-        [path for path, _ in report_page.results_inputs(experiment)],
+        TEMPLATES,
+        evidence="docs/evidence/results.parquet",
     output:
         "docs/results.md",
-    log:
-        f"{RESULTS}/logs/results.log",
     localrule: True
-    params:
-        settings=report_page.step(experiment).settings_hash,
     shell:
-        "rspo results {output} 2>&1 | tee -ip {log}"
+        "rspo evidence page results"
+
+
+rule study_page:
+    input:
+        TEMPLATES,
+        evidence="docs/evidence/{study}.parquet",
+    output:
+        multiext("docs/studies/{study}", ".md", ".png", ".csv", "_methods.csv"),
+    localrule: True
+    shell:
+        "rspo evidence page {wildcards.study}"

@@ -32,22 +32,3 @@ rule study_gradients:
         settings=lambda wildcards: steps.gradients(experiment, *wildcards).settings_hash,
     shell:
         "rspo gradients {wildcards.policy} --study {wildcards.study} 2>&1 | tee -ip {log}"
-
-
-# The study as a page of the documentation. No other target needs it.
-rule study_page:
-    input:
-        page=f"{RESULTS}/tables/{{study}}.md",
-        picture=f"{REPORTS}/fig_{{study}}.png",
-        table=f"{RESULTS}/tables/{{study}}.csv",
-        methods=f"{RESULTS}/tables/{{study}}_methods.csv",
-    output:
-        multiext("docs/studies/{study}", ".md", ".png", ".csv", "_methods.csv"),
-    log:
-        f"{RESULTS}/logs/study_page/{{study}}.log",
-    wildcard_constraints:
-        study="|".join(experiment.config.studies) or "(?!)",
-    localrule: True
-    shell:
-        "( cp {input.page} {input.table} {input.methods} docs/studies/ && "
-        "cp {input.picture} docs/studies/{wildcards.study}.png ) 2> {log}"

@@ -1,0 +1,319 @@
+"""Evidence: what a published page rests on, small enough to be committed beside the page.
+
+A Parquet file has the number of correct responses to each problem (and the rewards, where they are
+not 1 and 0), the training log and the measured gradients of each policy, with the provenance of the
+files that these are from. It grows policy by policy, so that a study can be trained in pieces, over
+days, on several machines. Restored, it is a folder of results that Snakemake takes up: pages are
+made from it without training, and a policy that is trained again is compared with it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.files import atomic_write, digest, read_json_lines, write_json_lines, write_text
+from rspo.core.provenance import provenance_path, read_provenance, size_of
+from rspo.core.step import Step, differences, faults_behind
+from rspo.core.tables import GRADIENTS, SCORES, read_frame, write_frame
+
+FOLDER = Path("docs") / "evidence"
+DIGITS = 9  # significant digits of numbers in logs and gradients, which float32 has
+_META = b"rspo.evidence"
+_SCHEMA = pa.schema(
+    [
+        ("policy", pa.string()),
+        ("file", pa.string()),  # below the folder of results
+        ("provenance", pa.string()),  # of the file, as JSON; on its first row
+        ("content", pa.string()),  # of a training log or of gradients, as JSON
+        # Of a table of scores, a row for each problem.
+        ("benchmark", pa.string()),
+        ("problem_id", pa.string()),
+        ("responses", pa.int32()),
+        ("correct", pa.int32()),
+        ("rewards", pa.list_(pa.float64())),  # correct responses' first; null: not kept
+    ]
+)
+_PROBLEM = ["file", "benchmark", "problem_id"]
+Files = Mapping[Path, Step]  # each with the step that writes it
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a page reads: keys of training logs, where * is any text, and whether rewards."""
+
+    keys: tuple[str, ...]
+    rewards: bool
+
+
+@dataclass
+class Evidence:
+    """What one file has.
+
+    scale, overrides: the config, and settings that differ from it, such as {"seeds": 3}.
+    policies: the rows of each policy.
+    """
+
+    path: Path
+    scale: str
+    overrides: Mapping[str, Any]
+    policies: dict[str, pa.Table] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> "Evidence":
+        """Raises: InputError for a file that is missing, damaged or no evidence."""
+        if not path.is_file():
+            raise InputError(f"{path}: no such file; `rspo evidence add {path.stem}` makes it")
+        try:
+            table = pq.ParquetFile(path, page_checksum_verification=True).read()
+            made_with = json.loads(table.schema.metadata[_META])
+            table = table.select(_SCHEMA.names).cast(_SCHEMA)
+        except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
+            line = str(error).partition("\n")[0]
+            raise InputError(f"{path}: damaged, or no file of evidence ({line})") from None
+        names = table.column("policy")
+        policies = {
+            name: table.filter(pc.equal(names, name)) for name in names.unique().to_pylist()
+        }
+        return cls(path, made_with["scale"], made_with["overrides"], policies)
+
+    def write(self) -> None:
+        made_with = json.dumps({"scale": self.scale, "overrides": self.overrides})
+        tables = [self.policies[name] for name in sorted(self.policies)]
+        table = pa.concat_tables(tables).replace_schema_metadata({_META: made_with})
+        with atomic_write(self.path) as partial:
+            pq.write_table(table, partial, compression="zstd", write_page_checksum=True)
+
+    def require(self, experiment: Experiment, files: Files) -> None:
+        """Raises: InputError for a policy that the config lacks, or made with other settings."""
+        wanted = _by_policy(experiment, files)
+        config = f"config/{experiment.scale}.yaml"
+        for policy, table in self.policies.items():
+            if policy not in wanted:
+                raise InputError(f"{self.path}: {policy} is not in {config}; --force removes it")
+            for path, note in _notes(experiment, table):
+                step = wanted[policy].get(path)
+                text = (
+                    differences(note["settings"], step.settings) if step else "it has no such file"
+                )
+                if text:
+                    raise InputError(
+                        f"{self.path}: {path} was made with other settings than {config} ({text}); "
+                        "--force replaces it"
+                    )
+
+
+def files_behind(pairs: Iterable[tuple[Path, Step]]) -> dict[Path, Step]:
+    """Every file that some files were made from, and these, each with the step that writes it."""
+    found: dict[Path, Step] = {}
+
+    def visit(pairs: Iterable[tuple[Path, Step]]) -> None:
+        for path, step in pairs:
+            if path not in found:
+                found[path] = step
+                visit(step.inputs())
+
+    visit(pairs)
+    return found
+
+
+def add(
+    evidence: Evidence, experiment: Experiment, files: Files, kept: Kept, force: bool
+) -> Iterator[str]:
+    """Take the policies that are finished, and compare those that it has with the results.
+
+    Args:
+        files: those that the page rests on.
+        kept: what the page reads from them.
+        force: whether policies of the results replace those of the evidence that differ, or that
+            have other settings; and whether unknown ones are removed.
+
+    Returns: a line about what was found.
+
+    Raises: InputError as `Evidence.require`.
+    """
+    wanted = _by_policy(experiment, files)
+    if not force:
+        evidence.require(experiment, files)
+    known = {name: table for name, table in evidence.policies.items() if name in wanted}
+    added, equal, missing = 0, 0, 0
+    for policy, of_policy in wanted.items():
+        if not all(_is_finished(*one) for one in of_policy.items() if _has_content(one[0])):
+            missing += policy not in known
+            continue
+        table = _rows(experiment, policy, of_policy, kept)
+        if policy in known and not force:
+            equal += not (change := _difference(known[policy], table))
+            if change:
+                yield f"{policy}: {change}; kept, --force replaces it"
+            continue
+        added += 1
+        known[policy] = table
+    evidence.policies = known
+    if known:
+        evidence.write()
+    yield (
+        f"{evidence.path}: added {added} policies, found {equal} equal; has {len(known)} of "
+        f"{len(wanted)}, {missing} are not finished"
+    )
+
+
+def restore(evidence: Evidence, experiment: Experiment, files: Files) -> list[Path]:
+    """Write the files of the evidence into the folder of results; existing ones stay.
+
+    Of scores, the number of correct responses to each problem is that of the original, their order
+    is not. Numbers in logs and gradients have `DIGITS` significant digits.
+
+    Returns: the files that it wrote.
+
+    Raises: InputError as `Evidence.require`.
+    """
+    evidence.require(experiment, files)
+    written = []
+    for table in evidence.policies.values():
+        frame = table.to_pandas()
+        for path, note in _notes(experiment, table):
+            if path.exists() or provenance_path(path).exists():
+                continue
+            if _has_content(path):
+                rows = frame[frame["file"] == str(path.relative_to(experiment.results))]
+                _restore(path, rows, experiment.config.evaluation.block, experiment.config.verifier)
+                note |= {"digest": digest(path), "bytes": size_of(path)}
+                note["notes"] = {**note.get("notes", {}), "restored": str(evidence.path)}
+                written.append(path)
+            write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
+    return written
+
+
+def _by_policy(experiment: Experiment, files: Files) -> dict[str, dict[Path, Step]]:
+    """The files of each policy that evidence has: with content, or the provenance only."""
+    found: dict[str, dict[Path, Step]] = {}
+    for path, step in files.items():
+        if path.is_relative_to(experiment.results / "cells") and "curves" not in path.parts:
+            policy = path.relative_to(experiment.results).parts[1]
+            found.setdefault(policy, {})[path] = step
+    return found
+
+
+def _has_content(path: Path) -> bool:
+    """Whether evidence has what figures read from a file, besides its provenance."""
+    return "scores" in path.parts or path.name.startswith(("training.", "gradients"))
+
+
+def _is_finished(path: Path, step: Step) -> bool:
+    """Whether a file exists without a fault, nor one of what it was made from."""
+    return path.exists() and not (step.fault_of(path) or faults_behind(step.inputs()))
+
+
+def _notes(experiment: Experiment, table: pa.Table) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Each file of a policy, with its provenance."""
+    first = table.filter(pc.is_valid(table.column("provenance")))
+    for file, text in zip(
+        *(first.column(name).to_pylist() for name in ("file", "provenance")), strict=True
+    ):
+        yield experiment.results / file, json.loads(text)
+
+
+def _rows(experiment: Experiment, policy: str, files: Files, kept: Kept) -> pa.Table:
+    """A policy's rows from its results."""
+    found: list[dict[str, Any]] = []
+    for path in files:
+        if not (note := read_provenance(path)):
+            continue  # of a policy or samples that were removed
+        if "scores" in path.parts:
+            rows = _counted(read_frame(path, SCORES), kept.rewards)
+        elif path.name.startswith("gradients"):
+            rows = _with_content(read_frame(path, GRADIENTS).to_dict("list"))
+        elif _has_content(path):
+            rows = _with_content([_only(kept.keys, record) for record in read_json_lines(path)])
+        else:
+            rows = [{}]
+        rows[0]["provenance"] = json.dumps(note)
+        file = str(path.relative_to(experiment.results))
+        found += [row | {"policy": policy, "file": file} for row in rows]
+    return pa.Table.from_pylist(found, schema=_SCHEMA)
+
+
+def _counted(scores: pd.DataFrame, rewards: bool) -> list[dict[str, Any]]:
+    """Counts and rewards of each problem."""
+    ordered = scores.sort_values(["correct", "reward"], ascending=False, kind="stable")
+    problems = ordered.groupby(_PROBLEM[1:], sort=True)
+    rows = problems.agg(responses=("correct", "size"), correct=("correct", "sum"))
+    if rewards:
+        rows["rewards"] = problems["reward"].agg(list)
+    return rows.reset_index().to_dict("records")
+
+
+def _only(keys: Sequence[str], record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: record[name] for name in record if any(fnmatch(name, key) for key in keys)}
+
+
+def _with_content(values: object) -> list[dict[str, Any]]:
+    return [{"content": json.dumps(_rounded(values))}]
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _rounded(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def _difference(known: pa.Table, found: pa.Table) -> str:
+    """How the counts of a policy differ from the known ones; empty if they do not."""
+    counts = [
+        table.to_pandas().dropna(subset="problem_id").set_index(_PROBLEM)[["responses", "correct"]]
+        for table in (known, found)
+    ]
+    both = counts[0].join(counts[1].add_suffix("_now"), how="outer")
+    equal = (both["responses"] == both["responses_now"]) & (both["correct"] == both["correct_now"])
+    count = int((~equal).sum())
+    return f"{count} of {len(both)} problems have other counts than the evidence" if count else ""
+
+
+def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
+    """Write one file from its rows."""
+    if "scores" in path.parts:
+        write_frame(path, SCORES, _scores(rows, block * int(path.stem), verifier))
+        return
+    content = json.loads(rows["content"].iloc[0])
+    if isinstance(content, list):
+        write_json_lines(path, content)
+    else:
+        write_frame(path, GRADIENTS, pd.DataFrame(content))
+
+
+def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
+    """A row for each response, correct ones first.
+
+    Args:
+        first: index of the first response to each problem.
+    """
+    responses = rows["responses"].to_numpy(int)
+    problem = np.repeat(np.arange(len(rows)), responses)
+    index = np.arange(len(problem)) - np.repeat(np.cumsum(responses) - responses, responses)
+    correct = index < rows["correct"].to_numpy(int)[problem]
+    rewards: Sequence[float] | np.ndarray[Any, Any] = correct.astype(float)
+    if rows["rewards"].notna().all():
+        rewards = np.concatenate(rows["rewards"].to_list())
+    return pd.DataFrame(
+        {
+            **{name: rows[name].to_numpy()[problem] for name in _PROBLEM[1:]},
+            "sample_index": first + index,
+            "correct": correct,
+            "verifier": verifier,
+            "verdict": np.where(correct, "correct", "incorrect"),
+            "reward": rewards,
+        }
+    )

@@ -1,0 +1,120 @@
+"""`rspo evidence`: the evidence of a page of docs/, and the page from it without training."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+from rspo.analysis import evidence, studies
+from rspo.analysis.evidence import FOLDER, Evidence, Kept, files_behind
+from rspo.analysis.trainings import log_keys
+from rspo.analysis.write import write_claims, write_study
+from rspo.config.experiment import Experiment
+from rspo.core.files import atomic_write
+from rspo.core.provenance import WRITTEN
+from rspo.core.step import Step
+from rspo.cost import write_cost_table
+from rspo.datasets.prepare import prepare
+from rspo.evaluation.curves import curves, write_curves_table
+from rspo.figures import figures_of
+from rspo.report import figures, results_inputs
+from rspo.report.page import write_results
+
+RESULTS = "results"  # the page with all results; the others are studies
+RESULTS_PAGE = Path("docs") / f"{RESULTS}.md"
+STUDIES = Path("docs") / "studies"
+Action = Literal["add", "restore", "page"]
+_OWN = {"results", "reports", "docs"}  # folders that a page is made in
+
+
+def run(experiment: Experiment, action: Action, page: str, force: bool = False) -> None:
+    """Add finished policies to a page's evidence, restore their results, or make the page.
+
+    Raises: InputError for a page that is neither `RESULTS` nor a study, and for evidence that is
+        missing, damaged, or of other settings than the config's.
+    """
+    file = FOLDER / f"{page}.parquet"
+    if action == "page":
+        write_page(file.absolute())
+        return
+    files = files_behind(_inputs(experiment, page))
+    if action == "restore":
+        restored = evidence.restore(Evidence.read(file), experiment, files)
+        print(f"restored {len(restored)} files in {experiment.results}")
+        return
+    known = Evidence(file, experiment.scale, experiment.overrides)
+    if file.exists():
+        known.policies = Evidence.read(file).policies
+    for line in evidence.add(known, experiment, files, _kept(experiment, page), force):
+        print(line)
+
+
+def write_page(file: Path) -> None:
+    """Make a page from its evidence, in a temporary folder that has no other results.
+
+    Raises: InputError as `Evidence.read` and `evidence.restore`.
+    """
+    known, page, project = Evidence.read(file), file.stem, Path.cwd()
+    with _temporary_project():
+        experiment = Experiment.load(known.scale, known.overrides)
+        evidence.restore(known, experiment, files_behind(_inputs(experiment, page)))
+        if page == RESULTS:
+            _make_results(experiment, project / RESULTS_PAGE)
+        else:
+            _make_study(experiment, page, project / STUDIES)
+
+
+def _inputs(experiment: Experiment, page: str) -> list[tuple[Path, Step]]:
+    """What the page is made from."""
+    if page == RESULTS:
+        return results_inputs(experiment)
+    return list(studies.step(experiment, page).inputs())
+
+
+def _kept(experiment: Experiment, page: str) -> Kept:
+    """What the page reads from training logs and scores."""
+    if page == RESULTS:
+        keys = "step", "entropy", "pass_at_*", "response_tokens", "zero_weight", "seconds"
+        return Kept(keys, rewards=True)
+    return Kept(("step", *log_keys(studies.study_of(experiment, page))), rewards=False)
+
+
+def _make_results(experiment: Experiment, page: Path) -> None:
+    prepare(experiment, "train")
+    for policy, suite in experiment.evaluations:
+        curves(experiment, policy, suite)
+    write_curves_table(experiment)
+    write_claims(experiment)
+    write_cost_table(experiment)
+    for figure in figures(experiment):
+        figure.write(experiment)
+    write_results(experiment, page, force=True, evidence=True)
+
+
+def _make_study(experiment: Experiment, name: str, folder: Path) -> None:
+    write_study(experiment, name)
+    figure = figures_of(experiment)[f"fig_{name}"]
+    figure.write(experiment)
+    made = [(path, path.name) for path in studies.step(experiment, name).outputs]
+    made += [(figure.step(experiment).outputs[1], f"{name}.png")]
+    for source, target in made:
+        with atomic_write(folder / target) as partial:
+            shutil.copyfile(source, partial)
+    WRITTEN.append(folder / f"{name}.md")
+
+
+@contextlib.contextmanager
+def _temporary_project() -> Iterator[None]:
+    """Work in a copy of the project without results, so that paths in pages are the usual ones."""
+    project = Path.cwd()
+    written = len(WRITTEN)
+    with TemporaryDirectory() as folder:
+        for entry in project.iterdir():
+            if entry.name not in _OWN and not entry.name.startswith("."):
+                os.symlink(entry, Path(folder, entry.name))
+        with contextlib.chdir(folder):
+            yield
+    WRITTEN[:] = [path for path in WRITTEN[written:] if path.is_absolute()]

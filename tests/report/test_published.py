@@ -1,0 +1,199 @@
+"""Evidence of a page: complete, compared with results, refused where it does not fit the config."""
+
+import contextlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rspo.analysis.evidence import Evidence
+from rspo.analysis.studies import step as study_step
+from rspo.analysis.write import write_claims, write_study
+from rspo.cli import main
+from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
+from rspo.core.provenance import provenance_path
+from rspo.core.tables import SCORES, read_csv, read_frame, write_frame
+from rspo.cost import write_cost_table
+from rspo.report import figures
+from rspo.report.page import write_results
+from rspo.report.published import RESULTS_PAGE
+from tests.analysis.test_studies import planted_studies
+from tests.support import small_paper
+from tests.support.steps import adopt
+
+EVIDENCE = Path("docs/evidence/errors.parquet")
+ADD, PAGE, RESTORE = (["evidence", action, "errors"] for action in ("add", "page", "restore"))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("studies")
+    planted_studies(root, seeds=2, grid_only="main")
+    return root
+
+
+@pytest.fixture
+def project(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    """A study whose policies have results, in the current folder."""
+    shutil.copytree(trained, tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "project")
+    return Experiment.load("tiny", {"seeds": 2})
+
+
+def add(*words: str) -> int:
+    return main([*ADD, "--set", "seeds=2", *words])
+
+
+def scores_of(experiment: Experiment) -> Path:
+    return experiment.scores(experiment.cells_of("errors")[0].name, "standard", 0)
+
+
+def numbers(path: Path) -> list[object]:
+    """The values of a table, numbers as such: logs in evidence have nine digits."""
+    return [_number(value) for row in read_csv(path).values.tolist() for value in row]
+
+
+def _number(value: str) -> object:
+    with contextlib.suppress(ValueError):
+        return float(value)
+    return value
+
+
+def assert_close(ours: Path, theirs: Path) -> None:
+    for one, other in zip(numbers(ours), numbers(theirs), strict=True):
+        assert one == (pytest.approx(other, rel=1e-6, abs=1e-7) if isinstance(other, float) else other)
+
+
+def test_a_study_is_the_same_from_evidence_as_from_its_results(project: Experiment) -> None:
+    write_study(project, "errors")
+    assert add() == 0
+    shutil.move("results", "others")
+    assert main(PAGE) == 0
+    made = [path.name for path in study_step(project, "errors").outputs]
+    for name in made:
+        ours, theirs = Path("docs/studies", name), Path("others/tiny/tables", name)
+        if name.endswith(".csv"):
+            assert_close(ours, theirs)
+        else:
+            assert ours.read_text() == theirs.read_text()
+    assert not Path("results").exists()
+
+
+def test_the_results_page_is_the_same_from_evidence_as_from_the_results(
+    small_project: Path,
+) -> None:
+    experiment = small_paper.load()
+    write_claims(experiment, force=True)
+    write_cost_table(experiment)
+    for figure in figures(experiment):
+        figure.write(experiment, force=figure.reads("comparisons"))
+    write_results(experiment, Path("page.md"))
+    assert main(["evidence", "add", "results"]) == 0
+    shutil.move("results", "others")
+    assert main(["evidence", "page", "results"]) == 0
+    theirs, ours = (text.read_text().splitlines() for text in (Path("page.md"), RESULTS_PAGE))
+    different = [line for line in ours if line.replace("](results/", "](page/") not in theirs]
+    assert different[0].startswith("`snakemake docs` makes this page from [its evidence](evidence/")
+    assert not [line for line in different[1:] if not line.startswith("| Processor time |")]
+    for path in sorted(Path("page").glob("*.csv")):
+        assert_close(RESULTS_PAGE.with_suffix("") / path.name, path)
+
+
+def test_a_study_is_trained_in_pieces(
+    project: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    later = scores_of(project).rename("later.parquet")
+    assert add() == 0
+    assert f"{EVIDENCE}: added 18 policies, found 0 equal; has 18 of 19, 1 are not finished" in (
+        capsys.readouterr().out
+    )
+    assert main(PAGE) == 2
+    assert "scores/standard/0.parquet: no such file" in capsys.readouterr().err
+    later.rename(scores_of(project))
+    assert add() == 0
+    assert "added 1 policies, found 18 equal; has 19 of 19, 0" in capsys.readouterr().out
+    assert main(PAGE) == 0
+
+
+def test_a_policy_that_was_trained_again_is_compared_by_counts(
+    project: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add()
+    before, path = EVIDENCE.read_bytes(), scores_of(project)
+    frame = read_frame(path, SCORES)
+    frame.loc[frame["problem_id"] == "linear/007", "correct"] ^= True
+    write_frame(path, SCORES, frame)
+    adopt(path)
+    capsys.readouterr()
+    assert add() == 0
+    said = capsys.readouterr().out
+    assert (
+        "1 of 320 problems have other counts than the evidence; kept, --force replaces it" in said
+    )
+    assert EVIDENCE.read_bytes() == before
+    add("--force")
+    assert EVIDENCE.read_bytes() != before
+
+
+def test_trainings_of_another_processor_are_named_on_the_page(project: Experiment) -> None:
+    cell = project.cells_of("errors")[0].name
+    page = Path("docs/studies/errors.md")
+    path = provenance_path(project.training_log(cell))
+    for processor, named in (("unknown", False), ("Another", True)):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"processor": processor}))
+        add("--force")
+        assert main(PAGE) == 0
+        line = f"Another, PyTorch unknown (`{cell}`)."
+        assert (line in page.read_text()) == named
+
+
+def test_restored_results_have_the_counts_and_keep_existing_files(project: Experiment) -> None:
+    add()
+    path, kept = scores_of(project), project.training_log(project.cells_of("errors")[0].name)
+    before = read_frame(path, SCORES).groupby(["benchmark", "problem_id"])["correct"].sum()
+    path.unlink()
+    provenance_path(path).unlink()
+    text = kept.read_text()
+    assert main([*RESTORE, "--set", "seeds=2"]) == 0
+    restored = read_frame(path, SCORES)
+    assert restored.groupby(["benchmark", "problem_id"])["correct"].sum().equals(before)
+    assert json.loads(provenance_path(path).read_text())["notes"]["restored"] == str(EVIDENCE)
+    assert kept.read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["seeds=2", "training.steps=7"], "was made with other settings than config/tiny.yaml ("),
+        (["seeds=1"], "--s1 is not in config/tiny.yaml; --force removes it"),
+    ],
+)
+def test_evidence_of_other_settings_or_policies_is_refused(
+    project: Experiment,
+    capsys: pytest.CaptureFixture[str],
+    settings: list[str],
+    message: str,
+) -> None:
+    add()
+    for action in (ADD, RESTORE):
+        assert main([*action, *(f"--set={setting}" for setting in settings)]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"rspo: error: {EVIDENCE}: ")
+        assert message in line
+
+
+def test_a_changed_byte_is_refused_or_changes_nothing(project: Experiment) -> None:
+    add()
+    original, content = Evidence.read(EVIDENCE), EVIDENCE.read_bytes()
+    refused = 0
+    for place in range(0, len(content), len(content) // 200):
+        changed = bytearray(content)
+        changed[place] ^= 0x55
+        EVIDENCE.write_bytes(changed)
+        with contextlib.suppress(InputError):
+            assert Evidence.read(EVIDENCE) == original
+            refused -= 1
+        refused += 1
+    assert refused > 50
