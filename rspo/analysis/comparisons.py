@@ -38,6 +38,7 @@ class Comparison:
 
     method_a, method_b: what is compared; without `method_b`, the level of one method.
     where: "pooled", or a benchmark.
+    against: benchmarks whose mean is subtracted from that of `benchmarks`.
     decides: whether a claim's verdict depends on it; if not, it is for information.
     margin: a claim says that the value is above 0, or with a margin, between -margin and margin.
     claim, variant: that it is about, if any.
@@ -50,6 +51,7 @@ class Comparison:
     terms: tuple[Term, ...]
     where: str = POOLED
     benchmarks: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
     decides: bool = True
     margin: float | None = None
     claim: str = ""

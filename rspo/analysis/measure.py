@@ -1,8 +1,8 @@
 """Measure a comparison: its value and errors, from scores and training logs."""
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rspo.analysis.comparisons import Comparison, Method
-from rspo.config.experiment import Experiment
+from rspo.config.experiment import Cell, Experiment
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
@@ -19,6 +19,7 @@ from rspo.evaluation.statistics import (
     Estimate,
     Floats,
     Part,
+    SeedVariance,
     combine,
     difference_of_runs,
     mean_of_cells,
@@ -33,11 +34,13 @@ ROUNDING = 1e-9  # of fractions and tokens
 class Measurement:
     """A comparison with its estimate.
 
+    of_seeds: by which the variance over seeds of the first method was moderated.
     problems, samples: 0 for comparisons of training logs.
     """
 
     comparison: Comparison
     estimate: Estimate
+    of_seeds: SeedVariance
     seeds: int
     problems: int
     samples: int
@@ -65,19 +68,35 @@ class Measurement:
 
     @property
     def p(self) -> float:
-        """Two-sided p-value."""
+        """Two-sided p-value; of an equivalence, that of the two one-sided tests, not doubled."""
+        if self.comparison.margin is not None and self.p_for < self.p_against:
+            return self.p_for
         return min(1.0, 2 * min(self.p_for, self.p_against))
 
 
-class Measurer:
-    """Measures comparisons of one experiment; reads every file once."""
+Pattern = tuple[tuple[int, float], ...]  # k and its weight; the absolute weights sum to 1
 
-    def __init__(self, experiment: Experiment) -> None:
+
+class Measurer:
+    """Measures comparisons of one experiment; reads every file once.
+
+    Args:
+        cells: whose variances over seeds are moderated together; default: those of the grid.
+    """
+
+    def __init__(self, experiment: Experiment, cells: Iterable[Cell] | None = None) -> None:
         self.experiment = experiment
+        pool = experiment.cells.values() if cells is None else cells
+        self.pool: dict[Cell, list[str]] = defaultdict(list)
+        for cell in pool:
+            self.pool[replace(cell, seed=0)].append(cell.name)
+        self.evaluations = {*experiment.evaluations}
         self.suite = cache(self._suite)
         self.scores = cache(self._scores)
         self.estimates = cache(self._estimates)
         self.log = cache(self._log)
+        self.seed_variance = cache(self._seed_variance)
+        self.seed_variance_of_entropy = cache(self._seed_variance_of_entropy)
 
     def of(self, comparison: Comparison) -> Measurement:
         """Raises: InputError for scores or training logs that are missing, incomplete or bad."""
@@ -92,46 +111,88 @@ class Measurer:
         for term in comparison.terms:
             for k in term.ks:
                 weights[term.method][k] += term.weight / len(term.ks)
-        parts = [
-            Part(self._method(method, comparison, by_k), method.trained)
-            for method, by_k in weights.items()
-        ]
         sizes = self._sizes(comparison)
+        metric: Any = comparison.metric  # of scores
+        measured = metric, comparison.benchmarks, comparison.against
+        parts = []
+        for method, by_k in weights.items():
+            scale = sum(map(abs, by_k.values())) or 1.0
+            pattern = tuple((k, round(by_k[k] / scale, 12)) for k in sorted(by_k))
+            if pattern[0][1] < 0:
+                scale, pattern = -scale, tuple((k, -weight) for k, weight in pattern)
+            values = [self._values(policy, *measured, pattern) for policy in method.policies]
+            of_seeds = SeedVariance()
+            if method.trained:
+                reward = self.experiment.cell(method.policies[0]).reward
+                of_seeds = self.seed_variance(reward, *measured, pattern)
+            parts.append(Part(np.array(values), scale, method.trained, of_seeds))
         first = self.scores(comparison.policies[0], comparison.benchmarks[0])
         trained = [len(method.policies) for method in weights if method.trained]
         return Measurement(
             comparison,
             combine(parts, sizes),
+            next((part.of_seeds for part in parts if part.trained), SeedVariance()),
             seeds=min(trained, default=0),
             problems=sum(sizes),
             samples=first.correct.shape[1],
         )
 
-    def _method(
-        self, method: Method, comparison: Comparison, weights: Mapping[int, float]
+    def _values(
+        self,
+        policy: str,
+        metric: Metric,
+        benchmarks: Sequence[str],
+        against: Sequence[str],
+        pattern: Pattern,
     ) -> Floats:
-        """A method's part of the comparison's sum of terms, [seeds, problems]."""
-        return np.array(
-            [
-                np.concatenate(
-                    [
-                        sum(
-                            weight * self.estimates(policy, benchmark, comparison.metric, k)
-                            for k, weight in weights.items()
-                        )
-                        for benchmark in comparison.benchmarks
-                    ]
-                )
-                for policy in method.policies
-            ]
-        )
+        """A policy's weighted sum over k at each problem, [problems].
+
+        With `against`, scaled so that the mean is that of `benchmarks` minus that of `against`.
+        """
+
+        def of(names: Sequence[str]) -> Floats:
+            return np.concatenate(
+                [
+                    np.sum([w * self.estimates(policy, one, metric, k) for k, w in pattern], axis=0)
+                    for one in names
+                ]
+            )
+
+        here = of(benchmarks)
+        if not against:
+            return here
+        there = of(against)
+        both = len(here) + len(there)
+        return np.concatenate([here * (both / len(here)), there * (-both / len(there))])
+
+    def _seed_variance(
+        self,
+        reward: str,
+        metric: Metric,
+        benchmarks: tuple[str, ...],
+        against: tuple[str, ...],
+        pattern: Pattern,
+    ) -> SeedVariance:
+        """What the methods with one reward, evaluated on these benchmarks, have in common."""
+        suites = {self.experiment.suite_of(name) for name in (*benchmarks, *against)}
+        runs = [
+            [self._values(name, metric, benchmarks, against, pattern).mean() for name in names]
+            for cell, names in self.pool.items()
+            if cell.reward == reward and len(names) > 1
+            if all(self._is_evaluated(name, suite) for name in names for suite in suites)
+        ]
+        return SeedVariance.of(runs)
+
+    def _is_evaluated(self, policy: str, suite: str) -> bool:
+        return (policy, suite) in self.evaluations or policy in self.experiment.study_cells
 
     def _sizes(self, comparison: Comparison) -> list[int]:
         """Number of problems of each benchmark.
 
         Raises: InputError if the policies have other problems or numbers of samples.
         """
-        for benchmark in comparison.benchmarks:
+        benchmarks = (*comparison.benchmarks, *comparison.against)
+        for benchmark in benchmarks:
             tables = {policy: self.scores(policy, benchmark) for policy in comparison.policies}
             (first, reference), *others = tables.items()
             for policy, table in others:
@@ -147,7 +208,7 @@ class Measurer:
                         f"scores of {first} have {reference.correct.shape[1]}"
                     )
         policy = comparison.policies[0]
-        return [len(self.scores(policy, name).correct) for name in comparison.benchmarks]
+        return [len(self.scores(policy, name).correct) for name in benchmarks]
 
     def _place(self, policy: str, benchmark: str) -> str:
         """The folder of a policy's scores, and the benchmark, for messages."""
@@ -171,8 +232,12 @@ class Measurer:
         higher, lower = (
             [self.late_entropy(cell) for cell in term.method.policies] for term in comparison.terms
         )
-        estimate, seeds = difference_of_runs(higher, lower), min(len(higher), len(lower))
-        return Measurement(comparison, estimate, seeds, problems=0, samples=0)
+        of_seeds = self.seed_variance_of_entropy()
+        estimate, seeds = difference_of_runs(higher, lower, of_seeds), min(len(higher), len(lower))
+        return Measurement(comparison, estimate, of_seeds, seeds, problems=0, samples=0)
+
+    def _seed_variance_of_entropy(self) -> SeedVariance:
+        return SeedVariance.of([[*map(self.late_entropy, names)] for names in self.pool.values()])
 
     def late_entropy(self, cell: str) -> float:
         """Mean entropy of a cell in the last third of its training, nats per token."""
@@ -182,7 +247,7 @@ class Measurer:
     def _of_dropping(self, comparison: Comparison) -> Measurement:
         estimate = mean_of_cells([self._added(cell) for cell in comparison.policies])
         seeds = self.experiment.config.seeds
-        return Measurement(comparison, estimate, seeds, problems=0, samples=0)
+        return Measurement(comparison, estimate, SeedVariance(), seeds, problems=0, samples=0)
 
     def _added(self, cell: str) -> float:
         """Time that keeping every response would add to a cell's training, relative to its time."""

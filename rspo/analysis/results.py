@@ -1,9 +1,9 @@
 """From measured comparisons to p-values, outcomes and verdicts, and the table of comparisons.
 
-A claim is supported if each of its deciding comparisons is significantly as it says, contradicted
-if at least one is significantly the opposite, and not resolved otherwise. Significant: the
-two-sided p-value, adjusted by Holm over the family of comparisons, is below `LEVEL`.
-docs/statistics.md says which errors this controls.
+A claim is supported if each of its deciding comparisons is significantly as it says, each at the
+level `LEVEL`: if a claim is wrong, one of its comparisons is, so the level holds without adjustment
+(an intersection-union test). It is contradicted if at least one is significantly the opposite,
+adjusted by Holm for all that decide it. docs/statistics.md says which errors this controls.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,8 @@ from typing import Any
 
 import pandas as pd
 
+from rspo.analysis.claims import TRANSFER
+from rspo.analysis.comparisons import Comparison
 from rspo.analysis.measure import Measurement
 from rspo.core.tables import read_csv, write_csv
 from rspo.evaluation.statistics import LEVEL, holm
@@ -20,16 +22,17 @@ from rspo.evaluation.statistics import LEVEL, holm
 SUPPORTED = "supported"
 CONTRADICTED = "contradicted"
 NOT_RESOLVED = "not resolved at this size"
+DOES_NOT_TRANSFER = "does not transfer"
 NOT_TESTED = "not tested"
 FOR, AGAINST, OPEN = "for", "against", "open"
 # The columns of every table of comparisons; docs/files.md explains them.
 COLUMNS = [
     *("id", "study", "claim", "variant", "method_a", "method_b", "metric", "k", "where"),
     *("decides", "margin", "estimate", "low", "high", "error_problems", "error_seeds", "error"),
-    *("degrees", "family", "tests", "p", "p_adjusted", "outcome"),
+    *("degrees", "pool", "p_equal", "family", "tests", "p", "p_adjusted", "outcome"),
     *("seeds", "problems", "samples", "cells"),
 ]
-_WHOLE = ["tests", "seeds", "problems", "samples"]
+_WHOLE = ["pool", "tests", "seeds", "problems", "samples"]
 _TEXT = [*COLUMNS[:10], "family", "outcome", "cells"]
 
 
@@ -57,9 +60,11 @@ def results_of(measurements: Sequence[Measurement]) -> list[Result]:
 
 
 def _outcome(measurement: Measurement, p_adjusted: float) -> str:
-    if not p_adjusted < LEVEL:
+    is_for = measurement.p_for < measurement.p_against
+    p = measurement.p if is_for and measurement.comparison.decides else p_adjusted
+    if not p < LEVEL:
         return OPEN
-    return FOR if measurement.p_for < measurement.p_against else AGAINST
+    return FOR if is_for else AGAINST
 
 
 def verdict(results: Sequence[Result]) -> str:
@@ -67,7 +72,11 @@ def verdict(results: Sequence[Result]) -> str:
     outcomes = {result.outcome for result in deciding(results)}
     if AGAINST in outcomes:
         return CONTRADICTED
-    return SUPPORTED if outcomes == {FOR} else NOT_RESOLVED
+    if outcomes == {FOR}:
+        return SUPPORTED
+    transfer = [one for one in results if one.measurement.comparison.family == TRANSFER]
+    less = any(one.outcome == AGAINST for one in transfer)
+    return DOES_NOT_TRANSFER if less else NOT_RESOLVED
 
 
 def weakest(results: Sequence[Result]) -> Result:
@@ -93,7 +102,7 @@ def row_of(
         "method_b": comparison.method_b,
         "metric": comparison.metric,
         "k": " ".join(map(str, comparison.ks)),
-        "where": comparison.where if comparison.of_scores else "",
+        "where": _where(comparison),
     }
     of_claim = not study or comparison.decides  # a contrast of a study decides no claim
     tested = result and {
@@ -115,12 +124,20 @@ def row_of(
         "error_seeds": estimate.error_seeds,
         "error": estimate.error,
         "degrees": estimate.degrees,
+        "pool": measurement.of_seeds.methods or None,
+        "p_equal": measurement.of_seeds.p_equal,
         **(tested or {}),
         "seeds": measurement.seeds,
         "problems": measurement.problems or None,
         "samples": measurement.samples or None,
         "cells": " ".join(comparison.policies),
     }
+
+
+def _where(comparison: Comparison) -> str:
+    if not comparison.of_scores:
+        return ""
+    return comparison.where + (" minus the usual suite" if comparison.against else "")
 
 
 def write_comparisons(path: Path, rows: Sequence[dict[str, Any]]) -> pd.DataFrame:

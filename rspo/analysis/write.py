@@ -26,7 +26,7 @@ from rspo.core.tables import write_csv
 from rspo.evaluation.statistics import LEVEL
 
 CLAIM_COLUMNS = [
-    *("claim", "title", "hypothesis", "comparison", "estimate", "low", "high", "p_adjusted"),
+    *("claim", "title", "hypothesis", "comparison", "estimate", "low", "high", "p"),
     *("verdict", "comparisons", "cells", "seeds", "problems", "samples", "scale", "note"),
 ]
 ONE_SEED = "one training seed: the interval does not cover training variance"
@@ -86,7 +86,7 @@ def _claim_row(claim: Claim, results: Sequence[Result]) -> dict[str, Any]:
         "estimate": least.measurement.estimate.value,
         "low": low,
         "high": high,
-        "p_adjusted": least.p_adjusted,
+        "p": least.measurement.p,
         "verdict": verdict(results),
         "comparisons": len(measurements),
         "cells": " ".join(cells),
@@ -126,7 +126,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
     comparisons_csv, methods_csv, page = made.outputs
 
     def work() -> None:
-        measurer = Measurer(experiment)
+        measurer = Measurer(experiment, experiment.cells_of(name))
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)

@@ -10,7 +10,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
 from rspo.core.errors import InputError, did_you_mean
 from rspo.evaluation.outcomes import Outcomes
-from rspo.evaluation.pass_at_k import counted, default_ks, left_out, number, short, span
+from rspo.evaluation.pass_at_k import counted, default_ks, few, left_out, number, short, span
 from rspo.evaluation.read_outcomes import read_outcomes, suite_scores
 from rspo.evaluation.statistics import ROUNDING, Part, combine, holm, least_p
 
@@ -109,6 +109,7 @@ def compare(
     if only_a or only_b:
         yield f"left out: {counted(only_a)} only in A, {only_b} only in B"
     yield from left_out(of_both, titles, ks)
+    yield from few(len(shared))
     yield ""
     yield from _table(results, metric)
     yield from _most_different(first, second, titles, metric, ks, shown)
@@ -133,7 +134,9 @@ def paired_difference(first: Outcomes, second: Outcomes, metric: Metric, k: int)
     strata = first.select(problems).strata
     if min(strata) == 1:  # its variance is unknown: take all problems as one population
         strata = (len(problems),)
-    estimate = combine([Part(ours[None], False), Part(-theirs[None], False)], strata)
+    estimate = combine(
+        [Part(ours[None], trained=False), Part(theirs[None], -1, trained=False)], strata
+    )
     differing = int((np.abs(ours - theirs) > ROUNDING).sum())
     interval, p = (np.nan, np.nan), np.nan
     if estimate.error > ROUNDING:

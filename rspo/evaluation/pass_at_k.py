@@ -15,7 +15,13 @@ from rspo.core.step import Step
 from rspo.core.tables import CURVES, write_csv, write_frame
 from rspo.evaluation.outcomes import OfAnswers, Outcomes
 from rspo.evaluation.read_outcomes import read_outcomes
-from rspo.evaluation.statistics import resampled_problems, stratified_variance
+from rspo.evaluation.statistics import (
+    FEW,
+    Estimate,
+    resampled_problems,
+    score_interval,
+    stratified_variance,
+)
 
 RESAMPLES, SEED = 1000, 0  # of files; those of policies are in the config
 _LONGEST = 60  # characters of a problem that are shown
@@ -36,9 +42,12 @@ def curve_points(
 
     error_within: standard error of the mean over these problems, from sampling; NaN if 2k > N for
         one of them, and for figures of answers.
-    error_total: standard error over resampled problems, each benchmark's from its own population.
-    low, high: the middle 95 % of the mean over resampled problems. Samples are never resampled
-        within a problem: that would centre Pass@k on 1-(1-c/N)^k.
+    error_total: standard error over problems, each benchmark's from its own population, and at
+        least `error_within`, which is part of it.
+    low, high: the middle 95 % of the mean over resampled problems; with fewer than `FEW` problems,
+        or where all have the same value, `score_interval`, and for Max@k and numbers of answers
+        Student's. Samples are never resampled within a problem: that would centre Pass@k on
+        1-(1-c/N)^k.
 
     Args:
         metrics: of `Outcomes.estimates`; `no_answer` has k = 1 only.
@@ -62,16 +71,32 @@ def _mean(outcomes: Outcomes, metric: Metric | OfAnswers, k: int, draw: _Draw) -
     answered = np.flatnonzero(outcomes.responses >= k)
     part, estimates = outcomes.select(answered), outcomes.estimates(metric, k)[answered]
     variance = outcomes.variances(metric, k)[answered].sum()
+    within = np.sqrt(variance) / len(answered)
+    total = np.sqrt(stratified_variance(estimates, part.strata))
+    if within > total:  # by chance, with few problems
+        total = within
     low, high = np.quantile(estimates[draw(part.strata)].mean(axis=1), (0.025, 0.975))
+    if len(answered) < FEW or low == high:
+        low, high = _of_few(metric, estimates.mean(), total, len(answered))
     return {
         "estimate": estimates.mean(),
-        "error_within": np.sqrt(variance) / len(answered),
-        "error_total": np.sqrt(stratified_variance(estimates, part.strata)),
+        "error_within": within,
+        "error_total": total,
         "low": low,
         "high": high,
         "problems": len(answered),
         "samples": int(part.responses.min()),
     }
+
+
+def _of_few(
+    metric: Metric | OfAnswers, value: float, error: float, problems: int
+) -> tuple[float, float]:
+    """The interval of a mean over few problems, or over equal ones; NaN if it is unknown."""
+    if metric not in ("max_at_k", "different_answers"):
+        return score_interval(value, error, problems)
+    estimate = Estimate(value, error, 0.0, error, problems - 1.0)
+    return estimate.interval() if error > 0 else (np.nan, np.nan)
 
 
 def pass_at_k_of_file(
@@ -135,13 +160,20 @@ def pass_at_k_table(outcomes: Outcomes, ks: Sequence[int]) -> Iterator[str]:
     )
     for point, hat in zip(points, hats, strict=True):
         errors = number(point["error_total"], 9) + number(point["error_within"], 9)
-        known = not np.isnan(point["error_total"])  # one problem says nothing about others
+        known = not np.isnan(point["low"] + point["error_total"])  # not from one problem
         interval = f"{point['low']:.3f} to {point['high']:.3f}" if known else "-"
         all_correct = f"{hat['estimate']:>8.3f}{number(hat['error_total'], 9)}"
         yield f"{point['k']:>5}{point['estimate']:>10.3f}{errors}  {interval:<16}{all_correct}"
     yield "pass^k: all k responses are correct"
     yield "error: standard error over problems; within: of sampling, for the same problems"
+    yield from few(len(outcomes.responses))
     yield from left_out(outcomes.responses, [short(name) for name in outcomes.ids], ks)
+
+
+def few(problems: int) -> Iterator[str]:
+    """A line of warning for fewer than `FEW` problems."""
+    if problems < FEW:
+        yield f"warning: {counted(problems)}; with fewer than {FEW}, errors and intervals are rough"
 
 
 def left_out(

@@ -20,18 +20,81 @@ Floats = NDArray[np.float64]
 CONFIDENCE = 0.95
 NORMAL = 1.96  # half of a 95 % interval, in standard errors
 LEVEL = 0.05  # of two-sided tests, with p-values adjusted for their number
+FEW = 30  # problems, below which the mean over them is not near a normal distribution
 ROUNDING = 1e-9  # of the difference of two estimates of one problem
 
 
 @dataclass(frozen=True)
+class SeedVariance:
+    """What the variances over seeds of several methods have in common.
+
+    A variance with few seeds is a lottery. Empirical Bayes (Smyth 2004, doi:10.2202/1544-6115.1027,
+    as in limma) takes the variances s^2 of all methods, with d = seeds - 1 degrees of freedom each,
+    as draws around a common one, s0^2 with d0 degrees of freedom, and replaces each by
+
+        (d0 s0^2 + d s^2) / (d0 + d),    with d0 + d degrees of freedom, at most the sum of all d.
+
+    They are pooled (d0 is infinite) unless Bartlett's test finds them unequal at the level `LEVEL`,
+    or if they differ no more than chance explains.
+
+    variance, degrees: s0^2 and d0; NaN and 0 where fewer than two methods have several seeds.
+    sum_of_degrees: the sum of d over methods.
+    methods: with several seeds.
+    p_equal: of Bartlett's test that all variances are equal; NaN where it cannot be tested.
+    """
+
+    variance: float = np.nan
+    degrees: float = 0.0
+    sum_of_degrees: float = np.inf
+    methods: int = 0
+    p_equal: float = np.nan
+
+    @classmethod
+    def of(cls, runs: Sequence[ArrayLike]) -> "SeedVariance":
+        """Args: runs: of each method, a value for each seed; those with one seed are left out."""
+        from scipy.special import digamma, polygamma  # here, because they are slow to import
+        from scipy.stats import bartlett
+
+        known = [np.asarray(one, dtype=float) for one in runs if np.size(one) > 1]
+        own = np.array([one.var(ddof=1) for one in known])
+        if len(known) < 2 or not own.any():
+            return cls(methods=len(known))
+        d = np.array([len(one) - 1.0 for one in known])
+        pooled = cls(float((d * own).sum() / d.sum()), np.inf, float(d.sum()), len(known))
+        if not own.all():  # values that are equal by chance
+            return pooled
+        pooled = replace(pooled, p_equal=float(bartlett(*known).pvalue))
+        centred = np.log(own) - digamma(d / 2) + np.log(d / 2)
+        excess = float(centred.var(ddof=1) - polygamma(1, d / 2).mean())
+        if pooled.p_equal >= LEVEL or excess <= 0:
+            return pooled
+        half = _inverse_trigamma(excess)
+        common = float(np.exp(centred.mean() + digamma(half) - np.log(half)))
+        return replace(pooled, variance=common, degrees=2 * half)
+
+    def moderate(self, variance: float, degrees: float) -> tuple[float, float]:
+        """A method's variance over seeds with what is known from the others, and its degrees."""
+        if self.degrees == 0:
+            return variance, degrees
+        if np.isinf(self.degrees):
+            return self.variance, self.sum_of_degrees
+        both = self.degrees + degrees
+        moderated = (self.degrees * self.variance + degrees * variance) / both
+        return moderated, min(both, self.sum_of_degrees)
+
+
+@dataclass(frozen=True)
 class Part:
-    """One method's part of a combination of methods: its estimates times its weight.
+    """One method's part of a sum over methods: a weight times its estimates.
 
     trained: whether training seeds contribute error; False for a base policy.
+    of_seeds: the variances over seeds of all methods of the run, each of its unweighted values.
     """
 
     values: Floats  # [seeds, problems]
+    weight: float = 1.0
     trained: bool = True
+    of_seeds: SeedVariance = SeedVariance()
 
 
 @dataclass(frozen=True)
@@ -93,16 +156,19 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
         var_j(mean_s x) / P  +  var_s(mean_j x) / S  -  MS / (S P)
 
     of the two-way layout without replicates. MS, the mean square of the interaction, is part of
-    both other terms, so it is subtracted once. Here the P problems are stratified, and the first
-    term is that of the sum over all methods. The result is at least each of the first two terms.
-    Degrees of freedom by Satterthwaite (1946).
+    both other terms, so it is subtracted once. Here the P problems are stratified, the first term
+    is that of the sum over all methods, and the variance over seeds is moderated (`SeedVariance`).
+    The result is at least the first term. Degrees of freedom by Satterthwaite (1946).
+
+    Args:
+        sizes: number of problems of each benchmark.
     """
     total = sum(sizes)
     strata = list(zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True))
-    by_problem = np.sum([part.values.mean(axis=0) for part in parts], axis=0)
+    by_problem = np.sum([part.weight * part.values.mean(axis=0) for part in parts], axis=0)
     of_problems = stratified_variance(by_problem, sizes)
-    pieces = [(of_problems, float(total - len(sizes)))]
-    of_seeds, shared, known = 0.0, 0.0, True
+    pieces: dict[SeedVariance, list[tuple[float, float]]] = {}
+    shared, known = 0.0, True
     for part in parts:
         seeds = len(part.values)
         if not part.trained:
@@ -110,24 +176,24 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
         if seeds == 1:
             known = False
             continue
-        of_runs = part.values.mean(axis=1).var(ddof=1) / seeds
-        of_seeds += of_runs
-        pieces.append((of_runs, seeds - 1.0))
+        own = part.values.mean(axis=1).var(ddof=1)
+        moderated, degrees = part.of_seeds.moderate(own, seeds - 1.0)
+        pieces.setdefault(part.of_seeds, []).append((part.weight**2 * moderated / seeds, degrees))
         for start, size in strata:
             if size > 1:
-                both = _interaction(part.values[:, start : start + size])
+                both = part.weight**2 * _interaction(part.values[:, start : start + size])
                 shared += both * size / (seeds * total**2)
-    variance = max(of_problems + of_seeds - shared, of_problems, of_seeds)
+    together = [_of_one_pool(found, pool) for pool, found in pieces.items()]
+    seen = sum(piece for piece, _ in together)
+    variance = of_problems + max(0.0, seen - shared)
     if not known:
-        of_seeds, variance = np.nan, of_problems
-    if variance == of_problems:  # seeds differ no more than samples do
-        pieces = pieces[:1]
+        together, seen, variance = [], np.nan, of_problems
     return Estimate(
         float(by_problem.mean()),
         float(np.sqrt(of_problems)),
-        float(np.sqrt(of_seeds)),
+        float(np.sqrt(seen)),
         float(np.sqrt(variance)),
-        _satterthwaite(variance, pieces),
+        _satterthwaite(variance, [(of_problems, float(total - len(sizes))), *together]),
     )
 
 
@@ -144,20 +210,28 @@ def least_p(differing: int) -> float:
     return float(2.0 ** (1 - max(differing, 1)))
 
 
-def difference_of_runs(higher: ArrayLike, lower: ArrayLike) -> Estimate:
+def difference_of_runs(
+    higher: ArrayLike, lower: ArrayLike, of_seeds: SeedVariance = SeedVariance()
+) -> Estimate:
     """Mean of one method's training runs minus another's, by Welch's t-test; one value per run.
 
     Runs with the same seed share prompts and random numbers, which Welch's t ignores (`combine`
     says why). The error is NaN where a method has a single run.
+
+    Args:
+        of_seeds: by which the variances are moderated.
     """
     first, second = np.asarray(higher, dtype=float), np.asarray(lower, dtype=float)
     value = float(first.mean() - second.mean())
     if min(len(first), len(second)) < 2:
         return Estimate(value, np.nan, np.nan, np.nan, np.nan)
-    pieces = [(runs.var(ddof=1) / len(runs), len(runs) - 1.0) for runs in (first, second)]
-    variance = sum(piece for piece, _ in pieces)
+    pieces = []
+    for runs in (first, second):
+        moderated, degrees = of_seeds.moderate(runs.var(ddof=1), len(runs) - 1.0)
+        pieces.append((moderated / len(runs), degrees))
+    variance, degrees = _of_one_pool(pieces, of_seeds)
     error = float(np.sqrt(variance))
-    return Estimate(value, np.nan, error, error, _satterthwaite(variance, pieces))
+    return Estimate(value, np.nan, error, error, degrees)
 
 
 def mean_of_cells(values: ArrayLike) -> Estimate:
@@ -184,6 +258,30 @@ def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:
         return float("nan")
     benchmarks = np.split(values, np.cumsum(sizes[:-1]))
     return float(sum(part.var(ddof=1) * len(part) for part in benchmarks) / len(values) ** 2)
+
+
+def score_interval(value: float, error: float, problems: int) -> tuple[float, float]:
+    """A 95 % interval of a mean of few fractions, which never has no width nor leaves 0 to 1.
+
+    Wilson's score interval (1927) for the number of trials that would have this error,
+    n = value (1 - value) / error^2, or `problems` where the error is 0; with t, Student's quantile
+    for `problems` - 1 degrees of freedom, instead of the normal one:
+
+        (value + t^2/2n -+ t sqrt(value (1 - value)/n + t^2/4n^2)) / (1 + t^2/n)
+
+    NaN for a single problem.
+    """
+    from scipy.special import stdtrit
+
+    if problems < 2:
+        return np.nan, np.nan
+    trials = value * (1 - value) / error**2 if error > 0 else problems
+    t = float(stdtrit(problems - 1, (1 + CONFIDENCE) / 2))
+    half = t * np.sqrt(value * (1 - value) / trials + t**2 / (4 * trials**2))
+    low, high = (
+        (value + t**2 / (2 * trials) + sign * half) / (1 + t**2 / trials) for sign in (-1, 1)
+    )
+    return max(0.0, float(low)), min(1.0, float(high))
 
 
 def resampled_problems(sizes: Sequence[int], resamples: int, seed: int) -> NDArray[np.int64]:
@@ -239,7 +337,27 @@ def _interaction(values: Floats) -> float:
     return float((residual**2).sum() / ((seeds - 1) * (problems - 1)))
 
 
+def _of_one_pool(pieces: Sequence[tuple[float, float]], pool: SeedVariance) -> tuple[float, float]:
+    """The sum of variances that were moderated together, no more certain than all their seeds."""
+    variance = sum(piece for piece, _ in pieces)
+    return variance, min(_satterthwaite(variance, pieces), pool.sum_of_degrees)
+
+
 def _satterthwaite(variance: float, pieces: Sequence[tuple[float, float]]) -> float:
     """Degrees of freedom of a variance estimated as a sum of pieces (variance, degrees)."""
     spread = sum(piece**2 / degrees for piece, degrees in pieces if degrees > 0)
     return variance**2 / spread if spread > 0 else max(degrees for _, degrees in pieces)
+
+
+def _inverse_trigamma(value: float) -> float:
+    """The x > 0 with trigamma(x) = value, by Newton's method on 1 / trigamma (Smyth 2004)."""
+    from scipy.special import polygamma
+
+    x = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = float(polygamma(1, x))
+        step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
+        x += step
+        if -step / x < 1e-8:
+            break
+    return x

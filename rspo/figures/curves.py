@@ -15,9 +15,6 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from rspo.config.experiment import BASE
 from rspo.config.schema import POOLED
 from rspo.figures import style
 from rspo.figures.figure import Figure, Metric
@@ -103,30 +100,24 @@ def _differences(
     """Each line minus its reference, from the scores; a row for each point."""
     import pandas as pd
 
-    from rspo.evaluation.outcomes import Outcomes
-    from rspo.evaluation.read_outcomes import suite_scores
-    from rspo.evaluation.statistics import Part, combine
+    from rspo.analysis.comparisons import Comparison, difference
+    from rspo.analysis.measure import Measurer
 
-    def scores_of(policy: str) -> dict[str, Outcomes]:
-        found = suite_scores(experiment, policy, figure.suite(experiment))
-        return found | {POOLED: Outcomes.pooled(found.values())}
-
-    def part(method: Method, panel: str, k: int, sign: int) -> Part:
-        unit = 100 if figure.metric == "pass_at_k" else 1
-        values = [scores[one][panel].estimates(figure.metric, k) for one in method.policies]
-        return Part(sign * unit * np.array(values), trained=method.objective != BASE)
-
-    scores = {policy: scores_of(policy) for policy in figure.policies(experiment)}
+    measurer, benchmarks = Measurer(experiment), experiment.benchmarks_of(figure.suite(experiment))
+    unit = 100 if figure.metric == "pass_at_k" else 1
     rows = []
     for method in methods:
         reference = _reference(experiment, method, methods)
-        for panel, arrays in scores[method.policies[0]].items():
+        pair = method.compared, reference.compared
+        for panel in (*benchmarks, POOLED):
+            where = tuple(benchmarks) if panel == POOLED else (panel,)
             for k in experiment.config.evaluation.k:
-                numbers = (0.0, 0.0, 0.0)
+                numbers: tuple[float, ...] = (0.0, 0.0, 0.0)
                 if method != reference:
-                    parts = [part(method, panel, k, 1), part(reference, panel, k, -1)]
-                    difference = combine(parts, arrays.strata)
-                    numbers = difference.value, *difference.interval()
+                    terms = tuple(difference(*pair, (k,)))
+                    found = measurer.of(Comparison("", "", figure.metric, terms, panel, where))
+                    value = found.estimate
+                    numbers = unit * value.value, *(unit * end for end in value.interval())
                 rows.append((method.label, panel, k, reference.label, *numbers))
     return pd.DataFrame(rows, columns=["method", "benchmark", "k", *list(COLUMNS)[-4:]])
 

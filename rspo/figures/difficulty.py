@@ -110,7 +110,7 @@ def gains(
         size = int(chosen.sum())
         if size < FEWEST:
             continue
-        parts = [Part(trained[:, chosen]), Part(-base[None, chosen], trained=False)]
+        parts = [Part(trained[:, chosen]), Part(base[None, chosen], -1, trained=False)]
         gain = combine(parts, [size])
         counts = int(first[chosen].min()), int(first[chosen].max()), half
         numbers = float(base[chosen].mean()), gain.value, *gain.interval(), len(after), rest

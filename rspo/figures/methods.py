@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rspo.analysis import comparisons
 from rspo.analysis.labels import FULL_LABELS, label_of
 from rspo.config.experiment import BASE, Cell
 from rspo.objectives import OBJECTIVES, compared
@@ -30,6 +31,11 @@ class Method:
     policies: tuple[str, ...] = ()
     position: int = 0
     family: int = 1
+
+    @property
+    def compared(self) -> comparisons.Method:
+        """As one side of a comparison."""
+        return comparisons.Method(self.label, self.policies, trained=self.objective != BASE)
 
 
 def methods_of(experiment: "Experiment", policies: Sequence[str]) -> list[Method]:

@@ -7,7 +7,7 @@ names and no table has is an error.
 import inspect
 import shutil
 import traceback
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN, read_provenance
-from rspo.evaluation.seeds_needed import MOST
 from rspo.evaluation.statistics import LEVEL
 from rspo.figures.figure import command
 from rspo.report import (
@@ -126,7 +125,7 @@ def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
     found.filters |= dict(inspect.getmembers(text, inspect.isfunction))
     found.tests["known"] = isfinite
     found.globals |= {"experiment": experiment, "config": experiment.config}
-    found.globals |= {"LEVEL": LEVEL, "MOST": MOST, "METRICS": text.METRICS}
+    found.globals |= {"LEVEL": LEVEL, "inf": inf, "METRICS": text.METRICS}
     found.globals |= {"story": story, "read": read, "pictures": pictures}
     return found
 

@@ -83,10 +83,11 @@ def comparisons(experiment: Experiment) -> list[Row]:
     frame[scaled] = frame[scaled].mul(unit.map(_FACTORS).fillna(1.0), axis="index")
     inside = frame["margin"] - frame["estimate"].abs()
     distance = inside.fillna(frame["estimate"])
+    one_sided = (frame["p"] / 2).where(frame["margin"].isna(), frame["p"])  # TOST is not doubled
     frame = frame.assign(
         unit=unit,
         distance=distance,
-        p_for=(frame["p"] / 2).where(distance > 0, 1 - frame["p"] / 2),
+        p_for=one_sided.where(distance > 0, 1 - frame["p"] / 2),
         decides=frame["decides"] == "yes",
         ks=frame["k"].str.split(),
         policies=frame["cells"].str.split().map(frozenset),

@@ -1,20 +1,13 @@
 """What the pages conclude: the headline, the lead at each k, and each claim with what is open."""
 
 import re
-from math import inf, isnan
+from math import ceil, inf, isnan, nan
 from operator import itemgetter
 from typing import Any
 
 from rspo.analysis.results import AGAINST, CONTRADICTED, NOT_RESOLVED, OPEN
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
-from rspo.evaluation.seeds_needed import (
-    error_without_seeds,
-    seeds_needed,
-    seeds_vary,
-    smallest_resolvable,
-)
-from rspo.evaluation.statistics import Estimate
 from rspo.figures import Figure, curves, difference
 from rspo.figures.methods import methods_of, model_labels
 from rspo.report import figure_files, figures
@@ -86,7 +79,7 @@ def claims(experiment: Experiment) -> list[Row]:
     `verdict` is without its `reason`, which untested claims have. `of_paper`: not one's own.
     `order`: of claims that are not supported. `weakest`: the comparison with the weakest evidence,
     or None. `unresolved`: the comparisons that are not as claimed, those against the claim first,
-    then the open ones by p, with `more_seeds`.
+    then the open ones by p, with `seeds_to_halve`.
 
     Raises: InputError for tables that are missing or lack a column.
     """
@@ -108,29 +101,18 @@ def claims(experiment: Experiment) -> list[Row]:
             "unresolved": [one for one in deciding if one["outcome"] == AGAINST] + open_ones,
         }
         for one in open_ones:
-            one["more_seeds"] = _more_seeds(one, len(open_ones))
+            one["seeds_to_halve"] = _seeds_to_halve(one)
     return found
 
 
-def _more_seeds(one: Row, tests: int) -> dict[str, Any]:
-    """Whether more training seeds would resolve a comparison, one of `tests` open ones of a claim.
+def _seeds_to_halve(one: Row) -> float:
+    """The number of seeds with which the error of a comparison is half of the measured one.
 
-    Returns: `answer`: "unknown" with one seed; "no variance" if seeds do not differ; "enough", with
-        the number of `seeds`, rounded up to two digits; "too near" to the value it is tested
-        against; "too few problems", with the `least` difference that any number of seeds resolves.
+    With S' instead of S seeds, the part error_seeds^2 of the variance is S / S' of it, and the rest
+    is that of the problems. NaN with one seed; infinite if that of the problems is more than half.
     """
-    errors = (one["error_problems"], one["error_seeds"], one["error"])
-    estimate = Estimate(one["estimate"], *errors, one["degrees"])
-    if isnan(estimate.error_seeds):
-        return {"answer": "unknown"}
-    if not seeds_vary(estimate):
-        return {"answer": "no variance"}
-    distance = abs(one["distance"])
-    # NaN without a margin, which is not above 0.
-    other_end = one["margin"] + abs(estimate.value) if one["margin"] > abs(estimate.value) else inf
-    needed = seeds_needed(estimate, distance, one["seeds"], tests, other_end)
-    if needed is not None:
-        unit = 10 ** max(0, len(str(needed)) - 2)
-        return {"answer": "enough", "seeds": -(-needed // unit) * unit}
-    least = smallest_resolvable(error_without_seeds(estimate), tests)
-    return {"answer": "too near" if least <= distance else "too few problems", "least": least}
+    rest = max(0.0, one["error"] ** 2 - one["error_seeds"] ** 2)
+    left = (one["error"] / 2) ** 2 - rest
+    if isnan(one["error_seeds"]):
+        return nan
+    return ceil(one["seeds"] * one["error_seeds"] ** 2 / left) if left > 0 else inf
