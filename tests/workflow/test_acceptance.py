@@ -120,14 +120,15 @@ def test_large_differences_are_resolved_with_one_seed() -> None:
         rows = [
             row
             for row in csv.DictReader(lines)
-            if row["decides"] == "yes" and row["benchmark"] == "pooled"
+            if row["decides"] == "yes" and row["where"] == "pooled"
         ]
     for claim, comparisons in LARGE.items():
         for comparison in comparisons:
             outcomes = {
                 row["outcome"]
                 for row in rows
-                if (row["claim"], row["comparison"]) == (claim, comparison)
+                if row["claim"] == claim
+                if f"{row['method_a']} - {row['method_b']}" == comparison
             }
             assert outcomes, (claim, comparison)
             assert outcomes <= {FOR, AGAINST}, (claim, comparison)
