@@ -507,9 +507,10 @@ def test_an_input_is_refused_for_a_fault_of_what_it_was_made_from(
     assert f"{CELL} trained" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_command_in_a_message_has_the_settings_of_the_command_line(
+def test_a_trial_run_has_a_folder_of_its_own_and_its_messages_the_settings_of_the_command_line(
     small_project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    before = contents(small_project)
     trial = ["--set=evaluation.seed=7", "--set=models.small.label=a b", "--results=trial"]
     made = list[str]()
 
@@ -524,20 +525,7 @@ def test_the_command_in_a_message_has_the_settings_of_the_command_line(
     make("curves", CELL, "standard", *trial)
     ordered = [name for name in made if name != "prepare"]
     assert ordered == ["pretrain", "train", "sample", "score", "curves"]
-
-
-def test_a_trial_run_goes_to_a_folder_of_its_own(
-    small_project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = contents(small_project)
-    trial = ["--set=training.steps=2", "--results", "trial"]
-    run_command_in(error_of(capsys, "train", CELL, *trial))
-    assert main(["prepare", "train", *trial]) == 0
-    assert main(["train", CELL, *trial]) == 0
-    assert len(Path("trial/cells", CELL, "training.jsonl").read_text().splitlines()) == 2
-    assert f"wrote trial/cells/{CELL}/policy, trial/cells/{CELL}/training.jsonl\n" in (
-        capsys.readouterr().out
-    )
+    assert f"wrote trial/cells/{CELL}/curves/standard.parquet\n" in capsys.readouterr().out
     shutil.rmtree("trial")
     assert contents(small_project) == before
 

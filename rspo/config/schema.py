@@ -37,7 +37,6 @@ POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
 CONTROL_VARIANT = "control"  # in a study: a change that is too small to matter
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
-FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")  # of a file with problems
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Positive = Annotated[int, Field(ge=1)]
 # Clients of OpenAI's interface write it with `/v1`.
@@ -70,6 +69,7 @@ SingleVerifier = Annotated[str, _one_of(lambda: [v for v in verifier_names() if 
 RewardName = Annotated[str, _one_of(reward_names)]
 # Relative to the folder that has config/.
 Extension = Annotated[str, Field(pattern=r"\.py$")]
+ProblemFile = Annotated[str, Field(pattern=r"\.(jsonl|csv|parquet)$")]
 
 
 class Section(BaseModel):
@@ -94,16 +94,6 @@ class Generated(Section):
                 f"allowed families: {', '.join(LARGER_FAMILIES)}"
             )
         return self
-
-
-def _problem_file(name: str) -> str:
-    if Path(name).suffix not in FILE_SUFFIXES:
-        raise ValueError(f"allowed: a name that ends with {', '.join(FILE_SUFFIXES)}")
-    return name
-
-
-# Relative to the folder that has config/.
-ProblemFile = Annotated[str, AfterValidator(_problem_file)]
 
 
 class RowFilter(Section):
@@ -649,15 +639,6 @@ class Config(Section):
     variants: dict[Name, Changes] = {}
     extensions: tuple[Extension, ...] = ()
 
-    @property
-    def unsupported(self) -> str:
-        """A setting that the engine does not support, and why; empty if there is none."""
-        settings = {"training.epochs": self.training.epochs, "rewards": self.rewards.wrong_verdicts}
-        changed = [f"{key} = {value}" for key, value in settings.items() if value not in (1, {})]
-        if self.engine == "local" or not changed:
-            return ""
-        return f"{changed[0]}: only engine: local has this"
-
     def of_variant(self, name: str) -> "Config":
         """The config that a variant's cells are trained with.
 
@@ -712,6 +693,10 @@ class Config(Section):
                 raise ValueError(f"{key} = {verifier!r} needs the section xverify")
         if self.engine == "verl" and self.verl is None:
             raise ValueError("engine = 'verl' needs the section verl")
+        settings = {"training.epochs": self.training.epochs, "rewards": self.rewards.wrong_verdicts}
+        local = [f"{key} = {value}" for key, value in settings.items() if value not in (1, {})]
+        if self.engine == "verl" and local:
+            raise ValueError(f"{local[0]}: only engine: local has this")
         if self.sampling.top_p != 1 and (self.engine == "local" or self.sampler == "torch"):
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: engine local and sampler torch sample "

@@ -210,12 +210,6 @@ def test_an_unknown_cell_gets_near_names() -> None:
         experiment.cell("small--base")
 
 
-def test_the_contamination_free_suite_belongs_to_the_main_cells_at_paper_scale() -> None:
-    paper = Experiment.load("paper", root=ROOT)
-    assert paper.policies_of("contamination_free") == paper.policies_of("main")
-    assert paper.benchmarks_of("contamination_free") == ["aime2025", "livemathbench"]
-
-
 STEPS = [
     ("prepare", "train"),
     ("prepare", "linear"),

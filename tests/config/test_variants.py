@@ -39,7 +39,6 @@ def test_a_study_has_a_cell_for_each_variant_and_the_grid_has_none_of_them(tmp_p
     assert {DEFAULT, SHORT} <= experiment.study_cells.keys()
     assert not {DEFAULT, SHORT} & experiment.cells.keys()
     assert not {DEFAULT, SHORT} & {*experiment.policies}
-    assert not any(SHORT in str(file) for file in experiment.files)
     assert experiment.model_of(SHORT) == "small"
 
 
