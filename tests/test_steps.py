@@ -38,78 +38,53 @@ CELL_OF_GRID = "{model: small, objective: rspo_pass_at_k, k: 4, n: 8}"
 # and how the refusal names the difference. Its inputs have the same settings with both.
 COMMANDS = {
     "prepare": (
-        ["linear"],
-        "data.suites.standard.linear.generated.problems=3",
-        "results/tiny/problems/linear.parquet",
-        "generated.problems: 6 -> 3",
+        *(["linear"], "data.suites.standard.linear.generated.problems=3"),
+        *("results/tiny/problems/linear.parquet", "generated.problems: 6 -> 3"),
     ),
     "contamination": (
-        [],
-        f"data.suites.standard.more={MORE}",
-        "results/tiny/tables/contamination.csv",
-        "sets: ",
+        *([], f"data.suites.standard.more={MORE}"),
+        *("results/tiny/tables/contamination.csv", "sets: "),
     ),
     "pretrain": (
-        ["small"],
-        "models.small.scratch.steps=41",
-        f"{BASE}/policy",
-        "scratch.steps: 40 -> 41",
+        *(["small"], "models.small.scratch.steps=41"),
+        *(f"{BASE}/policy", "scratch.steps: 40 -> 41"),
     ),
     "train": ([CELL], "training.steps=2", f"{FOLDER}/policy", "training.steps: 6 -> 2"),
     "sample": (
-        [CELL, "standard"],
-        "evaluation.seed=7",
-        f"{FOLDER}/samples/standard/0.parquet",
-        "seed: 1000 -> 7",
+        *([CELL, "standard"], "evaluation.seed=7"),
+        *(f"{FOLDER}/samples/standard/0.parquet", "seed: 1000 -> 7"),
     ),
     "score": (
-        [CELL, "standard"],
-        "rewards.length_discount=0.25",
-        f"{FOLDER}/scores/standard/0.parquet",
-        "length_discount: 0.5 -> 0.25",
+        *([CELL, "standard"], "rewards.length_discount=0.25"),
+        *(f"{FOLDER}/scores/standard/0.parquet", "length_discount: 0.5 -> 0.25"),
     ),
     "curves": (
-        [CELL, "standard"],
-        "evaluation.resamples=60",
-        f"{FOLDER}/curves/standard.parquet",
-        "resamples: 50 -> 60",
+        *([CELL, "standard"], "evaluation.resamples=60"),
+        *(f"{FOLDER}/curves/standard.parquet", "resamples: 50 -> 60"),
     ),
     "tables": (
-        [],
-        f"grid.main.cells=[{CELL_OF_GRID}]",
-        "results/tiny/tables/curves.csv",
-        "evaluations: 5 -> 2",
+        *([], f"grid.main.cells=[{CELL_OF_GRID}]"),
+        *("results/tiny/tables/curves.csv", "evaluations: 5 -> 2"),
     ),
     "gradients": (
-        ["small--base"],
-        "gradients.seed=1",
-        f"{BASE}/gradients.parquet",
-        "gradients.seed: 2000 -> 1",
+        *(["small--base"], "gradients.seed=1"),
+        *(f"{BASE}/gradients.parquet", "gradients.seed: 2000 -> 1"),
     ),
     "agreement": (
-        [],
-        "agreement.samples=3",
-        "results/tiny/tables/agreement.csv",
-        "samples: 2 -> 3",
+        *([], "agreement.samples=3", "results/tiny/tables/agreement.csv", "samples: 2 -> 3"),
     ),
     "claims": (
-        [],
-        "evaluation.equivalence_margin=0.3",
-        "reports/claims.csv",
-        "equivalence_margin: 0.02 -> 0.3",
+        *([], "evaluation.equivalence_margin=0.3"),
+        *("reports/claims.csv", "equivalence_margin: 0.02 -> 0.3"),
     ),
     "figure": (
-        ["fig_main"],
-        "models.small.label=Little",
-        "reports/fig_main.pdf",
-        'models.small: "Small (0.1M)" -> "Little"',
+        *(["fig_main"], "models.small.label=Little"),
+        *("reports/fig_main.pdf", 'models.small: "Small (0.1M)" -> "Little"'),
     ),
     "report": ([], "agreement.samples=3", "reports/report.html", "agreement.samples: 4 -> 3"),
     "answers": (
-        [],
-        "evaluation.k=[1, 2]",
-        "results/tiny/tables/answers.csv",
-        "k: [1, 2, 4] -> [1, 2]",
+        *([], "evaluation.k=[1, 2]"),
+        *("results/tiny/tables/answers.csv", "k: [1, 2, 4] -> [1, 2]"),
     ),
 }
 # Without a scale's settings, or with downloads: each has a test of its own below; `study` has one
@@ -180,7 +155,9 @@ def test_every_command_that_writes_results_has_a_test_here(
     forced = set()
     for command in commands:
         main([command, "--help"])
-        if "--force" in capsys.readouterr().out:
+        text = capsys.readouterr().out
+        assert f"\n rspo {command}" in text  # an example
+        if "--force" in text:
             forced.add(command)
     assert forced == {*COMMANDS} | OTHERS
     others = {"status", "trace", "plan", "doctor", "compare", "diagnose"}
@@ -293,37 +270,22 @@ def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(
 
 
 @pytest.mark.parametrize(
-    ("by_hand", "path", "difference", "reader"),
+    ("command", "difference", "reader"),
     [
-        (
-            ["pretrain", "small", "--set=models.small.scratch.steps=41"],
-            f"{BASE}/policy",
-            "scratch.steps: 41 -> 40",
-            ["train", CELL],
-        ),
-        (
-            ["train", CELL, "--set=training.steps=2"],
-            f"{FOLDER}/policy",
-            "training.steps: 2 -> 6",
-            ["sample", CELL, "standard"],
-        ),
-        (
-            ["score", CELL, "standard", "--set=rewards.length_discount=0.25"],
-            f"{FOLDER}/scores/standard/0.parquet",
-            "length_discount: 0.25 -> 0.5",
-            ["curves", CELL, "standard"],
-        ),
+        ("pretrain", "scratch.steps: 41 -> 40", ["train", CELL]),
+        ("train", "training.steps: 2 -> 6", ["sample", CELL, "standard"]),
+        ("score", "length_discount: 0.25 -> 0.5", ["curves", CELL, "standard"]),
     ],
 )
 def test_an_input_of_other_settings_is_refused_with_the_command_that_makes_it(
     small_project: Path,
     capsys: pytest.CaptureFixture[str],
-    by_hand: list[str],
-    path: str,
+    command: str,
     difference: str,
     reader: list[str],
 ) -> None:
-    assert main([*by_hand, "--force"]) == 0
+    arguments, setting, path, _ = COMMANDS[command]
+    assert main([command, *arguments, f"--set={setting}", "--force"]) == 0
     for words in (reader, [*reader, "--force"]):
         error = error_of(capsys, *words)
         assert error.startswith(f"{path} was made with other settings ({difference}); `rspo ")
@@ -389,18 +351,14 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     assert not state.parent.exists()
 
 
-@pytest.mark.parametrize("words", [["prepare", "linear"], ["pretrain", "small"]])
 def test_a_read_only_folder_of_results_is_one_line_with_its_path(
-    small_project: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
+    small_project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path, *_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 
     monkeypatch.setattr(os, "mkdir", refuse)  # root may write into every folder
-    assert main([*words, "--results", "trial"]) == 1
+    assert main(["prepare", "linear", "--results", "trial"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"rspo: error: trial/\S+: Read-only file system", line)
 
@@ -595,9 +553,8 @@ def test_a_page_of_results_does_not_replace_another_text(
     small_project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("README.md").write_text("# Mine\n")
-    words = ["results", "README.md"]
-    assert main(words) == 2
-    assert "README.md does not have the results of this scale" in capsys.readouterr().err
+    error = error_of(capsys, "results", "README.md")
+    assert error.startswith("README.md does not have the results of this scale")
     assert Path("README.md").read_text() == "# Mine\n"
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from rspo.config.extensions import run_extensions
 from rspo.config.merge import merge
 from rspo.config.schema import Config, Section
-from rspo.core.errors import InputError, did_you_mean
+from rspo.core.errors import InputError, allowed_names
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
@@ -112,11 +112,8 @@ def _explain(problem: Any, overrides: Mapping[str, Any]) -> str:
     key = ".".join(str(part) for part in location)
     origin = " (given on the command line)" if location and location[0] in overrides else ""
     if problem["type"] == "extra_forbidden":
-        allowed = _keys_at(location[:-1])
-        hints = [did_you_mean(str(location[-1]), allowed), f"allowed: {', '.join(allowed)}"]
-        return "; ".join(
-            [f"unknown key {key} = {problem['input']!r}{origin}", *filter(None, hints)]
-        )
+        hint = allowed_names(str(location[-1]), _keys_at(location[:-1]))
+        return f"unknown key {key} = {problem['input']!r}{origin}; {hint}"
     if problem["type"] == "missing":
         return f"{key} is missing{origin}"
     message: str = problem["msg"].removeprefix("Value error, ")

@@ -63,22 +63,6 @@ def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ({"grid": grid(FIRST)}, "unknown objective 'first'; allowed: policy_gradient"),
-        ({"grid": grid(CELL)}, r"reward = 'half'.*allowed: binary, length"),
-        ({"verifier": "last"}, r"verifier = 'last'.*allowed: exact, rules"),
-        ({"evaluation": {"reward": "lenght"}}, "did you mean length"),
-    ],
-)
-def test_without_the_extension_its_names_are_unknown(
-    tmp_path: Path, override: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        load(tmp_path, **override)
-
-
-@pytest.mark.parametrize(
     ("source", "message"),
     [
         ("x = 1\nraise KeyError('y')\n", "own0.py, line 2: KeyError: 'y'"),

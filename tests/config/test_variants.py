@@ -80,7 +80,7 @@ def test_a_variant_that_is_not_possible_stops_only_its_own_cells(
             "variants.short: unknown key training.stepz = 3; did you mean steps?",
         ),
         ({"variants": {"short": {"data": {}}}}, "variants.short.data"),
-        ({"variants": {}}, "steps: variant 'short' is not one of variants: default"),
+        ({"variants": {}}, "steps: variant = 'short'; allowed: default"),
         ({"variants": VARIANTS | {"length": {}}}, "variants.length: this name has another meaning"),
         ({"grid": GRID}, "grid.steps: only the entries of studies have variants"),
         (

@@ -161,33 +161,25 @@ def chat() -> list[dict[str, str]]:
     return [{"role": "user", "content": PROBLEM}]
 
 
-def test_every_end_token_of_the_model_ends_a_response(family: Family, tmp_path: Path) -> None:
-    keep_template(tmp_path, [])
-    ours = ChatTokenizer(tmp_path)
-    assert [family.special[end] for end in ours.ends] == list(family.expected)
-    (response,) = ours.encode(["\\boxed{7}"])
-    for end in ours.ends:
-        assert ours.decode([ours.without_end([*response, end])]) == ["\\boxed{7}"]
-    assert ours.without_end(response) == response  # truncated
-
-
-def test_transformers_and_vllm_find_the_same_end_tokens_in_the_folder(
+def test_end_tokens_and_prompts_are_those_of_transformers_and_vllm(
     family: Family, tmp_path: Path
 ) -> None:
     """vLLM takes the tokenizer's end token and those of generation_config.json."""
     keep_template(tmp_path, [])
     ours, theirs = ChatTokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert [family.special[end] for end in ours.ends] == list(family.expected)
     written = json.loads((tmp_path / "generation_config.json").read_text())
     assert {theirs.eos_token_id, *written["eos_token_id"]} == set(ours.ends)
     assert family.ends is None or written["temperature"] == 0.6  # kept
     assert ours.pad == theirs.pad_token_id is not None
 
+    (response,) = ours.encode(["\\boxed{7}"])
+    for end in ours.ends:
+        assert ours.decode([ours.without_end([*response, end])]) == ["\\boxed{7}"]
+    assert ours.without_end(response) == response  # truncated
 
-def test_the_prompt_is_that_of_the_models_template(family: Family, tmp_path: Path) -> None:
-    expected = family.first + family.user.replace("{}", PROBLEM) + family.start
-    keep_template(tmp_path, [])
-    ours, theirs = ChatTokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     (ids,) = ours.prompts([chat()])
+    expected = family.first + family.user.replace("{}", PROBLEM) + family.start
     assert ours.decode([ids]) == [expected]
     assert ids == theirs.apply_chat_template(chat(), add_generation_prompt=True, return_dict=False)
 
