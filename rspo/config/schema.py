@@ -28,8 +28,9 @@ from rspo.config.names import (
     Family,
     StudyColumn,
     TemplateName,
+    reward_names,
+    verifier_names,
 )
-from rspo.config.own import reward_names, verifier_names
 from rspo.core.errors import allowed_names
 from rspo.objectives import OBJECTIVES, Objective, check_weights, compared, unknown_objective
 

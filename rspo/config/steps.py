@@ -16,9 +16,9 @@ from rspo.config.names import (
     GENERATOR_REVISION,
     HUB_MODEL_REVISION,
     JUDGE_SAMPLING,
+    OWN_REWARDS,
     VERIFIER_VERSIONS,
 )
-from rspo.config.own import OWN_REWARDS
 from rspo.config.schema import Columns, Config
 from rspo.config.verl_fingerprint import policy_settings
 from rspo.core.errors import InputError

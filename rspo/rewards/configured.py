@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
 from rspo.config.extensions import errors_of
-from rspo.config.names import NEED_CONFIG
-from rspo.config.own import OWN_REWARDS, VerifiedResponses
+from rspo.config.names import NEED_CONFIG, OWN_REWARDS, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.rewards import Verdict, verify

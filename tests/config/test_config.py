@@ -64,7 +64,10 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (cell(model="smal"), ["model = 'smal'; did you mean small?; allowed: small, medium"]),
     (cell(kk=4), ["unknown key grid.main.cells.0.kk = 4", "did you mean k?"]),
     (cell(k=[2, "four"]), ["grid.main.cells.0.k", "'four'", "valid integer"]),
-    ({"grid": {"main": {"suite": "standrad"}}}, ["grid.main.suite = 'standrad'", "allowed: standard"]),
+    (
+        {"grid": {"main": {"suite": "standrad"}}},
+        ["grid.main.suite = 'standrad'", "allowed: standard"],
+    ),
     (
         {"data": {"suites": {"standard": {"multiply": {"generated": {"split": "larger"}}}}}},
         ["standard.multiply.generated", "multiply does not have it; allowed families: linear"],

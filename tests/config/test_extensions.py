@@ -10,7 +10,7 @@ import torch
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.config.own import Reward, Verifier, register
+from rspo.config.names import Reward, Verifier, register
 from rspo.core.errors import InputError
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards import verify
