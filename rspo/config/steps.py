@@ -357,6 +357,20 @@ def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
     return [first_output(fetch_prompt(experiment)), *model]
 
 
+def results(experiment: Experiment) -> list[Input]:
+    """The files of data and policies, without tables and figures, each with its step."""
+    # A smaller grid may lack some of the policies whose gradients are measured.
+    measured = [name for name in experiment.gradient_policies if name in experiment.policies]
+    return [
+        *(first_output(prepare(experiment, name)) for name in experiment.data_sets),
+        *(policy_input(experiment, policy) for policy in experiment.policies),
+        *(log_input(experiment, cell) for cell in experiment.cells),
+        *answers(experiment).inputs(),
+        *tables(experiment).inputs(),
+        *(first_output(gradients(experiment, policy)) for policy in measured),
+    ]
+
+
 def _suite_inputs(experiment: Experiment, suite: str) -> list[Input]:
     """The problems of a suite."""
     return [first_output(prepare(experiment, name)) for name in experiment.benchmarks_of(suite)]
