@@ -23,9 +23,8 @@ from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
-from rspo.training.cell import use_checkpoint
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
-from rspo.training.origin import STATE_FILE, is_begun_with, remove_checkpoints
+from rspo.training.origin import STATE_FILE, is_begun_with, remove_checkpoints, use_checkpoint
 from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50

@@ -19,7 +19,6 @@ from rspo.slurm import launch as launch_module
 from rspo.slurm.cluster import Slurm, time_limit
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Kind, Launch
 from rspo.slurm.probe import Answer
-from rspo.slurm.profile import DEFAULT
 from rspo.training.verl.config_check import ConfigCheck
 from tests.support import ROOT, slurm_world
 
@@ -117,16 +116,6 @@ def test_too_many_nodes_are_reported(fake: Fake, nodes: int) -> None:
     require(found, [(ERROR, r"^verl\.nodes = 4: partition gpu has 2 such")] * (nodes == 4))
 
 
-@pytest.mark.parametrize(
-    ("rules", "used"),
-    [([], True), (["train", "sample"], False), (["train", "curves"], True)],
-)
-def test_the_default_request_is_checked_if_a_job_uses_it(
-    fake: Fake, rules: list[str], used: bool
-) -> None:
-    assert (DEFAULT in [request.rule for request in launch(*rules).used]) == used
-
-
 def test_a_refusal_is_quoted_for_each_class(fake: Fake) -> None:
     fake("sbatch", REFUSE_GPU)
     found = list(cluster_checks.requests(launch()))
@@ -159,13 +148,12 @@ def require_cancelled(folder: Path) -> None:
     ("settings", "requeue", "expected"),
     [
         ("MinJobAge = 120 sec", 1, None),
-        ("MinJobAge = 60 sec", 1, r"after 60 s \(MinJobAge\), and Snakemake looks"),
         (
             "AccountingStorageType = accounting_storage/slurmdbd",
             1,
             "slurm-patient-status-command = squeue .*: set sacct",
         ),
-        ("PreemptType = preempt/qos\nPreemptMode = CANCEL", 1, "partition gpu,gpu2 .*300 s"),
+        ("PreemptType = preempt/qos\nPreemptMode = CANCEL", 1, "partition gpu2? .*300 s"),
         ("PreemptType = preempt/partition_prio", 1, r"preempted jobs of partition gpu2 \(Preempt"),
         ("PreemptType = preempt/none", 0, r"set-resources\.train: .*slurm-patient-requeue: false"),
     ],
@@ -178,12 +166,8 @@ def test_settings_of_the_cluster_that_cost_time_are_named_with_what_to_do(
     start = launch("train")
     checks = (cluster_checks.requests, cluster_checks.preemption, cluster_checks.job_history)
     found = [finding for check in checks for finding in check(start)]
-    if "preempt/qos" in settings:  # each partition
-        first, second = found
-        require([first], [(WARNING, "partition gpu .*300 s")])
-        require([second], [(WARNING, "partition gpu2 .*300 s")])
-    else:
-        require(found, [(WARNING, expected)] if expected else [])
+    of_each = 2 if "preempt/qos" in settings else 1  # of the two partitions
+    require(found, [(WARNING, expected)] * of_each if expected else [])
 
 
 # --- the check on a node --------------------------------------------------------------------------
@@ -193,12 +177,9 @@ def test_settings_of_the_cluster_that_cost_time_are_named_with_what_to_do(
     ("script", "expected"),
     [
         ("echo 'srun: error: n7: task 0: Exited with exit code 1' >&2; exit 1", ERROR),
-        ("echo 'srun: error: n7: task 0: Segmentation fault' >&2; exit 1", ERROR),
         ("echo 'srun: error: n7: task 0: Killed' >&2; exit 1", INFO),
         ("echo 'srun: error: n7: task 0: Exited with exit code 137' >&2; exit 1", INFO),
-        ("echo 'srun: error: n7: task 0: Out Of Memory' >&2; exit 1", INFO),
         ("echo 'srun: error: Node failure on n7' >&2; exit 1", INFO),
-        ("echo 'srun: error: Unable to allocate resources: Invalid qos' >&2; exit 1", INFO),
         ("echo 'srun: error: Unable to allocate resources: Requested nodes are busy' >&2", INFO),
         ("true", INFO),  # SLURM lost the job
     ],
@@ -227,9 +208,7 @@ def test_a_failing_precommand_is_named_with_its_own_message(project: Path, fake:
     [
         ({}, (INFO, "sees this folder, its locks, this software and SLURM$")),
         ({"versions": {"torch": "2"}, "gpu": "H800 80 GB"}, (INFO, r" \(H800 80 GB, torch 2\)$")),
-        ({"file": "unseen"}, (ERROR, "does not see .*/project as this host does")),
         ({"file": "unlocked"}, (ERROR, "ignores a lock .*/project.*-o flock")),
-        ({"commands": {"srun --version": "x"}}, (ERROR, "cannot run `srun --version`")),
         ({"commands": {"scontrol ping": "x"}}, (WARNING, "cannot run `scontrol ping`")),
         ({"packages": {"verl": "x"}}, (ERROR, r"cannot import verl \(x\).*make setup-gpu")),
         (
@@ -263,7 +242,6 @@ def test_what_a_node_lacks_is_one_line_with_its_name(
             {"url": None, "training_gpu_memory": 0.03},
             r"80 GB: xverify\.training_gpu_memory = 0.03 .*2.4 GB .* 2.6 GB; set 0.04 or more",
         ),
-        ({"gpu_bytes": 141e9}, {"url": None, "training_gpu_memory": 0.02}, None),
         ({"gpu_bytes": 0}, {"url": None, "training_gpu_memory": 0.03}, None),  # unknown
     ],
 )
@@ -298,13 +276,6 @@ def test_the_checked_node_is_one_that_the_jobs_may_get(
     where = "--partition=gpu --qos=high -x n2 --nodelist n1 --gres=gpu:h800:1 /bin/sh "
     assert where in asked
     assert "--signal" not in asked
-
-
-def test_the_probe_names_its_node(fake: Fake) -> None:
-    fake("srun", 'while [ "$1" != /bin/sh ]; do shift; done; SLURMD_NODENAME=n7 exec "$@"')
-    found = [finding.line for finding in node_checks.nodes(launch("curves"))]
-    assert [line.startswith("partition cpu: node n7 ") for line in found] == [True] * len(found)
-    assert found
 
 
 def test_a_slurm_that_does_not_answer_is_one_line_beside_the_other_findings(

@@ -164,17 +164,3 @@ def test_responses_end_with_the_turn_or_at_the_limit(run: Run, policy: str) -> N
             assert "<|im_end|>" not in sample["text"]
             assert sample["finish_reason"] == "stop" or sample["tokens"] == limit
     assert reasons >= {"stop"}
-
-
-def test_the_figure_is_traced_to_the_model_of_the_mirror(run: Run) -> None:
-    root = run.experiment.results.parent.parent
-    done = subprocess.run(
-        [sys.executable, "-m", "rspo.cli", "trace", "reports/fig_main.pdf"],
-        cwd=root,
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    revision = run.experiment.config.models[MODEL].hub.revision
-    assert f"mirror/{ID} @ {revision}" in done.stdout

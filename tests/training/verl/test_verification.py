@@ -1,7 +1,5 @@
 """Verification of responses while others are sampled, the servers of the judge, and routing."""
 
-import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,12 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from transfer_queue import KVBatchMeta
-from verl.workers.rollout.router import GlobalRequestLoadBalancer
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
 from rspo.training.verl import task, verification
-from rspo.training.verl.prompt_dataset import PromptLoop
 from rspo.training.verl.verification import Verification
 from rspo.training.verl.verl_config import verl_config
 from tests.support import fake_vllm, paper_scale
@@ -113,25 +109,3 @@ def test_a_training_job_starts_a_judge_on_each_gpu_before_the_policy(
     gpus = [log.read_text().split(":")[0] for log in sorted(logs)]
     expected = visible.split(",") if visible else [str(number) for number in range(8)]
     assert gpus == [f"on GPU {gpu}" for gpu in expected]
-
-
-def test_the_responses_to_a_prompt_come_from_all_servers() -> None:
-    """docs and cuda.yaml say so: each server that answers a prompt has to read it."""
-    servers = {f"server {number}": None for number in range(8)}
-    balancer = GlobalRequestLoadBalancer(servers)
-    used: Counter[str] = Counter()
-
-    class Client:
-        async def generate(self, request_id: str, **_: Any) -> Any:
-            used[balancer.acquire_server(request_id)[0]] += 1
-            raise asyncio.CancelledError
-
-    async def ask() -> None:
-        for sample in range(16):
-            with pytest.raises(asyncio.CancelledError):
-                await PromptLoop(Client()).run(
-                    {}, raw_prompt=[1], name="0", global_steps=1, session_id=sample
-                )
-
-    asyncio.run(ask())
-    assert used == dict.fromkeys(servers, 2)
