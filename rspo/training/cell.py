@@ -88,7 +88,9 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
             if done := engine.last_step(checkpoint):
                 print(f"{name} resumes from step {done} of {config.training.steps}", flush=True)
             trained = train_remaining_steps()
-        _warn_of_clipping(name, trained.records, config.training.optimizer.gradient_clip)
+        clipped = {name: fmean(record["gradient_clipped"] for record in trained.records)}
+        if warning := clipping_warning(clipped, config.training.optimizer.gradient_clip):
+            _log.warning("%s", warning)
         _write_policy(policy, trained, base)
         write_json_lines(log, trained.records)
         return Done(
@@ -103,12 +105,6 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
     if checkpoint.exists() and not is_begun(checkpoint):
         with step.locked():  # an earlier process was killed while removing it
             remove_checkpoints(checkpoint)
-
-
-def _warn_of_clipping(name: str, records: Sequence[Record], limit: float | None) -> None:
-    fraction = fmean(record["gradient_clipped"] for record in records)
-    if warning := clipping_warning({name: fraction}, limit):
-        _log.warning("%s", warning)
 
 
 def _write_policy(policy: Path, trained: Trained, base: Path) -> None:

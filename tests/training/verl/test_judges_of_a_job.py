@@ -1,65 +1,18 @@
-"""Verification of responses while others are sampled, the servers of the judge, and routing."""
+"""The servers of the judge that a training job starts. test_own_judge.py has a real one."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from transfer_queue import KVBatchMeta
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import write_text
-from rspo.training.verl import task, verification
-from rspo.training.verl.verification import Verification
+from rspo.training.verl import task
 from rspo.training.verl.verl_config import verl_config
 from tests.support import fake_vllm, paper_scale
 from tests.support.processes import processes_with
 
 CELL = "qwen2.5-math-1.5b--rspo-pass--k4--n16--s0"
-N = 3
-
-
-def snapshot(ended: str, running: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """The queue's tags: a letter is a prompt, and those that run have one response."""
-    tags: dict[str, dict[str, Any]] = {}
-    for prompt, status, responses in [
-        *((prompt, "finished", N) for prompt in ended),
-        *((prompt, "running", 1) for prompt in running),
-    ]:
-        tags[prompt] = {"is_prompt": True, "status": status}
-        tags |= {f"{prompt}_{number}_0": {"status": "success"} for number in range(responses)}
-    return {"train": tags}
-
-
-def test_responses_are_verified_while_others_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As soon as all responses to their prompt are there, and each once."""
-    snapshots = iter(
-        [{}, snapshot("", "abc"), snapshot("b", "ac"), snapshot("ba", "c"), snapshot("bac", "")]
-    )
-    left = ["nothing"]
-    batches: list[list[str]] = []
-
-    def verify(keys: Sequence[str], *_: Any) -> Any:
-        batches.append(list(keys))
-        return np.array([key.startswith("b") for key in keys])
-
-    monkeypatch.setattr(verification.transfer_queue, "kv_list", lambda _: next(snapshots))
-    monkeypatch.setattr(verification.time, "sleep", lambda _: left.append("a pause"))
-    monkeypatch.setattr(
-        verification,
-        "fields",
-        lambda batch, *_: {"responses": batch.keys, "index": [0] * len(batch.keys)},
-    )
-    monkeypatch.setattr(verification, "response_tokens", lambda data: data["responses"])
-    monkeypatch.setattr(verification, "verify_tokens", verify)
-    of_train = Verification("train", None, [0], None, None)
-    of_train.until_sampled(3)
-    assert batches == [[f"b_{number}_0" for number in range(N)], [f"a_{n}_0" for n in range(N)]]
-    keys = [f"{prompt}_{number}_0" for prompt in "abc" for number in range(N)]
-    batch = KVBatchMeta(keys=keys, tags=[{}] * len(keys), partition_id="train")
-    assert of_train.of(batch).tolist() == [False] * N + [True] * N + [False] * N
-    assert batches[2:] == [[f"c_{number}_0" for number in range(N)]]
 
 
 @pytest.fixture
