@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -36,20 +35,6 @@ from tests.support.processes import wait_for_lock
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS = 40
 TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every": 3}
-# Trains a cell in another process. Arguments: folder of the config, folder of the results.
-TRAIN = f"""
-import dataclasses, pathlib, sys, torch
-from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
-from rspo.training.train import train
-from tests.support import tiny_world
-accept_requests()
-torch.set_num_threads(1)
-world = tiny_world.load(pathlib.Path(sys.argv[1]), training={TRAINING!r})
-try:
-    train(dataclasses.replace(world, results=pathlib.Path(sys.argv[2])), {CELL!r})
-except Stopped:
-    sys.exit(STOPPED_STATUS)
-"""
 
 
 class Killed(BaseException):
@@ -235,10 +220,9 @@ def test_two_processes_cannot_train_the_same_cell(world: Experiment, tmp_path: P
 
 def start(experiment: Experiment) -> subprocess.Popen[bytes]:
     """Start training in another process, on this experiment's folders."""
-    root = experiment.reports.parent
     return subprocess.Popen(
-        [sys.executable, "-c", TRAIN, str(root), str(experiment.results)],
-        cwd=ROOT,
+        tiny_world.command("train", CELL, f"--results={experiment.results}"),
+        cwd=experiment.reports.parent,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
 
