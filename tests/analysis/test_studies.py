@@ -22,7 +22,7 @@ from rspo.core.tables import read_csv
 from rspo.estimators import pass_at_k
 from rspo.evaluation.read_outcomes import policy_scores
 from rspo.evaluation.statistics import holm
-from rspo.figures import draw, figures_of, style
+from rspo.figures import draw
 from rspo.objectives import response_weights
 from tests.support import planted
 from tests.support.steps import attest
@@ -133,14 +133,6 @@ def test_the_variant_that_validation_prefers_is_compared(made: Experiment) -> No
     assert set(methods["variant"]) == {"default", "rate-third", "rate-triple"}
 
 
-def test_every_variant_has_its_level(made: Experiment) -> None:
-    for row in rows(made, "rates", method_b="", k="4"):
-        expected = [problems_of(made, policy, 4).mean() for policy in row["cells"].split()]
-        assert row["estimate"] == pytest.approx(np.mean(expected))
-        assert np.isnan(row["p"])
-    assert len(rows(made, "rates", method_b="", k="4")) == 6  # the base policy too
-
-
 def test_p_values_are_adjusted_within_their_family(made: Experiment) -> None:
     for family in ("changes", "against PG", "C1 of default"):
         tested = rows(made, "errors", family=family)
@@ -226,12 +218,6 @@ def test_the_share_of_false_accepts_is_that_of_expected_weights(k: int) -> None:
     share = ((1 - p) * rate * expected).sum() / (q * expected).sum()
     now, before = (np.mean(1 - (1 - p) ** j) for j in (k, k - 1))
     assert false_accept_share(now, before, rate) == pytest.approx(share)
-
-
-def test_the_same_data_give_the_same_files(made: Experiment) -> None:
-    before = [path.read_bytes() for path in studies.step(made, "errors").outputs]
-    write_study(made, "errors", force=True)
-    assert [path.read_bytes() for path in studies.step(made, "errors").outputs] == before
 
 
 def test_a_study_has_a_picture(made: Experiment) -> None:
@@ -338,11 +324,6 @@ def test_a_mistake_in_a_study_is_named(
         planted.load(tmp_path, studies={"rates": RATES | {"choose_by_pass_at": None} | change})
 
 
-def test_a_study_may_not_have_the_name_of_another_table(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"studies\.answers: the name of another table"):
-        planted.load(tmp_path, studies={"answers": RATES})
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -384,14 +365,6 @@ def test_an_objective_is_subtracted_at_the_same_k_n_and_variant(tmp_path: Path) 
         assert one.method_b == one.method_a.replace("Baseline", "RSPO")
 
 
-def test_an_unknown_study_is_named_with_the_known_ones(tmp_path: Path) -> None:
-    experiment = planted.load(tmp_path, studies={"rates": RATES})
-    with pytest.raises(
-        InputError, match=r"no study 'rate' in config/tiny\.yaml; did you mean rates"
-    ):
-        studies.step(experiment, "rate")
-
-
 def test_a_choice_without_validation_is_an_error(tmp_path: Path) -> None:
     experiment = planted.load(tmp_path, seeds=1, studies={"rates": RATES})
     planted.plant_scores(experiment, skill)
@@ -423,17 +396,3 @@ def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     contents = study_contents(experiment, name, table, methods)
     text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)
     assert text == (folder / f"{name}.md").read_text()
-
-
-def test_a_missing_row_of_a_forest_plot_moves_no_other_row(made: Experiment) -> None:
-    figure = figures_of(made)["fig_errors"]
-    table = figure.table(made, figure)
-    gone = table[(table["k"] == "1") & (table["variant"] == "accepts-0.1")].index[0]
-    with style.applied():
-        picture = figure.draw(table.drop(gone), made, figure)
-    first = picture.axes[0]
-    labels = [label.get_text() for label in first.get_yticklabels()]
-    shown = {(line.get_xdata()[0], line.get_ydata()[0]) for line in first.lines[1:]}
-    for _, row in table.drop(gone)[table["k"] == "1"].iterrows():
-        place = labels.index(f"{row['method']}, {row['variant']}")
-        assert (row["estimate"], place) in shown

@@ -33,17 +33,6 @@ def test_the_table_has_the_exact_numbers(capsys: Capture) -> None:
     assert all(len(line) <= 100 for line in lines)
 
 
-@pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
-def test_the_picture_is_the_same_again(suffix: str, tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / f"picture.{suffix}"
-    words = ["diagnose", "grpo", "--n", "4", "--out", str(path)]
-    assert main(words) == 0
-    before = path.read_bytes()
-    assert len(before) > 5000
-    assert main(words) == 0
-    assert path.read_bytes() == before
-
-
 def test_the_picture_draws_the_numbers_of_the_diagnosis() -> None:
     diagnosis = diagnose("maxrl", n=8)
     with style.applied():

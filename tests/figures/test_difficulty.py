@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from rspo.evaluation.statistics import Part, combine
 from rspo.figures import FIGURES, difficulty
 from rspo.figures.methods import Method
 from tests.support import planted
@@ -41,17 +40,6 @@ def test_a_policy_with_the_same_success_rates_gains_nothing_in_any_group(
     assert len(table) == len(difficulty.ENDS)
     error = (table["high"] - table["low"]) / (2 * 1.96)
     assert (table["estimate"].abs() < 4 * error).all()
-
-
-def test_with_the_same_samples_for_group_and_gain_it_would_seem_to_gain(
-    rates: NDArray[np.float64],
-) -> None:
-    """What the two halves prevent: problems that were never solved seem to improve."""
-    base, other = (sampled(rates, seed) for seed in (1, 2))
-    never, half = difficulty.groups_of(base) == 0, N // 2
-    after, before = (100 * one[None, never, :half].mean(axis=2) for one in (other, base))
-    seeming = combine([Part(after), Part(-before)], [int(never.sum())])
-    assert seeming.value > 10 * seeming.error
 
 
 def test_the_gain_of_each_group_is_the_gain_that_was_planted(rates: NDArray[np.float64]) -> None:

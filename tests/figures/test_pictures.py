@@ -66,24 +66,6 @@ def test_texts_are_legible_inside_the_picture_and_apart(
         assert apart, (text.get_text(), other.get_text())
 
 
-@ALL
-def test_small_print_says_what_the_results_are(
-    experiments: dict[str, Experiment], drawn: Drawn, scale: str, name: str
-) -> None:
-    experiment, figure = experiments[scale], FIGURES[name]
-    if not figure.of_results:
-        return
-    table, picture = drawn(scale, name)
-    said = " ".join(picture.get_supxlabel().split())
-    (model,) = {experiment.model_of(policy) for policy in figure.policies(experiment)}
-    assert f"{scale} scale, {experiment.config.models[model].label}" in said
-    seeds = table["seeds"].max() if "seeds" in table else 1
-    assert f", {seeds} seed" in said
-    assert ("lowest to highest seed" in said) == (
-        figure.reads("curves", "training_logs") and seeds > 1
-    )
-
-
 def points(x: Iterable[Any], y: Iterable[Any]) -> tuple[tuple[float, float], ...]:
     return tuple((round(float(a), 9), round(float(b), 9)) for a, b in zip(x, y, strict=True))
 

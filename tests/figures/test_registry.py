@@ -1,8 +1,5 @@
 """The registry: inputs, missing inputs, figures of a user's own grid, captions and settings."""
 
-import html
-import json
-import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from docutils.core import publish_parts
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -20,7 +16,6 @@ from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.provenance import read_provenance
 from rspo.figures import FIGURES, available, draw, figures_of, in_all, style
 from rspo.figures import figure as figure_module
-from rspo.figures.captions import full_caption
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
 from tests.support.figure_inputs import experiment_in, write_inputs
@@ -93,11 +88,6 @@ def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:
         FIGURES["fig_contamination_free"].policies(smaller)
 
 
-def test_unknown_figure(experiments: dict[str, Experiment]) -> None:
-    with pytest.raises(InputError, match="no figure 'fig_mian'; did you mean fig_main"):
-        draw(experiments["tiny"], "fig_mian")
-
-
 def test_grids_that_cannot_share_panels(tmp_path: Path) -> None:
     grid = {"grpo": {"suite": "contamination_free"}}
     with pytest.raises(InputError, match=r"grid\.grpo\.suite = contamination_free"):
@@ -164,46 +154,6 @@ def test_importing_the_package_imports_no_slow_libraries() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_a_caption_says_which_cells_how_many_samples_and_which_seeds(
-    tmp_path: Path, name: str
-) -> None:
-    scale = "tiny" if "contamination" not in name else "paper"
-    experiment, figure = experiment_in(tmp_path, scale, seeds=3), FIGURES[name]
-    caption = full_caption(experiment, figure)
-    assert caption.startswith(figure.caption)
-    names = set(figure.policies(experiment))
-    if not figure.reads("gradients"):
-        names = {policy.rpartition("--s")[0] or policy for policy in names}
-    assert {word for word in re.split("[ ,;]+|[.](?: |$)", caption) if "--" in word} == names
-    if figure.reads("curves", "scores", "comparisons", "study"):
-        assert f"N = {experiment.config.evaluation.samples} samples per problem" in caption
-    if figure.of_results and not figure.reads("gradients"):
-        assert "3 seeds (s0 to s2) each" in caption
-    elif not figure.reads("gradients"):
-        assert caption.endswith("Computed from formulas, without samples: the values are exact.")
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_a_caption_is_plain_text_also_as_restructured_text(tmp_path: Path, name: str) -> None:
-    """Snakemake's own report reads captions as that; a stray * or _ would be a warning in it."""
-    scale = "tiny" if "contamination" not in name else "paper"
-    caption = full_caption(experiment_in(tmp_path, scale), FIGURES[name])
-    quiet = {"report_level": 5, "output_encoding": "unicode"}
-    body = publish_parts(caption, writer="html5", settings_overrides=quiet)["body"]
-    assert html.unescape(body).strip() == f"<p>{caption}</p>"
-
-
-def test_settings_hold_what_the_config_decides(experiments: dict[str, Experiment]) -> None:
-    tiny, paper = experiments["tiny"], experiments["paper"]
-    assert FIGURES["fig_main"].settings(tiny)["k"] == [1, 2, 4, 8, 16]
-    assert FIGURES["fig_entropy"].settings(paper)["steps"] == 580
-    assert set(FIGURES["fig_intro"].settings(tiny)) == {"figure", "caption", "code", "columns"}
-    other = replace(FIGURES["fig_main"], caption="Another caption.")
-    assert other.settings(tiny) != FIGURES["fig_main"].settings(tiny)
-    json.dumps([figure.settings(tiny) for figure in figures_of(tiny).values()])
-
-
 def test_a_figure_is_out_of_date_when_the_code_of_figures_changes(
     experiments: dict[str, Experiment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,8 +168,3 @@ def test_a_figure_is_out_of_date_when_the_code_of_figures_changes(
     assert settings() == before
     (folder / "style.py").write_text((folder / "style.py").read_text() + "# another line\n")
     assert settings() != before
-
-
-def test_unknown_inputs_are_refused() -> None:
-    with pytest.raises(ValueError, match="fig_main: inputs are curve; allowed: curves, scores"):
-        replace(FIGURES["fig_main"], inputs=("curve",))

@@ -127,29 +127,3 @@ def test_a_link_shows_its_section(browser_page: browser.Page, report: Path) -> N
         browser_page.evaluate(f"location.hash = {name!r}")
         below = f"document.querySelector('{name} > :not(h2)').getBoundingClientRect()"
         assert browser_page.evaluate(f"{below}.height > 0 && {below}.top < window.innerHeight")
-
-
-def test_no_half_of_a_desktop_page_is_empty(browser_page: browser.Page, report: Path) -> None:
-    """Text, pictures and tables of every row of sections reach beyond 60 % of the width."""
-    browser_page.open(report, WIDTHS["desk"], HEIGHTS["desk"])
-    short = browser_page.evaluate(
-        """[...document.querySelectorAll("main > :is(section, .first, .pair)")].filter(part => {
-          const range = document.createRange();
-          const texts = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);
-          const boxes = [...part.querySelectorAll("img")].map(e => e.getBoundingClientRect());
-          while (texts.nextNode()) {
-            range.selectNodeContents(texts.currentNode);
-            boxes.push(...range.getClientRects());
-          }
-          return Math.max(...boxes.map(box => box.right)) < 0.6 * window.innerWidth;
-        }).map(part => part.id || part.className)"""
-    )
-    assert short == []
-
-
-def test_a_thumbnail_opens_to_the_whole_picture(page: browser.Page) -> None:
-    width = "document.querySelector('.thumbnail img').getBoundingClientRect().width"
-    before = page.evaluate(width)
-    page.evaluate("document.querySelector('.thumbnail summary').click()")
-    assert page.evaluate(width) > 1.2 * before
-    assert page.evaluate("document.querySelector('.thumbnail p').offsetHeight") > 0

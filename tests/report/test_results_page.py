@@ -100,10 +100,3 @@ def test_pictures_cannot_replace_results(experiment: Experiment) -> None:
         with pytest.raises(InputError, match=r": its pictures would replace "):
             write_results(experiment, Path(page))
     assert (experiment.reports / "claims.csv").exists()
-
-
-def test_pictures_of_an_earlier_page_are_removed(experiment: Experiment, tmp_path: Path) -> None:
-    (tmp_path / "page").mkdir()
-    (tmp_path / "page" / "fig_old.png").touch()
-    write_results(experiment, tmp_path / "page.md")
-    assert not (tmp_path / "page" / "fig_old.png").exists()
