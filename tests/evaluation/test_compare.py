@@ -192,15 +192,6 @@ def test_few_problems_that_differ_alike_have_the_p_of_the_exact_test(
     assert found.p_is_least
 
 
-def test_an_interval_of_a_difference_of_fractions_is_not_beyond_1() -> None:
-    """That of Student's t is -5.9 to 6.9 here."""
-    sides = outcomes_of([[True], [False]]), outcomes_of([[False], [False]])
-    for metric in ("pass_at_k", "pass_hat_k"):
-        assert paired_difference(*sides, metric, 1).interval == (-1.0, 1.0)
-    unbounded = paired_difference(*sides, "max_at_k", 1).interval
-    assert unbounded == pytest.approx((-5.853, 6.853), abs=1e-3)
-
-
 @pytest.mark.parametrize("sizes", [(3, 3), (5, 1)], ids=str)
 def test_the_error_is_that_of_strata_unless_one_has_a_single_problem(
     sizes: tuple[int, int],

@@ -12,7 +12,6 @@ import pytest
 from numpy.typing import NDArray
 
 import rspo
-from rspo.cli import main
 from rspo.objectives import OBJECTIVES, response_weights
 from rspo.objectives.diagnose import Form, diagnose
 from tests.support import ROOT
@@ -119,15 +118,6 @@ def test_which_pass_at_k_each_objective_is_unbiased_for(
         assert (form.unbiased_for, form.factor) == (expected[0], pytest.approx(expected[1]))
 
 
-def test_centring_rspo_mixes_pass_at_k_with_pass_at_k_minus_1() -> None:
-    p = np.linspace(0, 1, 11)
-    k, n = 4, 16
-    found = diagnose("rspo_pass_at_k", k, n, p).centred
-    expected = (1 - k / n) * (1 - (1 - p) ** k) + k / n * (1 - (1 - p) ** (k - 1))
-    assert found.value == pytest.approx(expected, abs=1e-12)
-    assert found.unbiased_for is None
-
-
 @pytest.mark.parametrize("k", [1, 2, 100, 511, 512])
 def test_large_groups_are_accurate(k: int) -> None:
     found = diagnose("rspo_pass_at_k", k, 512)
@@ -144,12 +134,6 @@ def test_a_function_of_ones_own_is_diagnosed_like_an_objective() -> None:
     assert own.name == "marginal"
     assert own.weights.unbiased_for == 3
     assert (own.centred.value == ours.centred.value).all()
-
-
-def test_a_group_of_one_has_no_nan() -> None:
-    form = diagnose("rspo_pass_at_k", 1, 1).standardized
-    assert not form.slope.any()
-    assert form.unbiased_for is None
 
 
 # --- Errors, all of one line -------------------------------------------------------------------
@@ -242,25 +226,10 @@ def test_functions_of_any_rewards_are_checked_with_graded_ones(function: Any, me
         rspo.check_weights(function, 2, 8, binary=False)
 
 
-@pytest.mark.parametrize("n", [2, 7, 8])
-def test_weights_that_depend_on_other_groups_are_found_for_every_n(n: int) -> None:
-    with pytest.raises(ValueError, match="by_batch must return the same weights for a group alone"):
-        rspo.check_weights(by_batch, 2, n)
-
-
 @pytest.mark.parametrize(("k", "n"), [(0, 4), (2.5, 4), ("4", 4), (True, 4), (2, 0), (2, 4.0)])
 def test_k_and_n_must_be_counts(k: Any, n: Any) -> None:
     with pytest.raises(ValueError, match="must be an integer of at least 1, got"):
         rspo.check_weights(lambda rewards, k: rewards, k, n)
-
-
-def test_a_diagnosis_prints_the_table_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diagnose", "maxpo", "--k", "2", "--n", "4"]) == 0
-    assert (
-        capsys.readouterr().out == f"maxpo, k = 2, n = 4, 0/1 rewards\n{diagnose('maxpo', 2, 4)}\n"
-    )
-    rows = str(diagnose("maxpo", 2, 4, p=[0.3, 0.6])).splitlines()
-    assert [row.split()[0] for row in rows[-2:]] == ["0.30", "0.60"]
 
 
 @pytest.mark.parametrize("objective", [o for o in OBJECTIVES if o != "hitchhiking"])

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rspo.objectives import OBJECTIVES, KRule, Objective, register, response_weights
-from tests.support import exact
 from tests.support.groups import (
     FORMULAS,
     MAX_AT_K,
@@ -76,40 +75,15 @@ def test_pass_at_k_of_4096_responses_is_accurate_for_every_k() -> None:
 
 
 @pytest.mark.parametrize("objective", MAX_AT_K)
-def test_max_at_k_of_4096_responses_is_accurate_for_every_k(objective: str) -> None:
-    # With rewards 0, 1, .., n-1 the marginal contributions have a closed form: the gaps are all
-    # 1 and sum_{m <= i} C(m, k-1) = C(i+1, k), so the response with reward i has the weight
-    # (k/n) C(i+1, k) / C(n-1, k-1). (Held against enumeration in the test below.)
-    places = [1, 2, 3, 17, 300, 1024, 2047, 2048, 3000, 3500, 3900, 4000, 4090, 4094, 4095]
-    numerators = [column_of_binomials(i + 1) for i in places]
-    denominators = column_of_binomials(LARGE_N - 1)
-    rewards = np.arange(LARGE_N, dtype=np.float64)
-    normal = 0
-    for k in range(2, LARGE_N + 1):
-        weights = response_weights(rewards, objective, k)
-        assert np.isfinite(weights).all()
-        for found, column in zip(weights[places].tolist(), numerators, strict=True):
-            denominator = LARGE_N * denominators[k - 1]
-            normal += assert_accurate(found, k * column[k], denominator)
-    assert normal > 4 * 4000
-
-
-def test_the_closed_form_for_evenly_spaced_rewards_is_the_marginal_contribution() -> None:
-    n = 8
-    for k in range(2, n + 1):
-        closed = [Fraction(k * comb(i + 1, k), n * comb(n - 1, k - 1)) for i in range(n)]
-        assert closed == exact.marginal_contributions([Fraction(i) for i in range(n)], k)
-
-
-@pytest.mark.parametrize("k", [2, 3, 4, 8, 16, 64, 256, 1000, 2047, 2048, 3000, 4000, 4095, 4096])
-def test_max_at_k_of_4096_uneven_rewards_is_accurate_for_every_response(k: int) -> None:
+@pytest.mark.parametrize("k", [2, 3, 16, 256, 2048, 3000, 4095, 4096])
+def test_max_at_k_of_4096_rewards_is_accurate_for_every_response(objective: str, k: int) -> None:
     # Shuffled integers, ties and negative ones among them, against exact integer sums
     # sum_{j <= c_<} (R_i - R_(j)) C(j-1, k-2).
     rewards = np.random.default_rng(k).integers(-3000, 3000, LARGE_N)
     order = np.argsort(rewards, kind="stable")
     ascending = rewards[order].tolist()
     denominator = LARGE_N * comb(LARGE_N - 1, k - 1)
-    weights = response_weights(rewards.astype(np.float64), "rspo_max_at_k", k)[order].tolist()
+    weights = response_weights(rewards.astype(np.float64), objective, k)[order].tolist()
     term, terms, rewarded_terms, normal = 0, 0, 0, 0
     for position, reward in enumerate(ascending):
         if position == 0 or reward > ascending[position - 1]:
@@ -155,12 +129,6 @@ def test_weights_follow_their_responses_through_any_permutation(
     np.testing.assert_allclose(after, before[permutation], rtol=1e-12, atol=1e-15)
 
 
-def test_hitchhiking_depends_on_the_order_of_the_responses() -> None:
-    together = response_weights(np.array([1.0, 1.0, 0.0, 0.0]), "hitchhiking", k=2)
-    apart = response_weights(np.array([1.0, 0.0, 1.0, 0.0]), "hitchhiking", k=2)
-    assert together.sum() < apart.sum()
-
-
 @pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3), (2, 1, 4)])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_prompts_do_not_affect_each_other(objective: str, leading: tuple[int, ...]) -> None:
@@ -179,7 +147,7 @@ def test_prompts_do_not_affect_each_other(objective: str, leading: tuple[int, ..
 NUMPY_DTYPES = [np.float16, np.float32, np.float64]
 TORCH_DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-SHAPES = [(6,), (1, 6), (4, 6), (2, 3, 6), (0, 6), (2, 0, 6)]
+SHAPES = [(6,), (2, 3, 6), (2, 0, 6)]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -225,28 +193,10 @@ def test_rewards_are_not_changed_and_share_no_memory_with_weights(objective: str
         assert (tensor.numpy() == rewards).all()
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_read_only_and_strided_arrays_are_accepted(objective: str) -> None:
-    rewards = groups_for(objective, (4, 6))
-    expected = response_weights(rewards, objective, k=2)
-    transposed = np.asfortranarray(rewards)
-    transposed.setflags(write=False)
-    assert (response_weights(transposed, objective, k=2) == expected).all()
-    tensor = torch.tensor(rewards.T.copy()).T
-    assert not tensor.is_contiguous()
-    assert (response_weights(tensor, objective, k=2).numpy() == expected).all()
-
-
 def test_weights_are_constants_to_autograd() -> None:
     rewards = torch.tensor([0.0, 1.0, 0.0, 1.0], requires_grad=True)
     for objective in OBJECTIVES:
         assert not response_weights(rewards, objective, k=2).requires_grad
-
-
-def test_numpy_integers_are_integers() -> None:
-    rewards = np.array([0.0, 1.0, 0.0, 1.0])
-    found = response_weights(rewards, "rspo_pass_at_k", k=np.int32(2))  # type: ignore[arg-type]
-    assert (found == response_weights(rewards, "rspo_pass_at_k", k=2)).all()
 
 
 CORRECT = [[False, True, False, True], [False, False, True, False]]
@@ -272,17 +222,6 @@ def test_lists_bools_and_integers_are_the_same_rewards(objective: str, given_rew
     assert isinstance(weights, np.ndarray)
     assert weights.dtype == np.float64
     assert (weights == response_weights(np.array(CORRECT, float), objective, k=2)).all()
-
-
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.uint8], ids=str)
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_torch_bools_and_integers_give_the_default_dtype(
-    objective: str, dtype: torch.dtype
-) -> None:
-    weights = response_weights(torch.tensor(CORRECT, dtype=dtype), objective, k=2)
-    assert weights.dtype == torch.float32
-    expected = response_weights(torch.tensor(CORRECT, dtype=torch.float32), objective, k=2)
-    assert torch.equal(weights, expected)
 
 
 def test_plug_ins_take_k_above_n() -> None:
@@ -342,13 +281,6 @@ def test_k_that_does_not_fit_n_is_refused(
         refused(ValueError, message, np.zeros((3, 4)), objective, k)
 
 
-@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if OBJECTIVES[o].has_k])
-@pytest.mark.parametrize("k", [0, -1])
-def test_k_below_1_is_refused(objective: str, k: int) -> None:
-    for part in (f"k = {k}", OBJECTIVES[objective].k_rule.value):
-        refused(ValueError, re.escape(part), np.zeros((3, 4)), objective, k)
-
-
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("k", [2.0, 1.5, "2", True, np.float64(2.0)])
 def test_k_that_is_not_an_integer_is_refused(objective: str, k: Any) -> None:
@@ -373,27 +305,10 @@ def test_empty_groups_are_refused(
         refused(ValueError, re.escape(part), kind(np.zeros(shape)), objective, k=1)
 
 
-def test_grpo_refuses_groups_of_one() -> None:
-    for part in ("n >= 2", "n = 1"):
-        refused(ValueError, part, np.zeros((3, 1)), "grpo")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_complex_rewards_are_refused(kind: Callable[..., Any]) -> None:
-    for part in ("complex64", "real"):
-        refused(TypeError, part, kind(np.zeros((2, 4), "complex64")), "rspo_pass_at_k")
-
-
 @pytest.mark.parametrize("rewards", [1.0, np.float64(1.0), None, "01", {0: 1}])
 def test_rewards_that_are_not_an_array_are_refused(rewards: Any) -> None:
     for part in (type(rewards).__name__, "numpy", "torch", "list"):
         refused(TypeError, part, rewards, "rspo_pass_at_k")
-
-
-def test_lists_of_other_things_than_numbers_are_refused() -> None:
-    refused(TypeError, "real numbers", ["0", "1"], "rspo_pass_at_k")
-    refused(TypeError, "real numbers", [0, None], "rspo_pass_at_k")
-    refused(ValueError, "different lengths", [[0, 1], [0]], "rspo_pass_at_k")
 
 
 def test_an_unknown_objective_is_refused_with_all_known_ones() -> None:
@@ -435,12 +350,3 @@ def test_an_own_objective_cannot_change_the_callers_rewards() -> None:
             register(Objective("in_place", in_place, KRule.NONE))
             assert response_weights(rewards, "in_place").tolist() == [0.0, -1.0]
         assert rewards.tolist() == [1.0, 0.0]
-
-
-def test_what_is_no_objective_is_an_error_of_one_line() -> None:
-    with pytest.raises(TypeError, match="must be an Objective, got a function"):
-        register(lambda rewards, k: rewards)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"'mine': k_rule is 'AT_MOST_N'; allowed: KRule\.NONE, KR"):
-        Objective("mine", lambda rewards, k: rewards, "AT_MOST_N")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="'mine': function must be a function, got a NoneType"):
-        Objective("mine", None, KRule.NONE)  # type: ignore[arg-type]
