@@ -16,7 +16,6 @@ from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.tables import PROBLEMS, read_table
-from rspo.core.trace import trace
 from rspo.datasets.prepare import prepare, require_own_files
 from tests.support import tiny_world
 
@@ -229,31 +228,6 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
 def require_problems(experiment: Experiment) -> None:
     """The check of every command that reads the problems."""
     steps.prepare(experiment, "mine").require_output(experiment.problems("mine"))
-
-
-def test_problems_of_a_file_can_exclude_those_of_a_benchmark(tmp_path: Path) -> None:
-    experiment = load(tmp_path)
-    prepare(experiment, "multiply")
-    (known,) = read_table(experiment.problems("multiply"), PROBLEMS)[:1]
-    copied = {"question": known["prompt"][0]["content"], "gold": "1"}
-    write(tmp_path / "my.jsonl", [copied, *TWO])
-    assert [row["id"] for row in prepared(load(tmp_path, exclude="multiply"))] == [
-        "mine/1",
-        "mine/2",
-    ]
-
-
-def test_the_history_names_the_file_and_its_content(tmp_path: Path) -> None:
-    write(tmp_path / "my.jsonl", TWO)
-    experiment = load(tmp_path)
-    prepare(experiment, "mine")
-    revision = digest(tmp_path / "my.jsonl")
-    assert any(
-        f"my.jsonl @ sha256:{revision}" in line for line in trace(experiment.problems("mine"))
-    )
-    write(tmp_path / "my.jsonl", TWO[:1])
-    with pytest.raises(InputError, match=r"was made from another version of .*my\.jsonl"):
-        list(trace(experiment.problems("mine")))
 
 
 def test_the_command_needs_no_other_file(

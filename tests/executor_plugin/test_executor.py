@@ -232,16 +232,6 @@ def test_an_interrupt_waits_for_a_submission_under_way(
     assert harness.commands == [f"scancel --name={RUN}"]
 
 
-def test_an_interrupt_while_slurm_does_not_answer_says_that_jobs_may_continue(
-    harness: Harness,
-) -> None:
-    harness.refuse(f"--name={RUN}", "timed out")
-    harness.executor.cancel_jobs([])
-    assert harness.printed == [
-        "slurm-patient: jobs of this run may continue: SLURM does not answer (scancel: timed out)"
-    ]
-
-
 # --- status queries -------------------------------------------------------------------------------
 
 
@@ -253,11 +243,6 @@ def test_a_failed_status_query_loses_no_job(harness: Harness) -> None:
     (harness.folder / "squeue").write_text("#!/bin/sh\nexit 1\n")
     harness.state = ""
     assert harness.check(running, done, failed) == ["12"]
-
-
-def test_jobs_are_checked_before_slurm_forgets_that_they_ended(harness: Harness) -> None:
-    harness.check(harness.submitted("12"))
-    assert harness.executor.next_seconds_between_status_checks == SECONDS_MISSING
 
 
 def test_a_job_that_slurm_holds_is_released_three_times_then_given_up(harness: Harness) -> None:

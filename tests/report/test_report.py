@@ -37,6 +37,7 @@ from rspo.core.tables import (
     write_table,
 )
 from rspo.core.trace import history
+from rspo.evaluation.score import score
 from rspo.figures import FIGURES, Figure, draw, in_all, style
 from rspo.figures.captions import full_caption
 from rspo.figures.methods import methods_of
@@ -176,12 +177,6 @@ def test_the_setup_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     files = [made.scores(policy, "standard", 0) for policy in made.policies]
     verified = sum(len(read_table(file, SCORES)) for file in files)
     assert f"{verified:,}, of {len(made.policies)} policies" in text
-    said = " ".join(tree.sections["claims"].split())
-    counts = "1 is supported, 1 is not tested, 1 is not resolved at this size, 1 is contradicted"
-    assert f"Of 4 claims {counts}." in said
-    assert "With one training seed, a verdict is about the trained policies" in said
-    (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
-    assert "over resampled problems only, without the variance of training" in caption
     curves = [
         row
         for row in rows_of(made.table("curves"))
@@ -209,7 +204,8 @@ def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment
     policies = FIGURES["fig_main"].policies(experiment)
     cells = {one.label: one.policies for one in methods_of(experiment, policies)}
     path = experiment.reports / "claim_comparisons.csv"
-    row = rows_of(path)[0] | {"claim": "C3b", "method_a": "of two", "method_b": "methods"}
+    row = next(row for row in rows_of(path) if row["decides"] == "yes" and row["where"] == "pooled")
+    row |= {"claim": "C3b", "method_a": "of two", "method_b": "methods"}
     tests, leads = [], {}
     for k, outcome in (("1", "for"), ("2", "open")):
         pooled = [row for row in figure if (row["benchmark"], row["k"]) == ("pooled", k)]
@@ -272,34 +268,40 @@ def test_own_figures_are_shown_and_leave_the_main_table_alone(
     tree = Tree(page_of(experiment))
     assert "My own figure." in tree.sections["figures"]
     assert tree.tables["Every number of fig_own"][0] == list(OWN_COLUMNS)
-    assert "4, 1 training seed" in tree.sections["setup"]
+    assert "5, 1 training seed" in tree.sections["setup"]
     assert "This scale has no comparison" in tree.sections["result"]
     write_results(experiment, tmp_path / "results.md")
     assert "## Main table" not in (tmp_path / "results.md").read_text()
 
 
-def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:
+def test_claims_have_their_verdicts_and_titles_stay_text(experiment: Experiment) -> None:
+    path, title = experiment.reports / "claims.csv", "<script>alert(1)</script>"
+    write_csv(path, read_csv(path).assign(title=title, hypothesis="a < b & b > c"))
+    adopt(path)
+    tree = Tree(page_of(experiment))
+    assert "script" not in {tag for tag, _ in tree.elements}
     text = " ".join(tree.sections["claims"].split())
-    rows = [
-        ("C1", "supported 1 of 1; +7.1\u00a0±\u00a02.4 percentage points"),
-        ("C2", "contradicted 0 of 1; \u221225\u00a0±\u00a010 percentage points"),
-        ("C3", "not resolved at this size 1 of 2; +1\u00a0±\u00a04 percentage points"),
-        ("C4", "not tested Not tested: this scale has no such cells."),
-    ]
-    for name, outcome in rows:
-        title = f"claim {name[1:]} <script>alert(1)</script>a < b & b > c"
-        assert " ".join(f"{name} {title} {outcome}".split()) in text
-    (deciding,) = (t for t in tree.tables if t.startswith("Comparisons that decide C1"))
-    assert "(percentage points \u00b1 half of the 95 % interval)" in deciding
-    head = ["comparison", "difference", "adjusted p", "result"]
-    row = ["RSPO - Baseline, Pass@4, all problems", "+7.1\u00a0±\u00a02.4", "< 0.0001"]
-    assert tree.tables[deciding] == [head, [*row, "as claimed"]]
+    for row in rows_of(path):
+        verdict = row["verdict"].partition(":")[0]
+        assert f"{row['claim']} {title}a < b & b > c {verdict}" in text
 
 
-def test_cost_is_summed_over_steps(tree: Tree) -> None:
-    (caption,) = (caption for caption in tree.tables if caption.startswith("Time by policy, "))
-    assert tree.tables[caption][1] == ["small--base", "2:02:03", "0:01:59", "0:00:00"]
-    assert tree.tables[caption][-1] == ["all", "10:10:15", "0:09:54", "0:00:00"]
+def test_cost_is_summed_over_steps(experiment: Experiment) -> None:
+    path = experiment.table("cost")
+    rows = read_csv(path).assign(wall_seconds="3661.5", cpu_seconds="59.4", gpu_seconds="0")
+    write_csv(path, rows)
+    adopt(path)
+    tables = Tree(page_of(experiment)).tables
+    (caption,) = (caption for caption in tables if caption.startswith("Time by policy, "))
+    counts = {name: int(count) for name, count in rows["policy"].value_counts().items()}
+    for name, wall, cpu, _ in tables[caption][1:]:
+        count = counts.get(name, len(rows))
+        assert [wall, cpu] == [clock(count * 3661.5), clock(count * 59.4)]
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def test_the_config_is_that_of_the_run(made: Experiment, tree: Tree) -> None:
@@ -326,7 +328,7 @@ def test_a_broken_history_is_reported(experiment: Experiment) -> None:
 
 
 def test_an_input_of_other_settings_is_refused(experiment: Experiment) -> None:
-    small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL, force=True)
+    score(small_paper.load({"length_discount": 0.25}), CELL, "standard", force=True)
     message = rf"0\.parquet was made with other .* `rspo score {CELL} standard 0 --force` makes it"
     with pytest.raises(InputError, match=message):
         write_report(experiment)
@@ -385,7 +387,7 @@ def test_model_output_stays_text(experiment: Experiment) -> None:
     tree = Tree(page)
     assert "script" not in {tag for tag, _ in tree.elements}
     assert not any(
-        name.startswith("on") or "evil" in (value or "")
+        name.startswith("on") or "//evil" in (value or "")
         for _, attributes in tree.elements
         for name, value in attributes.items()
     )
@@ -465,27 +467,23 @@ def test_a_bad_table_is_named(
 SENTENCES = {
     "claims.csv": [
         ("verdict", "supported", "Every claim is supported."),
-        ("title", "RSPO wins", "C2: RSPO wins contradicted"),
     ],
     "claim_comparisons.csv": [
-        ("outcome", "open", "Of its 2 comparisons, none are significantly as it says, 2 are open."),
         ("low", "0.001", "is above 0 and is "),
     ],
     "fig_difference.csv": [
-        ("p_adjusted", "0.5", "RSPO's difference to the baseline, "),
         ("seeds", "3", "95 % interval over problems and 3 training seeds."),
         ("problems", "77", "Model Small (0.1M), 77 problems."),
     ],
     "fig_main.csv": [("error_seeds", "1.25", "after ± the standard error over training seeds")],
     "answers.csv": [
         ("without_answer", "nan", "the verifier exact does not say what it reads"),
-        ("without_answer", "120", "Between 25.0% (120 of 480 responses of small--base)"),
+        ("without_answer", "120", "Between 50.0% (120 of 240 responses of small--base)"),
     ],
     "contamination.csv": [
         ("count", "3", "have in common: 3 of train and validation; 3 of train and linear;")
     ],
-    "cost.csv": [("cpu_seconds", "3600", "10:00:00")],
-    "curves.csv": [("samples", "1000", "150,000, of 5 policies")],
+    "curves.csv": [("samples", "1000", "180,000, of 6 policies")],
 }
 CHANGES = [(table, *change) for table, changes in SENTENCES.items() for change in changes]
 
@@ -565,7 +563,8 @@ def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
 
 def digits_of(error: float, shown: str) -> int:
     """Significant digits of an error that a number with these decimals has."""
-    places = len(shown.partition(".")[2])
+    zeros = len(shown) - len(shown.rstrip("0"))
+    places = len(shown.partition(".")[2]) if "." in shown else -zeros
     return math.floor(math.log10(error)) + 1 + places if error > 0 else 0
 
 
