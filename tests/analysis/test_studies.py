@@ -29,7 +29,6 @@ from tests.support.steps import attest
 
 RSPO = {"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16}
 PG = {"model": "small", "objective": "policy_gradient", "n": 16}
-PG_OF_8 = PG | {"n": 8}
 VARIANTS = ["default", "rate-third"]
 RATES = {
     "title": "Rates",
@@ -276,74 +275,46 @@ def test_a_page_may_have_a_template_of_the_users_own(
 # --- what the config may not say -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"contrasts": [{"family": "a", "minus": "grpo"}]},
-            "minus = 'grpo' is in none of its cells",
-        ),
-        (
-            {"contrasts": [{"family": "a", "minus": {"default": "other"}}]},
-            "minus = 'other' is in none of its cells",
-        ),
-        (
-            {"contrasts": [{"family": "a", "minus": "default", "less": "grpo"}]},
-            "less = 'grpo'; allowed with a variant to subtract: policy_gradient",
-        ),
-        (
-            {"contrasts": [{"family": "a", "minus": "base", "less": "policy_gradient"}]},
-            "less = 'policy_gradient'; allowed with a variant to subtract",
-        ),
-        (
-            {"contrasts": [{"family": "a", "minus": "base", "claims": ["C1"]}]},
-            "claims need minus: a variant",
-        ),
-        (
-            {"contrasts": [{"family": "a", "minus": {"default": "rate-third"}, "claims": ["C1"]}]},
-            "claims need minus: a variant",
-        ),
-        (
-            {"contrasts": [{"family": "a", "minus": "default"}], "choose_by_pass_at": 4},
-            "choose_by_pass_at leaves one variant of each method",
-        ),
-        (
-            {"contrasts": [{"family": "a", "minus": "base"}] * 2},
-            "two have the family 'a'",
-        ),
-        ({"contrasts": []}, "contrasts"),
-        ({"frontier": [4, 4]}, "frontier = [4, 4]; allowed: two different k"),
-        ({"cells": [RSPO, RSPO | {"model": "medium"}]}, "allowed: one model"),
-        ({"columns": ["speed"]}, "'late_entropy'"),
-    ],
-)
-def test_a_mistake_in_a_study_is_named(
-    tmp_path: Path, change: dict[str, Any], message: str
-) -> None:
+MISTAKES = """
+contrasts: [{family: a, minus: grpo}]  ~  minus = 'grpo' is in none of its cells
+contrasts: [{family: a, minus: {default: other}}]  ~  minus = 'other' is in none of its cells
+contrasts: [{family: a, minus: default, less: grpo}]  ~  a variant to subtract: policy_gradient
+contrasts: [{family: a, minus: base, less: policy_gradient}]  ~  allowed with a variant to subtract
+contrasts: [{family: a, minus: base, claims: [C1]}]  ~  claims need minus
+contrasts: [{family: a, minus: {default: rate-third}, claims: [C1]}]  ~  claims need minus
+{contrasts: [{family: a, minus: default}], choose_by_pass_at: 4}  ~  one variant of each method
+contrasts: [{family: a, minus: base}, {family: a, minus: base}]  ~  two have the family 'a'
+contrasts: []  ~  contrasts
+frontier: [4, 4]  ~  frontier = [4, 4]; allowed: two different k
+columns: [speed]  ~  'late_entropy'
+"""
+WITHOUT_TRAINING = """
+contrasts: [{family: a, minus: default, claims: [C2]}]  ~  claims = 'C2'; allowed: C1, C3, C10
+frontier: [1, 16]  ~  studies.rates.frontier = 16; allowed: evaluation.k
+page: gone.md.jinja  ~  studies.rates.page = gone.md.jinja: no such file
+"""
+
+
+def cases(text: str) -> list[list[str]]:
+    """Changes of a study, and parts of the messages about them."""
+    return [line.split("  ~  ") for line in text.strip().splitlines()]
+
+
+def changed(change: str) -> dict[str, Any]:
+    return RATES | {"choose_by_pass_at": None} | yaml.safe_load(change)
+
+
+@pytest.mark.parametrize(("change", "message"), cases(MISTAKES))
+def test_a_mistake_in_a_study_is_named(tmp_path: Path, change: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        planted.load(tmp_path, studies={"rates": RATES | {"choose_by_pass_at": None} | change})
+        planted.load(tmp_path, studies={"rates": changed(change)})
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            {"contrasts": [{"family": "a", "minus": "default", "claims": ["C2"]}]},
-            "studies.rates.contrasts: claims = 'C2'; allowed: C1, C3, C10",
-        ),
-        (
-            {"contrasts": [{"family": "a", "minus": "policy_gradient"}], "cells": [RSPO, PG_OF_8]},
-            "studies.rates.contrasts: 'a' compares nothing",
-        ),
-        ({"frontier": [1, 16]}, "studies.rates.frontier = 16; allowed: evaluation.k"),
-        ({"page": "gone.md.jinja"}, "studies.rates.page = gone.md.jinja: no such file"),
-    ],
-)
+@pytest.mark.parametrize(("change", "message"), cases(WITHOUT_TRAINING))
 def test_a_study_that_cannot_be_made_is_refused_before_it_trains(
-    tmp_path: Path, change: dict[str, Any], message: str
+    tmp_path: Path, change: str, message: str
 ) -> None:
-    entry = RATES | {"choose_by_pass_at": None} | change
-    experiment = planted.load(tmp_path, studies={"rates": entry})
+    experiment = planted.load(tmp_path, studies={"rates": changed(change)})
     with pytest.raises(InputError, match=re.escape(message)):
         studies.step(experiment, "rates")
 

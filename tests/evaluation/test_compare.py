@@ -272,10 +272,6 @@ def test_a_policy_and_a_file_of_its_responses_do_not_differ(
         (["a.jsonl", "a.jsonl", "--k=0"], "k = 0; allowed: 1 to "),
         (["a.jsonl", "a.jsonl", "--metric=best"], "--metric"),
         (["a.jsonl", "raw.jsonl"], "raw.jsonl, line 1: the key 'correct' is missing; has problem"),
-        (["a.jsonl", "yes.jsonl"], "line 1: 'correct' is 'yes'; expected true or false"),
-        (["a.jsonl", "nan.jsonl"], "line 1: 'reward' is nan; expected a finite number"),
-        (["a.jsonl", "text.jsonl"], "line 1: 'reward' is '1'; expected a finite number"),
-        (["a.jsonl", "empty.jsonl"], "empty.jsonl: has no rows; at least one verified response"),
         (["a.jsonl"], "Missing argument"),
     ],
 )
@@ -284,10 +280,6 @@ def test_mistakes_are_one_line(
 ) -> None:
     write_verdicts("a.jsonl", random_responses(0, 0.0)[0])
     Path("raw.jsonl").write_text('{"problem": "p0"}\n')
-    Path("yes.jsonl").write_text('{"problem": "p0", "correct": "yes"}\n')
-    Path("nan.jsonl").write_text('{"problem": "p0", "correct": true, "reward": NaN}\n')
-    Path("text.jsonl").write_text('{"problem": "p0", "correct": true, "reward": "1"}\n')
-    Path("empty.jsonl").write_text("\n")
     assert main(["compare", *words]) == 2
     output = capsys.readouterr()
     assert output.out == ""

@@ -3,8 +3,10 @@
 import gzip
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +16,6 @@ import pandas as pd
 import pytest
 
 from rspo.cli import main
-from tests.evaluation.test_imports import imported
 from tests.support import ROOT, judge_server
 from tests.support.judge_prompt import commit
 
@@ -305,10 +306,19 @@ def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFi
     assert main(["trace", "responses.verdicts.jsonl"]) == 0
 
 
-def test_verify_and_compare_import_neither_torch_nor_pandas(folder: Path) -> None:
-    words = ["verify", "responses.jsonl", "--verifier=exact"]
+def test_verify_and_compare_import_neither_torch_nor_pandas() -> None:
     verdicts = "responses.verdicts.jsonl"
-    for command in (words, ["compare", verdicts, verdicts]):
-        packages = imported(folder, *command)
+    for words in (
+        ["verify", "responses.jsonl", "--verifier=exact"],
+        ["compare", verdicts, verdicts],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "rspo", *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+        packages = set(re.findall(r"^import time: .*\| +(\w+)$", done.stderr, flags=re.MULTILINE))
         assert "numpy" in packages
-        assert not packages & {"torch", "pandas", "transformers", "matplotlib"}, command
+        assert not packages & {"torch", "pandas", "transformers", "matplotlib"}, words

@@ -18,7 +18,7 @@ from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.figures import FIGURES, available, bandit, draw, exact, figures_of, style
 from rspo.figures.methods import SAME
 from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
-from tests.support.figure_inputs import experiment_in, write_inputs
+from tests.support.planted import experiment_in, write_inputs
 from tests.support.steps import step_of
 
 Floats = NDArray[np.float64]

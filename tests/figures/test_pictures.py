@@ -22,7 +22,7 @@ from rspo.config.experiment import Experiment
 from rspo.figures import FIGURES, draw, style
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
-from tests.support.figure_inputs import PAPER, experiment_in, write_inputs
+from tests.support.planted import PAPER, experiment_in, write_inputs
 
 Drawn = Callable[[str, str], tuple[pd.DataFrame, Picture]]
 ALL = pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rspo.figures import FIGURES, available, draw, figures_of, in_all, style
 from rspo.figures import figure as figure_module
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
-from tests.support.figure_inputs import experiment_in, write_inputs
+from tests.support.planted import experiment_in, write_inputs
 from tests.support.steps import attest
 
 
@@ -86,12 +86,6 @@ def test_grid_that_the_config_lacks(experiments: dict[str, Experiment]) -> None:
         draw(smaller, "fig_contamination_free")
     with pytest.raises(InputError, match="needs grid contamination_free"):
         FIGURES["fig_contamination_free"].policies(smaller)
-
-
-def test_grids_that_cannot_share_panels(tmp_path: Path) -> None:
-    grid = {"grpo": {"suite": "contamination_free"}}
-    with pytest.raises(InputError, match=r"grid\.grpo\.suite = contamination_free"):
-        draw(experiment_in(tmp_path, "paper", grid=grid), "fig_grpo")
 
 
 # What a user may add to the grid, under a name that nothing else knows.

@@ -131,18 +131,3 @@ def test_an_entry_point_that_is_wrong_is_one_line_when_it_is_used(
     last = start(packages, "-c", WEIGHTS.format("mine")).stderr.splitlines()[-1]
     assert last.startswith(f"ValueError: entry point {entry} {PACKAGE}: "), last
     assert reason in last
-
-
-def test_commands_print_that_line_only(packages: Path) -> None:
-    declare(packages, "above_mean = no_such_module:ABOVE_MEAN")
-    shutil.copytree(ROOT / "config", packages.parent / "config")
-    reason = f"entry point above_mean = no_such_module:ABOVE_MEAN {PACKAGE}: ModuleNotFoundError: "
-    for words, place in (
-        (("diagnose", "above_mean"), "rspo diagnose: "),
-        (("status", "--set", f"grid={GRID}"), "config/tiny.yaml: grid.main.cells.0"),
-    ):
-        done = start(packages, "-m", "rspo", *words)
-        (line,) = done.stderr.splitlines()
-        assert done.returncode == 2
-        assert line.startswith(f"rspo: error: {place}"), line
-        assert reason in line

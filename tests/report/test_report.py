@@ -15,13 +15,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
 from matplotlib.figure import Figure as Picture
 
 import rspo.report as report_package
 from rspo.cli import main
 from rspo.config.experiment import Experiment
-from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
 from rspo.core.provenance import read_provenance
@@ -131,15 +129,6 @@ def page_of(experiment: Experiment) -> str:
 
 def rows_of(path: Path) -> list[dict[str, str]]:
     return read_csv(path).to_dict("records")
-
-
-def test_the_story_comes_first_and_everything_else_behind_it(tree: Tree) -> None:
-    sections = tree.sections
-    assert list(sections) == [
-        *("result", "method", "figure", "claims", "open", "figures"),
-        *("setup", "samples", "cost", "provenance"),
-    ]
-    assert all(len(text.split()) > 10 for text in sections.values())
 
 
 def test_every_figure_is_there_with_its_caption_and_every_number(
@@ -304,12 +293,6 @@ def clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
-def test_the_config_is_that_of_the_run(made: Experiment, tree: Tree) -> None:
-    config = yaml.safe_load(tree.sections["setup"].partition("explains each key.")[2])
-    assert Config.model_validate(config) == made.config
-    assert config["training"]["steps"] == 6
-
-
 def test_provenance_names_the_data_and_what_made_the_files(made: Experiment, tree: Tree) -> None:
     sources = {row[0] for row in tree.tables["Where the data come from"][1:]}
     assert {f"generated/{name}/test @ 2" for name in made.benchmarks_of("standard")} <= sources
@@ -369,14 +352,6 @@ def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
     assert "number 1, counted from 0" in linear
     assert "1 of 8 samples are right" in linear
     assert "17 tokens" in linear
-
-
-def test_a_missing_kind_of_response_is_reported(experiment: Experiment) -> None:
-    rewrite(
-        experiment.scores(CELL, "standard", 0), SCORES, lambda _, row: row.update(correct=False)
-    )
-    text = Tree(page_of(experiment)).sections["samples"]
-    assert "No response is right." in text[: text.index("multiply, by")]
 
 
 def test_model_output_stays_text(experiment: Experiment) -> None:
@@ -447,7 +422,6 @@ def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
     ("name", "content", "message"),
     [
         ("claims", "claim,title\nC1,t\n", "the column 'verdict' is missing"),
-        ("claims", "", "not a CSV table"),
         ("cost", "policy,step,wall_seconds,cpu_seconds,gpu_seconds,host\n", "has no rows"),
         ("curves", b"\xff\xfe", "not a CSV table"),
     ],
@@ -464,39 +438,27 @@ def test_a_bad_table_is_named(
     assert not REPORT.exists()
 
 
-SENTENCES = {
-    "claims.csv": [
-        ("verdict", "supported", "Every claim is supported."),
-    ],
-    "claim_comparisons.csv": [
-        ("low", "0.001", "is above 0 and is "),
-    ],
-    "fig_difference.csv": [
-        ("seeds", "3", "95 % interval over problems and 3 training seeds."),
-        ("problems", "77", "Model Small (0.1M), 77 problems."),
-    ],
-    "fig_main.csv": [("error_seeds", "1.25", "after ± the standard error over training seeds")],
-    "answers.csv": [
-        ("without_answer", "nan", "the verifier exact does not say what it reads"),
-        ("without_answer", "120", "Between 50.0% (120 of 240 responses of small--base)"),
-    ],
-    "contamination.csv": [
-        ("count", "3", "have in common: 3 of train and validation; 3 of train and linear;")
-    ],
-    "curves.csv": [("samples", "1000", "180,000, of 6 policies")],
-}
-CHANGES = [(table, *change) for table, changes in SENTENCES.items() for change in changes]
+# Changes of tables, and what the report says afterwards.
+SENTENCES = (
+    ("claim_comparisons.csv", "low", "0.001", "is above 0 and is "),
+    ("fig_difference.csv", "seeds", "3", "95 % interval over problems and 3 training seeds."),
+    ("fig_main.csv", "error_seeds", "1.25", "after ± the standard error over training seeds"),
+    ("answers.csv", "without_answer", "120", "(120 of 240 responses of small--base)"),
+    ("contamination.csv", "count", "3", "3 of train and validation; 3 of train and linear;"),
+    ("curves.csv", "samples", "1000", "180,000, of 6 policies"),
+)
 
 
-@pytest.mark.parametrize(("table", "column", "value", "sentence"), CHANGES)
-def test_a_sentence_follows_its_table(
-    experiment: Experiment, table: str, column: str, value: str, sentence: str
-) -> None:
-    assert sentence not in said_by(experiment)
-    path = path_of(experiment, table)
-    write_csv(path, read_csv(path).assign(**{column: value}))
-    adopt(path)
-    assert sentence in said_by(experiment)
+def test_sentences_follow_their_tables(experiment: Experiment) -> None:
+    before = said_by(experiment)
+    for table, column, value, _ in SENTENCES:
+        path = path_of(experiment, table)
+        write_csv(path, read_csv(path).assign(**{column: value}))
+        adopt(path)
+    after = said_by(experiment)
+    for *_, sentence in SENTENCES:
+        assert sentence not in before
+        assert sentence in after
 
 
 def said_by(experiment: Experiment) -> str:
@@ -511,9 +473,7 @@ def path_of(experiment: Experiment, table: str) -> Path:
 @pytest.mark.parametrize(
     ("table", "column", "template"),
     [
-        ("claims.csv", "hypothesis", "report.html.jinja"),
         ("claim_comparisons.csv", "p_adjusted", "sentences.jinja"),
-        ("fig_difference.csv", "seeds", "sentences.jinja"),
         ("claims.csv", "title", "report.html.jinja"),
     ],
 )
