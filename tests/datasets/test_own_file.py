@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from rspo.cli import main
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
@@ -228,17 +227,3 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
 def require_problems(experiment: Experiment) -> None:
     """The check of every command that reads the problems."""
     steps.prepare(experiment, "mine").require_output(experiment.problems("mine"))
-
-
-def test_the_command_needs_no_other_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tiny_world.load(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    write(Path("my.jsonl"), TWO)
-    entry = "data.suites.own.mine={label: Mine, file: my.jsonl, problem: question, answer: gold}"
-    assert main(["prepare", "mine", "--set", entry]) == 0
-    assert capsys.readouterr().out == "wrote results/tiny/problems/mine.parquet\n"
-    Path("my.jsonl").unlink()
-    assert main(["prepare", "mine", "--set", entry]) == 2
-    assert capsys.readouterr().err.startswith("rspo: error: my.jsonl: ")

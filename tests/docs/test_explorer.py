@@ -115,39 +115,6 @@ def test_the_weights_of_a_group_are_those_of_the_package(page: browser.Page, gro
     assert page.complaints == []
 
 
-@pytest.mark.parametrize(
-    ("group", "name", "words"),
-    [
-        ((3, (0, 1, 0, 1)), "hitchhiking", "needs a k that divides n = 4"),
-        ((5, (0, 1, 0, 1)), "rspo_pass_at_k", "needs k of at most n = 4"),
-        ((5, (0, 1, 0, 1)), "pkpo_s", "needs k of at most n = 4"),
-        ((4, (0, 1, 0, 1)), "pkpo_s_loo", "needs k below n = 4"),
-        ((4, (0, 1, 0, 1)), "passk_training", "needs k below n = 4"),
-        ((2, (0.5, 1, 0)), "maxrl", "needs rewards 0 and 1"),
-        ((2, (0.5, 1, 0)), "rspo_pass_at_k_plug_in", "needs rewards 0 and 1"),
-        ((1, (0, 1)), "ttt_entropic", "needs n of at least 3"),
-    ],
-)
-def test_a_row_without_weights_says_what_its_objective_needs(
-    page: browser.Page, group: Group, name: str, words: str
-) -> None:
-    show(page, fragment(group) + ALL_GROUPS)
-    assert by_name(page, ROWS)[name]["words"] == words
-
-
-def test_the_objectives_of_other_papers_are_shown_on_request(page: browser.Page) -> None:
-    show(page, "#n=4&k=2&r=0100")
-    assert set(by_name(page, ROWS)) == set(by_name(page, CURVES)) == {*PAPER}
-    click = "document.querySelector('#choice [value={}]').click()"
-    page.evaluate(click.format("tails"))
-    assert page.evaluate("location.hash") == "#n=4&k=2&r=0100&show=paper,tails"
-    tails = {"tailrl", "tailrl_centred", "maxrl", "maxrl_uncentred"}
-    assert set(by_name(page, ROWS)) == set(by_name(page, CURVES)) == {*PAPER, *tails}
-    show(page, f"#n=4&k=2&r=0100{ALL_GROUPS}")
-    assert set(by_name(page, ROWS)) == {*OBJECTIVES}
-    assert page.complaints == []
-
-
 @pytest.mark.parametrize(("k", "n"), [(4, 8), (1, 3), (5, 5), (6, 4), (3, 10)])
 def test_a_curve_is_the_mean_update_over_all_groups(page: browser.Page, k: int, n: int) -> None:
     """For p to rise, d log pi is 1/p for a right response and -1/(1-p) for a wrong one."""

@@ -104,39 +104,6 @@ def test_cells_on_a_benchmark_give_the_paired_t_test_of_scipy(
         assert float(p) == pytest.approx(max(expected.pvalue, 2**-5), abs=5.1e-4)
 
 
-def test_the_problems_that_differ_most_are_listed_for_each_side(
-    experiment: Experiment, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, output = compared(capsys, A, B, "--problems=2", *tiny_world.options())
-    assert "30 problems, 8 responses each" in output
-    assert "`rspo claims` compares methods over seeds" in output
-    scores = [by_family(experiment, seed, "correct") for seed in (0, 1)]
-    mean = {
-        f"{family}/p{row}": (
-            sum(
-                pass_at_k(scores[0][family][row], k) - pass_at_k(scores[1][family][row], k)
-                for k in (1, 2, 4)
-            )
-            / 3,
-            sum(scores[0][family][row]),
-            sum(scores[1][family][row]),
-        )
-        for family in FAMILIES
-        for row in range(6)
-    }
-    ranked = sorted(mean.items(), key=lambda item: -item[1][0])
-    pattern = r'^  (\S+)  (\d) of 8 against (\d) of 8 correct  (\S+) "problem p\d of'
-    listed = re.findall(pattern, output, re.MULTILINE)
-    extremes = [*ranked[:2], *ranked[::-1][:2]]
-    assert [float(shown) for shown, *_ in listed] == pytest.approx(
-        [float(value) for _, (value, *_) in extremes], abs=5.1e-4
-    )
-    for shown, first, second, name in listed:  # problems may tie
-        value, *counts = mean[name]
-        assert float(shown) == pytest.approx(float(value), abs=5.1e-4)
-        assert [int(first), int(second)] == counts
-
-
 def sign_flip_p(values: list[Fraction]) -> float:
     """Exact two-sided p-value: the fraction of all sign changes with a mean as far from 0."""
     observed = abs(sum(values))

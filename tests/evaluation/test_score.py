@@ -149,16 +149,6 @@ def test_xverify_verifies_every_response_once(
         assert len(judge.requests) == 4
 
 
-def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(tmp_path: Path) -> None:
-    with judge_server.running(lambda prompt: (500, "")) as judge:
-        experiment = judged_experiment(tmp_path, judge.url)
-        policy = experiment.policies[0]
-        stored = rf"0 verdicts are stored in {experiment.verdicts(policy, 'mine.0')}$"
-        with pytest.raises(InputError, match=f"^the judge at .* HTTP 500 ; {stored}"):
-            scored(experiment)
-    assert not experiment.scores(policy, "mine", 0).exists()
-
-
 def test_a_cascade_killed_before_its_provenance_verifies_nothing_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

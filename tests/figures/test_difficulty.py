@@ -1,15 +1,12 @@
 """Gains by difficulty: no gain without training, also where the base model was lucky."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from rspo.figures import FIGURES, difficulty
+from rspo.figures import difficulty
 from rspo.figures.methods import Method
-from tests.support import planted
 
 PROBLEMS, N = 4000, 32
 Correct = NDArray[np.bool_]
@@ -61,15 +58,3 @@ def test_groups_are_numbers_of_correct_samples() -> None:
     for others in (False, True):
         correct[:, 16:] = others
         assert difficulty.groups_of(correct).tolist() == [0, 1, 1, 2, 2, *[3] * 4, *[4] * 8]
-
-
-def test_the_table_has_every_trained_method_and_both_k(tmp_path: Path) -> None:
-    experiment = planted.plant_all(tmp_path, planted.as_claimed, grid_only="main")
-    figure = FIGURES["fig_difficulty"]
-    table = figure.table(experiment, figure)
-    assert {*table["metric_k"]} == {1, 4}
-    assert table["method"].nunique() == 7
-    assert {*table["seeds"]} == {2}
-    assert {*table["samples"]} == {planted.SAMPLES // 2}
-    assert table.groupby("group")["problems"].nunique().max() == 1  # the same for all methods
-    assert table.drop_duplicates("group")["problems"].sum() <= 2 * planted.PROBLEMS

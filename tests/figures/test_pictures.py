@@ -107,18 +107,6 @@ def test_curves_show_the_table(drawn: Drawn, scale: str, name: str) -> None:
         assert found == {round(v, 9) for column in columns for v in panel[column]}
 
 
-def test_gradient_variance_shows_the_table(drawn: Drawn) -> None:
-    table, picture = drawn("tiny", "fig_gradient_variance")
-    policies = list(dict.fromkeys(table["policy"]))
-    for index, axes in enumerate(picture.axes):
-        quantity = ("multiple", "signal_to_noise")[index // len(policies)]
-        rows = table[table["policy"] == policies[index % len(policies)]].dropna(subset=quantity)
-        shown = {round(y, 9) for line in lines_of(axes) for _, y in line}
-        assert shown == {round(y, 9) for y in rows[quantity]}
-        ends = {(low[1], high[1]) for low, high in whiskers_of(axes)}
-        assert ends == {*points(rows[f"{quantity}_low"], rows[f"{quantity}_high"])}
-
-
 def test_the_picture_of_a_study_shows_its_table(drawn: Drawn) -> None:
     table, picture = drawn("tiny", "fig_peers")
     forest, frontier = (table[table["part"] == part] for part in ("forest", "frontier"))

@@ -105,24 +105,17 @@ MINE = {
             for objective in ("policy_gradient", "grpo")
         ],
     },
-    "lengths": {
-        "suite": "standard",
-        "cells": [
-            {"model": "small", "objective": "hitchhiking", "k": 4, "n": 8, "reward": "length"}
-        ],
-    },
 }
 
 
 def test_a_comparison_of_ones_own_gets_a_figure_of_its_own(tmp_path: Path) -> None:
     experiment = experiment_in(tmp_path, grid=MINE)
-    names = ["fig_lr-sweep", "fig_sizes", "fig_lengths"]
+    names = ["fig_lr-sweep", "fig_sizes"]
     assert in_all(experiment) == [*FIGURES, *names]
-    for name, grid in zip(names, MINE, strict=True):
+    for name in names:
         write_inputs(experiment, name)
         draw(experiment, name)
         figure = figures_of(experiment)[name]
-        assert figure.metric == ("max_at_k" if grid == "lengths" else "pass_at_k")
         rows = pd.read_csv(figure.step(experiment).outputs[2])
         methods = methods_of(experiment, figure.policies(experiment))
         assert [*rows["method"].unique()] == [m.label for m in methods]

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines, write_json_lines
 from rspo.core.tables import CURVES, GRADIENTS, read_table, write_csv
-from rspo.figures import FIGURES, curves, figures_of, style, training_curves
+from rspo.figures import FIGURES, style, training_curves
 from rspo.figures.methods import methods_of
 from tests.support.planted import experiment_in, write_inputs, write_problems
 
@@ -81,23 +81,6 @@ def test_differences_are_paired_over_problems(
         if scale == "tiny" and name != "PG":
             error = difference.sem()
             assert half == pytest.approx(error * student.ppf(0.975, len(difference) - 1))
-
-
-def test_the_reference_is_policy_gradient_of_the_same_model(tmp_path: Path) -> None:
-    cells = [
-        {"model": model, "objective": objective, "n": 16, **more}
-        for model, objective, more in (
-            ("small", "policy_gradient", {}),
-            ("small", "rspo_pass_at_k", {"k": 4}),
-            ("medium", "rspo_pass_at_k", {"k": 4}),
-        )
-    ]
-    experiment = experiment_in(tmp_path, grid={"sizes": {"suite": "standard", "cells": cells}})
-    figure = figures_of(experiment)["fig_sizes"]
-    methods = methods_of(experiment, figure.policies(experiment))
-    found = [curves._reference(experiment, method, methods).label for method in methods]
-    small, medium = (experiment.config.models[name].label for name in ("small", "medium"))
-    assert found == [f"PG, {small}"] * 2 + [f"Base, {medium}", f"PG, {small}", f"Base, {medium}"]
 
 
 def logs_of(experiment: Experiment, method: Any, key: str) -> np.ndarray:

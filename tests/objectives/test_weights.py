@@ -2,7 +2,6 @@
 
 import statistics
 from fractions import Fraction
-from math import comb
 
 import numpy as np
 import pytest
@@ -151,19 +150,6 @@ def test_plug_ins_are_biased_where_the_unbiased_one_is_not(objective: str) -> No
     biased = {"rspo_pass_at_k_plug_in": Fraction(1, 8), "rspo_max_at_k_plug_in": Fraction(1, 2)}
     assert unbiased == truth
     assert estimate == [-biased[objective], biased[objective]]
-
-
-def test_pass_at_k_plug_in_loses_its_bias_as_n_grows() -> None:
-    # Fair coin again, k = 2, by the binomial distribution of the number of right answers c.
-    def bias(n: int) -> float:
-        expectation = 0.0
-        for c in range(n + 1):
-            rewards = np.repeat([1.0, 0.0], [c, n - c])
-            weights = response_weights(rewards, "rspo_pass_at_k_plug_in", k=2)
-            expectation += comb(n, c) / 2**n * float(weights @ (rewards - 0.5))
-        return abs(expectation - 0.25)
-
-    assert bias(64) < bias(16) / 3 < bias(4) / 9
 
 
 # --- Identities ------------------------------------------------------------------------------

@@ -5,7 +5,6 @@
 
 import contextlib
 import json
-import math
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,7 +14,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure as Picture
 
 import rspo.report as report_package
 from rspo.cli import main
@@ -24,23 +22,21 @@ from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
 from rspo.core.provenance import read_provenance
 from rspo.core.tables import (
-    CURVES,
     SAMPLES,
     SCORES,
     TableFormat,
     read_csv,
-    read_frame,
     read_table,
     write_csv,
     write_table,
 )
 from rspo.core.trace import history
 from rspo.evaluation.score import score
-from rspo.figures import FIGURES, Figure, draw, in_all, style
+from rspo.figures import FIGURES, in_all
 from rspo.figures.captions import full_caption
 from rspo.figures.methods import methods_of
-from rspo.report import figures, step
-from rspo.report.page import environment, render, write_report, write_results
+from rspo.report import step
+from rspo.report.page import environment, render, write_report
 from rspo.report.story import main_table
 from rspo.report.text import visible
 from tests.support import small_paper
@@ -216,51 +212,6 @@ def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment
         )
         assert near(shown, str(lead))
     assert found[2].endswith(": no claim tests this difference.")
-
-
-def own_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
-    """Pooled curves in columns of its own."""
-    frames = [
-        read_frame(experiment.curves(p, figure.suite(experiment)), CURVES)
-        for p in figure.policies(experiment)
-    ]
-    return pd.concat(frames)[["cell", "k", "estimate"]].rename(columns={"estimate": "share"})
-
-
-def own_draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
-    picture = style.new_picture(style.COLUMN_WIDTH, 2.0)
-    picture.subplots().scatter(table["k"], table["share"])
-    return picture
-
-
-OWN_COLUMNS = {"cell": "policy", "k": "of Pass@k", "share": "solved"}
-OWN = Figure(
-    "fig_own",
-    "My own figure.",
-    OWN_COLUMNS,
-    own_table,
-    own_draw,
-    grids=("main",),
-    inputs=("curves",),
-)
-
-
-def test_own_figures_are_shown_and_leave_the_main_table_alone(
-    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = str(main_table(experiment))
-    monkeypatch.setattr("rspo.figures.FIGURES", {OWN.name: OWN} | FIGURES)
-    draw(experiment, "fig_own")
-    assert [figure.name for figure in figures(experiment)][:2] == ["fig_own", "fig_main"]
-    assert str(main_table(experiment)) == before
-    monkeypatch.setattr("rspo.figures.FIGURES", {OWN.name: OWN})  # the only one
-    tree = Tree(page_of(experiment))
-    assert "My own figure." in tree.sections["figures"]
-    assert tree.tables["Every number of fig_own"][0] == list(OWN_COLUMNS)
-    assert "5, 1 training seed" in tree.sections["setup"]
-    assert "This scale has no comparison" in tree.sections["result"]
-    write_results(experiment, tmp_path / "results.md")
-    assert "## Main table" not in (tmp_path / "results.md").read_text()
 
 
 def test_claims_have_their_verdicts_and_titles_stay_text(experiment: Experiment) -> None:
@@ -519,34 +470,3 @@ def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
     adopt(scores)
     with pytest.raises(InputError, match="samples, scores and problems do not belong together"):
         write_report(experiment)
-
-
-def digits_of(error: float, shown: str) -> int:
-    """Significant digits of an error that a number with these decimals has."""
-    zeros = len(shown) - len(shown.rstrip("0"))
-    places = len(shown.partition(".")[2]) if "." in shown else -zeros
-    return math.floor(math.log10(error)) + 1 + places if error > 0 else 0
-
-
-def test_no_number_has_more_than_two_digits_beyond_its_error(made: Experiment, tree: Tree) -> None:
-    """Every interval of every table, and every number with its error in the text."""
-    checked = 0
-    for caption, (head, *rows) in tree.tables.items():
-        for low in (name for name in head if name.endswith("low")):
-            prefix = low.removesuffix("low")
-            value = prefix.removesuffix("_") or "estimate"
-            for row in rows:
-                cells = dict(zip(head, row, strict=True))
-                ends = [
-                    float(cells[name].replace("\u2212", "-")) for name in (low, f"{prefix}high")
-                ]
-                if ends[1] > ends[0]:
-                    assert digits_of((ends[1] - ends[0]) / 2, cells[value]) <= 2, (caption, row)
-                    checked += 1
-    assert checked > 50
-    text = re.sub("<[^>]+>", " ", REPORT.read_text())
-    pairs = re.findall(r"([+\u2212]?[\d.]+)\u00a0\u00b1\u00a0([\d.]+)", text)
-    assert len(pairs) > 5
-    for value, error in pairs:
-        assert digits_of(float(error), value) <= 2
-        assert len(value.partition(".")[2]) == len(error.partition(".")[2])

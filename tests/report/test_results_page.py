@@ -7,13 +7,12 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.tables import read_csv, write_csv
-from rspo.figures import FIGURES, in_all
+from rspo.core.tables import read_csv
+from rspo.figures import in_all
 from rspo.report import results_inputs
 from rspo.report.page import write_results
 from rspo.report.text import table_cell
 from tests.support import small_paper
-from tests.support.steps import adopt
 
 
 @pytest.fixture
@@ -51,31 +50,6 @@ def test_the_page_has_the_verdict_of_every_claim(experiment: Experiment, tmp_pat
         [claim["claim"], table_cell(claim["title"]), claim["verdict"].partition(":")[0]]
         for claim in claims
     ]
-
-
-def test_the_main_table_has_both_errors(experiment: Experiment, tmp_path: Path) -> None:
-    """Estimate, interval over problems, and standard error over seeds if there are several."""
-    path = FIGURES["fig_main"].step(experiment).outputs[2]
-    frame = read_csv(path)
-    for error in ("", "1.25"):
-        write_csv(path, frame.assign(error_seeds=error))
-        adopt(path)
-        write_results(experiment, tmp_path / "results.md")
-        rows = rows_of((tmp_path / "results.md").read_text(), "Main table")
-        pooled = frame[(frame["benchmark"] == "pooled") & (frame["k"] == "2")]
-        expected = [
-            (float(row["estimate"]), float(row["low"]), float(row["high"]))
-            for row in pooled.to_dict("records")
-        ]
-        shown = [re.fullmatch(r"(\S+) \((\S+) to (\S+)\)( ± 1.2)?", row[2]) for row in rows]
-        for match, values in zip(shown, expected, strict=True):
-            assert match is not None
-            assert bool(match[4]) == bool(error)
-            # At least one digit of half of the interval's width is shown.
-            tolerance = (values[2] - values[1]) / 4
-            assert [float(text) for text in match.groups()[:3]] == pytest.approx(
-                values, abs=tolerance
-            )
 
 
 def test_a_missing_figure_or_another_suffix_is_an_error_and_writes_nothing(

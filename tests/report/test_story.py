@@ -11,12 +11,10 @@ import pytest
 from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
 from rspo.core.tables import SCORES, read_csv, read_frame
-from rspo.evaluation.seeds_needed import seeds_needed
-from rspo.evaluation.statistics import Estimate
 from rspo.figures import draw
 from rspo.report.page import environment
 from rspo.report.story import claims
-from rspo.report.text import MINUS, decimals, interval, one_line, plus_minus, rounded
+from rspo.report.text import MINUS, decimals, one_line, plus_minus, rounded
 from tests.support import planted
 
 VALUE = rf"([+{MINUS}]?[\d.]+)\u00a0±\u00a0([\d.]+)"
@@ -139,37 +137,6 @@ def test_every_claim_that_is_not_supported_is_explained(opposite: Experiment) ->
         against = ["significantly the opposite" in reason for reason in reasons]
         assert sum(against) == (own["outcome"] == "against").sum()
         assert against == sorted(against, reverse=True)  # they come first
-
-
-def test_an_open_comparison_has_its_interval_width_and_seeds(alike: Experiment) -> None:
-    """Each sentence against the row of claim_comparisons.csv that it is about."""
-    comparisons = read_csv(alike.reports / "claim_comparisons.csv")
-    own = comparisons[(comparisons["claim"] == "C3b") & (comparisons["outcome"] == "open")]
-    numbers = {
-        f"{row['method_a']} - {row['method_b']}, Pass@{row['k']}, all problems": row
-        for row in own.to_dict("records")
-    }
-    reasons = reasons_of(alike, "C3b")
-    assert len(reasons) == len(numbers)
-    for reason in reasons:
-        row = numbers[reason.partition(":")[0]]
-        low, high = 100 * float(row["low"]), 100 * float(row["high"])
-        assert f"the 95 % interval, {interval(low, high)}, " in reason
-        assert (" includes 0 and is " in reason) == (low <= 0 <= high)
-        estimate = Estimate(
-            100 * float(row["estimate"]),
-            math.nan,
-            100 * float(row["error_seeds"]),
-            100 * float(row["error"]),
-            float(row["degrees"]),
-        )
-        needed = seeds_needed(estimate, abs(estimate.value), 2, len(own))
-        about = re.findall(r"About (\d+) seeds would resolve it", reason)
-        assert bool(about) == (needed is not None)
-        if needed is not None:
-            assert needed <= int(about[0]) < 1.1 * needed + 1
-        claimed = "as claimed." if estimate.value > 0 else "against the claim."
-        assert needed is None or reason.endswith(claimed)
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,6 @@ from tests.support.processes import LONGEST_WAIT, processes_with, wait_until
 HANGS = ENDLESS["endless product"]
 
 
-def test_the_box_of_a_response_must_equal_any_accepted_form() -> None:
-    accepted = [r"\frac{1}{2}", r"\sqrt{2}"]
-    responses = [f"Hence {boxed('0.5')}.", boxed("2^{1/2}"), boxed("0.25"), "Hence 0.5."]
-    responses += [f"{boxed('0.5')} or {boxed('')}"]
-    reasons = [verdict.reason for verdict in verify(responses, [accepted] * 5)]
-    assert reasons == ["correct", "correct", "incorrect", "no answer", "no answer"]
-
-
 def workers_of(parent: int) -> list[int]:
     return processes_with("rspo.rewards.sandbox_worker", parent)
 

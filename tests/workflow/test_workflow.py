@@ -152,13 +152,6 @@ def test_several_nodes_with_apptainer_are_refused(planning: Path) -> None:
     )
 
 
-def test_an_unknown_cell_gets_near_names(planning: Path) -> None:
-    target = "results/tiny/cells/small--rspo-pass--k5--n16--s0/policy"
-    done = snakemake(planning, "-n", target)
-    assert done.returncode != 0
-    assert "did you mean small--rspo-pass--k" in done.stdout + done.stderr
-
-
 def test_jobs_outlive_the_terminal_and_write_their_log(tmp_path: Path) -> None:
     """A job's output is read by Snakemake, which may be killed while the job runs."""
     for file in (ROOT / "workflow" / "rules").glob("*.smk"):
@@ -179,13 +172,6 @@ def test_a_finished_figure_is_complete_and_not_made_again(built: Path) -> None:
     done = snakemake(built, *target)
     assert done.returncode == 0
     assert "Nothing to be done" in done.stdout + done.stderr
-
-
-def test_more_seeds_keep_the_existing_cells(built: Path) -> None:
-    target = ["-n", "reports/fig_scalability.pdf", "--config", *SMALL_WORLD, "seeds=2"]
-    plan = jobs(snakemake(built, *target))
-    assert plan["train"] == 4
-    assert "pretrain" not in plan
 
 
 def test_one_cell_by_its_path_reruns_with_what_depends_on_it(built: Path) -> None:
