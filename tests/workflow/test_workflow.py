@@ -195,22 +195,6 @@ def test_a_key_with_dots_changes_one_setting_of_a_section(built: Path) -> None:
     assert (plan["curves"], plan.get("train")) == (5, None)
 
 
-def test_a_changed_setting_replaces_a_finished_policy(built: Path, tmp_path: Path) -> None:
-    """Snakemake needs no --force: it has planned to replace what depends on the setting."""
-    folder = shutil.copytree(built, tmp_path / "copy", symlinks=True)
-    cell = Path("results/tiny/cells/small--rspo-pass--k4--n8--s0")
-    config = ["--config", *SMALL_WORLD, "training.steps=3", "evaluation.resamples=60"]
-    done = snakemake(folder, str(cell / "curves" / "standard.parquet"), *config)
-    assert done.returncode == 0, done.stderr
-    assert len((folder / cell / "training.jsonl").read_text().splitlines()) == 3
-    for name in (
-        "samples/standard/0.parquet",
-        "scores/standard/0.parquet",
-        "curves/standard.parquet",
-    ):
-        assert (folder / cell / name).stat().st_mtime > (built / cell / name).stat().st_mtime
-
-
 @pytest.fixture
 def copied(built: Path, tmp_path: Path) -> Path:
     """A project with a copy of finished results, in which every output is older than its input."""
@@ -241,12 +225,7 @@ def test_copied_results_are_up_to_date_after_touch(copied: Path) -> None:
     ("setting", "remade"),
     [
         ("training.steps=3", {"pretrain": 0, "train": 4, "sample": 4, "curves": 4}),
-        (
-            "sampling.temperature=0.5",
-            {"pretrain": 0, "train": 4, "sample": 5, "curves": 5},
-        ),
         ("evaluation.resamples=51", {"pretrain": 0, "train": 0, "sample": 0, "curves": 5}),
-        ("models.small.scratch.steps=4", {"pretrain": 1, "train": 4, "sample": 5}),
     ],
 )
 def test_touch_does_not_make_files_of_other_settings_current(
@@ -331,7 +310,7 @@ def test_reports_have_the_scale_that_ran_last(tmp_path: Path) -> None:
     ]
     scales = {"tiny": small, "other": [*small, "scale=other", "evaluation.seed=1"]}
     drawn = {}
-    for scale in ("tiny", "other", "tiny", "other"):
+    for scale in ("tiny", "other", "tiny"):
         target = ["reports/fig_mine.pdf", "reports/claims.md", "--config", *scales[scale]]
         done = snakemake(folder, *target)
         assert done.returncode == 0, done.stderr
