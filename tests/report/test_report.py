@@ -141,9 +141,7 @@ def test_every_figure_is_there_with_its_caption_and_every_number(
             for value, cell in zip(row.values(), cells, strict=True):
                 assert cell == value or near(cell, value), (name, value, cell)
     pictures = [attributes["src"] or "" for tag, attributes in tree.elements if tag == "img"]
-    assert (
-        len(pictures) == len(in_all(made)) + 2
-    )  # and the pooled panels for wide and narrow windows
+    assert len(pictures) == len(in_all(made)) + 2  # two of pooled panels
     assert all(source.startswith("data:image/png;base64,") for source in pictures)
 
 
