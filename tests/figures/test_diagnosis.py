@@ -55,27 +55,3 @@ def test_an_objective_of_an_extension(
     with restored():
         assert main(["diagnose", "twice"]) == 0
     assert "weights:      unbiased for 2 times Pass@1" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nothing"], "unknown objective 'nothing'"),
-        (["maxpo"], "maxpo needs a k"),
-        (["maxpo", "--k", "8", "--n", "8"], "maxpo cannot use k = 8 with n = 8"),
-        (["grpo", "--out", "picture.gif"], "picture.gif: allowed: .pdf, .png, .svg"),
-    ],
-)
-def test_wrong_arguments_are_one_line(
-    words: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["diagnose", *words]) == 2
-    printed = capsys.readouterr()
-    assert message in printed.err
-    assert printed.err.count("\n") == 1
-    assert printed.out == ""

@@ -116,14 +116,3 @@ def test_the_first_screen_has_the_result_the_method_and_the_figure(
     width = f"document.querySelector('img.{shown}').getBoundingClientRect().width"
     assert browser_page.evaluate(width) > (340 if window == "phone" else 700)
     assert not browser_page.evaluate(WITHIN % f"img.{other}")
-
-
-def test_a_link_shows_its_section(browser_page: browser.Page, report: Path) -> None:
-    """No section is folded, so that a link leads to its text without a script."""
-    browser_page.open(report, WIDTHS["desk"], HEIGHTS["desk"])
-    names = browser_page.evaluate("[...document.querySelectorAll('nav a')].map(a => a.hash)")
-    assert len(names) == 8
-    for name in names:
-        browser_page.evaluate(f"location.hash = {name!r}")
-        below = f"document.querySelector('{name} > :not(h2)').getBoundingClientRect()"
-        assert browser_page.evaluate(f"{below}.height > 0 && {below}.top < window.innerHeight")

@@ -110,6 +110,9 @@ def test_a_comparison_of_ones_own_needs_no_other_change(planning: Path) -> None:
     assert jobs(snakemake(planning, "-n", "all", *config))["train"] == 26
 
 
+OWN_FILE = "{label: Mine, file: gone.csv, problem: question, answer: gold}"
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -125,6 +128,7 @@ def test_a_comparison_of_ones_own_needs_no_other_change(planning: Path) -> None:
         ("results=Snakefile", "results = 'Snakefile': is a file; expected a folder"),
         ("mirror=no/where", "mirror = no/where: no such folder"),
         ("scale=paper mirror=workflow", "mirror = workflow: has none of the data sets"),
+        (f"data.suites.own.mine={OWN_FILE}", "gone.csv: no such file"),
     ],
 )
 def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message: str) -> None:
