@@ -124,22 +124,6 @@ def test_a_character_that_a_model_from_scratch_cannot_read_is_refused(tmp_path: 
     assert len(prepared(load_published(tmp_path / "second", "../my.jsonl"))) == 4
 
 
-def test_only_the_models_that_are_evaluated_on_a_benchmark_must_read_it(tmp_path: Path) -> None:
-    write(tmp_path / "my.jsonl", [row("How many apples?")])
-    hub = {"label": "P", "learning_rate": 1e-5, "hub": {"id": "owner/name", "revision": "main"}}
-    mine = {"label": "Mine", "file": "my.jsonl", "problem": "question", "answer": "gold"}
-    cell = {"model": "published", "objective": "policy_gradient", "n": 4}
-    experiment = tiny_world.load(
-        tmp_path,
-        models=tiny_world.OVERRIDES["models"] | {"published": hub},
-        data=tiny_world.OVERRIDES["data"]
-        | {"suites": tiny_world.OVERRIDES["data"]["suites"] | {"words": {"mine": mine}}},
-        grid={"words": {"suite": "words", "cells": [cell]}},
-        sampler="vllm",
-    )
-    assert len(prepared(experiment)) == 1
-
-
 def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "my.jsonl").write_text('\n{"question": "a", "gold": 1}\n\n{"question": "b"}\n')
     with pytest.raises(InputError, match=r"my.jsonl, line 4: has no column 'gold'"):

@@ -146,13 +146,11 @@ def test_clicking_toggles_a_response_and_updates_the_address(page: browser.Page)
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
-        ("#n=8&k=4&r=11000000", "#n=8&k=4&r=11000000"),
         ("#n=4&k=4&r=110", "#n=4&k=4&r=1100"),
         ("#r=11", "#n=2&k=4&r=11"),
         ("#n=99&k=0&r=1", "#n=32&k=1&r=1" + "0" * 31),
         ("#n=x&k=-2&r=1a1", "#n=3&k=4&r=101"),
         ("#n=2&k=2&r=7,-1", "#n=2&k=2&r=1,0"),
-        ("#n=2&k=2&r=10&show=paper", "#n=2&k=2&r=10"),
         ("#n=2&k=2&r=10&show=tails,none,paper", "#n=2&k=2&r=10&show=paper,tails"),
         ("#step=1&show=utilities", "#n=8&k=4&r=01010000&step=1&show=utilities"),
     ],

@@ -102,13 +102,7 @@ SETTINGS = {"prompts": 5, "responses": 32, "n": 8, "k": [2, 4], "groupings": 2}
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    from rspo.datasets.prepare import prepare
-    from rspo.training.pretraining import make_base_policy
-
-    experiment = tiny_world.load(tmp_path_factory.mktemp("gradients"), gradients=SETTINGS)
-    prepare(experiment, "train")
-    make_base_policy(experiment, "small")
-    return experiment
+    return tiny_world.load_prepared(tmp_path_factory.mktemp("gradients"), gradients=SETTINGS)
 
 
 def test_gradients_are_measured_for_every_objective_and_are_the_same_again(

@@ -75,23 +75,6 @@ def test_bad_scores_are_refused(tmp_path: Path) -> None:
     assert not output.exists()
 
 
-def test_a_larger_k_leaves_out_the_problems_with_fewer_responses(tmp_path: Path) -> None:
-    """The columns `problems` and `samples` are those of the others."""
-    source, output = tmp_path / "mine.csv", tmp_path / "curve.csv"
-    rows = [row for row in random_scores(3) if row["problem_id"] != "p2" or row["sample_index"] < 3]
-    write_csv(source, pd.DataFrame(rows))
-    pass_at_k_of_file(source, output, [8, 2])
-    frame = read_csv(output)
-    points = frame[frame["metric"] == "max_at_k"].set_index("k")
-    rewards = pd.DataFrame(rows).groupby("problem_id")["reward"].apply(list)
-    for k, problems, samples in (("2", "6", "3"), ("8", "5", "8")):
-        exact = [float(max_at_k_estimate(of, int(k))) for of in rewards if len(of) >= int(k)]
-        assert float(points.loc[k, "estimate"]) == pytest.approx(np.mean(exact))
-        assert (points.loc[k, "problems"], points.loc[k, "samples"]) == (problems, samples)
-    with pytest.raises(InputError, match=r"mine\.csv: k = 9 with n = 8 samples"):
-        pass_at_k_of_file(source, output, [9])
-
-
 def test_extracted_answers_have_rows_of_their_own(tmp_path: Path) -> None:
     """Against all subsets; problems with fewer than k responses are left out."""
     source, output = tmp_path / "mine.jsonl", tmp_path / "curve.csv"

@@ -93,7 +93,6 @@ def test_value_is_the_integral_of_the_slope(objective: str, k: int, n: int) -> N
         ("rspo_max_at_k", 4, (4, 1.0)),
         ("hitchhiking", 4, (4, 1.0)),
         ("pkpo_s", 3, (3, 1.0)),
-        ("pkpo_s_loo", 3, (3, 1.0)),
         ("maxpo", 7, (7, 1.0)),
         ("ordergrad_top_half", 2, (2, 1.0)),  # the best of two
         ("ordergrad_median", 1, (1, 1.0)),
@@ -102,10 +101,7 @@ def test_value_is_the_integral_of_the_slope(objective: str, k: int, n: int) -> N
         ("rspo_max_at_k_plug_in", 4, (1, 4.0)),
         ("rspo_pass_at_k_plug_in", 4, None),
         ("ordergrad_bottom_half", 4, None),
-        ("passk_training", 4, None),
         ("grpo", None, None),
-        ("maxrl", None, None),
-        ("rs_grpo", None, None),
         ("ttt_entropic", None, None),
     ],
 )

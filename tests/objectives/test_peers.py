@@ -229,14 +229,6 @@ def test_order_statistics_of_large_groups_are_accurate(n: int, k: int) -> None:
     np.testing.assert_allclose(best(rewards, k), expected, rtol=1e-8, atol=1e-9 / n)
 
 
-def test_grpo_passk_without_its_deviation_is_rspo_with_k_n() -> None:
-    rewards = np.random.default_rng(0).normal(size=(20, 6))
-    deviation = rewards.std(axis=-1, ddof=1, keepdims=True) + 1e-6
-    expected = response_weights(rewards, "rspo_max_at_k", k=6) / 6
-    found = response_weights(rewards, "grpo_passk") * deviation
-    np.testing.assert_allclose(found, expected, atol=1e-15)
-
-
 @pytest.mark.parametrize("correct", [2, 3, 4])
 def test_ttt_entropic_where_half_or_more_are_best_is_the_limit(correct: int) -> None:
     found = response_weights(np.repeat([1.0, 0.0], [correct, 4 - correct]), "ttt_entropic")

@@ -45,9 +45,6 @@ def page(request: pytest.FixtureRequest, browser_page: browser.Page, report: Pat
 def test_the_console_is_silent_and_nothing_is_requested(page: browser.Page) -> None:
     assert page.complaints == []
     assert page.evaluate("document.scripts.length") == 0
-
-
-def test_every_picture_loads(page: browser.Page) -> None:
     assert page.evaluate("document.images.length") > 5
     missing = "[...document.images].filter(i => !(i.complete && i.naturalWidth)).map(i => i.alt)"
     assert page.evaluate(missing) == []

@@ -33,11 +33,6 @@ def as_claimed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 @pytest.fixture(scope="module")
-def alike(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return with_claims(tmp_path_factory.mktemp("alike"), planted.all_alike)
-
-
-@pytest.fixture(scope="module")
 def opposite(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     return with_claims(tmp_path_factory.mktemp("opposite"), planted.the_opposite)
 
@@ -100,16 +95,6 @@ def test_the_headline_has_the_differences_of_the_scores_and_the_claims_intervals
 
 def places(number: str) -> int:
     return len(number.partition(".")[2])
-
-
-def test_a_headline_that_is_not_resolved_says_so(alike: Experiment) -> None:
-    sentence = sentence_of(alike)
-    assert "above" not in sentence
-    assert "below" not in sentence
-    assert "RSPO's difference to the baseline, " in sentence
-    assert "; RSPO's difference to policy gradient, " in sentence
-    assert sentence.count("is not resolved") == 2
-    assert len(re.findall(VALUE, sentence)) == 6
 
 
 @pytest.mark.parametrize("objectives", [("rspo_pass_at_k",), ("rspo_pass_at_k", "grpo")])

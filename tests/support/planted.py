@@ -50,31 +50,23 @@ def load(
     shutil.copytree(ROOT / "config", root / "config")
     path = root / "config" / "tiny.yaml"
     config = yaml.safe_load(path.read_text())
-    standard = config["data"]["suites"]["standard"]
-    newer = {"newer": {**standard["divide"], "label": "newer"}}
+    standard, grid = config["data"]["suites"]["standard"], config["grid"]
     config["data"]["suites"] = {
         "standard": {name: standard[name] for name in ("linear", "multiply")},
-        "contamination_free": newer,
+        "contamination_free": {"newer": {**standard["divide"], "label": "newer"}},
     }
-    main = config["grid"]["main"]["cells"]
-    config["grid"]["contamination_free"] = {"suite": "contamination_free", "cells": main}
-    config["evaluation"] |= {
-        "samples": SAMPLES,
-        "block": SAMPLES,
-        "k": list(ks),
-        "equivalence_margin": 0.05,
-    }
+    grid["contamination_free"] = {"suite": "contamination_free", "cells": grid["main"]["cells"]}
+    blocks = {"samples": SAMPLES, "block": SAMPLES}
+    config["evaluation"] |= {**blocks, "k": list(ks), "equivalence_margin": 0.05}
     config["training"] |= {"steps": STEPS}
     if grid_only:
-        config["grid"] = {grid_only: config["grid"][grid_only]}
+        config["grid"] = {grid_only: grid[grid_only]}
     if grid_of is not None:
+        keys = ("model", "objective", "k", "n")
         config["grid"] = {
             name: {
                 "suite": "standard",
-                "cells": [
-                    {"model": "small", "objective": objective, "k": k, "n": n}
-                    for objective, k, n in cells
-                ],
+                "cells": [dict(zip(keys, ("small", *cell), strict=True)) for cell in cells],
             }
             for name, cells in grid_of.items()
         }

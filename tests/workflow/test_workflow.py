@@ -15,7 +15,6 @@ from rspo.config.experiment import Experiment, base_name
 from rspo.core.files import digest
 from rspo.core.provenance import read_provenance
 from rspo.core.step import Step
-from rspo.core.tables import SAMPLES, SCORES, read_table
 from tests.support import ROOT, tiny_world
 from tests.support.processes import wait_until
 from tests.support.snakemake_project import (
@@ -370,21 +369,6 @@ def test_more_samples_add_blocks_and_keep_the_existing_ones(built: Path) -> None
     more = with_evaluation(samples=16)
     plan = jobs(snakemake(built, "-n", "reports/fig_scalability.pdf", "--config", *more))
     assert plan == {"sample": 5, "score": 5, "curves": 5, "figure": 1, "total": 16}
-    folder = built / "results" / "tiny" / "cells" / "small--base"
-    first = [folder / name / "standard" / "0.parquet" for name in ("samples", "scores")]
-    before = [path.stat().st_ino for path in first]
-    target = folder.relative_to(built) / "scores" / "standard" / "1.parquet"
-    done = snakemake(built, str(target), "--config", *more)
-    assert done.returncode == 0, done.stderr
-    assert [path.stat().st_ino for path in first] == before  # not replaced
-    texts = []
-    for block in (0, 1):
-        samples = read_table(folder / "samples" / "standard" / f"{block}.parquet", SAMPLES)
-        scores = read_table(folder / "scores" / "standard" / f"{block}.parquet", SCORES)
-        assert {row["sample_index"] for row in samples} == {*range(8 * block, 8 * block + 8)}
-        assert [row["sample_index"] for row in scores] == [row["sample_index"] for row in samples]
-        texts.append([row["text"] for row in samples])
-    assert texts[0] != texts[1]  # random numbers of its own
 
 
 def test_an_input_that_is_damaged_when_a_run_starts_costs_no_result(built: Path) -> None:
