@@ -63,7 +63,9 @@ def _number(value: str) -> object:
 
 def assert_close(ours: Path, theirs: Path) -> None:
     for one, other in zip(numbers(ours), numbers(theirs), strict=True):
-        assert one == (pytest.approx(other, rel=1e-6, abs=1e-7) if isinstance(other, float) else other)
+        assert one == (
+            pytest.approx(other, rel=1e-6, abs=1e-7) if isinstance(other, float) else other
+        )
 
 
 def test_a_study_is_the_same_from_evidence_as_from_its_results(project: Experiment) -> None:
