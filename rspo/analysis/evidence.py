@@ -77,6 +77,7 @@ class Evidence:
         try:
             table = pq.ParquetFile(path, page_checksum_verification=True).read()
             made_with = json.loads(table.schema.metadata[_META])
+            scale, overrides = made_with["scale"], made_with["overrides"]
             table = table.select(_SCHEMA.names).cast(_SCHEMA)
         except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
             line = str(error).partition("\n")[0]
@@ -85,7 +86,7 @@ class Evidence:
         policies = {
             name: table.filter(pc.equal(names, name)) for name in names.unique().to_pylist()
         }
-        return cls(path, made_with["scale"], made_with["overrides"], policies)
+        return cls(path, scale, overrides, policies)
 
     def write(self) -> None:
         made_with = json.dumps({"scale": self.scale, "overrides": self.overrides})
@@ -172,7 +173,7 @@ def restore(evidence: Evidence, experiment: Experiment, files: Files) -> list[Pa
     """Write the files of the evidence into the folder of results; existing ones stay.
 
     Of scores, the number of correct responses to each problem is that of the original, their order
-    is not. Numbers in logs and gradients have `DIGITS` significant digits.
+    is random. Numbers in logs and gradients have `DIGITS` significant digits.
 
     Returns: the files that it wrote.
 
@@ -295,7 +296,7 @@ def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
 
 
 def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
-    """A row for each response, correct ones first.
+    """A row for each response, in random order: figures take the first half of them as a sample.
 
     Args:
         first: index of the first response to each problem.
@@ -307,13 +308,14 @@ def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
     rewards: Sequence[float] | np.ndarray[Any, Any] = correct.astype(float)
     if rows["rewards"].notna().all():
         rewards = np.concatenate(rows["rewards"].to_list())
+    order = np.lexsort([np.random.default_rng(0).random(len(problem)), problem])
     return pd.DataFrame(
         {
             **{name: rows[name].to_numpy()[problem] for name in _PROBLEM[1:]},
             "sample_index": first + index,
-            "correct": correct,
+            "correct": correct[order],
             "verifier": verifier,
-            "verdict": np.where(correct, "correct", "incorrect"),
-            "reward": rewards,
+            "verdict": np.where(correct[order], "correct", "incorrect"),
+            "reward": np.asarray(rewards)[order],
         }
     )

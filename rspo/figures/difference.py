@@ -62,17 +62,19 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 
     (path,) = figure.step(experiment).input_files
     rows = read_comparisons(path)
+    cells = experiment.cells_of(figure.grids[0])
+    ours = {cell.name for cell in cells if cell.objective == RSPO}
     rows = rows[
         rows["claim"].isin(CLAIMS)
         & (rows["metric"] == figure.metric)
         & (rows["where"] == POOLED)
         & rows["margin"].isna()
         # The comparisons of policy gradient with RSPO at k = 1 have the opposite sign.
-        & rows["cells"].map(lambda cells: experiment.cell(cells.split()[0]).objective == RSPO)
+        & rows["cells"].map(lambda cells: cells.split()[0] in ours)
     ]
     policies = rows["cells"].map(lambda cells: _names(cells.split()))
     found = []
-    for against, k, pair in _pairs(experiment.cells_of(figure.grids[0])):
+    for against, k, pair in _pairs(cells):
         tested = rows[(rows["k"] == str(k)) & (policies == pair)].head(1)
         found.append(tested[_NUMBERS].assign(against=against, k=k))
     result = pd.concat(found) if found else pd.DataFrame(columns=list(COLUMNS))

@@ -79,7 +79,7 @@ def claims(experiment: Experiment) -> list[Row]:
     `verdict` is without its `reason`, which untested claims have. `of_paper`: not one's own.
     `order`: of claims that are not supported. `weakest`: the comparison with the weakest evidence,
     or None. `unresolved`: the comparisons that are not as claimed, those against the claim first,
-    then the open ones by p, with `seeds_to_halve`.
+    then the open ones by p, each with `seeds_to_halve`.
 
     Raises: InputError for tables that are missing or lack a column.
     """
@@ -100,7 +100,7 @@ def claims(experiment: Experiment) -> list[Row]:
             "weakest": max(deciding, key=itemgetter("p_for"), default=None),
             "unresolved": [one for one in deciding if one["outcome"] == AGAINST] + open_ones,
         }
-        for one in open_ones:
+        for one in row["unresolved"]:
             one["seeds_to_halve"] = _seeds_to_halve(one)
     return found
 

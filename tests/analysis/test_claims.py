@@ -1,5 +1,6 @@
 """Verdicts on planted data: as claimed, the opposite, no effect, and missing inputs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,15 @@ from scipy import stats
 from rspo.analysis.claims import CLAIMS, step
 from rspo.analysis.comparisons import Comparison
 from rspo.analysis.measure import Measurement, growth_with_fraction
-from rspo.analysis.results import results_of
+from rspo.analysis.results import results_of, verdict
 from rspo.analysis.write import write_claims
-from rspo.config.experiment import Experiment
+from rspo.config.experiment import Cell, Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 from rspo.core.tables import SCORES, read_csv, read_frame, write_frame
 from rspo.estimators import max_at_k, pass_at_k
 from rspo.evaluation.read_outcomes import policy_scores
-from rspo.evaluation.statistics import Estimate
+from rspo.evaluation.statistics import Estimate, SeedVariance
 from tests.support import planted
 from tests.support.steps import attest
 
@@ -50,14 +51,61 @@ def comparisons(experiment: Experiment, **wanted: str) -> Rows:
 
 def test_what_was_planted_is_supported(as_claimed: Experiment) -> None:
     found = {row["claim"]: row["verdict"] for row in read(as_claimed)}
-    # RSPO k=8 is planted to equal k=4 at Pass@4, so k=4 is not best against every other k.
-    assert found == dict.fromkeys(CLAIMS, "supported") | {"C3b": UNRESOLVED}
+    # The other suite has too few problems to tell each k from its neighbour, and random rewards
+    # move the best of many correct responses up.
+    assert found == dict.fromkeys(CLAIMS, "supported") | dict.fromkeys(("C7", "C8"), UNRESOLVED)
 
 
-def test_a_k_that_beats_every_other_k_at_itself_is_best(tmp_path: Path) -> None:
-    cells = [("policy_gradient", 1, 16), ("rspo_pass_at_k", 8, 16)]
-    experiment = planted.plant_all(tmp_path, planted.as_claimed, grid_of={"main": cells})
-    assert verdicts(experiment)["C3b"] == "supported"
+def test_a_k_that_ties_its_neighbour_is_not_best_at_itself(tmp_path: Path) -> None:
+    def skill(cell: Cell) -> planted.Skill:
+        return planted.as_claimed(replace(cell, k=min(cell.k, 4)))
+
+    experiment = planted.plant_all(tmp_path, skill, grid_only="main")
+    assert verdicts(experiment)["C3"] == UNRESOLVED
+
+
+def test_an_advantage_that_is_smaller_on_other_problems_does_not_transfer(tmp_path: Path) -> None:
+    """There RSPO is as the baseline, and both are above the base model."""
+    experiment = planted.plant_all(tmp_path, planted.as_claimed)
+    for number, (name, cell) in enumerate(experiment.cells.items()):
+        if (name, "contamination_free") in experiment.evaluations:
+            alike = {"newer": planted.all_alike(cell)}
+            planted.plant(experiment, name, "contamination_free", alike, number)
+    assert verdicts(experiment)["C7"] == "does not transfer"
+    found = comparisons(experiment, claim="C7", family="transfer")
+    assert [row["k"] for row in found] == ["2", "4", "8"]
+    for row in found:
+        rspo, baseline = np.array(row["cells"].split()).reshape(2, -1)
+        there, here = (
+            sum(
+                sign * outcomes(experiment, policy, names, int(row["k"])).mean() / len(policies)
+                for sign, policies in ((1, rspo), (-1, baseline))
+                for policy in policies
+            )
+            for names in (["newer"], ["linear", "multiply"])
+        )
+        assert float(row["estimate"]) == pytest.approx(there - here)
+
+
+def outcomes(experiment: Experiment, policy: str, names: list[str], k: int) -> Any:
+    correct = [policy_scores(experiment, policy, name).correct for name in names]
+    return pass_at_k(planted.SAMPLES, np.concatenate(correct).sum(axis=1), k)
+
+
+def test_seeds_are_pooled_over_the_methods_with_the_same_reward(as_claimed: Experiment) -> None:
+    label = {"claim": "C1", "method_a": "RSPO k=4", "k": "2", "where": "linear"}
+    (row,) = comparisons(as_claimed, **label)
+    methods: dict[str, list[float]] = {}
+    for name, cell in as_claimed.cells.items():
+        if cell.reward == "binary" and (name, "standard") in as_claimed.evaluations:
+            values = methods.setdefault(name.rpartition("--s")[0], [])
+            values.append(outcomes(as_claimed, name, ["linear"], 2).mean())
+    assert row["pool"] == str(len(methods))
+    runs = list(methods.values())
+    assert float(row["p_equal"]) == pytest.approx(stats.bartlett(*runs).pvalue)
+    assert float(row["p_equal"]) > 0.05
+    pooled = np.mean(np.var(runs, axis=1, ddof=1))
+    assert float(row["error_seeds"]) == pytest.approx(np.sqrt(2 * pooled / 2))
 
 
 def test_the_opposite_is_contradicted(tmp_path: Path) -> None:
@@ -102,7 +150,7 @@ LOST = [
     (NO_BASELINE, "C9", "the grid has no grpo"),
     (ODD_K, "C1", "grid.main has no k with both rspo_pass_at_k and hitchhiking"),
     (ODD_K, "C2", "grid.main has hitchhiking with one k"),
-    (ODD_K, "C3 C3b C4", "grid.main has no policy_gradient"),
+    (ODD_K, "C3 C4", "grid.main has no policy_gradient"),
     (ODD_K, "C5", "grid.scalability has no two n up to the 16 of grid.main"),
 ]
 
@@ -136,7 +184,7 @@ def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> 
     assert said in claims["C1"]["note"]
     # Entropies of two runs have no error that would tell whether the next two differ alike.
     assert claims["C4"]["verdict"] == UNRESOLVED
-    assert (claims["C4"]["low"], claims["C4"]["p_adjusted"]) == ("", "1.0")
+    assert (claims["C4"]["low"], claims["C4"]["p"]) == ("", "1.0")
 
 
 def test_max_at_k_is_of_the_rewards(as_claimed: Experiment) -> None:
@@ -169,24 +217,29 @@ def test_equivalence_is_a_test_at_each_end_of_the_margin(tmp_path: Path) -> None
         ]
         for ways in (("greater", "less"), ("less", "greater"))
     )
-    assert float(row["p"]) == pytest.approx(min(1, 2 * min(max(within), min(beyond))))
+    assert max(within) < min(beyond)
+    assert float(row["p"]) == pytest.approx(max(within))  # of two tests at .05 each, not doubled
     assert "equivalence_margin = 0.05" in read(experiment)[-3]["note"]
 
 
-def test_p_values_are_adjusted_within_deciding_and_within_other_comparisons() -> None:
-    """Of three deciding p-values, .02, .03 and .9, none is significant after adjustment."""
+def test_support_is_not_adjusted_and_the_opposite_is_adjusted_by_holm() -> None:
+    """A claim takes all of its comparisons, the opposite only one of them."""
 
-    def found(p: float, decides: bool) -> Measurement:
+    def found(p: float, sign: int, decides: bool = True) -> Measurement:
         comparison = Comparison("x", "y", "entropy", (), decides=decides)
-        value = float(stats.norm.isf(p / 2))
+        value = sign * float(stats.norm.isf(p / 2))
         estimate = Estimate(value, 0.0, 1.0, 1.0, np.inf)
-        return Measurement(comparison, estimate, 3, 0, 0)
+        return Measurement(comparison, estimate, SeedVariance(), 3, 0, 0)
 
-    judged = results_of(
-        [found(0.02, True), found(0.03, True), found(0.02, False), found(0.9, True)]
-    )
-    assert [one.p_adjusted for one in judged] == pytest.approx([0.06, 0.06, 0.02, 0.9])
-    assert [one.outcome for one in judged] == ["open", "open", "for", "open"]
+    judged = results_of([found(0.02, 1), found(0.03, 1), found(0.04, 1, decides=False)])
+    assert [one.outcome for one in judged] == ["for", "for", "for"]
+    assert verdict(judged) == "supported"
+    judged = results_of([found(0.02, -1), found(0.03, 1), found(0.9, 1), found(0.02, 1, False)])
+    assert [one.p_adjusted for one in judged] == pytest.approx([0.06, 0.06, 0.9, 0.02])
+    assert [one.outcome for one in judged] == ["open", "for", "open", "for"]
+    assert verdict(judged) == UNRESOLVED
+    judged = results_of([found(0.02, -1), found(0.03, 1)])
+    assert verdict(judged) == "contradicted"
 
 
 def test_growth_is_robust_to_drift_response_length_and_stalls() -> None:

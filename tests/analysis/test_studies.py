@@ -152,14 +152,14 @@ def test_a_difference_of_differences_is_the_difference_of_its_parts(made: Experi
 
 
 def test_claims_of_a_study_are_those_of_rspo_claims(tmp_path: Path) -> None:
-    """On a grid with the cells of the default variant."""
+    """On a grid with the cells of the default variant, but for the pool of the seeds' variances."""
     cells = [(one["objective"], one.get("k", 1), 16) for one in ERRORS["cells"]]
     experiment = planted_studies(tmp_path, seeds=2, grid_of={"main": cells})
     write_claims(experiment)
     write_study(experiment, "errors")
     verdicts = read_csv(experiment.reports / "claims.csv").set_index("claim")["verdict"]
     tested = read_comparisons(experiment.reports / "claim_comparisons.csv")
-    numbers = ["estimate", "low", "high", "p", "p_adjusted"]
+    numbers = ["estimate", "error_problems"]
     for claim in ("C1", "C10"):
         (level,) = rows(experiment, "errors", claim=claim, method_a=claim, variant="default")
         assert level["outcome"] == verdicts[claim]
@@ -248,8 +248,8 @@ def test_a_page_may_have_a_template_of_the_users_own(
 
 
 MISTAKES = """
-contrasts: [{family: a, minus: grpo}]  ~  minus = 'grpo'; allowed: 
-contrasts: [{family: a, minus: {default: other}}]  ~  minus = 'other'; allowed: 
+contrasts: [{family: a, minus: grpo}]  ~  minus = 'grpo'; allowed
+contrasts: [{family: a, minus: {default: other}}]  ~  minus = 'other'; allowed
 contrasts: [{family: a, minus: default, less: grpo}]  ~  a variant to subtract: policy_gradient
 contrasts: [{family: a, minus: base, less: policy_gradient}]  ~  allowed with a variant to subtract
 contrasts: [{family: a, minus: base, claims: [C1]}]  ~  claims need minus

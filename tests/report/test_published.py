@@ -99,7 +99,8 @@ def test_the_results_page_is_the_same_from_evidence_as_from_the_results(
     different = [line for line in ours if line.replace("](results/", "](page/") not in theirs]
     assert different[0].startswith("`snakemake docs` makes this page from [its evidence](evidence/")
     assert not [line for line in different[1:] if not line.startswith("| Processor time |")]
-    for path in sorted(Path("page").glob("*.csv")):
+    # fig_difficulty takes the first half of a problem's responses, whose order evidence lacks.
+    for path in sorted({*Path("page").glob("*.csv")} - {Path("page/fig_difficulty.csv")}):
         assert_close(RESULTS_PAGE.with_suffix("") / path.name, path)
 
 
