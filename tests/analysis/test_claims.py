@@ -94,7 +94,7 @@ def outcomes(experiment: Experiment, policy: str, names: list[str], k: int) -> A
 
 def test_seeds_are_pooled_over_the_methods_with_the_same_reward(as_claimed: Experiment) -> None:
     label = {"claim": "C1", "method_a": "RSPO k=4", "where": "linear", "decides": "no"}
-    row = max(comparisons(as_claimed, **label), key=lambda row: float(row["p_equal"]))
+    row = max(comparisons(as_claimed, **label), key=lambda row: float(row["p_equal"] or 0))
     k = int(row["k"])
     methods: dict[str, list[float]] = {}
     for name, cell in as_claimed.cells.items():
