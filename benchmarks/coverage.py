@@ -24,7 +24,7 @@ SPREADS: dict[str, Floats] = {
     "equal": np.full(METHODS, 0.1),
     "unequal": np.geomspace(0.01, 0.1, METHODS),
 }
-REPEATS = 1000
+REPEATS, TRUTH = 2000, 2000
 HOLM = 0.0042  # of the smallest of twelve p-values
 
 
@@ -54,7 +54,7 @@ def chances(rng: np.random.Generator, seeds: int, spreads: Sequence[float] | Flo
 def coverage(seeds: int, spreads: Floats, repeats: int, seed: int) -> Coverage:
     rng = np.random.default_rng(seed)
     truth = np.mean(
-        [(1 - (1 - chances(rng, 20, spreads)) ** K).mean(axis=(1, 2)) for _ in range(300)], axis=0
+        [(1 - (1 - chances(rng, 20, spreads)) ** K).mean(axis=(1, 2)) for _ in range(TRUTH)], axis=0
     )
     pairs = list(combinations(range(METHODS), 2))
     p = np.empty((repeats, len(pairs)))
