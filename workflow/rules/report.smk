@@ -15,7 +15,9 @@ rule report:
 
 # Pages of docs/, from the evidence that is committed beside them.
 PAGES = [path.stem for path in sorted(Path("docs/evidence").glob("*.parquet"))]
-TEMPLATES = sorted(map(str, [*Path("rspo").glob("*/*.md.jinja"), *Path("rspo").glob("*/templates/*")]))
+TEMPLATES = sorted(
+    map(str, [*Path("rspo").glob("*/*.md.jinja"), *Path("rspo").glob("*/templates/*")])
+)
 
 
 rule docs:
