@@ -25,6 +25,7 @@ from rspo.core.step import Step
 TRANSFER = "transfer"  # the family of differences between two suites
 BASELINE, RISK_NEUTRAL, GRPO = "hitchhiking", "policy_gradient", "grpo"
 Plan = Callable[[Experiment], list[Comparison]]
+Pairs = dict[tuple[str, str], None]  # policy and suite, in order
 
 
 class NotTested(Exception):
@@ -246,6 +247,9 @@ def _main_findings(name: str) -> Plan:
 
 def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
     """The findings on another suite, and how much less RSPO is above the baseline there."""
+    found = _main_findings("contamination_free")(experiment)
+    if "main" not in experiment.config.grid:
+        return found
     grid, usual = (GridMethods(experiment, name) for name in ("contamination_free", "main"))
     rspo, baseline = grid.by_k(grid.rspo, "RSPO"), grid.by_k(BASELINE, "Baseline")
     transfer = [
@@ -257,7 +261,7 @@ def main_findings_elsewhere(experiment: Experiment) -> list[Comparison]:
         for k in grid.planned
         if k in rspo and k in baseline
     ]
-    return [*_main_findings(grid.name)(experiment), *transfer]
+    return [*found, *transfer]
 
 
 def entropy_rises(experiment: Experiment) -> list[Comparison]:
@@ -455,27 +459,35 @@ def step(experiment: Experiment) -> Step:
     return steps.claims(experiment, lambda: _inputs(experiment))
 
 
-def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
-    """The scores and training logs that the claims are tested on."""
-    comparisons = [
-        comparison
-        for plan in planned(experiment).values()
-        if not isinstance(plan, NotTested)
-        for comparison in plan
-    ]
-    evaluations = dict.fromkeys(
+def evaluations(plans: Mapping[str, list[Comparison] | NotTested], experiment: Experiment) -> Pairs:
+    """Each policy and suite whose scores the planned comparisons need, once."""
+    return dict.fromkeys(
         (policy, experiment.suite_of(benchmark))
-        for comparison in comparisons
+        for comparison in _all_of(plans)
         for benchmark in (*comparison.benchmarks, *comparison.against)
         for policy in comparison.policies
     )
-    logs = dict.fromkeys(
-        cell
-        for comparison in comparisons
-        if not comparison.of_scores
-        for cell in comparison.policies
-    )
+
+
+def logs(plans: Mapping[str, list[Comparison] | NotTested], metric: Quantity) -> dict[str, None]:
+    """The cells whose training logs the planned comparisons of a quantity need."""
+    compared = (one for one in _all_of(plans) if one.metric == metric)
+    return dict.fromkeys(cell for one in compared for cell in one.policies)
+
+
+def _all_of(plans: Mapping[str, list[Comparison] | NotTested]) -> list[Comparison]:
+    return [one for plan in plans.values() if not isinstance(plan, NotTested) for one in plan]
+
+
+def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
+    """The scores and training logs that the claims are tested on."""
+    plans = planned(experiment)
+    cells = logs(plans, "entropy") | logs(plans, "time_of_dropping")
     return [
-        *(pair for one in evaluations for pair in steps.score_inputs(experiment, *one)),
-        *(steps.log_input(experiment, cell) for cell in logs),
+        *(
+            pair
+            for one in evaluations(plans, experiment)
+            for pair in steps.score_inputs(experiment, *one)
+        ),
+        *(steps.log_input(experiment, cell) for cell in cells),
     ]

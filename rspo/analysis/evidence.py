@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -23,12 +24,14 @@ import pyarrow.parquet as pq
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, digest, read_json_lines, write_json_lines, write_text
-from rspo.core.provenance import provenance_path, read_provenance, size_of
+from rspo.core.provenance import inputs_of, provenance_path, read_provenance, size_of
 from rspo.core.step import Step, differences, faults_behind
 from rspo.core.tables import GRADIENTS, SCORES, read_frame, write_frame
 
 FOLDER = Path("docs") / "evidence"
 DIGITS = 9  # significant digits of numbers in logs and gradients, which float32 has
+PROBLEMS = "problems"  # folder of the data sets
+RESTORED = "restored"  # key of the notes of a restored file
 _META = b"rspo.evidence"
 _SCHEMA = pa.schema(
     [
@@ -46,6 +49,7 @@ _SCHEMA = pa.schema(
 )
 _PROBLEM = ["file", "benchmark", "problem_id"]
 Files = Mapping[Path, Step]  # each with the step that writes it
+Policies = dict[str, pa.Table]  # the rows of each policy
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Evidence:
     path: Path
     scale: str
     overrides: Mapping[str, Any]
-    policies: dict[str, pa.Table] = field(default_factory=dict)
+    policies: Policies = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> "Evidence":
@@ -95,23 +99,25 @@ class Evidence:
         with atomic_write(self.path) as partial:
             pq.write_table(table, partial, compression="zstd", write_page_checksum=True)
 
-    def require(self, experiment: Experiment, files: Files) -> None:
-        """Raises: InputError for a policy that the config lacks, or made with other settings."""
-        wanted = _by_policy(experiment, files)
-        config = f"config/{experiment.scale}.yaml"
+    def faults(self, experiment: Experiment, files: Files) -> dict[str, str]:
+        """Policies that the config lacks or that were made with other settings, and why."""
+        wanted, config = _by_policy(experiment, files), f"config/{experiment.scale}.yaml"
+        found = {}
         for policy, table in self.policies.items():
             if policy not in wanted:
-                raise InputError(f"{self.path}: {policy} is not in {config}; --force removes it")
+                found[policy] = f"{policy} is not in {config}"
+                continue
             for path, note in _notes(experiment, table):
                 step = wanted[policy].get(path)
-                text = (
-                    differences(note["settings"], step.settings) if step else "it has no such file"
-                )
+                text = differences(note["settings"], step.settings) if step else "no such file"
                 if text:
-                    raise InputError(
-                        f"{self.path}: {path} was made with other settings than {config} ({text}); "
-                        "--force replaces it"
-                    )
+                    found[policy] = f"{path} was made with other settings than {config} ({text})"
+        return found
+
+    def require(self, experiment: Experiment, files: Files, hint: str) -> None:
+        """Raises: InputError for a policy of `faults`."""
+        for text in self.faults(experiment, files).values():
+            raise InputError(f"{self.path}: {text}; {hint}")
 
 
 def files_behind(pairs: Iterable[tuple[Path, Step]]) -> dict[Path, Step]:
@@ -136,17 +142,24 @@ def add(
     Args:
         files: those that the page rests on.
         kept: what the page reads from them.
-        force: whether policies of the results replace those of the evidence that differ, or that
-            have other settings; and whether unknown ones are removed.
+        force: whether policies of the results replace those of the evidence that differ, and
+            policies of `Evidence.faults` are removed.
 
     Returns: a line about what was found.
 
-    Raises: InputError as `Evidence.require`.
+    Raises: InputError as `Evidence.require`, and for a policy that was made from other problems or
+        another base policy than the others.
     """
     wanted = _by_policy(experiment, files)
+    data_sets = _rows(experiment, PROBLEMS, wanted.pop(PROBLEMS, {}), kept)
     if not force:
-        evidence.require(experiment, files)
-    known = {name: table for name, table in evidence.policies.items() if name in wanted}
+        evidence.require(experiment, files, "--force removes it")
+    faults = evidence.faults(experiment, files)
+    known = {
+        name: table
+        for name, table in evidence.policies.items()
+        if name not in faults and name != PROBLEMS
+    }
     added, equal, missing = 0, 0, 0
     for policy, of_policy in wanted.items():
         if not all(_is_finished(*one) for one in of_policy.items() if _has_content(one[0])):
@@ -160,8 +173,9 @@ def add(
             continue
         added += 1
         known[policy] = table
-    evidence.policies = known
+    _require_same_sources(evidence.path, experiment, known)
     if known:
+        evidence.policies = known | {PROBLEMS: data_sets}
         evidence.write()
     yield (
         f"{evidence.path}: added {added} policies, found {equal} equal; has {len(known)} of "
@@ -169,17 +183,34 @@ def add(
     )
 
 
+def _require_same_sources(path: Path, experiment: Experiment, policies: Policies) -> None:
+    """Raises: InputError for policies that were made from other versions of a file.
+
+    Another processor pretrains another base policy, which is not comparable.
+    """
+    known: dict[str, tuple[str, str]] = {}
+    for policy, table in policies.items():
+        for file, note in _notes(experiment, table):
+            for source, version in inputs_of(file, note).items():
+                first, other = known.setdefault(str(source), (policy, version))
+                if other != version and experiment.folder(policy) not in source.parents:
+                    raise InputError(
+                        f"{path}: {policy} was made from another version of {source} than {first}"
+                    )
+
+
 def restore(evidence: Evidence, experiment: Experiment, files: Files) -> list[Path]:
     """Write the files of the evidence into the folder of results; existing ones stay.
 
     Of scores, the number of correct responses to each problem is that of the original, their order
-    is random. Numbers in logs and gradients have `DIGITS` significant digits.
+    is random. Rewards that were not kept are NaN. Numbers in logs and gradients have `DIGITS`
+    significant digits.
 
     Returns: the files that it wrote.
 
     Raises: InputError as `Evidence.require`.
     """
-    evidence.require(experiment, files)
+    evidence.require(experiment, files, "its page cannot be made with this config")
     written = []
     for table in evidence.policies.values():
         frame = table.to_pandas()
@@ -190,30 +221,44 @@ def restore(evidence: Evidence, experiment: Experiment, files: Files) -> list[Pa
                 rows = frame[frame["file"] == str(path.relative_to(experiment.results))]
                 _restore(path, rows, experiment.config.evaluation.block, experiment.config.verifier)
                 note |= {"digest": digest(path), "bytes": size_of(path)}
-                note["notes"] = {**note.get("notes", {}), "restored": str(evidence.path)}
+                note["notes"] = {**note.get("notes", {}), RESTORED: str(evidence.path)}
                 written.append(path)
             write_text(provenance_path(path), json.dumps(note, indent=1) + "\n")
     return written
 
 
 def _by_policy(experiment: Experiment, files: Files) -> dict[str, dict[Path, Step]]:
-    """The files of each policy that evidence has: with content, or the provenance only."""
+    """The files of each policy that evidence has: with content, or the provenance only.
+
+    `PROBLEMS`, which is no policy, has the provenance of the data sets.
+    """
     found: dict[str, dict[Path, Step]] = {}
     for path, step in files.items():
-        if path.is_relative_to(experiment.results / "cells") and "curves" not in path.parts:
-            policy = path.relative_to(experiment.results).parts[1]
+        parts = path.relative_to(experiment.results).parts if _is_below(path, experiment) else ()
+        if parts[:1] in (("cells",), (PROBLEMS,)) and "curves" not in parts:
+            policy = parts[1] if parts[0] == "cells" else PROBLEMS
             found.setdefault(policy, {})[path] = step
     return found
 
 
+def _is_below(path: Path, experiment: Experiment) -> bool:
+    return path.is_relative_to(experiment.results)
+
+
+def _is_scores(path: Path) -> bool:
+    return path.parent.parent.name == "scores"  # scores/SUITE/BLOCK.parquet
+
+
 def _has_content(path: Path) -> bool:
     """Whether evidence has what figures read from a file, besides its provenance."""
-    return "scores" in path.parts or path.name.startswith(("training.", "gradients"))
+    return _is_scores(path) or path.name.startswith(("training.", "gradients"))
 
 
 def _is_finished(path: Path, step: Step) -> bool:
-    """Whether a file exists without a fault, nor one of what it was made from."""
-    return path.exists() and not (step.fault_of(path) or faults_behind(step.inputs()))
+    """Whether a file exists, not restored from evidence, without a fault in it or behind it."""
+    is_restored = RESTORED in read_provenance(path).get("notes", {})
+    is_original = path.exists() and not is_restored
+    return is_original and not (step.fault_of(path) or faults_behind(step.inputs()))
 
 
 def _notes(experiment: Experiment, table: pa.Table) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -231,7 +276,7 @@ def _rows(experiment: Experiment, policy: str, files: Files, kept: Kept) -> pa.T
     for path in files:
         if not (note := read_provenance(path)):
             continue  # of a policy or samples that were removed
-        if "scores" in path.parts:
+        if _is_scores(path):
             rows = _counted(read_frame(path, SCORES), kept.rewards)
         elif path.name.startswith("gradients"):
             rows = _with_content(read_frame(path, GRADIENTS).to_dict("list"))
@@ -285,8 +330,10 @@ def _difference(known: pa.Table, found: pa.Table) -> str:
 
 def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
     """Write one file from its rows."""
-    if "scores" in path.parts:
-        write_frame(path, SCORES, _scores(rows, block * int(path.stem), verifier))
+    if _is_scores(path):
+        # Each file has an order of its own: methods are compared on independent responses.
+        order = np.random.default_rng(crc32(str(rows["file"].iloc[0]).encode()))
+        write_frame(path, SCORES, _scores(rows, block * int(path.stem), verifier, order))
         return
     content = json.loads(rows["content"].iloc[0])
     if isinstance(content, list):
@@ -295,7 +342,9 @@ def _restore(path: Path, rows: pd.DataFrame, block: int, verifier: str) -> None:
         write_frame(path, GRADIENTS, pd.DataFrame(content))
 
 
-def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
+def _scores(
+    rows: pd.DataFrame, first: int, verifier: str, rng: np.random.Generator
+) -> pd.DataFrame:
     """A row for each response, in random order: figures take the first half of them as a sample.
 
     Args:
@@ -305,10 +354,10 @@ def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
     problem = np.repeat(np.arange(len(rows)), responses)
     index = np.arange(len(problem)) - np.repeat(np.cumsum(responses) - responses, responses)
     correct = index < rows["correct"].to_numpy(int)[problem]
-    rewards: Sequence[float] | np.ndarray[Any, Any] = correct.astype(float)
+    rewards = np.full(len(problem), np.nan)  # that were not kept
     if rows["rewards"].notna().all():
         rewards = np.concatenate(rows["rewards"].to_list())
-    order = np.lexsort([np.random.default_rng(0).random(len(problem)), problem])
+    order = np.lexsort([rng.random(len(problem)), problem])
     return pd.DataFrame(
         {
             **{name: rows[name].to_numpy()[problem] for name in _PROBLEM[1:]},
@@ -316,6 +365,6 @@ def _scores(rows: pd.DataFrame, first: int, verifier: str) -> pd.DataFrame:
             "correct": correct[order],
             "verifier": verifier,
             "verdict": np.where(correct[order], "correct", "incorrect"),
-            "reward": np.asarray(rewards)[order],
+            "reward": rewards[order],
         }
     )

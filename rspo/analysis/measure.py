@@ -1,7 +1,7 @@
 """Measure a comparison: its value and errors, from scores and training logs."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -81,16 +81,20 @@ class Measurer:
     """Measures comparisons of one experiment; reads every file once.
 
     Args:
-        cells: whose variances over seeds are moderated together; default: those of the grid.
+        evaluations: the policies and suites, and
+        logs: the cells that it may read: the inputs of its step. Variances over seeds of all of
+            these methods are moderated together.
     """
 
-    def __init__(self, experiment: Experiment, cells: Iterable[Cell] | None = None) -> None:
-        self.experiment = experiment
-        pool = experiment.cells.values() if cells is None else cells
-        self.pool: dict[Cell, list[str]] = defaultdict(list)
-        for cell in pool:
-            self.pool[replace(cell, seed=0)].append(cell.name)
-        self.evaluations = {*experiment.evaluations}
+    def __init__(
+        self,
+        experiment: Experiment,
+        evaluations: Collection[tuple[str, str]],
+        logs: Collection[str] = (),
+    ) -> None:
+        self.experiment, self.evaluations = experiment, evaluations
+        self.evaluated = _methods(experiment, [policy for policy, _ in evaluations])
+        self.logged = _methods(experiment, logs)
         self.suite = cache(self._suite)
         self.scores = cache(self._scores)
         self.estimates = cache(self._estimates)
@@ -177,14 +181,11 @@ class Measurer:
         suites = {self.experiment.suite_of(name) for name in (*benchmarks, *against)}
         runs = [
             [self._values(name, metric, benchmarks, against, pattern).mean() for name in names]
-            for cell, names in self.pool.items()
+            for cell, names in self.evaluated.items()
             if cell.reward == reward and len(names) > 1
-            if all(self._is_evaluated(name, suite) for name in names for suite in suites)
+            if all((name, suite) in self.evaluations for name in names for suite in suites)
         ]
         return SeedVariance.of(runs)
-
-    def _is_evaluated(self, policy: str, suite: str) -> bool:
-        return (policy, suite) in self.evaluations or policy in self.experiment.study_cells
 
     def _sizes(self, comparison: Comparison) -> list[int]:
         """Number of problems of each benchmark.
@@ -237,7 +238,7 @@ class Measurer:
         return Measurement(comparison, estimate, of_seeds, seeds, problems=0, samples=0)
 
     def _seed_variance_of_entropy(self) -> SeedVariance:
-        return SeedVariance.of([[*map(self.late_entropy, names)] for names in self.pool.values()])
+        return SeedVariance.of([[*map(self.late_entropy, names)] for names in self.logged.values()])
 
     def late_entropy(self, cell: str) -> float:
         """Mean entropy of a cell in the last third of its training, nats per token."""
@@ -268,6 +269,15 @@ class Measurer:
         path = self.experiment.training_log(cell)
         steps = self.experiment.of_cell(cell).config.training.steps
         return read_log(path, steps, f"`{self.experiment.command('train', cell)}` finishes it")
+
+
+def _methods(experiment: Experiment, policies: Iterable[str]) -> dict[Cell, list[str]]:
+    """Cells that differ only in their seed, by the cell of seed 0; without base policies."""
+    found: dict[Cell, list[str]] = defaultdict(list)
+    for name in dict.fromkeys(policies):
+        if not experiment.is_base(name):
+            found[replace(experiment.cell(name), seed=0)].append(name)
+    return found
 
 
 def growth_with_fraction(

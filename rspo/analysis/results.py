@@ -8,6 +8,7 @@ adjusted by Holm for all that decide it. docs/statistics.md says which errors th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,21 @@ def verdict(results: Sequence[Result]) -> str:
         return CONTRADICTED
     if outcomes == {FOR}:
         return SUPPORTED
-    transfer = [one for one in results if one.measurement.comparison.family == TRANSFER]
-    less = any(one.outcome == AGAINST for one in transfer)
-    return DOES_NOT_TRANSFER if less else NOT_RESOLVED
+    return DOES_NOT_TRANSFER if any(map(partial(_is_lost, results), results)) else NOT_RESOLVED
+
+
+def _is_lost(results: Sequence[Result], transfer: Result) -> bool:
+    """Whether a difference is smaller here than on the usual suite, and not above 0 here."""
+    there = transfer.measurement.comparison
+    if there.family != TRANSFER or transfer.outcome != AGAINST:
+        return False
+    found = next(
+        one.measurement
+        for one in results
+        if one.measurement.comparison.terms == there.terms
+        if one.measurement.comparison.where == there.where and one is not transfer
+    )
+    return not (found.p_for < found.p_against and found.p < LEVEL)
 
 
 def weakest(results: Sequence[Result]) -> Result:

@@ -6,7 +6,15 @@ from typing import Any
 import pandas as pd
 
 from rspo.analysis import studies
-from rspo.analysis.claims import CLAIMS, Claim, NotTested, planned, step
+from rspo.analysis.claims import (
+    CLAIMS,
+    Claim,
+    NotTested,
+    evaluations,
+    logs,
+    planned,
+    step,
+)
 from rspo.analysis.measure import Measurer
 from rspo.analysis.pages import FOLDER, render, the_row, the_rows
 from rspo.analysis.results import (
@@ -42,9 +50,10 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
     claims_csv, page, comparisons_csv = made.outputs
 
     def work() -> None:
-        measurer = Measurer(experiment)
+        plans = planned(experiment)
+        measurer = Measurer(experiment, evaluations(plans, experiment), logs(plans, "entropy"))
         claims, comparisons = [], []
-        for name, plan in planned(experiment).items():
+        for name, plan in plans.items():
             if isinstance(plan, NotTested):
                 results, row = [], _untested_row(name, plan)
             else:
@@ -126,7 +135,8 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
     comparisons_csv, methods_csv, page = made.outputs
 
     def work() -> None:
-        measurer = Measurer(experiment, experiment.cells_of(name))
+        policies = experiment.policies_of(name)
+        measurer = Measurer(experiment, [(policy, study.suite) for policy in policies])
         lines = studies.lines_of(experiment, name)
         chosen = chosen_lines(measurer, name, lines)
         plan = studies.planned(experiment, name, chosen)

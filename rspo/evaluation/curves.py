@@ -6,11 +6,14 @@ import pandas as pd
 
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
+from rspo.config.names import Metric
 from rspo.config.schema import POOLED
 from rspo.core.tables import CURVES, read_frame, write_csv, write_frame
 from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import curve_points
 from rspo.evaluation.read_outcomes import suite_scores
+
+_METRICS: tuple[Metric, ...] = ("pass_at_k", "max_at_k")
 
 
 def curves(experiment: Experiment, policy: str, suite: str, force: bool = False) -> None:
@@ -28,7 +31,7 @@ def curves(experiment: Experiment, policy: str, suite: str, force: bool = False)
         points = [
             {"cell": policy, "benchmark": name} | point
             for name, outcomes in scores.items()
-            for point in curve_points(outcomes, ("pass_at_k", "max_at_k"), *how)
+            for point in curve_points(outcomes, _METRICS[: 1 + outcomes.has_rewards], *how)
         ]
         write_frame(step.outputs[0], CURVES, pd.DataFrame(points))
 

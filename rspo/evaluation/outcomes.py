@@ -89,6 +89,7 @@ class Outcomes:
             np.concatenate([part.correct for part in parts]),
             np.concatenate([part.rewards for part in parts]),
             tuple(chain.from_iterable(part.strata for part in parts)),
+            all(part.has_rewards for part in parts),
         )
 
     def select(self, problems: NDArray[np.int64]) -> "Outcomes":
@@ -110,13 +111,16 @@ class Outcomes:
         the expected number of different answers among k responses, of which some may have none.
         Answers differ if their texts do: 1/2 and 0.5 are two.
 
-        Raises: InputError for a k below 1, or above every problem's number of responses.
+        Raises: InputError for a k below 1, or above every problem's number of responses, and for
+            Max@k without rewards.
         """
         if metric == "no_answer":
             return self.without_answer / self.responses
         if metric == "different_answers":
             counts = self.answer_counts
             return self._by_number(k, lambda rows, n: distinct_values(n, counts[rows], k))
+        if metric == "max_at_k" and not self.has_rewards:
+            raise InputError("has no rewards, which Max@k needs")
         if metric == "max_at_k":
             return self._by_number(k, lambda rows, n: max_at_k(self.rewards[rows, :n], k))
         estimate = pass_hat_k if metric == "pass_hat_k" else pass_at_k

@@ -47,7 +47,10 @@ def suite_scores(experiment: Experiment, policy: str, suite: str) -> dict[str, O
             raise InputError(f"{paths[0].parent}: has no scores of the benchmark {name}")
         rows = benchmarks[name]
         problem, ids = pd.factorize(rows["problem_id"], sort=True)
-        result[name] = Outcomes.of_rows(ids, problem, rows["correct"], rows["reward"])
+        known = bool(rows["reward"].notna().all())  # not those of a study's evidence
+        result[name] = Outcomes.of_rows(
+            ids, problem, rows["correct"], rows["reward"], has_rewards=known
+        )
     numbers = {number for one in result.values() for number in one.responses.tolist()}
     if len(numbers) > 1 or frame.duplicated(["benchmark", *_SAMPLE]).any():
         raise InputError(

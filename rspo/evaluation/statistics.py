@@ -57,13 +57,16 @@ class SeedVariance:
 
         known = [np.asarray(one, dtype=float) for one in runs if np.size(one) > 1]
         own = np.array([one.var(ddof=1) for one in known])
-        if len(known) < 2 or not own.any():
+        varies = own > ROUNDING**2  # others are equal by chance
+        if len(known) < 2 or not varies.any():
             return cls(methods=len(known))
         d = np.array([len(one) - 1.0 for one in known])
         pooled = cls(float((d * own).sum() / d.sum()), np.inf, float(d.sum()), len(known))
-        if not own.all():  # values that are equal by chance
+        if varies.sum() < 2:
             return pooled
-        pooled = replace(pooled, p_equal=float(bartlett(*known).pvalue))
+        test = bartlett(*(one for one, does in zip(known, varies, strict=True) if does))
+        pooled = replace(pooled, p_equal=float(test.pvalue))
+        own, d = own[varies], d[varies]
         centred = np.log(own) - digamma(d / 2) + np.log(d / 2)
         excess = float(centred.var(ddof=1) - polygamma(1, d / 2).mean())
         if pooled.p_equal >= LEVEL or excess <= 0:
@@ -167,7 +170,7 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
     strata = list(zip(np.cumsum([0, *sizes[:-1]]), sizes, strict=True))
     by_problem = np.sum([part.weight * part.values.mean(axis=0) for part in parts], axis=0)
     of_problems = stratified_variance(by_problem, sizes)
-    pieces: dict[SeedVariance, list[tuple[float, float]]] = {}
+    pieces: list[tuple[float, float]] = []
     shared, known = 0.0, True
     for part in parts:
         seeds = len(part.values)
@@ -178,22 +181,23 @@ def combine(parts: Sequence[Part], sizes: Sequence[int]) -> Estimate:
             continue
         own = part.values.mean(axis=1).var(ddof=1)
         moderated, degrees = part.of_seeds.moderate(own, seeds - 1.0)
-        pieces.setdefault(part.of_seeds, []).append((part.weight**2 * moderated / seeds, degrees))
+        pieces.append((part.weight**2 * moderated / seeds, degrees))
         for start, size in strata:
             if size > 1:
                 both = part.weight**2 * _interaction(part.values[:, start : start + size])
                 shared += both * size / (seeds * total**2)
-    together = [_of_one_pool(found, pool) for pool, found in pieces.items()]
-    seen = sum(piece for piece, _ in together)
+    # Pools at several k have the same seeds.
+    seen, degrees = _together(pieces, [part.of_seeds for part in parts if part.trained])
     variance = of_problems + max(0.0, seen - shared)
+    of_both = [(of_problems, float(total - len(sizes))), (seen, degrees)]
     if not known:
-        together, seen, variance = [], np.nan, of_problems
+        seen, variance, of_both = np.nan, of_problems, of_both[:1]
     return Estimate(
         float(by_problem.mean()),
         float(np.sqrt(of_problems)),
         float(np.sqrt(seen)),
         float(np.sqrt(variance)),
-        _satterthwaite(variance, [(of_problems, float(total - len(sizes))), *together]),
+        _satterthwaite(variance, of_both),
     )
 
 
@@ -229,7 +233,7 @@ def difference_of_runs(
     for runs in (first, second):
         moderated, degrees = of_seeds.moderate(runs.var(ddof=1), len(runs) - 1.0)
         pieces.append((moderated / len(runs), degrees))
-    variance, degrees = _of_one_pool(pieces, of_seeds)
+    variance, degrees = _together(pieces, [of_seeds])
     error = float(np.sqrt(variance))
     return Estimate(value, np.nan, error, error, degrees)
 
@@ -269,11 +273,11 @@ def score_interval(value: float, error: float, problems: int) -> tuple[float, fl
 
         (value + t^2/2n -+ t sqrt(value (1 - value)/n + t^2/4n^2)) / (1 + t^2/n)
 
-    NaN for a single problem.
+    NaN for a single problem, and without an error.
     """
     from scipy.special import stdtrit
 
-    if problems < 2:
+    if problems < 2 or np.isnan(error):
         return np.nan, np.nan
     trials = value * (1 - value) / error**2 if error > 0 else problems
     t = float(stdtrit(problems - 1, (1 + CONFIDENCE) / 2))
@@ -337,10 +341,13 @@ def _interaction(values: Floats) -> float:
     return float((residual**2).sum() / ((seeds - 1) * (problems - 1)))
 
 
-def _of_one_pool(pieces: Sequence[tuple[float, float]], pool: SeedVariance) -> tuple[float, float]:
-    """The sum of variances that were moderated together, no more certain than all their seeds."""
+def _together(
+    pieces: Sequence[tuple[float, float]], pools: Sequence[SeedVariance]
+) -> tuple[float, float]:
+    """The sum of variances that were moderated, no more certain than all seeds of the run."""
     variance = sum(piece for piece, _ in pieces)
-    return variance, min(_satterthwaite(variance, pieces), pool.sum_of_degrees)
+    most = max((pool.sum_of_degrees for pool in pools), default=np.inf)
+    return variance, min(_satterthwaite(variance, [(0.0, np.inf), *pieces]), most)
 
 
 def _satterthwaite(variance: float, pieces: Sequence[tuple[float, float]]) -> float:

@@ -103,7 +103,9 @@ def _differences(
     from rspo.analysis.comparisons import Comparison, difference
     from rspo.analysis.measure import Measurer
 
-    measurer, benchmarks = Measurer(experiment), experiment.benchmarks_of(figure.suite(experiment))
+    suite = figure.suite(experiment)
+    benchmarks = experiment.benchmarks_of(suite)
+    measurer = Measurer(experiment, [(name, suite) for name in figure.policies(experiment)])
     unit = 100 if figure.metric == "pass_at_k" else 1
     rows = []
     for method in methods:

@@ -13,6 +13,7 @@ from rspo.analysis.evidence import FOLDER, Evidence, Kept, files_behind
 from rspo.analysis.trainings import log_keys
 from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Experiment
+from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import WRITTEN
 from rspo.core.step import Step
@@ -38,16 +39,26 @@ def run(experiment: Experiment, action: Action, page: str, force: bool = False) 
     """
     file = FOLDER / f"{page}.parquet"
     if action == "page":
-        write_page(file.absolute())
+        write_page(file)
         return
-    files = files_behind(_inputs(experiment, page))
     if action == "restore":
-        restored = evidence.restore(Evidence.read(file), experiment, files)
+        known = Evidence.read(file)
+        own = experiment.results if experiment.has_own_results else None
+        experiment = Experiment.load(known.scale, known.overrides, results=own)
+        restored = evidence.restore(known, experiment, files_behind(_inputs(experiment, page)))
         print(f"restored {len(restored)} files in {experiment.results}")
         return
     known = Evidence(file, experiment.scale, experiment.overrides)
     if file.exists():
-        known.policies = Evidence.read(file).policies
+        found = Evidence.read(file)
+        made_with, given = ((one.scale, dict(one.overrides)) for one in (found, known))
+        if made_with != given and not force:
+            raise InputError(
+                f"{file}: was made with scale = {found.scale} and {found.overrides or 'no --set'}; "
+                "use the same, or replace it with --force"
+            )
+        known.policies = found.policies
+    files = files_behind(_inputs(experiment, page))
     for line in evidence.add(known, experiment, files, _kept(experiment, page), force):
         print(line)
 

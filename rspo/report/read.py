@@ -17,7 +17,7 @@ from rspo.core.trace import faults, history, sources
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.report import readable, step
 from rspo.training.clipping import clipping_warning
-from rspo.training.logs import read_log
+from rspo.training.logs import column, read_log
 from rspo.training.sampler_difference import sampler_warning
 
 _NUMBERS = {
@@ -137,7 +137,11 @@ def warnings(experiment: Experiment) -> list[str]:
         remedy = f"`{experiment.command('train', cell)}` finishes it"
         steps = experiment.config.training.steps
         logs[cell] = read_log(experiment.training_log(cell), steps, remedy)
-    clipped = {cell: fmean(row["gradient_clipped"] for row in logs[cell]) for cell in logs if limit}
+    clipped = {
+        cell: fmean(column(experiment.training_log(cell), logs[cell], "gradient_clipped"))
+        for cell in logs
+        if limit
+    }
     return list(filter(None, [clipping_warning(clipped, limit), sampler_warning(logs)]))
 
 

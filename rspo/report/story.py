@@ -5,7 +5,14 @@ from math import ceil, inf, isnan, nan
 from operator import itemgetter
 from typing import Any
 
-from rspo.analysis.results import AGAINST, CONTRADICTED, NOT_RESOLVED, OPEN
+from rspo.analysis.claims import TRANSFER
+from rspo.analysis.results import (
+    AGAINST,
+    CONTRADICTED,
+    DOES_NOT_TRANSFER,
+    NOT_RESOLVED,
+    OPEN,
+)
 from rspo.config.experiment import Experiment
 from rspo.config.schema import POOLED
 from rspo.figures import Figure, curves, difference
@@ -14,7 +21,7 @@ from rspo.report import figure_files, figures
 from rspo.report.read import Row, comparisons, rows, table
 from rspo.report.text import METRICS
 
-_ORDER = [CONTRADICTED, NOT_RESOLVED]
+_ORDER = [CONTRADICTED, DOES_NOT_TRANSFER, NOT_RESOLVED]
 
 
 def headline(experiment: Experiment) -> dict[str, Any]:
@@ -79,12 +86,13 @@ def claims(experiment: Experiment) -> list[Row]:
     `verdict` is without its `reason`, which untested claims have. `of_paper`: not one's own.
     `order`: of claims that are not supported. `weakest`: the comparison with the weakest evidence,
     or None. `unresolved`: the comparisons that are not as claimed, those against the claim first,
-    then the open ones by p, each with `seeds_to_halve`.
+    then the open ones by p, each with `seeds_to_halve`. `transfer`: differences between two suites.
 
     Raises: InputError for tables that are missing or lack a column.
     """
     path = experiment.reports / "claims.csv"
-    tested = [one for one in comparisons(experiment) if one["decides"]]
+    every = comparisons(experiment)
+    tested = [one for one in every if one["decides"]]
     found = rows(path, table(path, "claim", "verdict"))
     for row in found:
         verdict, _, reason = row["verdict"].partition(": ")
@@ -97,6 +105,7 @@ def claims(experiment: Experiment) -> list[Row]:
             "of_paper": bool(re.fullmatch(r"C\d+[a-z]?", row["claim"])),
             "order": _ORDER.index(verdict) if verdict in _ORDER else len(_ORDER),
             "deciding": deciding,
+            "transfer": [one for one in every if one["family"] == TRANSFER],
             "weakest": max(deciding, key=itemgetter("p_for"), default=None),
             "unresolved": [one for one in deciding if one["outcome"] == AGAINST] + open_ones,
         }
@@ -111,8 +120,8 @@ def _seeds_to_halve(one: Row) -> float:
     With S' instead of S seeds, the part error_seeds^2 of the variance is S / S' of it, and the rest
     is that of the problems. NaN with one seed; infinite if that of the problems is more than half.
     """
+    if isnan(one["error_seeds"]) or isnan(one["error"]) or one["error"] == 0:
+        return nan
     rest = max(0.0, one["error"] ** 2 - one["error_seeds"] ** 2)
     left = (one["error"] / 2) ** 2 - rest
-    if isnan(one["error_seeds"]):
-        return nan
     return ceil(one["seeds"] * one["error_seeds"] ** 2 / left) if left > 0 else inf

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rspo.analysis.evidence import Evidence
 from rspo.analysis.studies import step as study_step
@@ -16,11 +17,12 @@ from rspo.core.errors import InputError
 from rspo.core.provenance import provenance_path
 from rspo.core.tables import SCORES, read_csv, read_frame, write_frame
 from rspo.cost import write_cost_table
+from rspo.evaluation.read_outcomes import suite_scores
 from rspo.report import figures
 from rspo.report.page import write_results
 from rspo.report.published import RESULTS_PAGE
 from tests.analysis.test_studies import planted_studies
-from tests.support import small_paper
+from tests.support import planted, small_paper
 from tests.support.steps import adopt
 
 EVIDENCE = Path("docs/evidence/errors.parquet")
@@ -84,7 +86,7 @@ def test_a_study_is_the_same_from_evidence_as_from_its_results(project: Experime
 
 
 def test_the_results_page_is_the_same_from_evidence_as_from_the_results(
-    small_project: Path,
+    small_project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     experiment = small_paper.load()
     write_claims(experiment, force=True)
@@ -102,6 +104,12 @@ def test_the_results_page_is_the_same_from_evidence_as_from_the_results(
     # fig_difficulty takes the first half of a problem's responses, whose order evidence lacks.
     for path in sorted({*Path("page").glob("*.csv")} - {Path("page/fig_difficulty.csv")}):
         assert_close(RESULTS_PAGE.with_suffix("") / path.name, path)
+    values = yaml.safe_load(Path("config/tiny.yaml").read_text())
+    (name, data_set), *_ = values["data"]["suites"]["standard"].items()
+    data_set["generated"]["count"] += 1
+    Path("config/tiny.yaml").write_text(yaml.safe_dump(values))
+    assert main(["evidence", "page", "results"]) == 2
+    assert f"problems/{name}.parquet was made with other settings" in capsys.readouterr().err
 
 
 def test_a_study_is_trained_in_pieces(
@@ -159,32 +167,88 @@ def test_restored_results_have_the_counts_and_keep_existing_files(project: Exper
     path.unlink()
     provenance_path(path).unlink()
     text = kept.read_text()
-    assert main([*RESTORE, "--set", "seeds=2"]) == 0
+    assert main(RESTORE) == 0
     restored = read_frame(path, SCORES)
     assert restored.groupby(["benchmark", "problem_id"])["correct"].sum().equals(before)
     assert json.loads(provenance_path(path).read_text())["notes"]["restored"] == str(EVIDENCE)
     assert kept.read_text() == text
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["seeds=2", "training.steps=7"], "was made with other settings than config/tiny.yaml ("),
-        (["seeds=1"], "--s1 is not in config/tiny.yaml; --force removes it"),
-    ],
-)
-def test_evidence_of_other_settings_or_policies_is_refused(
-    project: Experiment,
-    capsys: pytest.CaptureFixture[str],
-    settings: list[str],
-    message: str,
+def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one line with which a command refuses the evidence."""
+    capsys.readouterr()
+    assert main([*words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"rspo: error: {EVIDENCE}: ")
+    return line
+
+
+def test_evidence_of_another_config_is_refused(
+    project: Experiment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     add()
-    for action in (ADD, RESTORE):
-        assert main([*action, *(f"--set={setting}" for setting in settings)]) == 2
-        (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"rspo: error: {EVIDENCE}: ")
-        assert message in line
+    for setting in ("training.steps=7", "seeds=1"):
+        assert "was made with scale = tiny and {'seeds': 2}; use the same" in refusal(
+            capsys, *ADD, f"--set={setting}"
+        )
+    config = Path("config/tiny.yaml")
+    original = config.read_text()
+    for old, new, message in (
+        ("steps: 60", "steps: 7", "was made with other settings than config/tiny.yaml (training."),
+        ("accepts-0.1", "accepts-0.2", "accepts-0.1--s0 is not in config/tiny.yaml"),
+    ):
+        assert old in original
+        config.write_text(original.replace(old, new))
+        for words in ([*ADD, "--set=seeds=2"], PAGE, RESTORE):
+            assert message in refusal(capsys, *words)
+
+
+def test_policies_from_another_base_policy_are_refused(
+    project: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add()
+    (base,) = project.bases_of("errors")
+    path = provenance_path(project.training_log(project.cells_of("errors")[0].name))
+    note = json.loads(path.read_text())
+    (source,) = (name for name in note["inputs"] if name.endswith(f"{base}/policy"))
+    note["inputs"][source] = "another"
+    path.write_text(json.dumps(note))
+    assert f"was made from another version of {project.policy(base)} than" in refusal(
+        capsys, *ADD, "--set=seeds=2", "--force"
+    )
+
+
+def test_restored_files_are_no_evidence(
+    project: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add()
+    before = EVIDENCE.read_bytes()
+    shutil.move("results", "others")
+    assert main(RESTORE) == 0
+    assert add() == add("--force") == 0
+    said = capsys.readouterr().out
+    assert said.count("added 0 policies, found 0 equal; has 19 of 19, 0 are not finished") == 2
+    assert Evidence.read(EVIDENCE).policies.keys() >= {"small--base"}
+    assert EVIDENCE.read_bytes() == before
+
+
+def test_restored_responses_have_an_order_of_their_own_and_no_rewards(project: Experiment) -> None:
+    """In the same order, two policies with equal counts would have equal halves."""
+    add()
+    shutil.move("results", "others")
+    assert main(RESTORE) == 0
+    first, second = (
+        suite_scores(project, cell.name, "standard")["linear"].correct
+        for cell in project.cells_of("errors")[:2]
+    )
+    half = planted.SAMPLES // 2
+    for correct in (first, second):
+        solved = correct[correct.any(axis=1)]
+        assert solved[:, :half].mean() == pytest.approx(solved[:, half:].mean(), abs=0.05)
+    same = (first.sum(axis=1) == second.sum(axis=1)) & first.any(axis=1) & ~first.all(axis=1)
+    assert (first[same] != second[same]).any(axis=1).mean() > 0.5
+    with pytest.raises(InputError, match="no rewards, which Max@k needs"):
+        suite_scores(project, "small--base", "standard")["linear"].estimates("max_at_k", 2)
 
 
 def test_a_changed_byte_is_refused_or_changes_nothing(project: Experiment) -> None:

@@ -15,9 +15,9 @@ rule report:
 
 # Pages of docs/, from the evidence that is committed beside them.
 PAGES = [path.stem for path in sorted(Path("docs/evidence").glob("*.parquet"))]
-TEMPLATES = sorted(
-    map(str, [*Path("rspo").glob("*/*.md.jinja"), *Path("rspo").glob("*/templates/*")])
-)
+# What a page depends on besides its evidence, and the templates of one's own studies.
+TEMPLATES = sorted(map(str, Path("rspo").glob("**/*.jinja")))
+TEMPLATES += [study.page for study in experiment.config.studies.values() if study.page]
 
 
 rule docs:
@@ -31,6 +31,7 @@ rule results_page:
         evidence="docs/evidence/results.parquet",
     output:
         "docs/results.md",
+        directory("docs/results"),
     localrule: True
     shell:
         "rspo evidence page results"
