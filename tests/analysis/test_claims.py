@@ -1,6 +1,7 @@
 """Verdicts on planted data: as claimed, the opposite, no effect, and missing inputs."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,17 +9,18 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from rspo.analysis import measure, studies
 from rspo.analysis.claims import CLAIMS, step
 from rspo.analysis.comparisons import Comparison
 from rspo.analysis.measure import Measurement, growth_with_fraction
 from rspo.analysis.results import results_of, verdict
-from rspo.analysis.write import write_claims
+from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
 from rspo.core.tables import SCORES, read_csv, read_frame, write_frame
 from rspo.estimators import max_at_k, pass_at_k
-from rspo.evaluation.read_outcomes import policy_scores
+from rspo.evaluation.read_outcomes import policy_scores, suite_scores
 from rspo.evaluation.statistics import Estimate, SeedVariance
 from tests.support import planted
 from tests.support.steps import attest
@@ -90,6 +92,32 @@ def test_an_advantage_that_is_smaller_on_other_problems_does_not_transfer(tmp_pa
 def outcomes(experiment: Experiment, policy: str, names: list[str], k: int) -> Any:
     correct = [policy_scores(experiment, policy, name).correct for name in names]
     return pass_at_k(planted.SAMPLES, np.concatenate(correct).sum(axis=1), k)
+
+
+def test_claims_and_studies_read_no_file_that_is_no_input_of_their_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a cell of a study is one of the grid, on another suite."""
+    pair = [{"model": "small", "objective": name, "n": 16} for name in ("grpo", "policy_gradient")]
+    other = {"title": "Other", "suite": "contamination_free", "cells": pair}
+    other["contrasts"] = [{"family": "a", "minus": "policy_gradient"}]
+    experiment = planted.plant_all(tmp_path, planted.as_claimed, studies={"other": other})
+    read: set[Path] = set()
+
+    def recorded(experiment: Experiment, policy: str, suite: str) -> Any:
+        read.add(experiment.scores(policy, suite, 0))
+        return suite_scores(experiment, policy, suite)
+
+    monkeypatch.setattr(measure, "suite_scores", recorded)
+    attest(studies.step(experiment, "other").inputs())
+    for write, made in (
+        (write_claims, step(experiment)),
+        (partial(write_study, name="other"), studies.step(experiment, "other")),
+    ):
+        read.clear()
+        write(experiment)
+        assert read
+        assert read <= set(made.input_files)
 
 
 def test_seeds_are_pooled_over_all_methods(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from rspo.evaluation.statistics import (
 )
 
 SIZES = (4, 9, 6)
+EQUAL = [[0.1, 0.2, 0.3], [0.5, 0.55, 0.7], [0.2, 0.4, 0.25]]
 UNEQUAL = [[0.1, 0.1001, 0.0999], [0.2, 0.2002, 0.1998], [0.1, 0.4, 0.9], [0.3, 0.9, 0.1]]
 
 
@@ -114,6 +115,29 @@ def test_a_variance_that_looks_small_is_not_left_out() -> None:
     assert moderated.error == pytest.approx(
         np.hypot(moderated.error_problems, moderated.error_seeds)
     )
+
+
+def test_pools_at_several_k_have_the_degrees_of_their_seeds_once() -> None:
+    """Seven methods with two seeds: 7 degrees, however many k are added up."""
+    rng = np.random.default_rng(6)
+    runs = rng.standard_normal((4, 7, 2))
+    pools = [SeedVariance.of(list(at_k)) for at_k in runs]
+    assert {pool.degrees for pool in pools} == {np.inf}
+    values = np.full((2, 40), 0.5) + np.array([[0.0], [0.1]])
+    found = combine([Part(values, of_seeds=pool) for pool in pools], (40,))
+    assert found.error_problems == pytest.approx(0)
+    assert found.degrees == pytest.approx(7)
+
+
+def test_seeds_that_agree_by_chance_do_not_decide_whether_variances_are_pooled() -> None:
+    """One method at a ceiling, exactly or up to rounding."""
+    for tie in ([0.5, 0.5, 0.5], [0.3, 0.1 + 0.2, 0.3]):
+        unequal, equal = SeedVariance.of([*UNEQUAL, tie]), SeedVariance.of([*EQUAL, tie])
+        assert unequal.p_equal == pytest.approx(stats.bartlett(*UNEQUAL).pvalue)
+        assert unequal.degrees < np.inf
+        assert equal.degrees == np.inf
+        pooled = np.mean([*np.var(EQUAL, axis=1, ddof=1), 0.0])
+        assert equal.moderate(0.0, 2) == (pytest.approx(pooled), 8)
 
 
 def test_one_method_or_one_seed_moderates_nothing() -> None:
