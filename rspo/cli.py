@@ -27,7 +27,7 @@ import typer
 
 import rspo
 from rspo.config.merge import parse_overrides
-from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric
+from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
 from rspo.core.errors import InputError, LostProcess
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
@@ -128,8 +128,6 @@ def _experiment_of(
 
     Raises: InputError for an unknown verifier.
     """
-    from rspo.config.own import verifier_names
-
     known = verifier in VERIFIERS
     if known and verifier not in NEED_CONFIG:
         return None

@@ -30,54 +30,33 @@ def ks_of(n: int) -> list[int]:
     return sorted({k for k in (1, 2, 3, n // 3, n // 2, n // 2 + 1, n - 1, n) if 1 <= k <= n})
 
 
-def failure(n: int, c: int, k: int) -> Fraction:
-    return Fraction(comb(n - c, k), comb(n, k))
-
-
 @pytest.mark.parametrize("n", SIZES)
-def test_pass_at_k_is_exact(n: int) -> None:
+def test_pass_at_k_and_pass_hat_k_and_their_variances_are_exact(n: int) -> None:
+    """Also in relative error: for n = 1024, c = 1 a variance is a difference of 1e-6 near 1."""
     counts = np.arange(n + 1)
     for k in ks_of(n):
-        found = pass_at_k(n, counts, k)
-        exact = [1 - failure(n, c, k) for c in range(n + 1)]
-        assert found.tolist() == pytest.approx([float(value) for value in exact], rel=ROUNDING)
-        assert found[0] == 0.0
-        assert (found[n - k + 1 :] == 1.0).all()
-
-
-@pytest.mark.parametrize("n", SIZES)
-def test_pass_at_k_variance_is_exact(n: int) -> None:
-    """Also in relative error: for n = 1024, c = 1 it is a difference of 1e-6 of numbers near 1."""
-    counts = np.arange(n + 1)
-    for k in ks_of(n):
-        found = pass_at_k_variance(n, counts, k)
+        all_wrong = [Fraction(comb(n - c, k), comb(n, k)) for c in range(n + 1)]
+        passed, every = pass_at_k(n, counts, k), pass_hat_k(n, counts, k)
+        exact = [float(1 - value) for value in all_wrong]
+        assert passed.tolist() == pytest.approx(exact, rel=ROUNDING)
+        exact = [float(value) for value in all_wrong[::-1]]
+        assert every.tolist() == pytest.approx(exact, rel=ROUNDING, abs=1e-300)
+        assert passed[0] == 0.0
+        assert (passed[n - k + 1 :] == 1.0).all()
+        assert (every[:k] == 0.0).all()
+        assert every[n] == 1.0
+        variance = pass_at_k_variance(n, counts, k)
+        of_every = pass_hat_k_variance(n, counts, k)
         if 2 * k > n:
-            assert np.isnan(found).all()
-            continue
-        exact = [failure(n, c, k) ** 2 - failure(n, c, 2 * k) for c in range(n + 1)]
-        assert found.tolist() == pytest.approx([float(v) for v in exact], rel=1e-9, abs=1e-300)
-        assert (found >= 0).all()
-
-
-@pytest.mark.parametrize("n", SIZES)
-def test_pass_hat_k_and_its_variance_are_exact(n: int) -> None:
-    counts = np.arange(n + 1)
-    for k in ks_of(n):
-        exact = [Fraction(comb(c, k), comb(n, k)) for c in range(n + 1)]
-        found = pass_hat_k(n, counts, k)
-        assert found.tolist() == pytest.approx(
-            [float(value) for value in exact], rel=ROUNDING, abs=1e-300
-        )
-        assert (found[:k] == 0.0).all()
-        assert found[n] == 1.0
-        variance = pass_hat_k_variance(n, counts, k)
-        if 2 * k > n:
-            assert np.isnan(variance).all()
+            assert np.isnan([variance, of_every]).all()
             continue
         exact = [
-            value**2 - Fraction(comb(c, 2 * k), comb(n, 2 * k)) for c, value in enumerate(exact)
+            float(value**2 - Fraction(comb(n - c, 2 * k), comb(n, 2 * k)))
+            for c, value in enumerate(all_wrong)
         ]
-        assert variance.tolist() == pytest.approx([float(v) for v in exact], rel=1e-9, abs=1e-300)
+        assert variance.tolist() == pytest.approx(exact, rel=1e-9, abs=1e-300)
+        assert of_every.tolist() == pytest.approx(exact[::-1], rel=1e-9, abs=1e-300)
+        assert (variance >= 0).all()
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -85,52 +85,6 @@ def test_each_step_is_there_once_and_one_drops_some_responses_and_trains_on_othe
         training.require_dropping([record(1, correct=0.0)])
 
 
-def checkpoint_and_sampler() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Weights of a layer in float32, and the same in bfloat16 as vLLM has them."""
-    layer, draw = "model.layers.0", torch.Generator().manual_seed(0)
-    shapes = {
-        **{"model.embed_tokens": (100, 8), f"{layer}.mlp.down_proj": (8, 6)},
-        **{
-            f"{layer}.self_attn.{name}_proj": (rows, 8)
-            for name, rows in zip("qkv", (8, 4, 4), strict=True)
-        },
-        **{f"{layer}.mlp.{name}_proj": (6, 8) for name in ("gate", "up")},
-    }
-    checkpoint = {
-        f"{name}.weight": torch.randn(shape, generator=draw) for name, shape in shapes.items()
-    }
-    halves = {name.removesuffix(".weight"): value.bfloat16() for name, value in checkpoint.items()}
-    qkv = [halves.pop(f"{layer}.self_attn.{name}_proj") for name in "qkv"]
-    gate_up = [halves.pop(f"{layer}.mlp.{name}_proj") for name in ("gate", "up")]
-    padding = torch.zeros(28, 8, dtype=torch.bfloat16)  # vLLM pads the vocabulary
-    embedding = torch.cat((halves.pop("model.embed_tokens"), padding))
-    joined = {
-        "model.embed_tokens": embedding,
-        f"{layer}.self_attn.qkv_proj": torch.cat(qkv),
-        f"{layer}.mlp.gate_up_proj": torch.cat(gate_up),
-    }
-    return checkpoint, {f"{name}.weight": value for name, value in (halves | joined).items()}
-
-
-def test_weights_are_compared_under_the_names_of_vllm() -> None:
-    checkpoint, sampler = checkpoint_and_sampler()
-    assert weights.different(sampler, checkpoint) == []
-    assert weights.different(checkpoint, checkpoint) == []
-    tied = checkpoint | {"lm_head.weight": checkpoint["model.embed_tokens.weight"]}
-    assert weights.different(sampler, tied) == []
-    key = "model.layers.0.self_attn.k_proj.weight"
-    checkpoint[key][2, 3] += 0.25
-    (line,) = weights.different(sampler, checkpoint)
-    assert line.startswith("model.layers.0.self_attn.qkv_proj.weight: differs by up to 0.2")
-    value = checkpoint.pop(key)
-    (line,) = weights.different(sampler, checkpoint | {"extra": value})[:1]
-    assert line == "model.layers.0.self_attn.qkv_proj.weight: not in the checkpoint"
-    del sampler["model.layers.0.self_attn.qkv_proj.weight"]
-    assert "extra: not in the sampler" in weights.different(sampler, checkpoint | {"extra": value})
-    head = {"lm_head.weight": torch.ones(100, 8)}
-    assert "lm_head.weight: not in the sampler" in weights.different(sampler, checkpoint | head)
-
-
 @pytest.mark.long  # 20 s each
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
 def test_a_vllm_worker_has_the_weights_of_its_folder_and_no_others(

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from rspo.training import pretraining
 from rspo.training.checkpoint import save_checkpoint
 from tests.support import ROOT
 
+pytestmark = pytest.mark.usefixtures("small_project")  # in a copy of which each test runs
+Output, ErrorOf = pytest.CaptureFixture[str], Callable[..., str]
 CELL = "small--rspo-pass--k4--n8--s0"
 CELLS = Path("results/tiny/cells")
 BASE, FOLDER = CELLS / "small--base", CELLS / CELL
@@ -38,78 +41,53 @@ CELL_OF_GRID = "{model: small, objective: rspo_pass_at_k, k: 4, n: 8}"
 # and how the refusal names the difference. Its inputs have the same settings with both.
 COMMANDS = {
     "prepare": (
-        ["linear"],
-        "data.suites.standard.linear.generated.problems=3",
-        "results/tiny/problems/linear.parquet",
-        "generated.problems: 6 -> 3",
+        *(["linear"], "data.suites.standard.linear.generated.problems=3"),
+        *("results/tiny/problems/linear.parquet", "generated.problems: 6 -> 3"),
     ),
     "contamination": (
-        [],
-        f"data.suites.standard.more={MORE}",
-        "results/tiny/tables/contamination.csv",
-        "sets: ",
+        *([], f"data.suites.standard.more={MORE}"),
+        *("results/tiny/tables/contamination.csv", "sets: "),
     ),
     "pretrain": (
-        ["small"],
-        "models.small.scratch.steps=41",
-        f"{BASE}/policy",
-        "scratch.steps: 40 -> 41",
+        *(["small"], "models.small.scratch.steps=41"),
+        *(f"{BASE}/policy", "scratch.steps: 40 -> 41"),
     ),
     "train": ([CELL], "training.steps=2", f"{FOLDER}/policy", "training.steps: 6 -> 2"),
     "sample": (
-        [CELL, "standard"],
-        "evaluation.seed=7",
-        f"{FOLDER}/samples/standard/0.parquet",
-        "seed: 1000 -> 7",
+        *([CELL, "standard"], "evaluation.seed=7"),
+        *(f"{FOLDER}/samples/standard/0.parquet", "seed: 1000 -> 7"),
     ),
     "score": (
-        [CELL, "standard"],
-        "rewards.length_discount=0.25",
-        f"{FOLDER}/scores/standard/0.parquet",
-        "length_discount: 0.5 -> 0.25",
+        *([CELL, "standard"], "rewards.length_discount=0.25"),
+        *(f"{FOLDER}/scores/standard/0.parquet", "length_discount: 0.5 -> 0.25"),
     ),
     "curves": (
-        [CELL, "standard"],
-        "evaluation.resamples=60",
-        f"{FOLDER}/curves/standard.parquet",
-        "resamples: 50 -> 60",
+        *([CELL, "standard"], "evaluation.resamples=60"),
+        *(f"{FOLDER}/curves/standard.parquet", "resamples: 50 -> 60"),
     ),
     "tables": (
-        [],
-        f"grid.main.cells=[{CELL_OF_GRID}]",
-        "results/tiny/tables/curves.csv",
-        "evaluations: 5 -> 2",
+        *([], f"grid.main.cells=[{CELL_OF_GRID}]"),
+        *("results/tiny/tables/curves.csv", "evaluations: 5 -> 2"),
     ),
     "gradients": (
-        ["small--base"],
-        "gradients.seed=1",
-        f"{BASE}/gradients.parquet",
-        "gradients.seed: 2000 -> 1",
+        *(["small--base"], "gradients.seed=1"),
+        *(f"{BASE}/gradients.parquet", "gradients.seed: 2000 -> 1"),
     ),
     "agreement": (
-        [],
-        "agreement.samples=3",
-        "results/tiny/tables/agreement.csv",
-        "samples: 2 -> 3",
+        *([], "agreement.samples=3", "results/tiny/tables/agreement.csv", "samples: 2 -> 3"),
     ),
     "claims": (
-        [],
-        "evaluation.equivalence_margin=0.3",
-        "reports/claims.csv",
-        "equivalence_margin: 0.02 -> 0.3",
+        *([], "evaluation.equivalence_margin=0.3"),
+        *("reports/claims.csv", "equivalence_margin: 0.02 -> 0.3"),
     ),
     "figure": (
-        ["fig_main"],
-        "models.small.label=Little",
-        "reports/fig_main.pdf",
-        'models.small: "Small (0.1M)" -> "Little"',
+        *(["fig_main"], "models.small.label=Little"),
+        *("reports/fig_main.pdf", 'models.small: "Small (0.1M)" -> "Little"'),
     ),
     "report": ([], "agreement.samples=3", "reports/report.html", "agreement.samples: 4 -> 3"),
     "answers": (
-        [],
-        "evaluation.k=[1, 2]",
-        "results/tiny/tables/answers.csv",
-        "k: [1, 2, 4] -> [1, 2]",
+        *([], "evaluation.k=[1, 2]"),
+        *("results/tiny/tables/answers.csv", "k: [1, 2, 4] -> [1, 2]"),
     ),
 }
 # Without a scale's settings, or with downloads: each has a test of its own below; `study` has one
@@ -146,7 +124,7 @@ def set_in_config(**changes: Any) -> None:
     file.write_text(yaml.safe_dump(values, sort_keys=False))
 
 
-def contents(folder: Path) -> dict[str, tuple[str, int]]:
+def contents(folder: Path = Path()) -> dict[str, tuple[str, int]]:
     """Digest and time of every file, without locks."""
     return {
         str(path): (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns)
@@ -155,14 +133,19 @@ def contents(folder: Path) -> dict[str, tuple[str, int]]:
     }
 
 
-def error_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """The one line of a command that ends with an error that the user can fix."""
-    capsys.readouterr()
-    assert main(words) == 2
-    output = capsys.readouterr()
-    assert output.out == ""
-    assert re.fullmatch("rspo: error: .*\n", output.err)
-    return output.err.removeprefix("rspo: error: ").rstrip("\n")
+@pytest.fixture
+def error_of(capsys: Output) -> ErrorOf:
+    """Returns the one line of a command that ends with an error that the user can fix."""
+
+    def error(*words: str) -> str:
+        capsys.readouterr()
+        assert main(words) == 2
+        output = capsys.readouterr()
+        assert output.out == ""
+        assert re.fullmatch("rspo: error: .*\n", output.err)
+        return output.err.removeprefix("rspo: error: ").rstrip("\n")
+
+    return error
 
 
 def run_command_in(message: str) -> None:
@@ -172,15 +155,15 @@ def run_command_in(message: str) -> None:
     assert main(shlex.split(named[1])) == 0
 
 
-def test_every_command_that_writes_results_has_a_test_here(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_every_command_that_writes_results_has_a_test_here(capsys: Output) -> None:
     main(["--help"])
     commands = re.findall(r"^│ ([a-z][a-z-]*) ", capsys.readouterr().out, flags=re.MULTILINE)
     forced = set()
     for command in commands:
         main([command, "--help"])
-        if "--force" in capsys.readouterr().out:
+        text = capsys.readouterr().out
+        assert f"\n rspo {command}" in text  # an example
+        if "--force" in text:
             forced.add(command)
     assert forced == {*COMMANDS} | OTHERS
     others = {"status", "trace", "plan", "doctor", "compare", "diagnose"}
@@ -189,7 +172,7 @@ def test_every_command_that_writes_results_has_a_test_here(
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
-    small_project: Path, capsys: pytest.CaptureFixture[str], command: str
+    capsys: Output, command: str, error_of: ErrorOf
 ) -> None:
     arguments, setting, file, difference = COMMANDS[command]
     words = [command, *arguments]
@@ -198,28 +181,28 @@ def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
     if command == "contamination":  # its other setting is a further set of problems
         assert main(["prepare", "more", f"--set={setting}"]) == 0
     assert main([*words, "--force"]) == 0
-    before = contents(small_project)
+    before = contents()
     capsys.readouterr()
     assert main(words) == 0
     assert capsys.readouterr().out.startswith(f"{file} is up to date\n")
 
-    error = error_of(capsys, *words, f"--set={setting}")
+    error = error_of(*words, f"--set={setting}")
     assert error.startswith(f"{file} would have other settings than the config (")
     assert difference in error
     assert error.endswith("): --results DIR writes to another folder, --force writes here")
-    assert contents(small_project) == before
+    assert contents() == before
 
     assert main([*words, f"--set={setting}", "--force"]) == 0
     assert re.search(r"^wrote .*(results/tiny|reports)", capsys.readouterr().out, re.MULTILINE)
-    error = error_of(capsys, *words)
+    error = error_of(*words)
     assert error.startswith(f"{file} was made with other settings (")
     assert error.endswith(f"): {FORCE_HINT}")
 
     provenance_path(Path(file)).unlink()  # as a file of somebody else
-    before = contents(small_project)
-    error = error_of(capsys, *words)
+    before = contents()
+    error = error_of(*words)
     assert error == f"{file} has no readable provenance, so its settings are unknown: {FORCE_HINT}"
-    assert contents(small_project) == before
+    assert contents() == before
 
 
 @pytest.mark.parametrize(
@@ -231,7 +214,7 @@ def test_settings_by_hand_that_change_a_result_need_force_or_another_folder(
     ],
 )
 def test_a_command_killed_before_it_wrote_the_provenance_is_completed_by_the_same_command(
-    small_project: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], file: Path
+    monkeypatch: pytest.MonkeyPatch, words: list[str], file: Path
 ) -> None:
     def kill(*_: object) -> None:
         raise Killed
@@ -247,85 +230,62 @@ def test_a_command_killed_before_it_wrote_the_provenance_is_completed_by_the_sam
         assert main(other) == 0
     assert main(words) == 0
     assert read_provenance(file)
-    assert not list(small_project.rglob(".*.unfinished"))
+    assert not list(Path().rglob(".*.unfinished"))
 
 
-def test_an_unfinished_input_is_named_with_the_command_that_completes_it(
-    small_project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unfinished_input_is_named_with_the_command_that_completes_it(error_of: ErrorOf) -> None:
     scores = FOLDER / "scores/standard/0.parquet"
     provenance_path(scores).unlink()
     unfinished_mark(scores).touch()
-    error = error_of(capsys, "curves", CELL, "standard")
+    error = error_of("curves", CELL, "standard")
     assert error == f"{scores} is unfinished; `rspo score {CELL} standard 0` completes it"
     assert main(["score", CELL, "standard", "0"]) == 0
     assert main(["curves", CELL, "standard"]) == 0
 
 
-def test_a_command_that_fails_changes_no_provenance(
-    small_project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_that_fails_changes_no_provenance(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also that of a file that was removed for its space."""
 
     def fail(*_: object) -> None:
         raise InputError("no")
 
     file = Path("results/tiny/problems/linear.parquet")
-    before = contents(small_project)
+    before = contents()
     content = file.read_bytes()
     file.unlink()
     monkeypatch.setattr("rspo.datasets.prepare.write_table", fail)
     assert main(["prepare", "linear"]) == 2
-    assert set(before) - set(contents(small_project)) == {str(small_project / file)}
+    assert set(before) - set(contents()) == {str(file)}
     file.write_bytes(content)
     assert main(["sample", CELL, "standard"]) == 0
 
 
 def test_a_setting_by_hand_that_a_step_does_not_read_changes_nothing(
-    small_project: Path, capsys: pytest.CaptureFixture[str]
+    capsys: Output, error_of: ErrorOf
 ) -> None:
     """As in the hint for a seed that the config lacks."""
     second = CELL.replace("--s0", "--s1")
-    assert "--set seeds=2 adds it" in error_of(capsys, "train", second)
+    assert "--set seeds=2 adds it" in error_of("train", second)
     assert main(["train", second, "--set=seeds=3"]) == 0
     assert main(["curves", CELL, "standard", "--set=gradients.seed=9"]) == 0
     assert f"{FOLDER}/curves/standard.parquet is up to date" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("by_hand", "path", "difference", "reader"),
+    ("command", "difference", "reader"),
     [
-        (
-            ["pretrain", "small", "--set=models.small.scratch.steps=41"],
-            f"{BASE}/policy",
-            "scratch.steps: 41 -> 40",
-            ["train", CELL],
-        ),
-        (
-            ["train", CELL, "--set=training.steps=2"],
-            f"{FOLDER}/policy",
-            "training.steps: 2 -> 6",
-            ["sample", CELL, "standard"],
-        ),
-        (
-            ["score", CELL, "standard", "--set=rewards.length_discount=0.25"],
-            f"{FOLDER}/scores/standard/0.parquet",
-            "length_discount: 0.25 -> 0.5",
-            ["curves", CELL, "standard"],
-        ),
+        ("pretrain", "scratch.steps: 41 -> 40", ["train", CELL]),
+        ("train", "training.steps: 2 -> 6", ["sample", CELL, "standard"]),
+        ("score", "length_discount: 0.25 -> 0.5", ["curves", CELL, "standard"]),
     ],
 )
 def test_an_input_of_other_settings_is_refused_with_the_command_that_makes_it(
-    small_project: Path,
-    capsys: pytest.CaptureFixture[str],
-    by_hand: list[str],
-    path: str,
-    difference: str,
-    reader: list[str],
+    command: str, difference: str, reader: list[str], error_of: ErrorOf
 ) -> None:
-    assert main([*by_hand, "--force"]) == 0
+    arguments, setting, path, _ = COMMANDS[command]
+    assert main([command, *arguments, f"--set={setting}", "--force"]) == 0
     for words in (reader, [*reader, "--force"]):
-        error = error_of(capsys, *words)
+        error = error_of(*words)
         assert error.startswith(f"{path} was made with other settings ({difference}); `rspo ")
         assert error.endswith(" --force` makes it again")
     run_command_in(error)
@@ -345,12 +305,7 @@ def test_an_input_of_other_settings_is_refused_with_the_command_that_makes_it(
 )
 @pytest.mark.parametrize("part", [0, 0.9])
 def test_a_damaged_input_is_named_with_the_command_that_makes_it(
-    small_project: Path,
-    capsys: pytest.CaptureFixture[str],
-    file: str,
-    of: str,
-    reader: list[str],
-    part: float,
+    capsys: Output, file: str, of: str, reader: list[str], part: float, error_of: ErrorOf
 ) -> None:
     """Empty, or cut off."""
     cut(Path(file, of), part)
@@ -358,7 +313,7 @@ def test_a_damaged_input_is_named_with_the_command_that_makes_it(
     status = capsys.readouterr().out
     if of:
         assert f"{Path(file).parent.name} stale" in " ".join(status.split())
-    error = error_of(capsys, *reader)
+    error = error_of(*reader)
     assert error.startswith(f"{file} was damaged or changed after it was written; `rspo ")
     assert error.endswith(" --force` makes it again")
     assert error in status.splitlines()
@@ -372,7 +327,7 @@ def cut(file: Path, part: float) -> None:
 
 @pytest.mark.parametrize("part", [0, 0.9])
 def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
-    small_project: Path, capsys: pytest.CaptureFixture[str], part: float
+    capsys: Output, part: float, error_of: ErrorOf
 ) -> None:
     shutil.rmtree(FOLDER / "policy")
     kill_after_a_checkpoint("train", CELL)
@@ -381,48 +336,40 @@ def test_a_damaged_checkpoint_is_named_with_the_command_that_starts_again(
     assert main(["status"]) == 0
     status = capsys.readouterr().out
     assert f"{CELL} stale" in " ".join(status.split())
-    error = error_of(capsys, "train", CELL)
+    error = error_of("train", CELL)
     assert error in status.splitlines()
     assert error == f"{state} is damaged; `rspo train {CELL} --force` starts from step 1"
-    assert "`rspo train " in error_of(capsys, "sample", CELL, "standard")
+    assert "`rspo train " in error_of("sample", CELL, "standard")
     assert main(["train", CELL, "--force"]) == 0
     assert not state.parent.exists()
 
 
-@pytest.mark.parametrize("words", [["prepare", "linear"], ["pretrain", "small"]])
 def test_a_read_only_folder_of_results_is_one_line_with_its_path(
-    small_project: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    words: list[str],
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(path: Path, *_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 
     monkeypatch.setattr(os, "mkdir", refuse)  # root may write into every folder
-    assert main([*words, "--results", "trial"]) == 1
+    assert main(["prepare", "linear", "--results", "trial"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"rspo: error: trial/\S+: Read-only file system", line)
 
 
-def test_the_cost_is_always_made_again(
-    small_project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_cost_is_always_made_again(error_of: ErrorOf) -> None:
     """The time that was used is no setting."""
     table = Path("results/tiny/tables/cost.csv")
     for _ in range(2):
         write_text(table, "old")
         assert main(["cost"]) == 0
         assert table.read_text().startswith("policy,")
-    error = error_of(capsys, "cost", "--set=seeds=2")
+    error = error_of("cost", "--set=seeds=2")
     assert error.startswith(
         f"{table} would have other settings than the config (policies: 5 -> 9, "
     )
 
 
-def test_a_result_of_other_inputs_is_refused(
-    small_project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_of_other_inputs_is_refused(error_of: ErrorOf) -> None:
     """As after new scores: Snakemake makes the curves again, and by hand `--force` does."""
     curves, scores = (FOLDER / name for name in ("curves/standard.parquet", "scores/standard/0"))
     note = provenance_path(curves)
@@ -430,8 +377,8 @@ def test_a_result_of_other_inputs_is_refused(
     values["inputs"][f"{scores}.parquet"] = "0" * 64
     note.write_text(json.dumps(values))
     expected = f"{curves} was made from another version of {scores}.parquet"
-    assert error_of(capsys, "curves", CELL, "standard").startswith(f"{expected}: --results DIR ")
-    run_command_in(error_of(capsys, "tables"))
+    assert error_of("curves", CELL, "standard").startswith(f"{expected}: --results DIR ")
+    run_command_in(error_of("tables"))
     assert main(["tables"]) == 0
 
 
@@ -440,7 +387,7 @@ def test_a_result_of_other_inputs_is_refused(
     [("16", "was made without {FOLDER}/scores"), ("8", "was made from {FOLDER}/scores")],
 )
 def test_a_result_of_more_or_fewer_blocks_is_refused(
-    small_project: Path, capsys: pytest.CaptureFixture[str], samples: str, fault: str
+    samples: str, fault: str, error_of: ErrorOf
 ) -> None:
     """N = 8 was one block: with N = 16, block 1 is new; back again, it is no longer read."""
     larger = [CELL, "standard", "1"]
@@ -450,24 +397,20 @@ def test_a_result_of_more_or_fewer_blocks_is_refused(
     if samples == "8":
         assert main([*words, "--force"]) == 0
         set_in_config(evaluation={"samples": 8})
-    error = error_of(capsys, *words)
+    error = error_of(*words)
     assert error.startswith(f"{FOLDER}/curves/standard.parquet {fault.format(FOLDER=FOLDER)}")
 
 
 @pytest.mark.parametrize("name", ["trial", "{folder}/trial", "{folder}/results/tiny"])
-def test_results_can_be_renamed_and_named_by_an_absolute_path(
-    small_project: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_results_can_be_renamed_and_named_by_an_absolute_path(capsys: Output, name: str) -> None:
     shutil.copytree("results/tiny", "trial")
-    words = ["curves", CELL, "standard", "--results", name.format(folder=small_project)]
+    words = ["curves", CELL, "standard", "--results", name.format(folder=Path().absolute())]
     assert main(words) == 0
     assert capsys.readouterr().out.endswith("/curves/standard.parquet is up to date\n")
 
 
 @pytest.mark.parametrize("text", [None, "", "{}"])
-def test_an_input_without_provenance_is_refused(
-    small_project: Path, capsys: pytest.CaptureFixture[str], text: str | None
-) -> None:
+def test_an_input_without_provenance_is_refused(text: str | None, error_of: ErrorOf) -> None:
     """As a copied file or one made by hand: nothing tells which settings it was made with."""
     scores = FOLDER / "scores/standard/0.parquet"
     if text is None:
@@ -475,7 +418,7 @@ def test_an_input_without_provenance_is_refused(
     else:
         provenance_path(scores).write_text(text)
     for words in (["curves", CELL, "standard"], ["tables"]):  # reads it, or curves made from it
-        error = error_of(capsys, *words)
+        error = error_of(*words)
         assert error.startswith(
             f"{scores} has no readable provenance, so its settings are unknown; `rspo "
         )
@@ -485,7 +428,7 @@ def test_an_input_without_provenance_is_refused(
 
 
 def test_an_input_is_refused_for_a_fault_of_what_it_was_made_from(
-    small_project: Path, capsys: pytest.CaptureFixture[str]
+    capsys: Output, error_of: ErrorOf
 ) -> None:
     """A policy put back, as from a backup, after another one was evaluated."""
     backup = Path(shutil.copytree(FOLDER, "backup"))
@@ -502,14 +445,15 @@ def test_an_input_is_refused_for_a_fault_of_what_it_was_made_from(
         f"{FOLDER}/samples/standard/0.parquet was made from another version of {FOLDER}/policy"
     )
     for words in (["curves", CELL, "standard"], ["tables"], ["figure", "fig_main", "--force"]):
-        assert error_of(capsys, *words).startswith(f"{expected}; `rspo sample {CELL} standard 0 ")
+        assert error_of(*words).startswith(f"{expected}; `rspo sample {CELL} standard 0 ")
     assert main(["status"]) == 0
     assert f"{CELL} trained" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_command_in_a_message_has_the_settings_of_the_command_line(
-    small_project: Path, capsys: pytest.CaptureFixture[str]
+def test_a_trial_run_has_a_folder_of_its_own_and_its_messages_the_settings_of_the_command_line(
+    capsys: Output,
 ) -> None:
+    before = contents()
     trial = ["--set=evaluation.seed=7", "--set=models.small.label=a b", "--results=trial"]
     made = list[str]()
 
@@ -524,26 +468,13 @@ def test_the_command_in_a_message_has_the_settings_of_the_command_line(
     make("curves", CELL, "standard", *trial)
     ordered = [name for name in made if name != "prepare"]
     assert ordered == ["pretrain", "train", "sample", "score", "curves"]
-
-
-def test_a_trial_run_goes_to_a_folder_of_its_own(
-    small_project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = contents(small_project)
-    trial = ["--set=training.steps=2", "--results", "trial"]
-    run_command_in(error_of(capsys, "train", CELL, *trial))
-    assert main(["prepare", "train", *trial]) == 0
-    assert main(["train", CELL, *trial]) == 0
-    assert len(Path("trial/cells", CELL, "training.jsonl").read_text().splitlines()) == 2
-    assert f"wrote trial/cells/{CELL}/policy, trial/cells/{CELL}/training.jsonl\n" in (
-        capsys.readouterr().out
-    )
+    assert f"wrote trial/cells/{CELL}/curves/standard.parquet\n" in capsys.readouterr().out
     shutil.rmtree("trial")
-    assert contents(small_project) == before
+    assert contents() == before
 
 
 def test_a_trial_run_pretrains_only_a_model_of_other_settings(
-    small_project: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Otherwise it copies the base policy of the scale, unless that is damaged."""
 
@@ -568,9 +499,7 @@ def test_a_trial_run_pretrains_only_a_model_of_other_settings(
     assert notes[0]["notes"] == notes[1]["notes"]
 
 
-def test_force_trains_from_the_first_step_although_there_is_a_checkpoint(
-    small_project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_force_trains_from_the_first_step_although_there_is_a_checkpoint(capsys: Output) -> None:
     """Killed after a checkpoint: the same command without --force resumes, also then."""
     train = ["train", CELL, "--set=training.ppo_clip=0.1"]
     for _ in range(2):
@@ -582,7 +511,7 @@ def test_force_trains_from_the_first_step_although_there_is_a_checkpoint(
 
 
 def test_a_file_that_the_user_names_is_kept_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Output
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [{"problem": "1+1", "answer": "2", "response": rf"\boxed{{{n}}}"} for n in (2, 3, 2, 4)]
@@ -603,29 +532,23 @@ def test_a_file_that_the_user_names_is_kept_too(
     assert Path("mine.csv").read_text() == "mine"
 
 
-def test_a_page_of_results_does_not_replace_another_text(
-    small_project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_page_of_results_does_not_replace_another_text(error_of: ErrorOf) -> None:
     Path("README.md").write_text("# Mine\n")
-    words = ["results", "README.md"]
-    assert main(words) == 2
-    assert "README.md does not have the results of this scale" in capsys.readouterr().err
+    error = error_of("results", "README.md")
+    assert error.startswith("README.md does not have the results of this scale")
     assert Path("README.md").read_text() == "# Mine\n"
 
 
 @pytest.mark.parametrize("command", ["fetch-prompt", "fetch-judge"])
 def test_downloads_of_another_version_are_kept(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    command: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, error_of: ErrorOf
 ) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "config", "config")
     path = Path("results/paper/judge", "prompt.py" if command == "fetch-prompt" else "model")
     write_text(path, "")
     write_provenance(path, {"revision": "a" * 40})
-    error = error_of(capsys, command, "--scale=paper")
+    error = error_of(command, "--scale=paper")
     assert error.startswith(f"{path} was made with other settings (")
 
 

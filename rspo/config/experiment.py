@@ -341,20 +341,6 @@ class Experiment:
         """The tables with the scores of `sample_files`, in the same order."""
         return [self.scores(policy, suite, block) for block in self.blocks(first)]
 
-    @cached_property
-    def files(self) -> list[Path]:
-        """The files of data and policies, without tables and figures, each once."""
-        files = [self.policy(policy) for policy in self.policies]
-        files += [self.training_log(cell) for cell in self.cells]
-        # A smaller grid may lack some of these policies.
-        files += [self.gradients(name) for name in self.gradient_policies if name in self.policies]
-        for policy, suite in self.evaluations:
-            files.append(self.curves(policy, suite))
-            files += [*self.sample_files(policy, suite), *self.score_files(policy, suite)]
-        benchmarks = {name for _, suite in self.evaluations for name in self.benchmarks_of(suite)}
-        files += [self.problems(name) for name in ("train", *sorted(benchmarks))]
-        return list(dict.fromkeys(files))
-
     @property
     def judge_prompt(self) -> Path:
         return self.results / "judge" / "prompt.py"

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from rspo.config.extensions import run_extensions
 from rspo.config.merge import merge
 from rspo.config.schema import Config, Section
-from rspo.core.errors import InputError, did_you_mean
+from rspo.core.errors import InputError, allowed_names
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
@@ -32,8 +32,6 @@ def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
         config = config_of(merge(values, overrides), path.parent.parent, str(path))
     except ValidationError as error:
         raise _input_error(path, error, overrides) from None
-    if config.unsupported:
-        raise InputError(f"{path}: {config.unsupported}")
     for name in config.variants:
         try:
             config.of_variant(name)
@@ -53,14 +51,10 @@ def variant_config(config: Config, name: str, path: str) -> Config:
 
     Raises: InputError for settings that do not fit together, or that the engine does not support.
     """
-    place = f"{path}: variants.{name}"
     try:
-        changed = config.of_variant(name)
+        return config.of_variant(name)
     except ValidationError as error:
-        raise _input_error(place, error, {}) from None
-    if changed.unsupported:
-        raise InputError(f"{place}: {changed.unsupported}")
-    return changed
+        raise _input_error(f"{path}: variants.{name}", error, {}) from None
 
 
 def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:
@@ -115,17 +109,16 @@ def _deepest(problems: list[Any]) -> list[Any]:
 def _explain(problem: Any, overrides: Mapping[str, Any]) -> str:
     """One line for one of pydantic's errors: key, value, and what is allowed."""
     location = [part for part in problem["loc"] if part not in ("int", "tuple[int, ...]")]
-    key = ".".join(str(part) for part in location) or "the config"
+    key = ".".join(str(part) for part in location)
     origin = " (given on the command line)" if location and location[0] in overrides else ""
     if problem["type"] == "extra_forbidden":
-        allowed = _keys_at(location[:-1])
-        hints = [did_you_mean(str(location[-1]), allowed), f"allowed: {', '.join(allowed)}"]
-        return "; ".join(
-            [f"unknown key {key} = {problem['input']!r}{origin}", *filter(None, hints)]
-        )
+        hint = allowed_names(str(location[-1]), _keys_at(location[:-1]))
+        return f"unknown key {key} = {problem['input']!r}{origin}; {hint}"
     if problem["type"] == "missing":
         return f"{key} is missing{origin}"
-    message = problem["msg"].removeprefix("Value error, ")
+    message: str = problem["msg"].removeprefix("Value error, ")
+    if not location:  # of several sections, which the message names
+        return message
     value = "" if isinstance(problem["input"], (dict, Section)) else f" = {problem['input']!r}"
     return f"{key}{value}{origin}: {message}"
 

@@ -4,7 +4,7 @@ config/tiny.yaml and config/paper.yaml explain the values and their sources.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,16 +28,16 @@ from rspo.config.names import (
     Family,
     StudyColumn,
     TemplateName,
+    reward_names,
+    verifier_names,
 )
-from rspo.config.own import reward_names, verifier_names
-from rspo.core.errors import did_you_mean
+from rspo.core.errors import allowed_names
 from rspo.objectives import OBJECTIVES, Objective, check_weights, compared, unknown_objective
 
 POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
 CONTROL_VARIANT = "control"  # in a study: a change that is too small to matter
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
-FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")  # of a file with problems
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Positive = Annotated[int, Field(ge=1)]
 # Clients of OpenAI's interface write it with `/v1`.
@@ -58,8 +58,7 @@ def _one_of(names: Callable[[], Collection[str]]) -> AfterValidator:
 
     def check(name: str) -> str:
         if name not in names():
-            hints = [did_you_mean(name, names()), f"allowed: {', '.join(names())}"]
-            raise ValueError("; ".join(filter(None, hints)))
+            raise ValueError(allowed_names(name, names()))
         return name
 
     return AfterValidator(check)
@@ -70,6 +69,13 @@ SingleVerifier = Annotated[str, _one_of(lambda: [v for v in verifier_names() if 
 RewardName = Annotated[str, _one_of(reward_names)]
 # Relative to the folder that has config/.
 Extension = Annotated[str, Field(pattern=r"\.py$")]
+ProblemFile = Annotated[str, Field(pattern=r"\.(jsonl|csv|parquet)$")]
+
+
+def _require_one_of(key: str, name: str, names: Collection[str]) -> None:
+    """Raises: ValueError with the key of a name that is none of these."""
+    if name not in names:
+        raise ValueError(f"{key} = {name!r}; {allowed_names(name, names)}")
 
 
 class Section(BaseModel):
@@ -94,16 +100,6 @@ class Generated(Section):
                 f"allowed families: {', '.join(LARGER_FAMILIES)}"
             )
         return self
-
-
-def _problem_file(name: str) -> str:
-    if Path(name).suffix not in FILE_SUFFIXES:
-        raise ValueError(f"allowed: a name that ends with {', '.join(FILE_SUFFIXES)}")
-    return name
-
-
-# Relative to the folder that has config/.
-ProblemFile = Annotated[str, AfterValidator(_problem_file)]
 
 
 class RowFilter(Section):
@@ -199,16 +195,12 @@ class Data(Section):
     suites: dict[Name, Annotated[dict[Name, Benchmark], Field(min_length=1)]]  # by suite and name
 
     @model_validator(mode="after")
-    def _no_training_on_held_out_problems(self) -> "Data":
+    def _splits_and_names_differ(self) -> "Data":
         for name, data_set in (("train", self.train), ("validation", self.validation)):
             if data_set.generated is not None and data_set.generated.split != name:
                 raise ValueError(
                     f"{name}.generated.split = {data_set.generated.split!r}; allowed: {name!r}"
                 )
-        return self
-
-    @model_validator(mode="after")
-    def _names_differ(self) -> "Data":
         reserved = ["train", "validation", POOLED]
         names = [*reserved, *(name for suite in self.suites.values() for name in suite)]
         repeated = sorted({name for name in names if names.count(name) > 1})
@@ -598,11 +590,8 @@ class Study(GridEntry):
             named, place = contrast.minus, f"contrasts, {contrast.family!r}"
             subtracted = [named] if isinstance(named, str) else [*named, *named.values()]
             allowed = variants | ({BASE, *objectives} if isinstance(named, str) else set())
-            if unknown := [name for name in subtracted if name not in allowed]:
-                raise ValueError(
-                    f"{place}: minus = {unknown[0]!r} is in none of its cells; allowed: "
-                    f"{', '.join(sorted(allowed))}"
-                )
+            for name in subtracted:
+                _require_one_of(f"{place}: minus", name, sorted(allowed))
             of_variants = not isinstance(named, str) or named in variants
             if of_variants and self.choose_by_pass_at:
                 raise ValueError(f"{place}: choose_by_pass_at leaves one variant of each method")
@@ -649,15 +638,6 @@ class Config(Section):
     variants: dict[Name, Changes] = {}
     extensions: tuple[Extension, ...] = ()
 
-    @property
-    def unsupported(self) -> str:
-        """A setting that the engine does not support, and why; empty if there is none."""
-        settings = {"training.epochs": self.training.epochs, "rewards": self.rewards.wrong_verdicts}
-        changed = [f"{key} = {value}" for key, value in settings.items() if value not in (1, {})]
-        if self.engine == "local" or not changed:
-            return ""
-        return f"{changed[0]}: only engine: local has this"
-
     def of_variant(self, name: str) -> "Config":
         """The config that a variant's cells are trained with.
 
@@ -694,24 +674,27 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _references_exist(self) -> "Config":
-        for section, name, entry in self._entries():
-            if entry.suite not in self.data.suites:
-                raise ValueError(
-                    f"{section}.{name}.suite = {entry.suite!r} is not one of data.suites: "
-                    f"{', '.join(self.data.suites)}"
-                )
+        entries = [("grid", *item) for item in self.grid.items()]
+        entries += [("studies", *item) for item in self.studies.items()]
+        for section, name, entry in entries:
+            _require_one_of(f"{section}.{name}.suite", entry.suite, self.data.suites)
             for spec in entry.cells:
-                if spec.model not in self.models:
-                    raise ValueError(
-                        f"{section}.{name}: model {spec.model!r} is not one of models: "
-                        f"{', '.join(self.models)}"
-                    )
+                _require_one_of(f"{section}.{name}: model", spec.model, self.models)
+                for variant in spec.variants:
+                    known = (DEFAULT_VARIANT, *self.variants)
+                    _require_one_of(f"{section}.{name}: variant", variant, known)
+                    if section == "grid" and variant != DEFAULT_VARIANT:
+                        raise ValueError(f"grid.{name}: only the entries of studies have variants")
         verifiers = {"verifier": self.verifier, "agreement.against": self.agreement.against}
         for key, verifier in verifiers.items():
             if self.needs_judge(verifier) and self.xverify is None:
                 raise ValueError(f"{key} = {verifier!r} needs the section xverify")
         if self.engine == "verl" and self.verl is None:
             raise ValueError("engine = 'verl' needs the section verl")
+        settings = {"training.epochs": self.training.epochs, "rewards": self.rewards.wrong_verdicts}
+        local = [f"{key} = {value}" for key, value in settings.items() if value not in (1, {})]
+        if self.engine == "verl" and local:
+            raise ValueError(f"{local[0]}: only engine: local has this")
         if self.sampling.top_p != 1 and (self.engine == "local" or self.sampler == "torch"):
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: engine local and sampler torch sample "
@@ -726,31 +709,16 @@ class Config(Section):
         return self
 
     @model_validator(mode="after")
-    def _variants_exist(self) -> "Config":
+    def _names_are_free(self) -> "Config":
         taken = {DEFAULT_VARIANT, *reward_names()} & self.variants.keys()
         if taken:
             raise ValueError(f"variants.{min(taken)}: this name has another meaning in cells")
-        for section, name, entry in self._entries():
-            for variant in (variant for spec in entry.cells for variant in spec.variants):
-                if variant not in (DEFAULT_VARIANT, *self.variants):
-                    raise ValueError(
-                        f"{section}.{name}: variant {variant!r} is not one of variants: "
-                        f"{', '.join([DEFAULT_VARIANT, *self.variants])}"
-                    )
-                if section == "grid" and variant != DEFAULT_VARIANT:
-                    raise ValueError(f"grid.{name}: only the entries of studies have variants")
         for name in self.studies:
             if name in TABLES or name.endswith("_methods"):
                 raise ValueError(f"studies.{name}: the name of another table; choose another one")
         if both := self.grid.keys() & self.studies.keys():
             raise ValueError(f"{min(both)} is in grid and in studies; allowed: one of them")
         return self
-
-    def _entries(self) -> Iterator[tuple[str, str, GridEntry]]:
-        """Section, name and value of every entry of grid and studies."""
-        for section, entries in (("grid", self.grid), ("studies", self.studies)):
-            for name, entry in entries.items():
-                yield section, name, entry
 
     @model_validator(mode="after")
     def _enough_problems(self) -> "Config":

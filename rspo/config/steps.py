@@ -8,19 +8,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 from rspo.config.experiment import BASE, Experiment, base_name
-from rspo.config.fingerprints import (
-    counted,
-    reward_settings,
-    source_settings,
-    verifier_settings,
+from rspo.config.names import (
+    CASCADE,
+    GENERATOR_REVISION,
+    HUB_MODEL_REVISION,
+    JUDGE_SAMPLING,
+    OWN_REWARDS,
+    VERIFIER_VERSIONS,
 )
-from rspo.config.names import GENERATOR_REVISION, HUB_MODEL_REVISION
+from rspo.config.schema import Columns, Config
 from rspo.config.verl_fingerprint import policy_settings
 from rspo.core.errors import InputError
-from rspo.core.files import digest
+from rspo.core.files import digest, fingerprint
 from rspo.core.locks import LOCK
 from rspo.core.step import Settings, Step
 from rspo.objectives import OBJECTIVES
@@ -355,6 +357,82 @@ def judge_inputs(experiment: Experiment, verifier: str) -> list[Input]:
     return [first_output(fetch_prompt(experiment)), *model]
 
 
+def results(experiment: Experiment) -> list[Input]:
+    """The files of data and policies, without tables and figures, each with its step."""
+    # A smaller grid may lack some of the policies whose gradients are measured.
+    measured = [name for name in experiment.gradient_policies if name in experiment.policies]
+    return [
+        *(first_output(prepare(experiment, name)) for name in experiment.data_sets),
+        *(policy_input(experiment, policy) for policy in experiment.policies),
+        *(log_input(experiment, cell) for cell in experiment.cells),
+        *answers(experiment).inputs(),
+        *tables(experiment).inputs(),
+        *(first_output(gradients(experiment, policy)) for policy in measured),
+    ]
+
+
 def _suite_inputs(experiment: Experiment, suite: str) -> list[Input]:
     """The problems of a suite."""
     return [first_output(prepare(experiment, name)) for name in experiment.benchmarks_of(suite)]
+
+
+# --- settings of several steps --------------------------------------------------------------------
+
+
+def verifier_settings(config: Config | None, verifier: str) -> Settings:
+    """The settings that decide a verdict. The address and limits of a judge's server do not.
+
+    Args:
+        config: needed by the verifiers in `NEED_CONFIG`.
+    """
+    result: Settings = {"verifier": verifier}
+    members: tuple[str, ...] = (verifier,)
+    if verifier == "cascade":
+        members = config.cascade if config else CASCADE
+        result["cascade"] = list(members)
+        versions = {name: VERIFIER_VERSIONS[name] for name in members if name in VERIFIER_VERSIONS}
+        result["rules"] = versions
+    elif verifier in VERIFIER_VERSIONS:
+        result["rules"] = VERIFIER_VERSIONS[verifier]
+    if "xverify" in members and config and config.xverify:
+        judge = {"prompt", "model", "revision"}
+        result["xverify"] = config.xverify.model_dump(mode="json", include=judge)
+        result["xverify"] |= {"sampling": JUDGE_SAMPLING}
+    return result
+
+
+def source_settings(experiment: Experiment, name: str) -> Settings:
+    """Settings of all problems of a data set.
+
+    Raises: InputError for a file of the user that cannot be read.
+    """
+    data_set = experiment.data_set(name)
+    # Expectations check the rows but do not change them. Only a file has columns of its own.
+    unused: dict[str, Any] = {"label": True, "hub": {"rows", "without_answer", "content_sha256"}}
+    if data_set.file is None:
+        unused |= dict.fromkeys(Columns.model_fields, True)
+    result = data_set.model_dump(mode="json", exclude=unused)
+    if data_set.columns.exclude is not None:
+        result["excluded"] = source_settings(experiment, data_set.columns.exclude)
+    if data_set.file is not None:
+        path = experiment.root / data_set.file
+        try:
+            result["content"] = digest(path)
+        except OSError as error:
+            key = f"{experiment.key_of(name)}.file"
+            raise InputError(f"{path}: cannot be read ({error.strerror}; {key})") from None
+    if data_set.generated is not None:
+        result["generator"] = GENERATOR_REVISION
+    return result
+
+
+def reward_settings(config: Config, name: str) -> Settings:
+    """The settings of a reward."""
+    if name in OWN_REWARDS:
+        return {"version": OWN_REWARDS[name].version}
+    return {} if name == "binary" else {"length_discount": config.rewards.length_discount}
+
+
+def counted(what: str, names: Sequence[Any]) -> Settings:
+    """A long list as its number and fingerprint, for the message about other settings."""
+    return {what: len(names), "names": fingerprint(list(names))}

@@ -1,7 +1,7 @@
 """Exceptions that the `rspo` command prints as one line, and suggestions for mistyped names."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 
 class InputError(ValueError):
@@ -29,3 +29,8 @@ def did_you_mean(name: str, allowed: Iterable[str], at_most: int = 1, cutoff: fl
     """
     close = difflib.get_close_matches(name, dict.fromkeys(allowed), n=at_most, cutoff=cutoff)
     return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+def allowed_names(name: str, allowed: Collection[str]) -> str:
+    """The end of a message about a name that is not allowed: a suggestion, and all that are."""
+    return "; ".join(filter(None, [did_you_mean(name, allowed), f"allowed: {', '.join(allowed)}"]))

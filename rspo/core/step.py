@@ -129,9 +129,8 @@ class Step:
         The check of inputs that every command makes, by size and provenance. An input that was
         removed is no fault.
         """
-        behind = _faults_behind(self.inputs(), set())
         return self.has_outputs() and not (
-            self.fault_of_outputs(contents=False) or next(behind, None)
+            self.fault_of_outputs(contents=False) or faults_behind(self.inputs())
         )
 
     def require_inputs(self) -> None:
@@ -244,29 +243,22 @@ def faults_behind(
         inputs: results, each with the step that writes it.
         planned: files that are made again before the inputs are read; they are not checked.
 
-    Returns: a sentence for each command that has to make its files again.
+    Returns: a sentence for each command that has to make its files again, the files nearest to the
+        data first.
     """
-    first: dict[str, str] = {}
-    for fault, maker in _faults_behind(inputs, set(planned)):
-        first.setdefault(maker.command, fault)
-    return first
+    faults: dict[str, str] = {}
+    seen = set(planned)
 
+    def check(inputs: Sequence[tuple[Path, Step]]) -> None:
+        for path, maker in inputs:
+            if path not in seen:
+                seen.add(path)
+                check(maker.inputs())
+                if path.exists() and (fault := maker.fault_of(path, contents=False)):
+                    faults.setdefault(maker.command, f"{fault}; {maker.remedy(path)}")
 
-def _faults_behind(
-    inputs: Sequence[tuple[Path, Step]], seen: set[Path]
-) -> Iterator[tuple[str, Step]]:
-    """The faults of inputs and of everything behind them, those nearest to the data first.
-
-    Args:
-        seen: files that were checked already.
-    """
-    for path, maker in inputs:
-        if path not in seen:
-            seen.add(path)
-            yield from _faults_behind(maker.inputs(), seen)
-            fault = maker.fault_of(path, contents=False) if path.exists() else None
-            if fault:
-                yield f"{fault}; {maker.remedy(path)}", maker
+    check(inputs)
+    return faults
 
 
 def differences(old: Any, new: Mapping[str, Any]) -> str:

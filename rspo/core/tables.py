@@ -35,86 +35,70 @@ class TableFormat:
     schema: pa.Schema
 
 
+def _format(name: str, **columns: pa.DataType) -> TableFormat:
+    return TableFormat(name, pa.schema(list(columns.items())))
+
+
 MESSAGE = pa.struct([("role", pa.string()), ("content", pa.string())])
 
-PROBLEMS = TableFormat(
+PROBLEMS = _format(
     "problems",
-    pa.schema(
-        [
-            ("id", pa.string()),  # unique in the file, such as "math500/12"
-            ("benchmark", pa.string()),  # data set, or the family within a mixture
-            ("prompt", pa.list_(MESSAGE)),  # chat messages, without a chat template
-            ("answers", pa.list_(pa.string())),  # accepted forms; at least one
-            ("source", pa.string()),  # hub id[/config]/split, or the generator
-            ("revision", pa.string()),  # hub revision or content hash of the source
-            ("row", pa.int32()),  # row in the source, from 0
-        ]
-    ),
+    id=pa.string(),  # unique in the file, such as "math500/12"
+    benchmark=pa.string(),  # data set, or the family within a mixture
+    prompt=pa.list_(MESSAGE),  # chat messages, without a chat template
+    answers=pa.list_(pa.string()),  # accepted forms; at least one
+    source=pa.string(),  # hub id[/config]/split, or the generator
+    revision=pa.string(),  # hub revision or content hash of the source
+    row=pa.int32(),  # row in the source, from 0
 )
 
-SAMPLES = TableFormat(
+SAMPLES = _format(
     "samples",
-    pa.schema(
-        [
-            ("benchmark", pa.string()),
-            ("problem_id", pa.string()),
-            ("sample_index", pa.int32()),  # 0 .. N-1 of each problem
-            ("text", pa.string()),  # the response, without its end token
-            ("tokens", pa.int32()),  # tokens of the response, its end token included
-            ("finish_reason", pa.string()),  # "stop" (end token) or "length" (cut)
-            ("seed", pa.int64()),  # of the sampler
-        ]
-    ),
+    benchmark=pa.string(),
+    problem_id=pa.string(),
+    sample_index=pa.int32(),  # 0 .. N-1 of each problem
+    text=pa.string(),  # the response, without its end token
+    tokens=pa.int32(),  # tokens of the response, its end token included
+    finish_reason=pa.string(),  # "stop" (end token) or "length" (cut)
+    seed=pa.int64(),  # of the sampler
 )
 
-SCORES = TableFormat(
+SCORES = _format(
     "scores",
-    pa.schema(
-        [
-            ("benchmark", pa.string()),
-            ("problem_id", pa.string()),
-            ("sample_index", pa.int32()),
-            ("correct", pa.bool_()),
-            ("verifier", pa.string()),  # the verifier that decided
-            ("verdict", pa.string()),  # reason: "correct", "incorrect", "no answer", "timeout", ...
-            ("reward", pa.float64()),  # length-discounted, as in Max@k
-        ]
-    ),
+    benchmark=pa.string(),
+    problem_id=pa.string(),
+    sample_index=pa.int32(),
+    correct=pa.bool_(),
+    verifier=pa.string(),  # the verifier that decided
+    verdict=pa.string(),  # reason: "correct", "incorrect", "no answer", "timeout", ...
+    reward=pa.float64(),  # length-discounted, as in Max@k
 )
 
-CURVES = TableFormat(
+CURVES = _format(
     "curves",
-    pa.schema(
-        [
-            ("cell", pa.string()),
-            ("benchmark", pa.string()),  # a benchmark, or "pooled": the problems of all of them
-            ("metric", pa.string()),  # "pass_at_k" or "max_at_k"
-            ("k", pa.int32()),
-            ("estimate", pa.float64()),  # unbiased, averaged over problems
-            ("error_within", pa.float64()),  # standard error for these problems; NaN if 2k > N
-            ("error_total", pa.float64()),  # standard error over the population of problems
-            ("low", pa.float64()),  # 95 % interval from resampled problems
-            ("high", pa.float64()),
-            ("problems", pa.int32()),
-            ("samples", pa.int32()),  # N, samples per problem
-        ]
-    ),
+    cell=pa.string(),
+    benchmark=pa.string(),  # a benchmark, or "pooled": the problems of all of them
+    metric=pa.string(),  # "pass_at_k" or "max_at_k"
+    k=pa.int32(),
+    estimate=pa.float64(),  # unbiased, averaged over problems
+    error_within=pa.float64(),  # standard error for these problems; NaN if 2k > N
+    error_total=pa.float64(),  # standard error over the population of problems
+    low=pa.float64(),  # 95 % interval from resampled problems
+    high=pa.float64(),
+    problems=pa.int32(),
+    samples=pa.int32(),  # N, samples per problem
 )
 
-GRADIENTS = TableFormat(
+GRADIENTS = _format(
     "gradients",
-    pa.schema(
-        [
-            ("problem_id", pa.string()),  # of the training set
-            ("objective", pa.string()),
-            ("k", pa.int32()),  # of the objective; 1 where it has none
-            ("n", pa.int32()),  # responses of a group
-            ("responses", pa.int32()),  # drawn for the prompt
-            ("correct", pa.float64()),  # fraction of them
-            ("variance", pa.float64()),  # tr Cov[g] of a group's gradient, unbiased
-            ("signal", pa.float64()),  # |E[g]|^2, unbiased, so it may be below 0
-        ]
-    ),
+    problem_id=pa.string(),  # of the training set
+    objective=pa.string(),
+    k=pa.int32(),  # of the objective; 1 where it has none
+    n=pa.int32(),  # responses of a group
+    responses=pa.int32(),  # drawn for the prompt
+    correct=pa.float64(),  # fraction of them
+    variance=pa.float64(),  # tr Cov[g] of a group's gradient, unbiased
+    signal=pa.float64(),  # |E[g]|^2, unbiased, so it may be below 0
 )
 
 

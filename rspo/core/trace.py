@@ -4,7 +4,7 @@ Paths in provenance files are relative to the project's folder, so run it there.
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,6 @@ class Artifact:
     def inputs(self) -> dict[Path, str]:
         """What it was made from, with the digests of that time."""
         return inputs_of(self.path, self.provenance) if self.provenance else {}
-
-    @property
-    def step(self) -> str:
-        """The command that made it, without arguments, such as "rspo sample"."""
-        return " ".join(self.provenance["command"][:2])
 
     @property
     def sources(self) -> list[str]:
@@ -123,8 +118,33 @@ def trace(path: Path) -> Iterator[str]:
     artifacts = history([path])
     if not artifacts[path].provenance:
         raise InputError(f"{path}: has no provenance ({provenance_path(path)} is missing)")
-    own = originals(artifacts)
-    yield from _lines(artifacts, path, own, set())
+    own, seen = originals(artifacts), set[Path]()
+
+    def lines(path: Path, indent: str = "") -> Iterator[str]:
+        """A file and its inputs; each file is expanded once."""
+        artifact, note = artifacts[path], artifacts[path].provenance
+        if path in seen:
+            yield f"{indent}{path} (see above)"
+            return
+        seen.add(path)
+        if not note:
+            yield f"{indent}{path}: {'your own file' if path in own else 'no provenance'}"
+            return
+        commit = note["git_commit"][:_SHOWN] or "unknown"
+        if note["git_commit"].endswith(UNCOMMITTED):
+            commit += UNCOMMITTED
+        yield (
+            f"{indent}{path}: {' '.join(note['command'][:2])}, settings {note['settings_hash']}, "
+            f"commit {commit}, {note['written']} on {note['host']}"
+        )
+        if not artifact.inputs:
+            yield f"{indent}    settings: {json.dumps(note['settings'])}"
+        for source in artifact.sources:
+            yield f"{indent}    source: {source}, content {artifact.content}"
+        for item in artifact.inputs:
+            yield from lines(item, f"{indent}    ")
+
+    yield from lines(path)
     yield ""
     for source, holders in sources(artifacts).items():
         yield f"data: {source} in {', '.join(str(holder) for holder in holders)}"
@@ -132,34 +152,3 @@ def trace(path: Path) -> Iterator[str]:
         yield f"data: {file}, content {then}"
     if broken := faults(artifacts):
         raise InputError("the history is broken:\n  " + "\n  ".join(broken))
-
-
-def _lines(
-    artifacts: Mapping[Path, Artifact],
-    path: Path,
-    own: Collection[Path],
-    seen: set[Path],
-    indent: str = "",
-) -> Iterator[str]:
-    """A file and its inputs; each file is expanded once."""
-    artifact, note = artifacts[path], artifacts[path].provenance
-    if path in seen:
-        yield f"{indent}{path} (see above)"
-        return
-    seen.add(path)
-    if not note:
-        yield f"{indent}{path}: {'your own file' if path in own else 'no provenance'}"
-        return
-    commit = note["git_commit"][:_SHOWN] or "unknown"
-    if note["git_commit"].endswith(UNCOMMITTED):
-        commit += UNCOMMITTED
-    yield (
-        f"{indent}{path}: {artifact.step}, settings {note['settings_hash']}, commit {commit}, "
-        f"{note['written']} on {note['host']}"
-    )
-    if not artifact.inputs:
-        yield f"{indent}    settings: {json.dumps(note['settings'])}"
-    for source in artifact.sources:
-        yield f"{indent}    source: {source}, content {artifact.content}"
-    for item in artifact.inputs:
-        yield from _lines(artifacts, item, own, seen, f"{indent}    ")

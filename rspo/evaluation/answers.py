@@ -10,7 +10,7 @@ import pandas as pd
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.config.own import OWN_VERIFIERS
+from rspo.config.names import OWN_VERIFIERS
 from rspo.config.schema import POOLED
 from rspo.core.tables import SAMPLES, read_frame, write_csv
 from rspo.evaluation.outcomes import Outcomes

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from rspo.config import fingerprints, steps
+from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.config.fingerprints import Settings
 from rspo.core.errors import InputError
 from rspo.core.files import fingerprint
 from rspo.core.provenance import Done, code_version
+from rspo.core.step import Settings
 from rspo.core.tables import PROBLEMS, SAMPLES, SCORES, read_table, write_table
 from rspo.evaluation.journal import in_chunks, journal_of
 from rspo.rewards import Verdict
@@ -90,7 +90,7 @@ def score(
     step, config = steps.score(experiment, policy, suite, block), experiment.config
     (path,), samples = step.outputs, experiment.samples(policy, suite, block)
     problems = {name: experiment.problems(name) for name in experiment.benchmarks_of(suite)}
-    decides = fingerprints.verifier_settings(config, config.verifier)
+    decides = steps.verifier_settings(config, config.verifier)
 
     def work() -> Done:
         rows = read_table(samples, SAMPLES)

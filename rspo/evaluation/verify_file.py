@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from rspo.config.experiment import Experiment
-from rspo.config.fingerprints import verifier_settings
-from rspo.config.own import OWN_VERIFIERS
-from rspo.config.steps import judge_inputs, lock_of
+from rspo.config.names import OWN_VERIFIERS
+from rspo.config.steps import judge_inputs, lock_of, verifier_settings
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, numbered_json_lines
 from rspo.core.provenance import Done

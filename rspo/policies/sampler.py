@@ -103,7 +103,7 @@ def sample(
     node_of = running // n  # row of the batch for each of them
     for step in range(max_tokens):
         log_p = torch.log_softmax(model.logits(hidden) / temperature, dim=-1)
-        chosen = _draw(log_p, node_of, noise[step, running])
+        chosen = draw_tokens(log_p, node_of, noise[step, running])
         tokens[running, step] = chosen
         log_probs[running, step] = log_p[node_of, chosen]
         entropy[running, step] = -(log_p.exp() * log_p).sum(dim=-1)[node_of]
@@ -122,7 +122,7 @@ def sample(
     return Responses(tokens, lengths_so_far, last == end, log_probs, entropy)
 
 
-def _draw(log_p: Tensor, node_of: Tensor, noise: Tensor) -> Tensor:
+def draw_tokens(log_p: Tensor, node_of: Tensor, noise: Tensor) -> Tensor:
     """One token per response, by inverse transform sampling.
 
     log_p (nodes, vocabulary), node_of (responses,), noise (responses,) -> tokens (responses,).

@@ -27,6 +27,7 @@ from transformers.cache_utils import DynamicLayer
 
 from rspo.core.errors import InputError
 from rspo.policies.responses import Drawn
+from rspo.policies.sampler import draw_tokens
 
 ROWS = 64  # responses at a time; the cache of 64 x 200 tokens of a 135M model takes 0.6 GB
 STRETCH = 8  # tokens between two removals of finished responses
@@ -201,11 +202,8 @@ class _Draw(LogitsProcessor):
         """scores (responses, vocabulary) -> 0 for the drawn token, else -infinity."""
         warped = self.warpers(input_ids, scores.float())  # type: ignore[arg-type]
         log_p = torch.log_softmax(warped, dim=-1)
-        cumulative = log_p.exp().cumsum(dim=-1)
-        # Rounding can leave the last sum below 1, so scale the noise by it.
-        noise = self.noise[:, len(self.tokens), None] * cumulative[:, -1:]
-        chosen = torch.searchsorted(cumulative, noise, right=True)
-        chosen.clamp_(max=log_p.shape[1] - 1)
+        rows = torch.arange(len(log_p))
+        chosen = draw_tokens(log_p, rows, self.noise[:, len(self.tokens)])[:, None]
         self.tokens.append(chosen)
         self.log_probs.append(log_p.gather(1, chosen))
         return torch.full_like(scores, -torch.inf).scatter_(1, chosen, 0.0)

@@ -21,9 +21,10 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from rspo.config.extensions import errors_of
-from rspo.config.names import CASCADE, VERIFIERS
-from rspo.config.own import (
+from rspo.config.names import (
+    CASCADE,
     OWN_VERIFIERS,
+    VERIFIERS,
     Reward,
     VerifiedResponses,
     Verifier,

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from rspo.config.experiment import Experiment
 from rspo.config.extensions import errors_of
-from rspo.config.names import NEED_CONFIG
-from rspo.config.own import OWN_REWARDS, VerifiedResponses
+from rspo.config.names import NEED_CONFIG, OWN_REWARDS, VerifiedResponses
 from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.rewards import Verdict, verify
@@ -75,25 +74,22 @@ def verifier_of(
         gpus: start one of the judge's servers on each of these, values of CUDA_VISIBLE_DEVICES, and
             wait until they are ready. Default: start one server when it is first needed.
 
-    Raises: InputError if the judge's settings or files are missing, or a server does not start.
+    Raises: InputError if the judge's settings are missing, or a server does not start.
     """
-    if verifier not in NEED_CONFIG:
-        yield partial(verify, verifier=verifier)
-        return
-    if experiment is not None and not experiment.config.needs_judge(verifier):
-        yield partial(verify, verifier=verifier, cascade=experiment.config.cascade)
+    configured = partial(verify, verifier=verifier)
+    if experiment is not None:
+        configured = partial(configured, cascade=experiment.config.cascade)
+    if not (experiment.config.needs_judge(verifier) if experiment else verifier in NEED_CONFIG):
+        yield configured
         return
     if experiment is None or experiment.config.xverify is None:
         raise InputError(
             f"verifier {verifier!r} needs a config with the section xverify, such as --scale paper"
         )
     from rspo.rewards.xverify import XVerify
-    from rspo.rewards.xverify.download import read_prompt
+    from rspo.rewards.xverify.download import template_in
 
-    template = read_prompt(experiment.judge_prompt, experiment.scale)
-    model, log = experiment.judge_model, verdicts.with_suffix(".server.log")
-    if model is not None and not model.is_dir():
-        command = experiment.command("fetch-judge")
-        raise InputError(f"{model}: no such folder; `{command}` makes it")
+    prompt, log = experiment.judge_prompt, verdicts.with_suffix(".server.log")
+    template, model = template_in(prompt.read_text(), str(prompt)), experiment.judge_model
     with XVerify(experiment.config.xverify, template, verdicts, log, model, gpus) as judge:
-        yield partial(verify, verifier=verifier, judge=judge, cascade=experiment.config.cascade)
+        yield partial(configured, judge=judge)

@@ -77,23 +77,15 @@ def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Statu
 def faults(experiment: Experiment) -> list[str]:
     """A sentence for each file that cannot be used, with the command that makes it again.
 
-    Checks data, checkpoints, policies, samples, scores and curves by size and provenance, so that
-    no file is read.
+    Checks checkpoints, data and policies by size and provenance, so that no file is read.
     """
-    results = [
-        *(steps.first_output(steps.prepare(experiment, name)) for name in experiment.data_sets),
-        *(steps.policy_input(experiment, policy) for policy in experiment.policies),
-        *(steps.log_input(experiment, cell) for cell in experiment.cells),
-        *steps.answers(experiment).inputs(),
-        *steps.tables(experiment).inputs(),
-    ]
     checkpoints = [
         f"{experiment.checkpoint(policy) / STATE_FILE} is damaged; "
         f"`{steps.policy_step(experiment, policy).command} --force` starts from step 1"
         for policy in experiment.policies
         if is_damaged(experiment.checkpoint(policy))
     ]
-    found = faults_behind(results)
+    found = faults_behind(steps.results(experiment))
     for policy in experiment.policies:
         if is_begun(experiment.checkpoint(policy)):
             # It is being made again, which resumes without --force: that would start from step 1.

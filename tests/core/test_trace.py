@@ -40,20 +40,6 @@ def test_the_history_of_a_figure_has_every_step_back_to_the_data(experiment: Exp
     assert set(history([figure_of(experiment)])) == expected
 
 
-def test_inputs_are_the_files_that_each_step_reads(experiment: Experiment) -> None:
-    def inputs(path: Path) -> list[Path]:
-        return [*history([path])[path].inputs]
-
-    base = experiment.policy("small--base")
-    problems = [experiment.problems(name) for name in experiment.benchmarks_of("standard")]
-    samples = experiment.samples(CELL, "standard", 0)
-    assert inputs(problems[0]) == inputs(base) == []
-    assert inputs(experiment.policy(CELL)) == [base, experiment.problems("train")]
-    assert inputs(experiment.training_log(CELL)) == [base, experiment.problems("train")]
-    assert inputs(samples) == [experiment.policy(CELL), *problems]
-    assert inputs(experiment.scores(CELL, "standard", 0)) == [samples, *problems]
-
-
 def test_every_result_has_provenance(small_project: Path) -> None:
     """Locks are no results."""
     folders = set(small_project.glob("results/tiny/cells/*/policy"))

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from rspo.config import steps
-from rspo.config.own import OWN_VERIFIERS, Verifier
+from rspo.config.names import OWN_VERIFIERS, Verifier
 from rspo.core.errors import InputError
 from rspo.core.tables import read_csv
 from rspo.estimators import distinct_values

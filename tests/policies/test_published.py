@@ -8,6 +8,7 @@ from huggingface_hub import constants
 from transformers import AutoTokenizer
 
 from rspo.config.experiment import Experiment
+from rspo.config.steps import judge_inputs
 from rspo.core.errors import InputError
 from rspo.core.files import write_text
 from rspo.rewards.configured import verifier_of
@@ -91,15 +92,16 @@ def test_the_judge_model_is_fetched_before_a_server_needs_it(
     published = tmp_path / "mirror" / settings.model
     hub_model.write(published, hub_model.ANSWER)
     write_text(experiment.judge_prompt, "PROMPT = '{question} {output} {answer}'")
-    expected = r"judge/model: no such folder; `rspo fetch-judge --scale paper` makes it"
-    verdicts = tmp_path / "verdicts.jsonl"
-    with pytest.raises(InputError, match=expected), verifier_of(experiment, "xverify", verdicts):
-        pass
+    _, (model, step) = judge_inputs(experiment, "xverify")
+    expected = r"judge/model: no such file; `rspo fetch-judge --scale paper` makes it"
+    with pytest.raises(InputError, match=expected):
+        step.require_output(model)
     fetch_judge(experiment, tmp_path / "mirror")
     folder = experiment.results / "judge" / "model"
     weights = "model.safetensors"
     assert (folder / weights).read_bytes() == (published / weights).read_bytes()
     note = json.loads(folder.with_name("model.provenance.json").read_text())
     assert note["notes"] == {"sources": [f"{published} @ {settings.revision}"]}
-    with verifier_of(experiment, "xverify", verdicts):
+    step.require_output(model)
+    with verifier_of(experiment, "xverify", tmp_path / "verdicts.jsonl"):
         pass

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rspo.core.errors import InputError
-from rspo.rewards.xverify.download import fetch_prompt, read_prompt, template_in
+from rspo.rewards.xverify.download import fetch_prompt, template_in
 from tests.support import paper_scale
 from tests.support.judge_prompt import FILE, commit
 
@@ -26,7 +26,7 @@ def test_the_prompt_is_that_of_the_pinned_commit(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=rf"upstream/{FILE} @ 0{{40}}: git could not fetch it"):
         fetch("0" * 40)
     path = fetch(pinned)
-    assert read_prompt(path, "paper") == TEMPLATE
+    assert template_in(path.read_text(), "there") == TEMPLATE
     assert f"{FILE} @ {pinned}" in path.with_name("prompt.py.provenance.json").read_text()
 
 

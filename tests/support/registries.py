@@ -5,8 +5,7 @@ from contextlib import contextmanager
 
 from rspo.analysis import CLAIMS
 from rspo.config import extensions
-from rspo.config.names import VERIFIER_VERSIONS
-from rspo.config.own import OWN_REWARDS, OWN_VERIFIERS
+from rspo.config.names import OWN_REWARDS, OWN_VERIFIERS, VERIFIER_VERSIONS
 from rspo.figures import FIGURES
 from rspo.objectives import OBJECTIVES
 

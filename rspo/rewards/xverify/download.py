@@ -76,16 +76,6 @@ def _file_at_commit(upstream: Upstream) -> tuple[str, str]:
     return done.stdout, origin
 
 
-def read_prompt(path: Path, scale: str) -> str:
-    """The prompt template of a file that `fetch_prompt` wrote.
-
-    Raises: InputError if the file does not exist, with the command that downloads it.
-    """
-    if not path.is_file():
-        raise InputError(f"{path}: no such file; `rspo fetch-prompt --scale {scale}` makes it")
-    return template_in(path.read_text(), str(path))
-
-
 def template_in(source: str, place: str) -> str:
     """The template that Python source assigns to PROMPT. The source is parsed, never executed.
 
