@@ -8,13 +8,7 @@ from dataclasses import replace
 
 from rspo.config.experiment import Experiment
 from rspo.core import environment
-from rspo.slurm import (
-    cluster_checks,
-    data_checks,
-    node_checks,
-    profile_checks,
-    software_checks,
-)
+from rspo.slurm import cluster_checks, input_checks, node_checks, profile_checks
 from rspo.slurm.cluster import NoAnswer
 from rspo.slurm.launch import ERROR, INFO, Finding, Kind, Launch
 
@@ -24,12 +18,12 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     profile_checks.signals,
     profile_checks.sampling_time,
     profile_checks.unused_gpu_of_scoring,
-    software_checks.verl_configs,
-    software_checks.image,
-    software_checks.disk_space,
-    software_checks.ranks_of_checkpoints,
-    data_checks.own_files,
-    data_checks.prompts,
+    input_checks.verl_configs,
+    input_checks.image,
+    input_checks.disk_space,
+    input_checks.ranks_of_checkpoints,
+    input_checks.own_files,
+    input_checks.prompts,
     cluster_checks.requests,
     cluster_checks.preemption,
     cluster_checks.job_history,

@@ -108,12 +108,8 @@ def look_for_software(answer: Answer, packages: tuple[str, ...], gpu: bool) -> N
             answer.packages[name] = f"{type(error).__name__}: {' '.join(str(error).split())}"
         else:
             answer.versions[name] = str(getattr(module, "__version__", "?"))
-    if gpu:
-        _look_for_gpu(answer)
-
-
-def _look_for_gpu(answer: Answer) -> None:
-    """Whether the imported packages use the GPU, and what they need to compile kernels."""
+    if not gpu:
+        return
     answer.driver, answer.no_compiler = _driver(), missing_to_compile()
     if "torch" in answer.versions:
         import torch

@@ -61,9 +61,7 @@ class Request:
     gpus: int  # on each node
     extra: tuple[str, ...]  # options in slurm_extra
     options: tuple[str, ...]  # all options of `sbatch` except the number of nodes
-    expressions: frozenset[
-        str
-    ]  # keys whose values Snakemake evaluates for each job; left out above
+    expressions: frozenset[str]  # keys that Snakemake evaluates for each job; left out above
 
     @property
     def partitions(self) -> list[str]:

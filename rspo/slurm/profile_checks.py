@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rspo.config.experiment import Experiment
 from rspo.slurm.launch import ERROR, WARNING, Finding, Launch, is_training
 from rspo.slurm.plan import plan
-from rspo.slurm.profile import PROFILE, RULES, Request, format_hours
+from rspo.slurm.profile import PROFILE, RULES, format_hours
 from rspo.training.verl.disk import checkpoint_bytes
 
 # Between the signal and the time limit, the running step and a checkpoint must finish. SLURM checks
@@ -61,33 +61,29 @@ def gpus_of_ranks(launch: Launch) -> Iterator[Finding]:
 def signals(launch: Launch) -> Iterator[Finding]:
     """Whether training jobs are asked to stop early enough before their time limit."""
     needed = _seconds_to_stop(launch.experiment)
-    for request in filter(is_training, launch.used):
-        yield from _signal(request, needed)
-
-
-def _signal(request: Request, needed: int) -> Iterator[Finding]:
-    seconds, minutes = request.signal_seconds, request.minutes or math.inf
-    least = math.ceil((seconds or 0) / 60) + START_MINUTES
     option = f"--signal=USR1@{max(needed, USUAL_SIGNAL_SECONDS)}"
-    if seconds is None:
-        yield Finding(
-            WARNING,
-            f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: SLURM would kill a job "
-            f"at its time limit without a checkpoint; set '{option}'",
-        )
-    elif minutes < least:
-        yield Finding(
-            ERROR if minutes * 60 <= seconds else WARNING,
-            f"{request.key}.runtime = {format_hours(minutes)}: --signal comes {seconds} seconds "
-            "before the time limit, perhaps before the models are loaded and a step is done, so "
-            f"that jobs requeue themselves without progress; set {format_hours(least)} or more",
-        )
-    elif seconds < needed and request.minutes:
-        yield Finding(
-            WARNING,
-            f"{request.key}.slurm_extra: {seconds} seconds before the time limit are too few "
-            f"for a step and a checkpoint; set '{option}'",
-        )
+    for request in filter(is_training, launch.used):
+        seconds, minutes = request.signal_seconds, request.minutes or math.inf
+        least = math.ceil((seconds or 0) / 60) + START_MINUTES
+        if seconds is None:
+            yield Finding(
+                WARNING,
+                f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: SLURM would kill a job "
+                f"at its time limit without a checkpoint; set '{option}'",
+            )
+        elif minutes < least:
+            yield Finding(
+                ERROR if minutes * 60 <= seconds else WARNING,
+                f"{request.key}.runtime = {format_hours(minutes)}: --signal comes {seconds} "
+                "seconds before the time limit, perhaps before a step is done, so that jobs "
+                f"requeue themselves without progress; set {format_hours(least)} or more",
+            )
+        elif seconds < needed and request.minutes:
+            yield Finding(
+                WARNING,
+                f"{request.key}.slurm_extra: {seconds} seconds before the time limit are too few "
+                f"for a step and a checkpoint; set '{option}'",
+            )
 
 
 def sampling_time(launch: Launch) -> Iterator[Finding]:

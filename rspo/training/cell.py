@@ -7,7 +7,7 @@ Removing the checkpoint marks the cell as finished.
 import logging
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,20 +16,15 @@ from typing import Any
 
 from rspo.config import steps
 from rspo.config.experiment import Experiment, base_name
-from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, digest, write_json_lines
-from rspo.core.provenance import Done, Usage
-from rspo.core.step import Step
+from rspo.core.provenance import Done
 from rspo.training.clipping import clipping_warning
 from rspo.training.origin import (
-    STATE_FILE,
     is_begun,
     is_begun_with,
-    is_damaged,
     remove_checkpoints,
-    use_checkpoint_of,
+    use_checkpoint,
 )
-from rspo.training.progress import usage_before
 from rspo.training.records import Record
 from rspo.training.validation import validation_note
 
@@ -93,7 +88,9 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
             if done := engine.last_step(checkpoint):
                 print(f"{name} resumes from step {done} of {config.training.steps}", flush=True)
             trained = train_remaining_steps()
-        _warn_of_clipping(name, trained.records, config.training.optimizer.gradient_clip)
+        clipped = {name: fmean(record["gradient_clipped"] for record in trained.records)}
+        if warning := clipping_warning(clipped, config.training.optimizer.gradient_clip):
+            _log.warning("%s", warning)
         _write_policy(policy, trained, base)
         write_json_lines(log, trained.records)
         return Done(
@@ -108,39 +105,6 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
     if checkpoint.exists() and not is_begun(checkpoint):
         with step.locked():  # an earlier process was killed while removing it
             remove_checkpoints(checkpoint)
-
-
-def use_checkpoint(
-    step: Step,
-    checkpoint: Path,
-    inputs: Mapping[str, Any],
-    has_steps: Callable[[Path], bool],
-    from_the_start: bool,
-) -> list[Usage]:
-    """Put the checkpoint of these settings and inputs in place.
-
-    Args:
-        inputs: their digests.
-        has_steps: whether a folder has finished steps; a checkpoint without is not kept.
-        from_the_start: whether to remove such a checkpoint.
-
-    Returns: usage of the earlier processes that trained with it, for the provenance.
-
-    Raises: InputError for a damaged checkpoint.
-    """
-    origin = {"settings": step.settings, **inputs}
-    use_checkpoint_of(checkpoint, origin, has_steps, from_the_start)
-    if is_damaged(checkpoint):
-        raise InputError(
-            f"{checkpoint / STATE_FILE} is damaged; `{step.command} --force` starts from step 1"
-        )
-    return usage_before(checkpoint)
-
-
-def _warn_of_clipping(name: str, records: Sequence[Record], limit: float | None) -> None:
-    fraction = fmean(record["gradient_clipped"] for record in records)
-    if warning := clipping_warning({name: fraction}, limit):
-        _log.warning("%s", warning)
 
 
 def _write_policy(policy: Path, trained: Trained, base: Path) -> None:

@@ -13,7 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rspo.core.errors import InputError
 from rspo.core.files import fingerprint, write_text
+from rspo.core.provenance import Usage
+from rspo.core.step import Step
+from rspo.training.progress import usage_before
 
 STATE_FILE = "state.pt"  # of a training in one process
 _NOTE_FILE = "origin.json"
@@ -50,21 +54,39 @@ def _origin(folder: Path) -> dict[str, Any]:
     return origin
 
 
-def use_checkpoint_of(
+def use_checkpoint(
+    step: Step,
     folder: Path,
-    origin: Mapping[str, Any],
+    inputs: Mapping[str, Any],
     has_steps: Callable[[Path], bool],
-    from_the_start: bool = False,
-) -> None:
-    """Put the checkpoint of this origin into `folder`: the one there, the one set aside, or none.
+    from_the_start: bool,
+) -> list[Usage]:
+    """Put the checkpoint of these settings and inputs into `folder`, if there is one.
 
     A checkpoint of another origin is set aside, so you can change a setting and change it back
     without losing steps.
 
     Args:
-        has_steps: whether a folder has finished steps; one without is not kept.
+        inputs: their digests.
+        has_steps: whether a folder has finished steps; a checkpoint without is not kept.
         from_the_start: whether to remove a checkpoint of this origin.
+
+    Returns: usage of the earlier processes that trained with it, for the provenance.
+
+    Raises: InputError for a damaged checkpoint.
     """
+    _exchange(folder, {"settings": step.settings, **inputs}, has_steps, from_the_start)
+    if is_damaged(folder):
+        raise InputError(
+            f"{folder / STATE_FILE} is damaged; `{step.command} --force` starts from step 1"
+        )
+    return usage_before(folder)
+
+
+def _exchange(
+    folder: Path, origin: Any, has_steps: Callable[[Path], bool], from_the_start: bool
+) -> None:
+    """Put the checkpoint of this origin in place: the one there, the one set aside, or none."""
     aside, between = _aside_of(folder), folder.with_name(f"{folder.name}-coming-back")
     if between.exists():  # killed between the renames below
         between.rename(folder if aside.exists() else aside)

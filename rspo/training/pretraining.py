@@ -17,15 +17,13 @@ from rspo.config.schema import Sampling, Scratch
 from rspo.core.errors import InputError
 from rspo.core.files import atomic_write
 from rspo.core.provenance import Done, read_provenance
-from rspo.core.step import Step
 from rspo.datasets.generated import worked_examples
 from rspo.policies import qwen2
 from rspo.policies.published import fetch_model
 from rspo.policies.qwen2 import ModelConfig, Qwen2, response_logits
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
-from rspo.training.cell import use_checkpoint
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
-from rspo.training.origin import STATE_FILE, is_begun_with, remove_checkpoints
+from rspo.training.origin import STATE_FILE, is_begun_with, remove_checkpoints, use_checkpoint
 from rspo.training.progress import Progress
 
 WARMUP_STEPS = 50
@@ -55,9 +53,11 @@ def make_base_policy(
         elsewhere = steps.pretrain(replace(experiment, results=own), model)
 
     def work() -> Done:
-        earlier = use_checkpoint(step, checkpoint, {}, _has_steps, force)
+        earlier = use_checkpoint(
+            step, checkpoint, {}, lambda folder: (folder / STATE_FILE).is_file(), force
+        )
         with atomic_write(policy) as partial:
-            if elsewhere is not None and _is_good(elsewhere):
+            if elsewhere and elsewhere.has_outputs() and not elsewhere.fault_of_outputs():
                 finished = elsewhere.outputs[0]
                 shutil.copytree(finished, partial, ignore=shutil.ignore_patterns(".*"))
                 origin = read_provenance(finished)["notes"]["sources"][0]
@@ -74,15 +74,6 @@ def make_base_policy(
         )
 
     step.run(work, force, lambda: is_begun_with(checkpoint, step.settings))
-
-
-def _is_good(step: Step) -> bool:
-    """Whether the output of a step exists, with the settings of this one and undamaged."""
-    return step.has_outputs() and not step.fault_of_outputs()
-
-
-def _has_steps(checkpoint: Path) -> bool:
-    return (checkpoint / STATE_FILE).is_file()
 
 
 def shape_of(scratch: Scratch, sampling: Sampling, vocabulary: int) -> ModelConfig:

@@ -3,7 +3,6 @@
 About a minute.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -94,18 +93,6 @@ def test_a_reservation_for_all_jobs_is_part_of_every_check(cluster: Cluster, pro
     require(doctor(project, cluster.environment), *[refused] * 3)  # default, sample, train
 
 
-def test_a_mistyped_name_stops_before_any_job_is_submitted(cluster: Cluster, project: Path) -> None:
-    """Snakemake takes it for a rule that is not there; training would run without a GPU."""
-    path = project / "slurm" / "config.yaml"
-    path.write_text(path.read_text().replace("train: &training", "trian: &training"))
-    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE)
-    assert status == 1
-    line = "slurm/config.yaml: set-resources.trian: no such rule; did you mean train?"
-    assert f"\n{line}\n" in output
-    assert not (project / "logs" / "slurm").exists()
-    assert cluster.jobs() == []
-
-
 @pytest.mark.parametrize("state", ["busy", "drained"])
 def test_nodes_that_are_busy_or_down_are_no_reason_to_refuse(
     cluster: Cluster, project: Path, monkeypatch: pytest.MonkeyPatch, state: str
@@ -170,9 +157,3 @@ def test_a_folder_that_the_nodes_do_not_see_is_reported(cluster: Cluster, projec
     done = doctor(project, cluster.environment, *hidden)
     line = r"error    partition (cpu|gpu): (node n[12] does not see|.* fails on a node)"
     require(done, *[line] * 2)
-
-
-def test_a_controller_that_does_not_answer_is_one_line(project: Path, tmp_path: Path) -> None:
-    slurm_cluster.require_slurm()
-    done = doctor(project, os.environ | {"SLURM_CONF": str(tmp_path / "slurm.conf")})
-    require(done, r"error    SLURM does not answer \(sinfo: (?!.*sinfo: )")

@@ -1,11 +1,10 @@
 """`snakemake --profile slurm` from nothing to figures, on a real SLURM of three nodes.
 
-About two and a half minutes on two idle cores, half of them the cell through verl.
+About a minute on two idle cores. test_lost_nodes.py has a cell through verl.
 """
 
 import csv
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +43,6 @@ def note_of(project: Path, cell: str) -> dict[str, Any]:
     return note
 
 
-def assert_trained_on_eight_gpus(cluster: Cluster, project: Path, cell: str) -> None:
-    """As the job itself saw it, and as the controller did."""
-    granted = note_of(project, cell)["slurm"]
-    assert granted["gpus"] == "gpu:h800:8"
-    assert granted["devices"] == "0,1,2,3,4,5,6,7"
-    assert granted["nodes"] in cluster.nodes
-    job = cluster.job(granted["number"])
-    assert job["JOB_GRES"] == "gpu:h800:8"
-    assert job["Comment"] == f"rule_train_wildcards_{cell}"
-    assert job["JobName"].startswith("rspo_")
-
-
 def test_the_grid_is_complete_and_drawn(grid: Path) -> None:
     for suffix in ("pdf", "png", "csv"):
         assert (grid / slurm_world.FIGURE).with_suffix(f".{suffix}").stat().st_size > 0
@@ -63,7 +50,15 @@ def test_the_grid_is_complete_and_drawn(grid: Path) -> None:
 
 @pytest.mark.parametrize("cell", slurm_world.CELLS)
 def test_each_training_job_was_granted_eight_h800s(grid: Path, cluster: Cluster, cell: str) -> None:
-    assert_trained_on_eight_gpus(cluster, grid, cell)
+    """As the job itself saw it, and as the controller did."""
+    granted = note_of(grid, cell)["slurm"]
+    assert granted["gpus"] == "gpu:h800:8"
+    assert granted["devices"] == "0,1,2,3,4,5,6,7"
+    assert granted["nodes"] in cluster.nodes
+    job = cluster.job(granted["number"])
+    assert job["JOB_GRES"] == "gpu:h800:8"
+    assert job["Comment"] == f"rule_train_wildcards_{cell}"
+    assert job["JobName"].startswith("rspo_")
 
 
 def test_each_evaluation_was_granted_one_gpu_and_other_jobs_none(grid: Path) -> None:
@@ -118,25 +113,3 @@ def test_a_second_run_submits_nothing(grid: Path, cluster: Cluster) -> None:
     status, output = slurm_world.run(cluster, grid, slurm_world.FIGURE)
     assert status == 0
     assert "Nothing to be done" in output
-
-
-@pytest.mark.release
-def test_a_cell_through_verl_runs_in_a_job_too(
-    grid: Path, cluster: Cluster, tmp_path: Path
-) -> None:
-    cells = [{"model": "small", "objective": "rspo_pass_at_k", "k": 4, "n": 16}]
-    training = {"steps": 2, "checkpoint_every": 2}
-    scalability = {"scalability": {"suite": "standard", "cells": cells}}
-    project = slurm_world.make_project(
-        tmp_path / "project", engine="verl", training=training, grid=scalability
-    )
-    results = Path("results") / "tiny"
-    shutil.copytree(grid / results / "problems", project / results / "problems")
-    base = results / "cells" / "small--base"
-    shutil.copytree(grid / base, project / base)
-    status, output = slurm_world.run(cluster, project, slurm_world.FIGURE)
-    assert status == 0, output
-    (cell,) = (name for name in slurm_world.CELLS if "--n16--" in name)
-    assert note_of(project, cell)["packages"]["verl"]
-    assert_trained_on_eight_gpus(cluster, project, cell)
-    assert (project / slurm_world.FIGURE).stat().st_size > 0

@@ -6,7 +6,6 @@ and the type of GPU are those of the shipped profile. About two minutes.
 """
 
 import re
-import resource
 import shutil
 import subprocess
 from pathlib import Path
@@ -112,17 +111,3 @@ def require_nothing_started(cluster: Cluster, project: Path) -> None:
     assert cluster.jobs() == []
     assert not (project / "logs" / "slurm").exists()
     assert not (project / "results").exists()
-
-
-def test_a_dry_run_takes_four_seconds(project: Path, environment: dict[str, str]) -> None:
-    """Processor time of the best of three, without any check of the cluster."""
-    nowhere = environment | {"SLURM_CONF": "/nowhere"}
-
-    def seconds() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        done = run(project, nowhere, "snakemake", "-n", "all", "--profile", "slurm", *PAPER)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        assert done.returncode == 0, done.stderr
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    assert min(seconds() for _ in range(3)) <= 4

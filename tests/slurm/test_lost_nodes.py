@@ -1,24 +1,20 @@
-"""A cell on two nodes through `snakemake --profile slurm`, stopped once, and on one node.
+"""A cell on two nodes through `snakemake --profile slurm`, stopped once.
 
-About five minutes on two quiet cores: verl starts three times.
+About three minutes on two quiet cores: verl starts twice. tests/training/verl/test_many_nodes.py
+compares such a cell with one on one node.
 """
 
 import json
-import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file
 
 from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines
 from rspo.datasets.prepare import prepare
 from rspo.training.pretraining import make_base_policy
-from tests.support import ROOT, slurm_world
+from tests.support import slurm_world
 from tests.support.slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm, pytest.mark.release]
@@ -28,12 +24,12 @@ CELL = slurm_world.CELLS[1]
 STEPS = 3
 
 
-def make_project(folder: Path, nodes: int) -> Experiment:
-    """Two ranks in total, spread evenly over the nodes."""
+def make_project(folder: Path) -> Experiment:
+    """One rank on each of two nodes."""
     slurm_world.make_project(
         folder,
         engine="verl",
-        verl={"nodes": nodes, "ranks_per_node": 2 // nodes},
+        verl={"nodes": 2, "ranks_per_node": 1},
         training={"steps": STEPS, "checkpoint_every": 1},
     )
     experiment = Experiment.load("tiny", root=folder)
@@ -45,7 +41,7 @@ def make_project(folder: Path, nodes: int) -> Experiment:
 
 @pytest.mark.timeout(2400)
 def test_a_cell_on_two_nodes_is_requeued_and_resumes(cluster: Cluster, tmp_path: Path) -> None:
-    two = make_project(tmp_path / "two", nodes=2)
+    two = make_project(tmp_path / "two")
     log = tmp_path / "log"
     policy = f"results/tiny/cells/{CELL}/policy"
     process = slurm_world.start(cluster, tmp_path / "two", policy, log=log)
@@ -65,23 +61,5 @@ def test_a_cell_on_two_nodes_is_requeued_and_resumes(cluster: Cluster, tmp_path:
     assert note["slurm"]["gpus"] == "gpu:h800:16"
     assert len(note["processes"]) == 2
     assert {process["job"] for process in note["processes"]} == {number}
-
-    one = make_project(tmp_path / "one", nodes=1)
-    shutil.rmtree(one.folder("small--base"))
-    shutil.copytree(two.folder("small--base"), one.folder("small--base"))
-    subprocess.run(
-        [sys.executable, "-m", "rspo.cli", "train", CELL],
-        cwd=tmp_path / "one",
-        env=cluster.environment | {"PYTHONPATH": str(ROOT)},
-        check=True,
-        timeout=slurm_world.LONGEST_RUN,
-    )
-    rewards = [
-        [record["reward"] for record in read_json_lines(experiment.training_log(CELL))]
-        for experiment in (two, one)
-    ]
-    assert len(rewards[0]) == STEPS
-    assert rewards[0] == rewards[1]
-    ours, theirs = (load_file(e.policy(CELL) / "model.safetensors") for e in (two, one))
-    for name in theirs:
-        torch.testing.assert_close(ours[name].float(), theirs[name].float(), rtol=0, atol=1e-5)
+    records = read_json_lines(two.training_log(CELL))
+    assert [record["step"] for record in records] == list(range(1, STEPS + 1))

@@ -55,9 +55,6 @@ def test_the_packages_and_the_gpu_are_reported(tmp_path: Path) -> None:
     ("path", "include", "compiler", "missing"),
     [
         ("bin", "include", "gcc", ""),
-        ("bin", "include", "clang", ""),
-        ("", "include", "gcc", "a C compiler"),
-        ("bin", "other", "gcc", "/other/Python.h"),
         ("", "other", "gcc", "a C compiler and /other/Python.h"),
     ],
 )

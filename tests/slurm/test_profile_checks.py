@@ -71,8 +71,6 @@ def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
         ({}, {"verifier": "rules"}, [(WARNING, "score requests gpu:h800:1, which is not needed")]),
         # A line or an entry that is missing, and other options that request GPUs.
         ({"train.gres": None}, {}, [(ERROR, "train requests no GPU.*set its gres")]),
-        ({"train": None}, {}, [(ERROR, "train requests no GPU.*set its gres")]),
-        ({"sample.gres": None}, {}, [(ERROR, "sample requests no GPU.*set its gres")]),
         ({"sample": None}, {}, [(ERROR, "sample requests no GPU.*set its gres")]),
         (
             {"train_on_nodes.slurm_extra": f"'{SIGNAL}'"},
@@ -86,24 +84,14 @@ def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
             {"verifier": "rules", "agreement": {"against": "xverify"}},
             [(ERROR, r"agreement requests no GPU.*xverify\.url: null")],
         ),
-        (
-            {"score.gres": None},
-            ON_JUDGE | {"verifier": "rules", "agreement": {"against": "xverify"}},
-            [],
-        ),
         ({f"{rule}.gres": None for rule in ("train", "sample", "score")}, ON_CPUS, []),
         *(
             ({"train.gres": None, "train.slurm_extra": f"'{words} {SIGNAL}'"}, {}, [])
-            for words in ("--gpus=8", "-G 8", "--gres=gpu:8", "--gres gpu:h800:8")
+            for words in ("--gpus=8", "-G 8", "--gres gpu:h800:8")
         ),
         # verl refuses to start with fewer GPUs than ranks.
         ({"train.gres": "gpu:h800:4"}, {}, [(ERROR, r"train requests 4 .*verl\.ranks_per_node")]),
         ({"train.gres": "gpu:h800:16"}, {}, [(WARNING, "train requests 16 .* same number")]),
-        (
-            {"train_on_nodes.slurm_extra": f"'{SIGNAL} --gpus-per-node=h800:4'"},
-            ON_TWO,
-            [(ERROR, r"train_on_nodes requests 4 .*verl\.ranks_per_node")],
-        ),
         # The signal. By hand: 4 steps of 16 h / 580, and 16 bytes of 7.62e9 numbers at a GB/s, are
         # 519.2 seconds.
         (
@@ -117,9 +105,7 @@ def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
             {},
             [(WARNING, r"train\.slurm_extra: 519 seconds.* set '--signal=USR1@600'")],
         ),
-        ({"train.runtime": 1}, {}, [(ERROR, r"train\.runtime = 1m: .*set 40m or more")]),
         ({"train.runtime": 10}, {}, [(ERROR, r"train\.runtime = 10m: .*set 40m or more")]),
-        ({"train.runtime": 12}, {}, [(WARNING, r"train\.runtime = 12m: .*set 40m or more")]),
         ({"train.runtime": 39}, {}, [(WARNING, r"train\.runtime = 39m: .*set 40m or more")]),
         ({"train.runtime": 40}, {}, []),
         # Sampling takes up to 21.3 hours: six jobs of 4 hours.
@@ -150,11 +136,6 @@ def test_a_run_without_such_jobs_is_not_told(project: Path) -> None:
     assert len(check("paper", "train")) == 1
 
 
-def test_more_retries_let_sampling_end(project: Path) -> None:
-    change(project, {"set-resources.sample.runtime": "4h", "retries": 5})
-    assert check("paper") == []
-
-
 def test_a_file_system_without_locks_is_reported(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +155,6 @@ def test_a_file_system_without_locks_is_reported(
         (200, 2590, (WARNING, "25 cells at a time and the policies of the others need 2,594 GB")),
         (200, 2600, None),
         (1, 530, (WARNING, "1 cells at a time and the policies of the others need 538 GB")),
-        (1, 540, None),
     ],
 )
 def test_a_disk_without_space_for_checkpoints_is_reported(
@@ -210,12 +190,6 @@ def test_a_missing_image_is_reported(project: Path) -> None:
     missing, unchecked = findings(Experiment.load("paper"), deployment="apptainer")[:2]
     assert (missing.kind, missing.line.split(":")[0]) == (ERROR, "envs/rspo.sif")
     assert "jobs use the environment of apptainer" in unchecked.line
-
-
-def test_what_verl_refuses_is_reported(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "check_configs", lambda experiment: ConfigCheck(["no flash-attn"]))
-    assert check("paper") == [(ERROR, "no flash-attn")]
-    assert check("paper", "sample") == []
 
 
 def test_problems_that_do_not_fit_a_model_are_reported(project: Path) -> None:

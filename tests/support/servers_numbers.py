@@ -12,11 +12,11 @@ from rspo.core.seeds import generator_of
 from rspo.policies.sampler import Responses, sample
 from rspo.training import local_engine
 from rspo.training.local import Trainer
-from rspo.training.verl.cpu_policies import ROWS
+from rspo.training.verl.cpu_server import ROWS
 
 
 class WithServersNumbers(Trainer):
-    """A trainer that samples as `rspo.training.verl.cpu_policies` does."""
+    """A trainer that samples as `rspo.training.verl.cpu_server` does."""
 
     def sample(self, prompts: Sequence[Sequence[int]], n: int, *seed: str | int) -> Responses:
         names = self.requests(len(prompts), n, *seed)

@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -36,20 +35,6 @@ from tests.support.processes import wait_for_lock
 CELL = "small--rspo-pass--k4--n16--s0"
 STEPS = 40
 TRAINING = tiny_world.OVERRIDES["training"] | {"steps": STEPS, "checkpoint_every": 3}
-# Trains a cell in another process. Arguments: folder of the config, folder of the results.
-TRAIN = f"""
-import dataclasses, pathlib, sys, torch
-from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests
-from rspo.training.train import train
-from tests.support import tiny_world
-accept_requests()
-torch.set_num_threads(1)
-world = tiny_world.load(pathlib.Path(sys.argv[1]), training={TRAINING!r})
-try:
-    train(dataclasses.replace(world, results=pathlib.Path(sys.argv[2])), {CELL!r})
-except Stopped:
-    sys.exit(STOPPED_STATUS)
-"""
 
 
 class Killed(BaseException):
@@ -93,7 +78,9 @@ def without_times(experiment: Experiment) -> list[dict[str, object]]:
     ]
 
 
-def test_the_log_has_one_line_a_step(undisturbed: Experiment) -> None:
+def test_training_changes_the_policy_logs_each_step_and_leaves_no_checkpoint(
+    undisturbed: Experiment,
+) -> None:
     records = without_times(undisturbed)
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
     for record in records:
@@ -101,9 +88,6 @@ def test_the_log_has_one_line_a_step(undisturbed: Experiment) -> None:
         assert record["entropy"] > 0
         assert record["pass_at_1"] == pytest.approx(record["correct"])
         assert record["pass_at_1"] <= record["pass_at_2"] <= record["pass_at_4"]
-
-
-def test_training_changes_the_policy_and_leaves_no_checkpoint(undisturbed: Experiment) -> None:
     base = undisturbed.policy("small--base") / "model.safetensors"
     assert weights_of(undisturbed) != base.read_bytes()
     assert not undisturbed.checkpoint(CELL).exists()
@@ -125,11 +109,7 @@ def test_the_same_cell_again_gives_the_same_file(
 
 @pytest.mark.parametrize(("clip", "warned"), [(1e-3, True), (1e3, False)])
 def test_a_training_whose_gradients_were_mostly_clipped_ends_with_a_warning(
-    world: Experiment,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    clip: float,
-    warned: bool,
+    world: Experiment, tmp_path: Path, caplog: pytest.LogCaptureFixture, clip: float, warned: bool
 ) -> None:
     changes = {"steps": 2, "optimizer": {"gradient_clip": clip}}
     experiment = elsewhere(
@@ -137,11 +117,7 @@ def test_a_training_whose_gradients_were_mostly_clipped_ends_with_a_warning(
     )
     train(experiment, CELL)
     assert [record["gradient_clipped"] for record in without_times(experiment)] == [warned] * 2
-    expected = (
-        f"training.optimizer.gradient_clip = {clip} shortened the gradients of more than half of "
-        f"the updates, to the same norm: {CELL} (100%)."
-    )
-    assert [record.message for record in caplog.records] == [expected] * warned
+    assert [f"{CELL} (100%)" in record.message for record in caplog.records] == [True] * warned
 
 
 @pytest.mark.parametrize("attempt", [0, *(pytest.param(n, marks=pytest.mark.ci) for n in (1, 2))])
@@ -244,10 +220,9 @@ def test_two_processes_cannot_train_the_same_cell(world: Experiment, tmp_path: P
 
 def start(experiment: Experiment) -> subprocess.Popen[bytes]:
     """Start training in another process, on this experiment's folders."""
-    root = experiment.reports.parent
     return subprocess.Popen(
-        [sys.executable, "-c", TRAIN, str(root), str(experiment.results)],
-        cwd=ROOT,
+        tiny_world.command("train", CELL, f"--results={experiment.results}"),
+        cwd=experiment.reports.parent,
         env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
 
@@ -264,35 +239,23 @@ def wait_for_a_new_checkpoint(experiment: Experiment, process: subprocess.Popen[
         time.sleep(0.002)
 
 
-@pytest.mark.parametrize("changed", ["temperature", "base"])
-def test_a_checkpoint_of_other_settings_or_another_base_is_not_used(
-    world: Experiment,
-    undisturbed: Experiment,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    changed: str,
+def test_a_checkpoint_of_another_base_is_not_used(
+    world: Experiment, undisturbed: Experiment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """tests/training/verl/test_start.py has checkpoints of other settings."""
     experiment = elsewhere(world, tmp_path / "results")
-    other = experiment
-    if changed == "temperature":
-        settings = tiny_world.load(
-            world.reports.parent, training=TRAINING, sampling={"temperature": 0.5}
-        )
-        other = dataclasses.replace(settings, results=experiment.results)
-    else:
-        base = experiment.policy("small--base")
-        base.parent.unlink()  # a symlink
-        shutil.copytree(world.policy("small--base"), base)
-        model = qwen2.load(base)
-        with torch.no_grad():
-            model.final_norm.mul_(1.01)
-        qwen2.save(model, base, {"eos_token_id": 1, "pad_token_id": 0})
-        steps.pretrain(experiment, "small").record()
-    interrupt_after_a_checkpoint(other)
-    if changed == "base":
-        shutil.rmtree(base)
-        shutil.copytree(world.policy("small--base"), base)
-        steps.pretrain(experiment, "small").record()
+    base = experiment.policy("small--base")
+    base.parent.unlink()  # a symlink
+    shutil.copytree(world.policy("small--base"), base)
+    model = qwen2.load(base)
+    with torch.no_grad():
+        model.final_norm.mul_(1.01)
+    qwen2.save(model, base, {"eos_token_id": 1, "pad_token_id": 0})
+    steps.pretrain(experiment, "small").record()
+    interrupt_after_a_checkpoint(experiment)
+    shutil.rmtree(base)
+    shutil.copytree(world.policy("small--base"), base)
+    steps.pretrain(experiment, "small").record()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rspo.training.cell.remove_checkpoints", lambda _: None)
         train(experiment, CELL)

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rspo.config import steps
 from rspo.config.experiment import Experiment
-from rspo.core.errors import InputError
 from rspo.core.files import digest, read_json_lines
 from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, read_table
@@ -63,11 +61,16 @@ def test_the_policy_is_the_same_with_and_without_validation(
 
 
 def test_validation_runs_every_so_many_steps_and_after_the_last(validated: Experiment) -> None:
+    """The log's provenance has its settings, which are no setting of the policy."""
     records = read_json_lines(validated.training_log(CELL))
     assert [record["step"] for record in records if "validation" in record] == [2, 4, 5]
     for record in records:
         entry = record.get("validation")
         assert entry is None or 0 < entry["pass_at_1"] <= entry["pass_at_2"] <= entry["pass_at_4"]
+    note = read_provenance(validated.training_log(CELL))
+    assert note["notes"]["validation"].items() >= EVERY_TWO.items()
+    assert note["notes"]["validation"]["set"] == digest(validated.problems("validation"))
+    assert "validation" not in note["settings"]["training"]
 
 
 def test_a_run_that_resumes_from_a_checkpoint_logs_the_same(
@@ -126,33 +129,3 @@ def test_every_cell_is_validated_on_the_same_problems_of_all_families(
         for name in ("validation", "train")
     )
     assert set(drawn.questions) <= held_out - trained_on
-
-
-def test_validation_settings_do_not_change_the_fingerprint_of_a_cell(tmp_path: Path) -> None:
-    """A change of them does not train the cell again; the log's provenance has them."""
-    hashes = {
-        steps.train(load(tmp_path, validation), CELL).settings_hash
-        for validation in (EVERY_TWO, EVERY_TWO | {"every": None}, EVERY_TWO | {"samples": 2})
-    }
-    assert len(hashes) == 1
-
-
-def test_the_provenance_has_the_validation_settings_as_a_note(validated: Experiment) -> None:
-    note = read_provenance(validated.training_log(CELL))
-    assert note["notes"]["validation"].items() >= EVERY_TWO.items()
-    assert note["notes"]["validation"]["set"] == digest(validated.problems("validation"))
-    assert "validation" not in note["settings"]["training"]
-
-
-def test_a_missing_validation_set_is_named_before_training(tmp_path: Path) -> None:
-    experiment = load(tmp_path, EVERY_TWO)
-    prepare(experiment, "train")
-    make_base_policy(experiment, "small")
-    with pytest.raises(InputError, match="`rspo prepare validation` makes it"):
-        train(experiment, CELL)
-
-
-def test_more_problems_than_there_are_is_an_error(tmp_path: Path) -> None:
-    message = r"training.validation.problems = 501 is more than the 500 problems of data.validation"
-    with pytest.raises(InputError, match=message):
-        load(tmp_path, EVERY_TWO | {"problems": 501})

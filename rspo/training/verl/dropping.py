@@ -9,8 +9,6 @@ from typing import Any
 from omegaconf import DictConfig
 from torch import Tensor
 
-from rspo.core.errors import InputError
-
 
 def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int, aggregation: str) -> list[int]:
     """Rows of a mini-batch to update on, the same number for every rank and at least one.
@@ -19,18 +17,11 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int, aggregation: str)
     responses of weight 0 fill up.
 
     Args:
-        advantages: (B,) of the mini-batch's responses.
+        advantages: (B,) of the mini-batch's responses, a multiple of the ranks (by the config).
         lengths: (B,) in tokens.
         ranks: number of data-parallel ranks.
         aggregation: verl's `loss_agg_mode`.
-
-    Raises: InputError if the size of the mini-batch is not a multiple of the ranks.
     """
-    if len(advantages) % ranks:
-        raise InputError(
-            f"a mini-batch of {len(advantages)} responses cannot be split equally among {ranks} "
-            "ranks; mini_batch_prompts * n must be a multiple of the ranks"
-        )
     if aggregation == "token-mean":
         return list(range(len(advantages)))
     kept: list[int] = advantages.nonzero()[:, 0].tolist()

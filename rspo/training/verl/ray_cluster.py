@@ -242,7 +242,15 @@ def join(cell: Path, checkpoint: Path, job_step: JobStep, seconds: float = SECON
 
     Raises: LostProcess if there is no cluster in time, or if Ray on this node ends before it.
     """
-    cluster = _wait_for_address(_address_file(checkpoint, job_step), seconds)
+    file, deadline = _address_file(checkpoint, job_step), time.monotonic() + seconds
+    while not file.exists():
+        if time.monotonic() > deadline:
+            raise LostProcess(
+                f"the first node of the allocation has not started Ray within {seconds:g} seconds; "
+                f"see its output (this node waited for {file})"
+            )
+        time.sleep(0.5)
+    cluster = json.loads(file.read_text())
     if cluster["address"] is None:
         return  # the first node reports the reason
     key, folder = key_of(cell, job_step.rank), folder_of(cell, job_step.rank)
@@ -262,19 +270,6 @@ def join(cell: Path, checkpoint: Path, job_step: JobStep, seconds: float = SECON
                 if process.poll() is not None:
                     raise LostProcess(f"Ray on node {name} exited before its head; see {log}")
             time.sleep(1)
-
-
-def _wait_for_address(file: Path, seconds: float) -> dict[str, Any]:
-    deadline = time.monotonic() + seconds
-    while not file.exists():
-        if time.monotonic() > deadline:
-            raise LostProcess(
-                f"the first node of the allocation has not started Ray within {seconds:g} seconds; "
-                f"see its output (this node waited for {file})"
-            )
-        time.sleep(0.5)
-    cluster: dict[str, Any] = json.loads(file.read_text())
-    return cluster
 
 
 def _start_command(cluster: Mapping[str, Any], folder: Path, name: str) -> list[str]:

@@ -46,7 +46,11 @@ class Verification:
         """Wait until all responses to `count` prompts are sampled; meanwhile, verify the others."""
         while True:
             tags = transfer_queue.kv_list(self.partition).get(self.partition, {})
-            ended = {key for key, tag in tags.items() if _is_ended_prompt(tag)}
+            ended = {
+                key
+                for key, tag in tags.items()
+                if tag.get("is_prompt", False) is True and tag["status"] in _ENDED
+            }
             if len(ended) >= count:
                 return
             sampled = {key for key in tags.keys() - ended if key.split("_")[0] in ended}
@@ -69,7 +73,3 @@ class Verification:
             response_tokens(data), rows, self.prompts, self.tokenizer, self.verify
         )
         self.correct |= zip(keys, correct.tolist(), strict=True)
-
-
-def _is_ended_prompt(tag: dict[str, object]) -> bool:
-    return tag.get("is_prompt", False) is True and tag["status"] in _ENDED

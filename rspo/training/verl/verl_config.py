@@ -62,7 +62,7 @@ _OPEN = (
 # Keys and sections that would have no effect, and why. `_require_effect` adds those that
 # `cell_settings` sets.
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-_OPTIM = f"{_ACTOR}.optim"
+_SCHEDULE = ("lr_scheduler_type", "lr_warmup_steps", "warmup_style", "min_lr_ratio", "num_cycles")
 _SET_BY_THIS_PACKAGE = "this package sets it from its own config (docs/verl.md)"
 _WITHOUT_EFFECT = {
     "algorithm.rollout_correction": "this section has an effect through bypass_mode only",
@@ -74,11 +74,7 @@ _WITHOUT_EFFECT = {
     f"{_ACTOR}.shuffle": "mini-batches keep the order of the step's prompts",
     f"{_ACTOR}.calculate_entropy": "training.jsonl has the entropy",
     f"{_ACTOR}.use_torch_compile": f"set {_ACTOR}.fsdp_config.use_torch_compile",
-    f"{_OPTIM}.lr_scheduler_type": "set training.optimizer",
-    f"{_OPTIM}.lr_warmup_steps": "set training.optimizer",
-    f"{_OPTIM}.warmup_style": "set training.optimizer",
-    f"{_OPTIM}.min_lr_ratio": "set training.optimizer",
-    f"{_OPTIM}.num_cycles": "set training.optimizer",
+    **dict.fromkeys((f"{_ACTOR}.optim.{key}" for key in _SCHEDULE), "set training.optimizer"),
     "trainer.ray_wait_register_center_timeout": "verl's trainer does not read it",
 }
 # Type of verl's value -> types of values in its place.

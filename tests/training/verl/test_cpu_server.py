@@ -12,8 +12,7 @@ from rspo.core.errors import InputError
 from rspo.policies import qwen2
 from rspo.policies.qwen2 import KVCache, ModelConfig, Qwen2
 from rspo.policies.tokenizer import build_tokenizer, save_tokenizer
-from rspo.training.verl.cpu_policies import TinyPolicy
-from rspo.training.verl.cpu_server import Output, Request, Server
+from rspo.training.verl.cpu_server import Output, Request, Server, TinyPolicy
 from tests.support import llama_model
 
 PROMPTS = [[2 + (7 * row + column) % 30 for column in range(10)] for row in range(40)]

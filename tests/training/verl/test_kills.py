@@ -4,12 +4,10 @@ Four minutes on two quiet cores: verl starts six times.
 """
 
 import json
-import os
 import random
 import re
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +20,8 @@ from rspo.core.files import read_json_lines
 from rspo.training.progress import read_progress
 from rspo.training.verl import ray_cluster as cluster
 from rspo.training.verl.checkpoints import last_step
-from tests.support import ROOT, tiny_world
+from tests.support import tiny_world
+from tests.training.verl.command import Command
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
@@ -37,21 +36,12 @@ def experiment(tmp_path: Path) -> Experiment:
     return tiny_world.load_prepared(tmp_path, training=TRAINING, engine="verl")
 
 
-class Run:
-    """`rspo train CELL` in its own process."""
+class Run(Command):
+    """The training of the cell."""
 
     def __init__(self, experiment: Experiment, **settings: object) -> None:
+        super().__init__(experiment, CELL, **settings)
         self.experiment = experiment
-        root = experiment.reports.parent
-        self.log = root / "log"
-        with self.log.open("w") as output:
-            self.process = psutil.Popen(
-                tiny_world.command("train", CELL, **settings),
-                cwd=root,
-                env=os.environ | {"PYTHONPATH": str(ROOT)},
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
 
     def wait_for(self, step: int) -> None:
         """Wait until this run has finished a step."""
@@ -62,23 +52,8 @@ class Run:
             or progress.process != driver
             or progress.step < step
         ):
-            assert self.process.poll() is None, self.log.read_text()[-3000:]
+            self.require_running()
             time.sleep(0.05)
-
-    def descendants(self, name: str) -> list[psutil.Process]:
-        """Descendants with this text in their command line; waits for the first."""
-        while True:
-            matching = []
-            for process in self.process.children(recursive=True):
-                try:
-                    if name in " ".join(process.cmdline()):
-                        matching.append(process)
-                except psutil.Error:
-                    continue
-            if matching:
-                return matching
-            assert self.process.poll() is None, self.log.read_text()[-3000:]
-            time.sleep(0.1)
 
     def head_port(self) -> int:
         """A port on which Ray's head listens."""
@@ -87,12 +62,6 @@ class Run:
                 if connection.status == psutil.CONN_LISTEN:
                     return connection.laddr.port
             time.sleep(0.1)
-
-    def end(self) -> tuple[int, str]:
-        """Wait for the end; return the exit status and the last line."""
-        # May include a start, which takes minutes on a busy machine.
-        status = self.process.wait(600)
-        return status, self.log.read_text().rstrip("\n").rsplit("\n", 1)[-1]
 
 
 def left_over(experiment: Experiment) -> list[str]:
@@ -170,7 +139,7 @@ def test_after_any_kill_the_same_command_resumes(experiment: Experiment) -> None
 
     run = Run(experiment)
     port = run.head_port()
-    assert run.process.wait(600) == 0, run.log.read_text()[-3000:]
+    run.require_success()
     assert_nothing_is_left(experiment, port)
     records = read_json_lines(experiment.training_log(CELL))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))

@@ -26,7 +26,6 @@ from rspo.training.verl.ray_cluster import (
     dismiss,
     folder_of,
     join,
-    slots,
 )
 from rspo.training.verl.run import engine_of_node
 from tests.support import ROOT, tiny_world
@@ -53,11 +52,6 @@ def test_other_nodes_than_in_the_config_are_an_error(
 ) -> None:
     with pytest.raises(InputError, match=message):
         current_job_step(nodes, environment)
-
-
-def test_one_node_needs_no_allocation() -> None:
-    assert current_job_step(1, {}).rank == 0
-    assert current_job_step(1, {"SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_NUM_TASKS": "1"}).rank == 0
 
 
 def test_each_start_of_a_job_has_its_own_identifier(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,21 +92,6 @@ def test_other_nodes_leave_when_the_cell_is_finished_already(
     with engine_of_node(experiment, cell) as engine:
         assert engine is not None  # and trains nothing
     join(experiment.folder(cell), experiment.checkpoint(cell), second, seconds=0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "cpus", "expected"),
-    [
-        ({"num_cpus": None}, 96, 96),  # the host may have more
-        ({}, 4, 64),  # verl needs more than 30 for eight ranks
-        ({"num_cpus": 16}, 96, 16),
-    ],
-)
-def test_ray_gets_the_cpus_of_the_job_and_enough_slots_for_verl(
-    monkeypatch: pytest.MonkeyPatch, settings: dict[str, int | None], cpus: int, expected: int
-) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda process: set(range(cpus)))
-    assert slots(settings) == expected
 
 
 @pytest.fixture(scope="module")

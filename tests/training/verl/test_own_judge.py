@@ -4,14 +4,10 @@ Five minutes on two quiet cores: verl and vLLM start three times.
 """
 
 import json
-import os
-import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from rspo.config import steps
@@ -19,8 +15,9 @@ from rspo.config.experiment import Experiment
 from rspo.core.files import read_json_lines, write_text
 from rspo.policies.templates import TEMPLATES, set_template
 from rspo.training.verl.checkpoints import last_step
-from tests.support import ROOT, hub_model, tiny_world
+from tests.support import hub_model, tiny_world
 from tests.support.processes import processes_with, wait_until
+from tests.training.verl.command import Command
 
 pytestmark = pytest.mark.long
 
@@ -56,37 +53,21 @@ def changes(judge: Path) -> dict[str, Any]:
     }
 
 
-class Run:
-    """`rspo train CELL` in its own process."""
+def start(experiment: Experiment) -> Command:
+    return Command(experiment, CELL, {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"})
 
-    def __init__(self, experiment: Experiment, judge: Path) -> None:
-        root = experiment.reports.parent
-        self.checkpoint, self.judge, self.log = experiment.checkpoint(CELL), judge, root / "log"
-        own = {"PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1"}
-        with self.log.open("w") as output:
-            self.process = subprocess.Popen(
-                tiny_world.command("train", CELL),
-                cwd=root,
-                env=os.environ | own,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
 
-    def kill_after_a_step(self, program: str) -> str:
-        """Kill a process after the next checkpoint; returns the last line of the output."""
-        before = last_step(self.checkpoint)
-        while last_step(self.checkpoint) == before:
-            assert self.process.poll() is None, self.log.read_text()[-3000:]
-            time.sleep(0.1)
-        matching = [
-            process
-            for process in psutil.Process(self.process.pid).children(recursive=True)
-            if f"-m {program} " in " ".join(process.cmdline())
-        ]
-        matching[-1].send_signal(signal.SIGKILL)  # its supervisor comes first
-        assert self.process.wait() == 1
-        wait_until(lambda: not processes_with(str(self.judge)))
-        return self.log.read_text().rstrip("\n").rsplit("\n", 1)[-1]
+def killed_after_a_step(experiment: Experiment, program: str) -> str:
+    """Kill a process of a run after its next checkpoint; returns the last line of the output."""
+    checkpoint, run = experiment.checkpoint(CELL), start(experiment)
+    before = last_step(checkpoint)
+    while last_step(checkpoint) == before:
+        run.require_running()
+        time.sleep(0.1)
+    run.descendants(f"-m {program} ")[-1].kill()  # its supervisor comes first
+    status, line = run.end()
+    assert status == 1
+    return line
 
 
 def test_the_judge_serves_a_training_job_and_ends_with_it(tmp_path: Path) -> None:
@@ -97,14 +78,15 @@ def test_the_judge_serves_a_training_job_and_ends_with_it(tmp_path: Path) -> Non
     write_text(experiment.judge_prompt, "PROMPT = 'Q {question} | O {output} | A {answer}'")
     steps.fetch_prompt(experiment).record()
 
-    line = Run(experiment, judge).kill_after_a_step("rspo.training.verl.driver")
+    line = killed_after_a_step(experiment, "rspo.training.verl.driver")
+    wait_until(lambda: not processes_with(str(judge)))
     assert "verl's driver exited with status" in line
-    line = Run(experiment, judge).kill_after_a_step("vllm.entrypoints.openai.api_server")
+    line = killed_after_a_step(experiment, "vllm.entrypoints.openai.api_server")
+    wait_until(lambda: not processes_with(str(judge)))
     assert line.startswith(f"rspo: error: {CELL}: the judge's server has exited: ")
     assert line.endswith(f"resumes from step {last_step(experiment.checkpoint(CELL))}")
 
-    last = Run(experiment, judge)
-    assert last.process.wait() == 0, last.log.read_text()[-3000:]
+    start(experiment).require_success()
     wait_until(lambda: not processes_with(str(judge)))
     records = read_json_lines(experiment.training_log(CELL))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))

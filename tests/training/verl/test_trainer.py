@@ -156,11 +156,6 @@ def test_responses_of_weight_0_are_dropped(
     assert kept_rows(weights, tokens, ranks, "token-mean") == list(range(len(advantages)))
 
 
-def test_a_mini_batch_that_ranks_cannot_split_equally_is_an_error() -> None:
-    with pytest.raises(InputError, match="6 responses cannot be split equally among 4 ranks"):
-        kept_rows(torch.ones(6), torch.ones(6), ranks=4, aggregation=SUM)
-
-
 def test_ranks_get_similar_numbers_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Trainer, "_ranks", lambda self: 2)
     lengths = torch.tensor([9, 9, 9, 1, 1, 1, 7, 7])

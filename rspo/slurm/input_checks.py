@@ -1,13 +1,24 @@
-"""Checks of the installed packages, verl's config, and the free disk space."""
+"""Checks of what the jobs need: packages, verl's config, disk space, checkpoints and problems.
+
+They call what the jobs call, so that a message is that of the job.
+"""
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
+from rspo.core.tables import PROBLEMS, read_table
+from rspo.datasets.prepare import require_own_files
+from rspo.policies.prompt_limit import response_tokens
+from rspo.policies.published import require_context
+from rspo.policies.tokenizer import ChatTokenizer
 from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
 from rspo.slurm.profile import PROFILE
 from rspo.status.policies import is_finished
+from rspo.training.prompts import prompts_of_step, read_prompts
+from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
 from rspo.training.verl.checkpoints import require_ranks
 
@@ -29,16 +40,12 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
 
 
 def image(launch: Launch) -> Iterator[Finding]:
-    """Whether the image exists and lets its programs use GPUs."""
+    """Whether the image exists."""
     if "apptainer" not in (launch.deployment or ""):
         return
     if not IMAGE.is_file():
         yield Finding(
             ERROR, f"{IMAGE}: no such image; `apptainer build {IMAGE} envs/rspo.def` makes it"
-        )
-    if "apptainer-args" in launch.profile and "--nv" not in str(launch.profile["apptainer-args"]):
-        yield Finding(
-            ERROR, f"{PROFILE}: apptainer-args has no --nv: programs in the image see no GPU"
         )
 
 
@@ -87,3 +94,58 @@ def ranks_of_checkpoints(launch: Launch) -> Iterator[Finding]:
         except InputError as error:
             # If other settings changed too, training starts over without this checkpoint.
             yield Finding(WARNING, str(error))
+
+
+def own_files(launch: Launch) -> Iterator[Finding]:
+    """Whether the files with problems of the user can be prepared."""
+    try:
+        require_own_files(launch.experiment)
+    except InputError as error:
+        yield Finding(ERROR, str(error))
+
+
+def prompts(launch: Launch) -> Iterator[Finding]:
+    """Whether each model can be trained and evaluated on the problems that exist."""
+    experiment = launch.experiment
+    by_training = ["train", "validation"] if launch.trains else []
+    pairs = [
+        (experiment.model_of(policy), data_set)
+        for policy, suite in experiment.evaluations
+        for data_set in (
+            *by_training,
+            *(experiment.benchmarks_of(suite) if launch.runs("sample") else []),
+        )
+    ]
+    missing = set()
+    for model, data_set in dict.fromkeys(pairs):
+        files = experiment.policy(base_name(model)), experiment.problems(data_set)
+        if absent := [path for path in files if not path.exists()]:
+            missing |= set(absent)
+            continue
+        try:
+            _use(experiment, model, data_set)
+        except InputError as error:
+            yield Finding(ERROR, f"{model} on {data_set}: {error}")
+    if missing:
+        yield Finding(
+            INFO,
+            f"problems and models: {len(missing)} files do not exist yet, such as {min(missing)}; "
+            "after `snakemake data models`, this checks whether they fit",
+        )
+
+
+def _use(experiment: Experiment, model: str, data_set: str) -> None:
+    """Do what the jobs do with both. Raises: InputError."""
+    config, data = experiment.config, experiment.problems(data_set)
+    folder = experiment.policy(base_name(model))
+    require_context(folder, config.sampling)
+    tokenizer = ChatTokenizer(folder)
+    if data_set == "train":
+        prompts, _ = read_prompts(data, tokenizer, config.sampling)
+        prompts_of_step(prompts.families, config.training, seed=0, step=0)
+    elif data_set == "validation":
+        held_out_prompts(experiment, tokenizer)
+    else:
+        chats = [problem["prompt"] for problem in read_table(data, PROBLEMS)]
+        for tokens in tokenizer.prompts(chats):
+            response_tokens(len(tokens), config.sampling)
