@@ -62,7 +62,7 @@ def no_process_outlives_its_test() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def small_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project in which a paper of four cells was made, to copy; half a minute once a run."""
+    """A project in which a paper of five cells was made, to copy; half a minute once a run."""
     from tests.support import small_paper  # here: it imports every step
 
     def make(root: Path) -> None:

@@ -10,8 +10,8 @@ from scipy import stats
 from rspo.analysis.claims import CLAIMS, step
 from rspo.analysis.comparisons import Comparison
 from rspo.analysis.measure import Measurement, growth_with_fraction
-from rspo.analysis.results import COLUMNS, results_of
-from rspo.analysis.write import CLAIM_COLUMNS, write_claims
+from rspo.analysis.results import results_of
+from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import read_json_lines
@@ -89,56 +89,30 @@ def test_one_opposite_benchmark_contradicts_a_claim_about_all(tmp_path: Path) ->
     assert other["outcome"] == "for"
 
 
-@pytest.mark.parametrize(
-    ("grid", "lost"),
-    [
-        ({}, dict.fromkeys(("C1", "C2", "C3", "C4", "C10"), "the grid has no main")),
-        (
-            {"main": [("policy_gradient", 1, 16), ("rspo_pass_at_k", 2, 16)]},
-            {
-                "C1": "grid.main has no hitchhiking",
-                "C2": "grid.main has no hitchhiking",
-                "C5": "the grid has no scalability",
-                "C6": "the grid has no model_size",
-                "C7": "the grid has no contamination_free",
-                "C8": "the grid has no max_at_k",
-                "C9": "the grid has no grpo",
-            },
-        ),
-        (
-            {
-                "main": [("rspo_pass_at_k", 4, 16), ("hitchhiking", 2, 16)],
-                "scalability": [("rspo_pass_at_k", 4, 16)],
-            },
-            {
-                "C1": "grid.main has no k with both rspo_pass_at_k and hitchhiking",
-                "C2": "grid.main has hitchhiking with one k",
-                "C3": "grid.main has no policy_gradient",
-                "C3b": "grid.main has no policy_gradient",
-                "C4": "grid.main has no policy_gradient",
-                "C5": "grid.scalability has no two n up to the 16 of grid.main",
-            },
-        ),
-    ],
-    ids=["nothing of the paper", "no baseline", "odd k"],
-)
-def test_a_claim_that_the_grid_lacks_is_not_tested(
-    tmp_path: Path, grid: dict[str, Any], lost: dict[str, str]
-) -> None:
-    cells = grid or {"mine": [("grpo", 1, 16)]}
-    experiment = planted.plant_all(tmp_path, planted.all_alike, grid_of=cells)
-    found = verdicts(experiment)
-    for claim, reason in lost.items():
-        assert found[claim] == f"not tested: {reason}"
+# Entries of a grid, and why claims cannot be tested on it.
+NO_BASELINE = {"main": [("policy_gradient", 1, 16), ("rspo_pass_at_k", 2, 16)]}
+ODD_K = {
+    "main": [("rspo_pass_at_k", 4, 16), ("hitchhiking", 2, 16)],
+    "scalability": [("rspo_pass_at_k", 4, 16)],
+}
+LOST = [
+    ({"mine": [("grpo", 1, 16)]}, "C1 C2 C3 C4 C10", "the grid has no main"),
+    (NO_BASELINE, "C1 C2", "grid.main has no hitchhiking"),
+    (NO_BASELINE, "C5", "the grid has no scalability"),
+    (NO_BASELINE, "C9", "the grid has no grpo"),
+    (ODD_K, "C1", "grid.main has no k with both rspo_pass_at_k and hitchhiking"),
+    (ODD_K, "C2", "grid.main has hitchhiking with one k"),
+    (ODD_K, "C3 C3b C4", "grid.main has no policy_gradient"),
+    (ODD_K, "C5", "grid.scalability has no two n up to the 16 of grid.main"),
+]
+
+
+@pytest.mark.parametrize("grid", [{"mine": [("grpo", 1, 16)]}, NO_BASELINE, ODD_K])
+def test_a_claim_that_the_grid_lacks_is_not_tested(tmp_path: Path, grid: dict[str, Any]) -> None:
+    found = verdicts(planted.plant_all(tmp_path, planted.all_alike, grid_of=grid))
     assert set(found) == set(CLAIMS)
-
-
-def test_a_claim_without_an_evaluated_deciding_k_is_not_tested(tmp_path: Path) -> None:
-    """C10 needs k = 1 or 4, but only k = 2 is evaluated."""
-    cells = [("policy_gradient", 1, 16), ("rspo_pass_at_k", 4, 16), ("hitchhiking", 2, 16)]
-    experiment = planted.plant_all(tmp_path, planted.all_alike, grid_of={"main": cells}, ks=[2])
-    expected = "not tested: evaluation.k has no k at which it would be decided"
-    assert verdicts(experiment)["C10"] == expected
+    for claims, reason in ((claims, reason) for other, claims, reason in LOST if other == grid):
+        assert {found[claim] for claim in claims.split()} == {f"not tested: {reason}"}
 
 
 def test_a_comparison_is_the_paired_test_of_its_two_policies(tmp_path: Path) -> None:
@@ -218,35 +192,6 @@ def test_p_values_are_adjusted_within_deciding_and_within_other_comparisons() ->
     assert [one.outcome for one in judged] == ["open", "open", "for", "open"]
 
 
-def test_a_margin_of_the_table_is_the_mean_of_its_cells(as_claimed: Experiment) -> None:
-    for benchmark in ("linear", "multiply"):
-        (margin,) = comparisons(as_claimed, claim="C1", decides="yes", where=benchmark)
-        cells = comparisons(as_claimed, claim="C1", decides="no", where=benchmark)
-        assert len(cells) == 3 * 4
-        values = [float(row["estimate"]) for row in cells]
-        assert float(margin["estimate"]) == pytest.approx(np.mean(values))
-
-
-def test_the_base_policy_has_a_single_run(as_claimed: Experiment) -> None:
-    (row,) = comparisons(as_claimed, claim="C10", method_a="PG", method_b="base", where="linear")
-    assert row["cells"].split() == [
-        "small--policy-gradient--k1--n16--s0",
-        "small--policy-gradient--k1--n16--s1",
-        "small--base",
-    ]
-    assert row["seeds"] == "2"
-
-
-def test_a_claims_row_is_its_comparison_with_the_weakest_evidence(as_claimed: Experiment) -> None:
-    for claim in read(as_claimed):
-        rows = comparisons(as_claimed, claim=claim["claim"], decides="yes")
-        assert claim["comparisons"] == str(len(rows))
-        assert float(claim["p_adjusted"]) == max(float(row["p_adjusted"]) for row in rows)
-        assert claim["estimate"] in [row["estimate"] for row in rows]
-        cells = {cell for row in rows for cell in row["cells"].split()}
-        assert set(claim["cells"].split()) == cells
-
-
 def test_growth_is_robust_to_drift_response_length_and_stalls() -> None:
     rng = np.random.default_rng(0)
     kept, tokens = 0.2 + 0.2 * rng.random(200), 9 + rng.random(200)
@@ -275,33 +220,6 @@ def test_dropping_saves_the_time_that_keeping_all_would_add(
     assert float(row["estimate"]) == pytest.approx(np.mean(expected), abs=0.01)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3])
-def test_too_few_steps_give_no_growth(steps: int) -> None:
-    rng = np.random.default_rng(0)
-    assert growth_with_fraction(*rng.random((3, steps))) == 0.0
-
-
-def test_the_page_has_the_content_of_the_table(as_claimed: Experiment) -> None:
-    text = (as_claimed.reports / "claims.md").read_text()
-    for row in read(as_claimed):
-        assert f"| {row['claim']} {row['title']} | **{row['verdict']}** |" in text
-        assert f"Hypothesis: {row['hypothesis']}." in text
-        assert all(f"`{cell}`" in text for cell in row["cells"].split())
-
-
-def test_every_column_is_explained() -> None:
-    text = (planted.ROOT / "docs" / "files.md").read_text()
-    for column in {*CLAIM_COLUMNS, *COLUMNS}:
-        assert f"`{column}`" in text
-
-
-def test_the_same_data_give_the_same_files(as_claimed: Experiment) -> None:
-    outputs = step(as_claimed).outputs
-    before = [path.read_bytes() for path in outputs]
-    write_claims(as_claimed, force=True)
-    assert [path.read_bytes() for path in outputs] == before
-
-
 @pytest.mark.parametrize("kind", ["scores", "log"])
 def test_a_missing_input_is_named_and_nothing_written(tmp_path: Path, kind: str) -> None:
     experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1)
@@ -313,15 +231,6 @@ def test_a_missing_input_is_named_and_nothing_written(tmp_path: Path, kind: str)
     with pytest.raises(InputError, match=f"{path.name}: no such file"):
         write_claims(experiment)
     assert not any(path.exists() for path in step(experiment).outputs)
-
-
-def test_an_unfinished_training_is_named(tmp_path: Path) -> None:
-    experiment = planted.plant_all(tmp_path, planted.as_claimed, seeds=1, grid_only="main")
-    path = experiment.training_log("small--rspo-pass--k2--n16--s0")
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-    attest(step(experiment).inputs())
-    with pytest.raises(InputError, match=r"training\.jsonl: has 59 rows, .* step 1 to 60"):
-        write_claims(experiment)
 
 
 def test_policies_with_other_problems_are_not_compared(tmp_path: Path) -> None:

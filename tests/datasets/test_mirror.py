@@ -133,11 +133,3 @@ def test_quirks_of_answers(problems: dict[str, Rows], shared: Path) -> None:
     assert [boxes[number] for number in bare] == [["2"]]
     assert boxes[3997] == ["9", "1, 9"]  # "Enter all possible values, separated by commas."
     assert sum(len(forms) > 1 for forms in boxes.values()) == 6
-
-
-def test_two_configs_are_one_set(problems: dict[str, Rows]) -> None:
-    rows = problems["aime2025"]
-    assert [row["source"].split("/")[2] for row in rows] == ["AIME2025-I"] * 15 + [
-        "AIME2025-II"
-    ] * 15
-    assert [row["row"] for row in rows] == [*range(15), *range(15)]

@@ -10,13 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from rspo.cli import main
 from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.tables import PROBLEMS, read_table
-from rspo.core.trace import trace
 from rspo.datasets.prepare import prepare, require_own_files
 from tests.support import tiny_world
 
@@ -126,22 +124,6 @@ def test_a_character_that_a_model_from_scratch_cannot_read_is_refused(tmp_path: 
     assert len(prepared(load_published(tmp_path / "second", "../my.jsonl"))) == 4
 
 
-def test_only_the_models_that_are_evaluated_on_a_benchmark_must_read_it(tmp_path: Path) -> None:
-    write(tmp_path / "my.jsonl", [row("How many apples?")])
-    hub = {"label": "P", "learning_rate": 1e-5, "hub": {"id": "owner/name", "revision": "main"}}
-    mine = {"label": "Mine", "file": "my.jsonl", "problem": "question", "answer": "gold"}
-    cell = {"model": "published", "objective": "policy_gradient", "n": 4}
-    experiment = tiny_world.load(
-        tmp_path,
-        models=tiny_world.OVERRIDES["models"] | {"published": hub},
-        data=tiny_world.OVERRIDES["data"]
-        | {"suites": tiny_world.OVERRIDES["data"]["suites"] | {"words": {"mine": mine}}},
-        grid={"words": {"suite": "words", "cells": [cell]}},
-        sampler="vllm",
-    )
-    assert len(prepared(experiment)) == 1
-
-
 def test_the_line_of_a_bad_row_is_that_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "my.jsonl").write_text('\n{"question": "a", "gold": 1}\n\n{"question": "b"}\n')
     with pytest.raises(InputError, match=r"my.jsonl, line 4: has no column 'gold'"):
@@ -229,42 +211,3 @@ def test_a_changed_file_is_prepared_again_and_a_touched_one_is_not_out_of_date(
 def require_problems(experiment: Experiment) -> None:
     """The check of every command that reads the problems."""
     steps.prepare(experiment, "mine").require_output(experiment.problems("mine"))
-
-
-def test_problems_of_a_file_can_exclude_those_of_a_benchmark(tmp_path: Path) -> None:
-    experiment = load(tmp_path)
-    prepare(experiment, "multiply")
-    (known,) = read_table(experiment.problems("multiply"), PROBLEMS)[:1]
-    copied = {"question": known["prompt"][0]["content"], "gold": "1"}
-    write(tmp_path / "my.jsonl", [copied, *TWO])
-    assert [row["id"] for row in prepared(load(tmp_path, exclude="multiply"))] == [
-        "mine/1",
-        "mine/2",
-    ]
-
-
-def test_the_history_names_the_file_and_its_content(tmp_path: Path) -> None:
-    write(tmp_path / "my.jsonl", TWO)
-    experiment = load(tmp_path)
-    prepare(experiment, "mine")
-    revision = digest(tmp_path / "my.jsonl")
-    assert any(
-        f"my.jsonl @ sha256:{revision}" in line for line in trace(experiment.problems("mine"))
-    )
-    write(tmp_path / "my.jsonl", TWO[:1])
-    with pytest.raises(InputError, match=r"was made from another version of .*my\.jsonl"):
-        list(trace(experiment.problems("mine")))
-
-
-def test_the_command_needs_no_other_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tiny_world.load(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    write(Path("my.jsonl"), TWO)
-    entry = "data.suites.own.mine={label: Mine, file: my.jsonl, problem: question, answer: gold}"
-    assert main(["prepare", "mine", "--set", entry]) == 0
-    assert capsys.readouterr().out == "wrote results/tiny/problems/mine.parquet\n"
-    Path("my.jsonl").unlink()
-    assert main(["prepare", "mine", "--set", entry]) == 2
-    assert capsys.readouterr().err.startswith("rspo: error: my.jsonl: ")

@@ -18,7 +18,7 @@ from rspo.core.errors import InputError
 from rspo.core.files import digest
 from rspo.core.tables import PROBLEMS, read_table
 from rspo.datasets.prepare import content_sha256, prepare
-from tests.support import paper_scale, tiny_world
+from tests.support import paper_scale
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MINERVA = "math-ai/minervamath/test.jsonl"
@@ -164,15 +164,6 @@ def test_excluded_problems_are_left_out_whatever_their_spaces(
     mirror = write([{"problem": " two\nwords", "answer": "2"}], "HuggingFaceH4/MATH-500/test.jsonl")
     found = prepared(with_hub(tmp_path, exclude="math500"), mirror)
     assert [r["prompt"][0]["content"] for r in found] == ["one", "three"]
-
-
-def test_families_of_a_mixture_take_turns(tmp_path: Path) -> None:
-    experiment = tiny_world.load(tmp_path)
-    prepare(experiment, "train", None)
-    rows = read_table(experiment.problems("train"), PROBLEMS)
-    families = experiment.config.data.train.generated.families  # type: ignore[union-attr]
-    assert [r["benchmark"] for r in rows] == list(families) * 12
-    assert [r["row"] for r in rows] == [turn for turn in range(12) for _ in families]
 
 
 PROBLEMS_OF_TWO = [("What is $1+1$?", ["2"]), ("Solve $x^2=4$.", ["2", "-2"])]

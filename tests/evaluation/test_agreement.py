@@ -2,7 +2,6 @@
 
 import itertools
 from fractions import Fraction
-from math import isnan
 from pathlib import Path
 
 import pandas as pd
@@ -31,11 +30,6 @@ def test_kappa_is_agreement_beyond_that_of_shuffled_verdicts(
     assert result["agreement"] == pytest.approx(float(observed), rel=1e-12)
     assert result["kappa"] == pytest.approx(float((observed - chance) / (1 - chance)), rel=1e-9)
     assert result["responses"] == len(verdicts)
-
-
-def test_kappa_is_undefined_if_both_accept_everything() -> None:
-    accepted = pd.Series([True] * 9)
-    assert isnan(agreement_of(accepted, accepted)["kappa"])
 
 
 def test_the_tables_count_and_show_what_differs(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from rspo.config import steps
 from rspo.config.names import OWN_VERIFIERS, Verifier
 from rspo.core.errors import InputError
 from rspo.core.tables import read_csv
-from rspo.estimators import distinct_values
 from rspo.evaluation.answers import write_answers
 from tests.support import registries, tiny_world
 from tests.support.outcomes import outcomes_of
@@ -36,17 +35,6 @@ def test_the_number_of_different_answers_is_its_mean_over_all_subsets() -> None:
         assert outcomes.estimates("different_answers", k) == expected
     with pytest.raises(InputError, match="k = 9"):
         outcomes.estimates("different_answers", 9)
-
-
-def test_the_expected_number_does_not_depend_on_the_number_of_samples() -> None:
-    """Unlike the number of different answers among all samples, which grows with them."""
-    rng = np.random.default_rng(0)
-    weights = [0.5, 0.25, 0.15, 0.1]
-    exact = sum(1 - (1 - weight) ** 4 for weight in weights)
-    for n in (4, 8, 32):
-        counts = rng.multinomial(n, weights, 20_000)
-        values = distinct_values(n, counts, 4)
-        assert values.mean() == pytest.approx(exact, abs=4 * values.std() / sqrt(20_000))
 
 
 TEXTS = {

@@ -1,6 +1,6 @@
 """Curves: estimates over problems with their errors, from scores only."""
 
-from math import isnan, sqrt
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -91,27 +91,6 @@ def test_the_interval_resamples_problems() -> None:
     assert (resampled == resampled_problems((9,), 200, 7)).all()
 
 
-def test_samples_are_never_resampled_within_a_problem() -> None:
-    """One correct sample of 64 gives Pass@64 = 1; equal problems give an empty interval."""
-    right = np.zeros((4, 64), dtype=bool)
-    right[:, 3] = True
-    for point in points(right, right.astype(float), 64):
-        assert (point["estimate"], point["low"], point["high"]) == (1.0, 1.0, 1.0)
-        assert point["error_total"] == 0.0
-        assert isnan(point["error_within"])  # 2k > N
-
-
-def test_policies_are_resampled_alike_whatever_the_order_of_their_rows(
-    experiment: Experiment,
-) -> None:
-    other = "small--policy-gradient--k1--n16--s0"
-    order = np.random.default_rng(1).permutation(48)
-    shuffled = {family: [SCORES[family][row] for row in order] for family in reversed(FAMILIES)}
-    write_scores(experiment, other, "standard", shuffled)
-    expected = curves_of(experiment).assign(cell=other)
-    pd.testing.assert_frame_equal(curves_of(experiment, other), expected, check_exact=True)
-
-
 def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path) -> None:
     """The same scores in two tables give the same numbers."""
     whole = curves_of(experiment)
@@ -126,12 +105,6 @@ def test_blocks_of_samples_are_one_curve(experiment: Experiment, tmp_path: Path)
     cut.scores(POLICY, "standard", 1).unlink()
     with pytest.raises(InputError, match=r"1\.parquet: no such file; `rspo score .* standard 1`"):
         curves(cut, POLICY, "standard")
-
-
-def test_one_problem_has_no_error_over_problems() -> None:
-    point, _ = points(np.eye(1, 4, dtype=bool), np.eye(1, 4), 2)
-    assert isnan(point["error_total"])
-    assert point["low"] == point["high"] == point["estimate"] == 0.5
 
 
 @pytest.mark.parametrize(

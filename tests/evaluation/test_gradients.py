@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -88,25 +87,6 @@ def test_the_estimates_are_unbiased_by_all_draws(objective: str, k: int) -> None
     assert variance == pytest.approx(square - mean @ mean)
 
 
-def test_moments_by_the_groups_themselves() -> None:
-    draw = np.random.default_rng(1)
-    scores, rewards = draw.normal(size=(12, 5)), (draw.random(12) < 0.4).astype(float)
-    cuts = np.array([draw.permutation(12).reshape(3, 4) for _ in range(5)])
-    for objective, k in (("rspo_pass_at_k", 2), ("hitchhiking", 4), ("grpo", 1)):
-        products = torch.from_numpy(scores @ scores.T)
-        variance, signal = moments(products, rewards, cuts, objective, k)
-        signals, variances = [], []
-        for cut in cuts:
-            groups = [
-                response_weights(rewards[group], objective, k) @ scores[group] for group in cut
-            ]
-            pairs = [float(a @ b) for a, b in itertools.permutations(groups, 2)]
-            signals.append(np.mean(pairs))
-            variances.append(np.var(groups, axis=0, ddof=1).sum())
-        assert signal == pytest.approx(np.mean(signals))
-        assert variance == pytest.approx(np.mean(variances))
-
-
 def test_the_interval_of_a_ratio_holds_the_truth_about_95_times_in_100() -> None:
     draw, held = np.random.default_rng(4), 0
     for _ in range(1000):
@@ -117,23 +97,12 @@ def test_the_interval_of_a_ratio_holds_the_truth_about_95_times_in_100() -> None
     assert 910 <= held <= 970
 
 
-def test_a_ratio_without_a_denominator_is_not_a_number() -> None:
-    """As for a policy that never answers correctly, whose gradients are all zero."""
-    assert all(map(math.isnan, ratio_of_means([0.0, 0.0], [0.0, 0.0])))
-
-
 SETTINGS = {"prompts": 5, "responses": 32, "n": 8, "k": [2, 4], "groupings": 2}
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    from rspo.datasets.prepare import prepare
-    from rspo.training.pretraining import make_base_policy
-
-    experiment = tiny_world.load(tmp_path_factory.mktemp("gradients"), gradients=SETTINGS)
-    prepare(experiment, "train")
-    make_base_policy(experiment, "small")
-    return experiment
+    return tiny_world.load_prepared(tmp_path_factory.mktemp("gradients"), gradients=SETTINGS)
 
 
 def test_gradients_are_measured_for_every_objective_and_are_the_same_again(

@@ -1,9 +1,6 @@
 """Pass@k of any verified responses: the same estimates from JSON lines, Parquet and CSV."""
 
-import json
-from fractions import Fraction
 from itertools import combinations
-from math import comb
 from pathlib import Path
 from statistics import fmean
 
@@ -15,8 +12,6 @@ from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
 from rspo.core.tables import CURVES, SCORES, read_csv, read_frame, write_csv, write_table
 from rspo.evaluation.pass_at_k import pass_at_k_of_file
-from rspo.evaluation.verify_file import Columns, verify_file
-from rspo.rewards import is_correct
 from tests.support.exact import max_at_k_estimate
 from tests.support.table_rows import Row, random_scores
 
@@ -78,42 +73,6 @@ def test_bad_scores_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"mine\.parquet: k = 9 with n = 8 samples"):
         pass_at_k_of_file(tmp_path / "mine.parquet", output, [9])
     assert not output.exists()
-
-
-def test_labelled_responses_from_file_to_curve(tmp_path: Path, shared: Path) -> None:
-    """400 responses, 8 to a problem: the curve equals the exact one of their verdicts."""
-    source = shared / "verification" / "qwen_math_cot_100.jsonl"
-    verdicts, output = tmp_path / "mine.jsonl", tmp_path / "curve.csv"
-    verify_file(source, verdicts, "rules", Columns("question", "gold", "output"))
-    pass_at_k_of_file(verdicts, output)
-    frame = read_csv(output)
-    points = frame[frame["metric"] == "pass_at_k"].set_index("k")
-    rows = pd.DataFrame(map(json.loads, source.read_text().splitlines()))
-    rows["correct"] = is_correct(list(rows["output"]), list(rows["gold"]))
-    counts = rows.groupby("question")["correct"].sum()
-    assert len(counts) == 50
-    assert list(points.index) == ["1", "2", "4", "8"]
-    for k, point in points.iterrows():
-        passed = [1 - Fraction(comb(8 - c, int(k)), comb(8, int(k))) for c in counts]
-        assert float(point["estimate"]) == pytest.approx(float(sum(passed) / 50), rel=1e-12)
-        assert (point["problems"], point["samples"]) == ("50", "8")
-
-
-def test_a_larger_k_leaves_out_the_problems_with_fewer_responses(tmp_path: Path) -> None:
-    """The columns `problems` and `samples` are those of the others."""
-    source, output = tmp_path / "mine.csv", tmp_path / "curve.csv"
-    rows = [row for row in random_scores(3) if row["problem_id"] != "p2" or row["sample_index"] < 3]
-    write_csv(source, pd.DataFrame(rows))
-    pass_at_k_of_file(source, output, [8, 2])
-    frame = read_csv(output)
-    points = frame[frame["metric"] == "max_at_k"].set_index("k")
-    rewards = pd.DataFrame(rows).groupby("problem_id")["reward"].apply(list)
-    for k, problems, samples in (("2", "6", "3"), ("8", "5", "8")):
-        exact = [float(max_at_k_estimate(of, int(k))) for of in rewards if len(of) >= int(k)]
-        assert float(points.loc[k, "estimate"]) == pytest.approx(np.mean(exact))
-        assert (points.loc[k, "problems"], points.loc[k, "samples"]) == (problems, samples)
-    with pytest.raises(InputError, match=r"mine\.csv: k = 9 with n = 8 samples"):
-        pass_at_k_of_file(source, output, [9])
 
 
 def test_extracted_answers_have_rows_of_their_own(tmp_path: Path) -> None:

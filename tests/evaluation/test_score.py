@@ -12,8 +12,7 @@ from rspo.core.files import write_text
 from rspo.core.provenance import read_provenance
 from rspo.core.tables import PROBLEMS, SCORES, read_table, write_table
 from rspo.evaluation.score import score
-from rspo.rewards import Reward, VerifiedResponses, register
-from tests.support import judge_server, paper_scale, registries, tiny_world
+from tests.support import judge_server, paper_scale, tiny_world
 from tests.support.table_rows import problem, sample, write_samples
 
 POLICY, SUITE = "small--base", "contamination_free"
@@ -59,22 +58,6 @@ def test_verdicts_and_length_discounted_rewards(experiment: Experiment) -> None:
     assert note["settings"] == steps.score(experiment, POLICY, SUITE, 0).settings
     inputs = [experiment.samples(POLICY, SUITE, 0), *map(experiment.problems, BENCHMARKS)]
     assert list(note["inputs"]) == list(map(str, inputs))
-
-
-def test_a_reward_of_the_user_is_evaluated_on_right_and_wrong_responses(
-    tmp_path: Path, experiment: Experiment
-) -> None:
-    def reward(responses: VerifiedResponses) -> list[float]:
-        boxed = [0.1 * ("boxed" in text) for text in responses.texts]
-        return list(responses.correct + boxed - responses.tokens / 100)
-
-    with registries.restored():
-        register(Reward("boxed", reward))
-        changed = tiny_world.load(tmp_path, evaluation={"reward": "boxed"})
-        write_samples(changed, POLICY, SUITE, dict.fromkeys(BENCHMARKS, SAMPLES_OF_BOTH))
-        score(changed, POLICY, SUITE)
-    rows = read_table(changed.scores(POLICY, SUITE, 0), SCORES, BENCHMARKS[0])
-    assert [row["reward"] for row in rows] == pytest.approx([1.01, 0.07, 0.92, -0.01])
 
 
 @pytest.mark.parametrize(
@@ -147,16 +130,6 @@ def test_xverify_verifies_every_response_once(
         path.unlink()
         scored(experiment)
         assert len(judge.requests) == 4
-
-
-def test_a_failing_judge_is_reported_with_the_verdicts_that_are_saved(tmp_path: Path) -> None:
-    with judge_server.running(lambda prompt: (500, "")) as judge:
-        experiment = judged_experiment(tmp_path, judge.url)
-        policy = experiment.policies[0]
-        stored = rf"0 verdicts are stored in {experiment.verdicts(policy, 'mine.0')}$"
-        with pytest.raises(InputError, match=f"^the judge at .* HTTP 500 ; {stored}"):
-            scored(experiment)
-    assert not experiment.scores(policy, "mine", 0).exists()
 
 
 def test_a_cascade_killed_before_its_provenance_verifies_nothing_again(

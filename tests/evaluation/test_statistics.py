@@ -146,16 +146,6 @@ def test_seeds_that_differ_widen_the_error_and_one_seed_gives_none() -> None:
     assert base.error_seeds == pytest.approx(0.1 / np.sqrt(3))  # a base policy adds none
 
 
-def test_a_paired_difference_is_students_paired_test() -> None:
-    rng = np.random.default_rng(9)
-    first, second = rng.random((2, 40))
-    found = combine([Part(first[None]), Part(-second[None])], (40,))
-    other = stats.ttest_rel(first, second)
-    assert found.value / found.error == pytest.approx(other.statistic)
-    assert 2 * min(found.p_above(0), found.p_below(0)) == pytest.approx(other.pvalue)
-    assert found.interval() == pytest.approx(tuple(other.confidence_interval(0.95)))
-
-
 def test_runs_are_compared_by_welchs_test_and_cells_by_students() -> None:
     first, second = [0.31, 0.35, 0.33], [0.20, 0.28, 0.21, 0.19]
     found, other = (

@@ -3,8 +3,10 @@
 import gzip
 import io
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
 from itertools import combinations
 from pathlib import Path
@@ -14,7 +16,6 @@ import pandas as pd
 import pytest
 
 from rspo.cli import main
-from tests.evaluation.test_imports import imported
 from tests.support import ROOT, judge_server
 from tests.support.judge_prompt import commit
 
@@ -253,38 +254,6 @@ def test_an_existing_output_is_kept_without_force(
     )
 
 
-def test_the_history_of_own_verdicts_ends_at_the_users_file(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Also of a table made from them, and of a table made from verdicts of the user's own."""
-    Path("own.csv").write_text(
-        "problem_id,sample_index,correct,verifier,verdict,reward\np,0,true,x,y,1\n"
-    )
-    for words in (
-        ["verify", "responses.jsonl", "--verifier=exact"],
-        ["pass-at-k", "responses.verdicts.jsonl", "curves.csv"],
-        ["pass-at-k", "own.csv", "own_curves.csv"],
-    ):
-        assert main(words) == 0
-    for file, own in (
-        ("responses.verdicts.jsonl", "responses.jsonl"),
-        ("curves.csv", "responses.jsonl"),
-        ("own_curves.csv", "own.csv"),
-    ):
-        capsys.readouterr()
-        assert main(["trace", file]) == 0
-        output = capsys.readouterr().out
-        assert f"  {own}: your own file\n" in output
-        assert f"\ndata: {own}, content " in output
-    Path("responses.jsonl").write_text(text_of(LINES[:-1]))
-    assert main(["trace", "curves.csv"]) == 2
-    message = "responses.verdicts.jsonl: was made from another version of responses.jsonl"
-    assert message in capsys.readouterr().err
-    Path("responses.jsonl").unlink()
-    assert main(["trace", "curves.csv"]) == 2
-    assert "responses.jsonl: no longer exists" in capsys.readouterr().err
-
-
 def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It accepts every response that reaches it, also one without a box."""
     shutil.copytree(ROOT / "config", "config")
@@ -305,10 +274,19 @@ def test_a_judge_decides_on_own_responses(folder: Path, capsys: pytest.CaptureFi
     assert main(["trace", "responses.verdicts.jsonl"]) == 0
 
 
-def test_verify_and_compare_import_neither_torch_nor_pandas(folder: Path) -> None:
-    words = ["verify", "responses.jsonl", "--verifier=exact"]
+def test_verify_and_compare_import_neither_torch_nor_pandas() -> None:
     verdicts = "responses.verdicts.jsonl"
-    for command in (words, ["compare", verdicts, verdicts]):
-        packages = imported(folder, *command)
+    for words in (
+        ["verify", "responses.jsonl", "--verifier=exact"],
+        ["compare", verdicts, verdicts],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "rspo", *words],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+        packages = set(re.findall(r"^import time: .*\| +(\w+)$", done.stderr, flags=re.MULTILINE))
         assert "numpy" in packages
-        assert not packages & {"torch", "pandas", "transformers", "matplotlib"}, command
+        assert not packages & {"torch", "pandas", "transformers", "matplotlib"}, words

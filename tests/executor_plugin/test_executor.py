@@ -54,18 +54,6 @@ class Job:
         return False
 
 
-class Group:
-    """A group of jobs; it has no `wildcards`."""
-
-    name = "group_align"
-
-    def __init__(self) -> None:
-        self.resources: dict[str, str] = {}
-
-    def is_group(self) -> bool:
-        return True
-
-
 class Harness:
     """An executor, SLURM's commands, and what the test sees of both."""
 
@@ -232,16 +220,6 @@ def test_an_interrupt_waits_for_a_submission_under_way(
     assert harness.commands == [f"scancel --name={RUN}"]
 
 
-def test_an_interrupt_while_slurm_does_not_answer_says_that_jobs_may_continue(
-    harness: Harness,
-) -> None:
-    harness.refuse(f"--name={RUN}", "timed out")
-    harness.executor.cancel_jobs([])
-    assert harness.printed == [
-        "slurm-patient: jobs of this run may continue: SLURM does not answer (scancel: timed out)"
-    ]
-
-
 # --- status queries -------------------------------------------------------------------------------
 
 
@@ -253,11 +231,6 @@ def test_a_failed_status_query_loses_no_job(harness: Harness) -> None:
     (harness.folder / "squeue").write_text("#!/bin/sh\nexit 1\n")
     harness.state = ""
     assert harness.check(running, done, failed) == ["12"]
-
-
-def test_jobs_are_checked_before_slurm_forgets_that_they_ended(harness: Harness) -> None:
-    harness.check(harness.submitted("12"))
-    assert harness.executor.next_seconds_between_status_checks == SECONDS_MISSING
 
 
 def test_a_job_that_slurm_holds_is_released_three_times_then_given_up(harness: Harness) -> None:
@@ -272,18 +245,6 @@ def test_a_job_that_slurm_holds_is_released_three_times_then_given_up(harness: H
     assert harness.check(info) == []
     assert harness.commands[-1] == "scancel 12"
     assert harness.calls == [f"report_job_error {failure('12', 'HELD').strip()}", "check"]
-
-
-def test_a_release_that_slurm_does_not_answer_is_repeated(harness: Harness) -> None:
-    info = harness.submitted("12")
-    harness.set_queue(queued("12", "BadConstraints", "PENDING"))
-    for word in ("release", "12"):
-        harness.refuse(word)
-    assert harness.check(info) == ["12"]
-    for word in ("release", "12"):
-        (harness.folder / f"refused-{word}").unlink()
-    assert harness.check(info) == ["12"]
-    assert harness.commands == ["scontrol release 12", "scancel 12", "scontrol release 12"]
 
 
 OLD = SECONDS_OF_SILENCE + 1
@@ -355,15 +316,6 @@ def test_what_becomes_of_a_job_that_slurm_shows_like_this_for_a_minute(
     assert all(map(str.startswith, said, messages)), said
 
 
-def test_a_job_that_may_not_be_released_is_given_up(harness: Harness) -> None:
-    info = harness.submitted("12")
-    harness.set_queue(queued("12", "JobHoldMaxRequeue", "PENDING"))
-    harness.refuse("release")
-    assert harness.check(info) == []
-    assert harness.commands == ["scontrol release 12", "scancel 12"]
-    assert harness.messages()[0].startswith("12 is held (JobHoldMaxRequeue) and could not be rel")
-
-
 def test_a_locked_file_shows_that_a_forgotten_job_is_alive(harness: Harness) -> None:
     info = harness.submitted("12")
     harness.set_queue()
@@ -381,24 +333,6 @@ def test_a_ghost_of_an_earlier_run_is_cancelled(harness: Harness) -> None:
     harness.executor._require_no_jobs_in(str(harness.folder))
     assert harness.commands == ["scancel 12"]
     assert harness.printed[0].endswith("earlier run, which has ended without SLURM's notice")
-
-
-def test_jobs_that_squeue_does_not_list_by_their_number_are_not_forgotten(harness: Harness) -> None:
-    """`squeue` writes another number for a task of an array, and lists one cluster only."""
-    task, elsewhere = harness.submitted("12_1"), harness.submitted("13")
-    elsewhere.job.resources["slurm_cluster"] = "elsewhere"
-    harness.set_queue()
-    for harness.time in (0, SECONDS_MISSING):
-        assert harness.check(task, elsewhere) == ["12_1", "13"]
-
-
-def test_a_forgotten_group_of_jobs_is_submitted_again(harness: Harness) -> None:
-    info = harness.submitted("12", Group())
-    harness.set_queue()
-    assert harness.check(info) == ["12"]
-    harness.time = SECONDS_MISSING
-    assert harness.check(info) == []
-    assert harness.calls[-2:] == ["run_job", "check"]
 
 
 def test_a_job_that_is_forgotten_again_and_again_uses_retries_in_the_end(harness: Harness) -> None:

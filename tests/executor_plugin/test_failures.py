@@ -3,9 +3,8 @@
 from pathlib import Path
 
 import pytest
-import snakemake_executor_plugin_slurm as plugin
 
-from snakemake_executor_plugin_slurm_patient.failures import MEANING, explanation, failure
+from snakemake_executor_plugin_slurm_patient.failures import explanation, failure
 from snakemake_executor_plugin_slurm_patient.heartbeat import START
 
 STARTED = f"{START}0 of job 12 on n1\nBuilding DAG of jobs...\n"
@@ -64,18 +63,3 @@ def test_the_log_of_the_rule_is_read_too(tmp_path: Path) -> None:
     job.write_text(STARTED)
     line = explanation("12", failure("12", "FAILED"), [rule, job])
     assert line == f"SLURM job 12 failed: no such file [{job}]"
-
-
-def test_a_refused_submission_quotes_sbatch() -> None:
-    message = (
-        "SLURM sbatch failed. The error message was 'invalid partition'.\n    sbatch call:\n x"
-    )
-    expected = "SLURM sbatch failed. The error message was 'invalid partition'."
-    assert explanation(None, message, []) == expected
-
-
-def test_every_state_that_the_slurm_plugin_reports_has_an_explanation() -> None:
-    # The plugin has the names in its code only.
-    constants = plugin.Executor.check_active_jobs.__code__.co_consts
-    (reported,) = (known for known in constants if isinstance(known, tuple) and "TIMEOUT" in known)
-    assert MEANING.keys() - {"HELD", "FORGOTTEN"} == set(reported) - {"ERROR"}

@@ -11,10 +11,9 @@ import snakemake_executor_plugin_slurm as slurm
 from snakemake.cli import parse_args
 from snakemake_interface_executor_plugins.registry import ExecutorPluginRegistry
 
-from rspo.slurm.profile import EXECUTORS, read_profile
+from rspo.slurm.profile import EXECUTORS
 from tests.executor_plugin import alone
-from tests.support import ROOT, slurm_world
-from tests.support.snakemake_project import snakemake
+from tests.support import ROOT
 
 # Hides the SLURM plugin, as where it is not installed.
 WITHOUT_SLURM = """\
@@ -83,22 +82,6 @@ def test_the_shipped_profile_sets_the_same_for_the_slurm_plugin() -> None:
     ours.pop("heartbeat_timeout")
     assert ours == theirs
     assert ours["requeue"]
-
-
-def test_a_dry_run_with_the_slurm_plugin_plans_the_same_jobs(tmp_path: Path) -> None:
-    project = slurm_world.make_project(tmp_path / "project")
-    planned = []
-    for name in EXECUTORS:
-        path = project / "slurm" / "config.yaml"
-        text = path.read_text().replace(f"executor: {EXECUTORS[0]}\n", f"executor: {name}\n")
-        path.write_text(text)
-        assert read_profile(path)[0]["executor"] == name
-        words = ["-n", "all", "--profile", "slurm", "--config", "scale=tiny"]
-        done = snakemake(project, *words)
-        assert done.returncode == 0, done.stderr
-        planned.append(done.stdout)
-    assert planned[0] == planned[1]
-    assert "train" in planned[0]
 
 
 def test_the_readme_names_the_versions_that_it_was_tested_with() -> None:

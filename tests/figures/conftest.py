@@ -9,7 +9,7 @@ from matplotlib.figure import Figure as Picture
 
 from rspo.config.experiment import Experiment
 from rspo.figures import figures_of, style
-from tests.support.figure_inputs import PAPER, experiment_in, write_inputs
+from tests.support.planted import PAPER, experiment_in, write_inputs
 
 Experiments = dict[str, Experiment]
 Drawn = Callable[[str, str], tuple[pd.DataFrame, Picture]]

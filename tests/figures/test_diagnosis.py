@@ -33,17 +33,6 @@ def test_the_table_has_the_exact_numbers(capsys: Capture) -> None:
     assert all(len(line) <= 100 for line in lines)
 
 
-@pytest.mark.parametrize("suffix", ["pdf", "png", "svg"])
-def test_the_picture_is_the_same_again(suffix: str, tmp_path: Path, capsys: Capture) -> None:
-    path = tmp_path / f"picture.{suffix}"
-    words = ["diagnose", "grpo", "--n", "4", "--out", str(path)]
-    assert main(words) == 0
-    before = path.read_bytes()
-    assert len(before) > 5000
-    assert main(words) == 0
-    assert path.read_bytes() == before
-
-
 def test_the_picture_draws_the_numbers_of_the_diagnosis() -> None:
     diagnosis = diagnose("maxrl", n=8)
     with style.applied():
@@ -66,27 +55,3 @@ def test_an_objective_of_an_extension(
     with restored():
         assert main(["diagnose", "twice"]) == 0
     assert "weights:      unbiased for 2 times Pass@1" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["nothing"], "unknown objective 'nothing'"),
-        (["maxpo"], "maxpo needs a k"),
-        (["maxpo", "--k", "8", "--n", "8"], "maxpo cannot use k = 8 with n = 8"),
-        (["grpo", "--out", "picture.gif"], "picture.gif: allowed: .pdf, .png, .svg"),
-    ],
-)
-def test_wrong_arguments_are_one_line(
-    words: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Capture,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["diagnose", *words]) == 2
-    printed = capsys.readouterr()
-    assert message in printed.err
-    assert printed.err.count("\n") == 1
-    assert printed.out == ""

@@ -1,16 +1,12 @@
 """Gains by difficulty: no gain without training, also where the base model was lucky."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from rspo.evaluation.statistics import Part, combine
-from rspo.figures import FIGURES, difficulty
+from rspo.figures import difficulty
 from rspo.figures.methods import Method
-from tests.support import planted
 
 PROBLEMS, N = 4000, 32
 Correct = NDArray[np.bool_]
@@ -43,17 +39,6 @@ def test_a_policy_with_the_same_success_rates_gains_nothing_in_any_group(
     assert (table["estimate"].abs() < 4 * error).all()
 
 
-def test_with_the_same_samples_for_group_and_gain_it_would_seem_to_gain(
-    rates: NDArray[np.float64],
-) -> None:
-    """What the two halves prevent: problems that were never solved seem to improve."""
-    base, other = (sampled(rates, seed) for seed in (1, 2))
-    never, half = difficulty.groups_of(base) == 0, N // 2
-    after, before = (100 * one[None, never, :half].mean(axis=2) for one in (other, base))
-    seeming = combine([Part(after), Part(-before)], [int(never.sum())])
-    assert seeming.value > 10 * seeming.error
-
-
 def test_the_gain_of_each_group_is_the_gain_that_was_planted(rates: NDArray[np.float64]) -> None:
     """Only problems with a rate below 0.2 improve, by 30 points."""
     better = np.where(rates < 0.2, rates + 0.3, rates)
@@ -73,15 +58,3 @@ def test_groups_are_numbers_of_correct_samples() -> None:
     for others in (False, True):
         correct[:, 16:] = others
         assert difficulty.groups_of(correct).tolist() == [0, 1, 1, 2, 2, *[3] * 4, *[4] * 8]
-
-
-def test_the_table_has_every_trained_method_and_both_k(tmp_path: Path) -> None:
-    experiment = planted.plant_all(tmp_path, planted.as_claimed, grid_only="main")
-    figure = FIGURES["fig_difficulty"]
-    table = figure.table(experiment, figure)
-    assert {*table["metric_k"]} == {1, 4}
-    assert table["method"].nunique() == 7
-    assert {*table["seeds"]} == {2}
-    assert {*table["samples"]} == {planted.SAMPLES // 2}
-    assert table.groupby("group")["problems"].nunique().max() == 1  # the same for all methods
-    assert table.drop_duplicates("group")["problems"].sum() <= 2 * planted.PROBLEMS

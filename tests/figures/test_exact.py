@@ -18,7 +18,7 @@ from rspo.datasets.generated import RULE_FRACTIONS
 from rspo.figures import FIGURES, available, bandit, draw, exact, figures_of, style
 from rspo.figures.methods import SAME
 from rspo.objectives import OBJECTIVES, KRule, Objective, compared, response_weights
-from tests.support.figure_inputs import experiment_in, write_inputs
+from tests.support.planted import experiment_in, write_inputs
 from tests.support.steps import step_of
 
 Floats = NDArray[np.float64]
@@ -52,20 +52,6 @@ def test_expectations_by_all_outcomes(objective: str, k: int, n: int) -> None:
         assert form.wrong[place] == pytest.approx(chance @ wrong, abs=1e-12)
         squares = chance @ (weights**2 * (1 - rewards)).sum(axis=1)
         assert form.wrong_squares[place] == pytest.approx(squares, abs=1e-12)
-
-
-def test_the_tables_have_these_expectations() -> None:
-    table = exact.variance_table()
-    assert {*table["objective"]} == {*compared()}
-    for row in table.iloc[::37].to_dict("records"):
-        form = exact.expectations(row["objective"], row["k"], row["n"], [row["p"]])
-        mean = row["p"] * (1 - row["p"]) * form.slope[0]
-        assert [row["mean"], row["variance"]] == pytest.approx([mean, form.variance[0]])
-        assert row["variance_times_n"] == pytest.approx(row["n"] * row["variance"])
-        if row["variance"] > 1e-9:
-            ratio = mean**2 / form.variance[0]
-            assert row["signal_to_noise"] == pytest.approx(ratio)
-            assert row["per_response"] * row["n"] == pytest.approx(ratio)
 
 
 def test_what_is_unbiased_for_pass_at_k_has_its_slope_as_factor() -> None:
@@ -216,24 +202,3 @@ def test_exact_figures_draw_a_new_objective_that_weighs_equal_rewards_equally(
     assert "first best" not in legend_of(picture)
     small_print = " ".join(picture.get_supxlabel().split())
     assert "not shown: first best (equal rewards get different weights" in small_print
-
-
-def test_the_expectations_of_a_new_objective_are_the_means_over_all_outcomes(
-    register: Callable[..., None],
-) -> None:
-    register(top_two_mean, least_n=2)
-    rewards = outcomes(8)
-    weights = response_weights(rewards, "top_two_mean", 2)
-    expected = float(chances(rewards, 0.3) @ (weights * rewards).sum(axis=1))
-    form = exact.expectations("top_two_mean", 2, 8, [0.3])
-    assert form.correct == pytest.approx([expected], abs=1e-12)
-
-
-def test_lines_of_objectives_can_be_told_apart(register: Callable[..., None]) -> None:
-    families = [style._family(name) for name in OBJECTIVES]
-    assert len({(family.colours, family.line) for family in families}) == len(families) - 1
-    assert style._family("rspo_max_at_k").markers != style._family("rspo_pass_at_k").markers
-    register(top_two_mean)
-    register(first_best)
-    others = [name for name in compared() if name not in style._FAMILIES]
-    assert len({style._family(name) for name in others}) == len(others) == 5

@@ -99,11 +99,3 @@ def test_maxk_weight_by_another_integral() -> None:
     for row in table.itertuples():
         inside = np.clip(row.reward - grid, 0, None) * (row.k - 1) * cdf ** (row.k - 2) * pdf
         assert row.value == pytest.approx(row.k * np.trapezoid(inside, grid), abs=2e-5)
-
-
-def test_maxk_area_in_closed_form() -> None:
-    """R Phi(R) + phi(R), and half of the weight at R for k = 2."""
-    values, reward = weights.max_table().set_index(["panel", "k", "reward"])["value"], weights.R
-    expected = reward * NormalDist().cdf(reward) + NormalDist().pdf(reward)
-    assert values["area", 2, reward] == pytest.approx(expected, abs=1e-13)
-    assert values["weight", 2, reward] == pytest.approx(2 * expected, abs=1e-12)

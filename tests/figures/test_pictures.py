@@ -22,7 +22,7 @@ from rspo.config.experiment import Experiment
 from rspo.figures import FIGURES, draw, style
 from rspo.figures.methods import methods_of
 from tests.support import ROOT
-from tests.support.figure_inputs import PAPER, experiment_in, write_inputs
+from tests.support.planted import PAPER, experiment_in, write_inputs
 
 Drawn = Callable[[str, str], tuple[pd.DataFrame, Picture]]
 ALL = pytest.mark.parametrize(
@@ -66,24 +66,6 @@ def test_texts_are_legible_inside_the_picture_and_apart(
         assert apart, (text.get_text(), other.get_text())
 
 
-@ALL
-def test_small_print_says_what_the_results_are(
-    experiments: dict[str, Experiment], drawn: Drawn, scale: str, name: str
-) -> None:
-    experiment, figure = experiments[scale], FIGURES[name]
-    if not figure.of_results:
-        return
-    table, picture = drawn(scale, name)
-    said = " ".join(picture.get_supxlabel().split())
-    (model,) = {experiment.model_of(policy) for policy in figure.policies(experiment)}
-    assert f"{scale} scale, {experiment.config.models[model].label}" in said
-    seeds = table["seeds"].max() if "seeds" in table else 1
-    assert f", {seeds} seed" in said
-    assert ("lowest to highest seed" in said) == (
-        figure.reads("curves", "training_logs") and seeds > 1
-    )
-
-
 def points(x: Iterable[Any], y: Iterable[Any]) -> tuple[tuple[float, float], ...]:
     return tuple((round(float(a), 9), round(float(b), 9)) for a, b in zip(x, y, strict=True))
 
@@ -123,18 +105,6 @@ def test_curves_show_the_table(drawn: Drawn, scale: str, name: str) -> None:
             for v in np.array(p.vertices)[:, 1]
         }
         assert found == {round(v, 9) for column in columns for v in panel[column]}
-
-
-def test_gradient_variance_shows_the_table(drawn: Drawn) -> None:
-    table, picture = drawn("tiny", "fig_gradient_variance")
-    policies = list(dict.fromkeys(table["policy"]))
-    for index, axes in enumerate(picture.axes):
-        quantity = ("multiple", "signal_to_noise")[index // len(policies)]
-        rows = table[table["policy"] == policies[index % len(policies)]].dropna(subset=quantity)
-        shown = {round(y, 9) for line in lines_of(axes) for _, y in line}
-        assert shown == {round(y, 9) for y in rows[quantity]}
-        ends = {(low[1], high[1]) for low, high in whiskers_of(axes)}
-        assert ends == {*points(rows[f"{quantity}_low"], rows[f"{quantity}_high"])}
 
 
 def test_the_picture_of_a_study_shows_its_table(drawn: Drawn) -> None:

@@ -135,14 +135,6 @@ def test_weights_are_zero_for_the_k_minus_1_smallest_rewards_with_or_without_tie
             assert not any(exact.max_at_k_main_text(sorted(rewards), k)[: k - 1])
 
 
-def test_strictly_positive_from_position_k_on_holds_without_ties() -> None:
-    for n in range(2, 7):
-        rewards = [Fraction(r, 3) - 1 for r in range(n)]
-        for k in range(2, n + 1):
-            weights = response_weights(np.array(rewards, dtype=np.float64), "rspo_max_at_k", k)
-            assert (weights[k - 1 :] > 0).all()
-
-
 def test_strictly_positive_from_position_k_on_fails_with_ties() -> None:
     # Positions 2 and 3 of 4 are tied with position 1 and beat nobody.
     rewards = [Fraction(0), Fraction(0), Fraction(0), Fraction(1)]
@@ -168,28 +160,6 @@ def test_positions_or_counts_below_make_no_difference_on_any_sample() -> None:
         for k in range(1, len(rewards) + 1):
             main_text = exact.max_at_k_main_text(rewards, k)
             assert main_text == exact.max_at_k_appendix(rewards, k), (rewards, k)
-
-
-def test_the_hockey_stick_identity() -> None:
-    for k in range(2, 9):
-        for i in range(1, 12):
-            assert binomial(i - 1, k - 1) == sum(binomial(j - 1, k - 2) for j in range(1, i))
-
-
-def test_each_half_of_theorem_4_4_alone_does_depend_on_how_ties_are_broken() -> None:
-    # So the identity above is one of the difference and not of its parts: three equal rewards,
-    # k = 2, first terms R_i C(i-1, 1) / C(2, 1) against R_i C(c_<, 1) / C(2, 1).
-    by_position = [Fraction(binomial(i - 1, 1), 2) for i in (1, 2, 3)]
-    by_count = [Fraction(binomial(0, 1), 2)] * 3
-    assert by_position == [0, HALF, 1] != by_count
-    assert exact.max_at_k_main_text([Fraction(1)] * 3, 2) == [0, 0, 0]
-
-
-@pytest.mark.parametrize("k", [1, 2, 3])
-def test_theorem_4_4_is_exactly_unbiased_in_the_presence_of_ties(k: int) -> None:
-    for policy in (TIED_PAIR, Policy((Fraction(-2), Fraction(-2)), (HALF, HALF))):
-        estimate = policy.expected_estimate_of(exact.max_at_k_main_text, 4, k)
-        assert estimate == policy.gradient_of_max_at_k(k)
 
 
 # --- Appendix C, the sum that leads to theorem C.4 -------------------------------------------

@@ -112,20 +112,6 @@ def test_its_package_is_imported_for_its_own_objectives_only(packages: Path) -> 
     assert error.endswith("w_reinforce, above_mean, broken")
 
 
-def test_figures_of_every_objective_do_not_depend_on_installed_packages(packages: Path) -> None:
-    code = (
-        "from rspo.figures import FIGURES, style; from rspo.figures.methods import formula_lines; "
-        "from rspo.objectives import compared; "
-        "print(compared(), style.line(formula_lines('maxpo', [1])[0]), "
-        "FIGURES['fig_weight_by_difficulty'].settings(None))"
-    )
-    before = run(packages, "-c", code)
-    declare(packages, "above_mean = own_objectives:ABOVE_MEAN")
-    assert run(packages, "-c", code) == before
-    code = "from rspo.figures import style, methods; style.line(methods.Method('', 'above_mean'))"
-    assert run(packages, "-c", code) == []
-
-
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
@@ -145,29 +131,3 @@ def test_an_entry_point_that_is_wrong_is_one_line_when_it_is_used(
     last = start(packages, "-c", WEIGHTS.format("mine")).stderr.splitlines()[-1]
     assert last.startswith(f"ValueError: entry point {entry} {PACKAGE}: "), last
     assert reason in last
-
-
-def test_commands_print_that_line_only(packages: Path) -> None:
-    declare(packages, "above_mean = no_such_module:ABOVE_MEAN")
-    shutil.copytree(ROOT / "config", packages.parent / "config")
-    reason = f"entry point above_mean = no_such_module:ABOVE_MEAN {PACKAGE}: ModuleNotFoundError: "
-    for words, place in (
-        (("diagnose", "above_mean"), "rspo diagnose: "),
-        (("status", "--set", f"grid={GRID}"), "config/tiny.yaml: grid.main.cells.0"),
-    ):
-        done = start(packages, "-m", "rspo", *words)
-        (line,) = done.stderr.splitlines()
-        assert done.returncode == 2
-        assert line.startswith(f"rspo: error: {place}"), line
-        assert reason in line
-
-
-def test_an_extension_cannot_take_its_name(packages: Path) -> None:
-    declare(packages, "above_mean = own_objectives:ABOVE_MEAN")
-    code = (
-        "from rspo.objectives import KRule, Objective, register; "
-        "register(Objective('above_mean', abs, KRule.NONE))"
-    )
-    done = start(packages, "-c", code)
-    assert "'above_mean' exists already" in done.stderr.splitlines()[-1]
-    assert done.stdout == ""

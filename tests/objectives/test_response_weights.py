@@ -4,7 +4,6 @@ import re
 import tracemalloc
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import product
 from math import comb
 from typing import Any
 
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rspo.objectives import OBJECTIVES, KRule, Objective, register, response_weights
-from tests.support import exact
 from tests.support.groups import (
     FORMULAS,
     MAX_AT_K,
@@ -76,40 +74,15 @@ def test_pass_at_k_of_4096_responses_is_accurate_for_every_k() -> None:
 
 
 @pytest.mark.parametrize("objective", MAX_AT_K)
-def test_max_at_k_of_4096_responses_is_accurate_for_every_k(objective: str) -> None:
-    # With rewards 0, 1, .., n-1 the marginal contributions have a closed form: the gaps are all
-    # 1 and sum_{m <= i} C(m, k-1) = C(i+1, k), so the response with reward i has the weight
-    # (k/n) C(i+1, k) / C(n-1, k-1). (Held against enumeration in the test below.)
-    places = [1, 2, 3, 17, 300, 1024, 2047, 2048, 3000, 3500, 3900, 4000, 4090, 4094, 4095]
-    numerators = [column_of_binomials(i + 1) for i in places]
-    denominators = column_of_binomials(LARGE_N - 1)
-    rewards = np.arange(LARGE_N, dtype=np.float64)
-    normal = 0
-    for k in range(2, LARGE_N + 1):
-        weights = response_weights(rewards, objective, k)
-        assert np.isfinite(weights).all()
-        for found, column in zip(weights[places].tolist(), numerators, strict=True):
-            denominator = LARGE_N * denominators[k - 1]
-            normal += assert_accurate(found, k * column[k], denominator)
-    assert normal > 4 * 4000
-
-
-def test_the_closed_form_for_evenly_spaced_rewards_is_the_marginal_contribution() -> None:
-    n = 8
-    for k in range(2, n + 1):
-        closed = [Fraction(k * comb(i + 1, k), n * comb(n - 1, k - 1)) for i in range(n)]
-        assert closed == exact.marginal_contributions([Fraction(i) for i in range(n)], k)
-
-
-@pytest.mark.parametrize("k", [2, 3, 4, 8, 16, 64, 256, 1000, 2047, 2048, 3000, 4000, 4095, 4096])
-def test_max_at_k_of_4096_uneven_rewards_is_accurate_for_every_response(k: int) -> None:
+@pytest.mark.parametrize("k", [2, 3, 16, 256, 2048, 3000, 4095, 4096])
+def test_max_at_k_of_4096_rewards_is_accurate_for_every_response(objective: str, k: int) -> None:
     # Shuffled integers, ties and negative ones among them, against exact integer sums
     # sum_{j <= c_<} (R_i - R_(j)) C(j-1, k-2).
     rewards = np.random.default_rng(k).integers(-3000, 3000, LARGE_N)
     order = np.argsort(rewards, kind="stable")
     ascending = rewards[order].tolist()
     denominator = LARGE_N * comb(LARGE_N - 1, k - 1)
-    weights = response_weights(rewards.astype(np.float64), "rspo_max_at_k", k)[order].tolist()
+    weights = response_weights(rewards.astype(np.float64), objective, k)[order].tolist()
     term, terms, rewarded_terms, normal = 0, 0, 0, 0
     for position, reward in enumerate(ascending):
         if position == 0 or reward > ascending[position - 1]:
@@ -155,12 +128,6 @@ def test_weights_follow_their_responses_through_any_permutation(
     np.testing.assert_allclose(after, before[permutation], rtol=1e-12, atol=1e-15)
 
 
-def test_hitchhiking_depends_on_the_order_of_the_responses() -> None:
-    together = response_weights(np.array([1.0, 1.0, 0.0, 0.0]), "hitchhiking", k=2)
-    apart = response_weights(np.array([1.0, 0.0, 1.0, 0.0]), "hitchhiking", k=2)
-    assert together.sum() < apart.sum()
-
-
 @pytest.mark.parametrize("leading", [(), (1,), (5,), (2, 3), (2, 1, 4)])
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_prompts_do_not_affect_each_other(objective: str, leading: tuple[int, ...]) -> None:
@@ -176,42 +143,28 @@ def test_prompts_do_not_affect_each_other(objective: str, leading: tuple[int, ..
 
 # --- Kinds of array --------------------------------------------------------------------------
 
-NUMPY_DTYPES = [np.float16, np.float32, np.float64]
-TORCH_DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-SHAPES = [(6,), (1, 6), (4, 6), (2, 3, 6), (0, 6), (2, 0, 6)]
+DTYPES = ["float16", "float32", "float64", "bfloat16"]  # numpy lacks the last one
+SHAPES = [(6,), (2, 3, 6), (2, 0, 6)]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_numpy_in_numpy_out_computed_in_double_and_rounded_once(
-    objective: str, dtype: type, shape: tuple[int, ...]
+def test_weights_have_the_rewards_dtype_and_are_computed_in_double_and_rounded_once(
+    objective: str, shape: tuple[int, ...]
 ) -> None:
     rewards = groups_for(objective, shape)
-    weights = response_weights(rewards.astype(dtype), objective, k=2)
-    assert isinstance(weights, np.ndarray)
-    assert weights.dtype == dtype
-    assert weights.shape == shape
-    assert (weights == response_weights(rewards, objective, k=2).astype(dtype)).all()
-
-
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("dtype", TORCH_DTYPES, ids=str)
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_torch_gives_numpy_s_numbers_with_its_own_dtype_and_device(
-    objective: str, dtype: torch.dtype, shape: tuple[int, ...], device: str
-) -> None:
-    rewards = groups_for(objective, shape)
-    given_rewards = torch.from_numpy(rewards).to(device, dtype)
-    weights = response_weights(given_rewards, objective, k=2)
-    assert isinstance(weights, torch.Tensor)
-    assert weights.dtype == dtype
-    assert weights.device == given_rewards.device
-    assert weights.shape == given_rewards.shape
-    expected = torch.from_numpy(response_weights(rewards, objective, k=2)).to(device, dtype)
-    assert torch.equal(weights, expected)
+    exact_weights = response_weights(rewards, objective, k=2)
+    for name in DTYPES:
+        dtype = getattr(torch, name)
+        weights = response_weights(torch.from_numpy(rewards).to(dtype), objective, k=2)
+        assert isinstance(weights, torch.Tensor)
+        assert (weights.dtype, weights.shape) == (dtype, shape)
+        assert torch.equal(weights, torch.from_numpy(exact_weights).to(dtype))
+        if name != "bfloat16":
+            array = response_weights(rewards.astype(name), objective, k=2)
+            assert isinstance(array, np.ndarray)
+            assert (array.dtype, array.shape) == (name, shape)
+            assert (array == exact_weights.astype(name)).all()
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -225,34 +178,15 @@ def test_rewards_are_not_changed_and_share_no_memory_with_weights(objective: str
         assert (tensor.numpy() == rewards).all()
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_read_only_and_strided_arrays_are_accepted(objective: str) -> None:
-    rewards = groups_for(objective, (4, 6))
-    expected = response_weights(rewards, objective, k=2)
-    transposed = np.asfortranarray(rewards)
-    transposed.setflags(write=False)
-    assert (response_weights(transposed, objective, k=2) == expected).all()
-    tensor = torch.tensor(rewards.T.copy()).T
-    assert not tensor.is_contiguous()
-    assert (response_weights(tensor, objective, k=2).numpy() == expected).all()
-
-
 def test_weights_are_constants_to_autograd() -> None:
     rewards = torch.tensor([0.0, 1.0, 0.0, 1.0], requires_grad=True)
     for objective in OBJECTIVES:
         assert not response_weights(rewards, objective, k=2).requires_grad
 
 
-def test_numpy_integers_are_integers() -> None:
-    rewards = np.array([0.0, 1.0, 0.0, 1.0])
-    found = response_weights(rewards, "rspo_pass_at_k", k=np.int32(2))  # type: ignore[arg-type]
-    assert (found == response_weights(rewards, "rspo_pass_at_k", k=2)).all()
-
-
 CORRECT = [[False, True, False, True], [False, False, True, False]]
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize(
     "given_rewards",
     [
@@ -267,22 +201,11 @@ CORRECT = [[False, True, False, True], [False, False, True, False]]
     ],
     ids=["bools", "tuples", "floats", "ints", "rows", "bool", "int32", "uint8"],
 )
-def test_lists_bools_and_integers_are_the_same_rewards(objective: str, given_rewards: Any) -> None:
-    weights = response_weights(given_rewards, objective, k=2)
+def test_lists_bools_and_integers_are_the_same_rewards(given_rewards: Any) -> None:
+    weights = response_weights(given_rewards, "rspo_max_at_k", k=2)
     assert isinstance(weights, np.ndarray)
     assert weights.dtype == np.float64
-    assert (weights == response_weights(np.array(CORRECT, float), objective, k=2)).all()
-
-
-@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.uint8], ids=str)
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_torch_bools_and_integers_give_the_default_dtype(
-    objective: str, dtype: torch.dtype
-) -> None:
-    weights = response_weights(torch.tensor(CORRECT, dtype=dtype), objective, k=2)
-    assert weights.dtype == torch.float32
-    expected = response_weights(torch.tensor(CORRECT, dtype=torch.float32), objective, k=2)
-    assert torch.equal(weights, expected)
+    assert (weights == response_weights(np.array(CORRECT, float), "rspo_max_at_k", k=2)).all()
 
 
 def test_plug_ins_take_k_above_n() -> None:
@@ -294,111 +217,44 @@ def test_plug_ins_take_k_above_n() -> None:
 
 # --- Error messages -------------------------------------------------------------------------
 
-
-def refused(error: type[Exception], message: str, rewards: Any, objective: str, k: Any = 2) -> None:
-    """The message names what was passed and what is allowed."""
-    with pytest.raises(error, match=message):
-        response_weights(rewards, objective, k)
-
-
-KINDS = [np.asarray, torch.tensor]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("objective", ["rspo_pass_at_k", "rspo_pass_at_k_plug_in"])
-@pytest.mark.parametrize("value", [0.5, -1.0, 2.0, 1.0 + 1e-12])
-def test_pass_at_k_refuses_rewards_other_than_0_and_1(
-    kind: Callable[..., Any], objective: str, value: float
-) -> None:
-    rewards = kind(np.array([[0.0, 1.0, 1.0], [1.0, value, 0.0]]))
-    for part in (str(value), "0 or 1", objective, "(1, 1)"):
-        refused(ValueError, re.escape(part), rewards, objective)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_rewards_that_are_not_finite_are_refused(
-    kind: Callable[..., Any], objective: str, value: float
-) -> None:
-    rewards = kind(np.array([[0.0, 1, 0, 0], [1.0, 1, 0, 0], [1.0, value, 0, 0]]))
-    for part in (str(value), "finite", "(2, 1)"):
-        refused(ValueError, re.escape(part), rewards, objective)
+ZEROS = np.zeros((3, 4))
+BINARY = ("rspo_pass_at_k", "rspo_pass_at_k_plug_in")
+ONE_OF_THREE = np.array([[0.0, 1.0, 1.0], [1.0, 0.5, 0.0]])
+NOT_A_NUMBER = np.array([[0.0, 1, 0, 0], [1.0, 1, 0, 0], [1.0, np.nan, 0, 0]])
 
 
 @pytest.mark.parametrize(
-    ("objectives", "ks", "allowed"),
+    ("rewards", "objective", "k", "message"),
     [
-        (RSPO_UNBIASED, (5, 4096), "1 <= k <= n"),
-        (("hitchhiking",), (3, 5, 8), "k divides n"),
-        (("pkpo_s_loo", "maxpo", "ordergrad_median", "passk_training"), (4, 5), "1 <= k < n"),
+        *((ONE_OF_THREE, name, 2, "0 or 1.*0.5.*(1, 1)") for name in BINARY),
+        *((NOT_A_NUMBER, objective, 2, "finite.*nan.*(2, 1)") for objective in OBJECTIVES),
+        (NOT_A_NUMBER - np.inf, "grpo", 2, "finite.*-inf.*(0, 0)"),
+        *((ZEROS, objective, 5, "k = 5.*n = 4.*1 <= k <= n") for objective in RSPO_UNBIASED),
+        *((ZEROS, "hitchhiking", k, f"k = {k}.*n = 4.*k divides n") for k in (3, 8)),
+        *((ZEROS, name, 4, "k = 4.*n = 4.*1 <= k < n") for name in ("pkpo_s_loo", "maxpo")),
+        (ZEROS, "rspo_max_at_k", 0, "k = 0.*1 <= k <= n"),
+        *((ZEROS, "grpo", k, f"{k!r}.*integer") for k in (2.0, "2", True)),
+        (ZEROS, "rspo_max_at_k_plug_in", None, "rspo_max_at_k_plug_in needs a k"),
+        *((np.zeros(shape), "policy_gradient", 1, f"{shape}.*n >= 1") for shape in ((), (3, 0))),
+        (np.zeros((3, 1)), "grpo", 2, "n = 1.*n >= 2"),
+        ([[0, 1], [0]], "rspo_pass_at_k", 2, "different lengths"),
+        (ZEROS, "rspo_pass@k", 2, "'rspo_pass@k'.*" + ".*".join(OBJECTIVES)),
     ],
 )
-def test_k_that_does_not_fit_n_is_refused(
-    objectives: tuple[str, ...], ks: tuple[int, ...], allowed: str
+def test_what_does_not_fit_is_refused_with_what_is_allowed(
+    rewards: Any, objective: str, k: Any, message: str
 ) -> None:
-    for objective, k in product(objectives, ks):
-        message = rf"k = {k}\b.*n = 4\b.*{allowed}"
-        refused(ValueError, message, np.zeros((3, 4)), objective, k)
+    """The parts of the message may come in any order."""
+    pattern = "".join(f"(?=.*{re.escape(part)})" for part in message.split(".*"))
+    for kind in (list,) if isinstance(rewards, list) else (np.asarray, torch.tensor):
+        with pytest.raises(ValueError, match=pattern):
+            response_weights(kind(rewards), objective, k)
 
 
-@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if OBJECTIVES[o].has_k])
-@pytest.mark.parametrize("k", [0, -1])
-def test_k_below_1_is_refused(objective: str, k: int) -> None:
-    for part in (f"k = {k}", OBJECTIVES[objective].k_rule.value):
-        refused(ValueError, re.escape(part), np.zeros((3, 4)), objective, k)
-
-
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("k", [2.0, 1.5, "2", True, np.float64(2.0)])
-def test_k_that_is_not_an_integer_is_refused(objective: str, k: Any) -> None:
-    for part in (repr(k), "integer"):
-        refused(ValueError, re.escape(part), np.zeros((3, 4)), objective, k)
-
-
-@pytest.mark.parametrize("objective", [o for o in OBJECTIVES if OBJECTIVES[o].has_k])
-def test_a_forgotten_k_is_refused(objective: str) -> None:
-    with pytest.raises(ValueError, match=f"{objective} needs a k"):
-        response_weights(np.array([0.0, 1.0]), objective)
-    refused(ValueError, f"{objective} needs a k", np.array([0.0, 1.0]), objective, k=None)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (0, 0)], ids=str)
-def test_empty_groups_are_refused(
-    kind: Callable[..., Any], objective: str, shape: tuple[int, ...]
-) -> None:
-    for part in (str(shape), "n >= 1"):
-        refused(ValueError, re.escape(part), kind(np.zeros(shape)), objective, k=1)
-
-
-def test_grpo_refuses_groups_of_one() -> None:
-    for part in ("n >= 2", "n = 1"):
-        refused(ValueError, part, np.zeros((3, 1)), "grpo")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_complex_rewards_are_refused(kind: Callable[..., Any]) -> None:
-    for part in ("complex64", "real"):
-        refused(TypeError, part, kind(np.zeros((2, 4), "complex64")), "rspo_pass_at_k")
-
-
-@pytest.mark.parametrize("rewards", [1.0, np.float64(1.0), None, "01", {0: 1}])
-def test_rewards_that_are_not_an_array_are_refused(rewards: Any) -> None:
-    for part in (type(rewards).__name__, "numpy", "torch", "list"):
-        refused(TypeError, part, rewards, "rspo_pass_at_k")
-
-
-def test_lists_of_other_things_than_numbers_are_refused() -> None:
-    refused(TypeError, "real numbers", ["0", "1"], "rspo_pass_at_k")
-    refused(TypeError, "real numbers", [0, None], "rspo_pass_at_k")
-    refused(ValueError, "different lengths", [[0, 1], [0]], "rspo_pass_at_k")
-
-
-def test_an_unknown_objective_is_refused_with_all_known_ones() -> None:
-    for part in ("'rspo_pass@k'", *OBJECTIVES):
-        refused(ValueError, part, np.zeros(4), "rspo_pass@k")
+@pytest.mark.parametrize("rewards", [1.0, None, "01", {0: 1}, ["0", "1"], [0, None], [1j, 0]])
+def test_rewards_that_are_no_array_of_real_numbers_are_refused(rewards: Any) -> None:
+    with pytest.raises(TypeError, match=r"real|list"):
+        response_weights(rewards, "rspo_pass_at_k", 2)
 
 
 # --- An objective of one's own that returns something else -----------------------------------
@@ -435,12 +291,3 @@ def test_an_own_objective_cannot_change_the_callers_rewards() -> None:
             register(Objective("in_place", in_place, KRule.NONE))
             assert response_weights(rewards, "in_place").tolist() == [0.0, -1.0]
         assert rewards.tolist() == [1.0, 0.0]
-
-
-def test_what_is_no_objective_is_an_error_of_one_line() -> None:
-    with pytest.raises(TypeError, match="must be an Objective, got a function"):
-        register(lambda rewards, k: rewards)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"'mine': k_rule is 'AT_MOST_N'; allowed: KRule\.NONE, KR"):
-        Objective("mine", lambda rewards, k: rewards, "AT_MOST_N")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="'mine': function must be a function, got a NoneType"):
-        Objective("mine", None, KRule.NONE)  # type: ignore[arg-type]

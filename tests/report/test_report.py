@@ -5,7 +5,6 @@
 
 import contextlib
 import json
-import math
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -15,33 +14,29 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import yaml
-from matplotlib.figure import Figure as Picture
 
 import rspo.report as report_package
 from rspo.cli import main
 from rspo.config.experiment import Experiment
-from rspo.config.schema import Config
 from rspo.core.errors import InputError
 from rspo.core.files import write_json_lines
 from rspo.core.provenance import read_provenance
 from rspo.core.tables import (
-    CURVES,
     SAMPLES,
     SCORES,
     TableFormat,
     read_csv,
-    read_frame,
     read_table,
     write_csv,
     write_table,
 )
 from rspo.core.trace import history
-from rspo.figures import FIGURES, Figure, draw, in_all, style
+from rspo.evaluation.score import score
+from rspo.figures import FIGURES, in_all
 from rspo.figures.captions import full_caption
 from rspo.figures.methods import methods_of
-from rspo.report import figures, step
-from rspo.report.page import environment, render, write_report, write_results
+from rspo.report import step
+from rspo.report.page import environment, render, write_report
 from rspo.report.story import main_table
 from rspo.report.text import visible
 from tests.support import small_paper
@@ -132,15 +127,6 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return read_csv(path).to_dict("records")
 
 
-def test_the_story_comes_first_and_everything_else_behind_it(tree: Tree) -> None:
-    sections = tree.sections
-    assert list(sections) == [
-        *("result", "method", "figure", "claims", "open", "figures"),
-        *("setup", "samples", "cost", "provenance"),
-    ]
-    assert all(len(text.split()) > 10 for text in sections.values())
-
-
 def test_every_figure_is_there_with_its_caption_and_every_number(
     made: Experiment, tree: Tree
 ) -> None:
@@ -174,12 +160,6 @@ def test_the_setup_counts_what_was_run(made: Experiment, tree: Tree) -> None:
     files = [made.scores(policy, "standard", 0) for policy in made.policies]
     verified = sum(len(read_table(file, SCORES)) for file in files)
     assert f"{verified:,}, of {len(made.policies)} policies" in text
-    said = " ".join(tree.sections["claims"].split())
-    counts = "1 is supported, 1 is not tested, 1 is not resolved at this size, 1 is contradicted"
-    assert f"Of 4 claims {counts}." in said
-    assert "With one training seed, a verdict is about the trained policies" in said
-    (caption,) = (caption for caption in tree.tables if caption.startswith("Pass@k in %, all"))
-    assert "over resampled problems only, without the variance of training" in caption
     curves = [
         row
         for row in rows_of(made.table("curves"))
@@ -207,7 +187,8 @@ def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment
     policies = FIGURES["fig_main"].policies(experiment)
     cells = {one.label: one.policies for one in methods_of(experiment, policies)}
     path = experiment.reports / "claim_comparisons.csv"
-    row = rows_of(path)[0] | {"claim": "C3b", "method_a": "of two", "method_b": "methods"}
+    row = next(row for row in rows_of(path) if row["decides"] == "yes" and row["where"] == "pooled")
+    row |= {"claim": "C3b", "method_a": "of two", "method_b": "methods"}
     tests, leads = [], {}
     for k, outcome in (("1", "for"), ("2", "open")):
         pooled = [row for row in figure if (row["benchmark"], row["k"]) == ("pooled", k)]
@@ -231,79 +212,34 @@ def test_a_lead_is_resolved_only_by_a_claim_that_tests_it(experiment: Experiment
     assert found[2].endswith(": no claim tests this difference.")
 
 
-def own_table(experiment: Experiment, figure: Figure) -> pd.DataFrame:
-    """Pooled curves in columns of its own."""
-    frames = [
-        read_frame(experiment.curves(p, figure.suite(experiment)), CURVES)
-        for p in figure.policies(experiment)
-    ]
-    return pd.concat(frames)[["cell", "k", "estimate"]].rename(columns={"estimate": "share"})
-
-
-def own_draw(table: pd.DataFrame, experiment: Experiment, figure: Figure) -> Picture:
-    picture = style.new_picture(style.COLUMN_WIDTH, 2.0)
-    picture.subplots().scatter(table["k"], table["share"])
-    return picture
-
-
-OWN_COLUMNS = {"cell": "policy", "k": "of Pass@k", "share": "solved"}
-OWN = Figure(
-    "fig_own",
-    "My own figure.",
-    OWN_COLUMNS,
-    own_table,
-    own_draw,
-    grids=("main",),
-    inputs=("curves",),
-)
-
-
-def test_own_figures_are_shown_and_leave_the_main_table_alone(
-    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = str(main_table(experiment))
-    monkeypatch.setattr("rspo.figures.FIGURES", {OWN.name: OWN} | FIGURES)
-    draw(experiment, "fig_own")
-    assert [figure.name for figure in figures(experiment)][:2] == ["fig_own", "fig_main"]
-    assert str(main_table(experiment)) == before
-    monkeypatch.setattr("rspo.figures.FIGURES", {OWN.name: OWN})  # the only one
+def test_claims_have_their_verdicts_and_titles_stay_text(experiment: Experiment) -> None:
+    path, title = experiment.reports / "claims.csv", "<script>alert(1)</script>"
+    write_csv(path, read_csv(path).assign(title=title, hypothesis="a < b & b > c"))
+    adopt(path)
     tree = Tree(page_of(experiment))
-    assert "My own figure." in tree.sections["figures"]
-    assert tree.tables["Every number of fig_own"][0] == list(OWN_COLUMNS)
-    assert "4, 1 training seed" in tree.sections["setup"]
-    assert "This scale has no comparison" in tree.sections["result"]
-    write_results(experiment, tmp_path / "results.md")
-    assert "## Main table" not in (tmp_path / "results.md").read_text()
-
-
-def test_claims_have_their_verdicts_numbers_and_comparisons(tree: Tree) -> None:
+    assert "script" not in {tag for tag, _ in tree.elements}
     text = " ".join(tree.sections["claims"].split())
-    rows = [
-        ("C1", "supported 1 of 1; +7.1\u00a0±\u00a02.4 percentage points"),
-        ("C2", "contradicted 0 of 1; \u221225\u00a0±\u00a010 percentage points"),
-        ("C3", "not resolved at this size 1 of 2; +1\u00a0±\u00a04 percentage points"),
-        ("C4", "not tested Not tested: this scale has no such cells."),
-    ]
-    for name, outcome in rows:
-        title = f"claim {name[1:]} <script>alert(1)</script>a < b & b > c"
-        assert " ".join(f"{name} {title} {outcome}".split()) in text
-    (deciding,) = (t for t in tree.tables if t.startswith("Comparisons that decide C1"))
-    assert "(percentage points \u00b1 half of the 95 % interval)" in deciding
-    head = ["comparison", "difference", "adjusted p", "result"]
-    row = ["RSPO - Baseline, Pass@4, all problems", "+7.1\u00a0±\u00a02.4", "< 0.0001"]
-    assert tree.tables[deciding] == [head, [*row, "as claimed"]]
+    for row in rows_of(path):
+        verdict = row["verdict"].partition(":")[0]
+        assert f"{row['claim']} {title}a < b & b > c {verdict}" in text
 
 
-def test_cost_is_summed_over_steps(tree: Tree) -> None:
-    (caption,) = (caption for caption in tree.tables if caption.startswith("Time by policy, "))
-    assert tree.tables[caption][1] == ["small--base", "2:02:03", "0:01:59", "0:00:00"]
-    assert tree.tables[caption][-1] == ["all", "10:10:15", "0:09:54", "0:00:00"]
+def test_cost_is_summed_over_steps(experiment: Experiment) -> None:
+    path = experiment.table("cost")
+    rows = read_csv(path).assign(wall_seconds="3661.5", cpu_seconds="59.4", gpu_seconds="0")
+    write_csv(path, rows)
+    adopt(path)
+    tables = Tree(page_of(experiment)).tables
+    (caption,) = (caption for caption in tables if caption.startswith("Time by policy, "))
+    counts = {name: int(count) for name, count in rows["policy"].value_counts().items()}
+    for name, wall, cpu, _ in tables[caption][1:]:
+        count = counts.get(name, len(rows))
+        assert [wall, cpu] == [clock(count * 3661.5), clock(count * 59.4)]
 
 
-def test_the_config_is_that_of_the_run(made: Experiment, tree: Tree) -> None:
-    config = yaml.safe_load(tree.sections["setup"].partition("explains each key.")[2])
-    assert Config.model_validate(config) == made.config
-    assert config["training"]["steps"] == 6
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def test_provenance_names_the_data_and_what_made_the_files(made: Experiment, tree: Tree) -> None:
@@ -324,7 +260,7 @@ def test_a_broken_history_is_reported(experiment: Experiment) -> None:
 
 
 def test_an_input_of_other_settings_is_refused(experiment: Experiment) -> None:
-    small_paper.make_scores(small_paper.load({"length_discount": 0.25}), CELL, force=True)
+    score(small_paper.load({"length_discount": 0.25}), CELL, "standard", force=True)
     message = rf"0\.parquet was made with other .* `rspo score {CELL} standard 0 --force` makes it"
     with pytest.raises(InputError, match=message):
         write_report(experiment)
@@ -367,14 +303,6 @@ def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
     assert "17 tokens" in linear
 
 
-def test_a_missing_kind_of_response_is_reported(experiment: Experiment) -> None:
-    rewrite(
-        experiment.scores(CELL, "standard", 0), SCORES, lambda _, row: row.update(correct=False)
-    )
-    text = Tree(page_of(experiment)).sections["samples"]
-    assert "No response is right." in text[: text.index("multiply, by")]
-
-
 def test_model_output_stays_text(experiment: Experiment) -> None:
     rewrite(
         experiment.samples(CELL, "standard", 0), SAMPLES, lambda _, row: row.update(text=HOSTILE)
@@ -383,7 +311,7 @@ def test_model_output_stays_text(experiment: Experiment) -> None:
     tree = Tree(page)
     assert "script" not in {tag for tag, _ in tree.elements}
     assert not any(
-        name.startswith("on") or "evil" in (value or "")
+        name.startswith("on") or "//evil" in (value or "")
         for _, attributes in tree.elements
         for name, value in attributes.items()
     )
@@ -443,7 +371,6 @@ def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
     ("name", "content", "message"),
     [
         ("claims", "claim,title\nC1,t\n", "the column 'verdict' is missing"),
-        ("claims", "", "not a CSV table"),
         ("cost", "policy,step,wall_seconds,cpu_seconds,gpu_seconds,host\n", "has no rows"),
         ("curves", b"\xff\xfe", "not a CSV table"),
     ],
@@ -460,43 +387,27 @@ def test_a_bad_table_is_named(
     assert not REPORT.exists()
 
 
-SENTENCES = {
-    "claims.csv": [
-        ("verdict", "supported", "Every claim is supported."),
-        ("title", "RSPO wins", "C2: RSPO wins contradicted"),
-    ],
-    "claim_comparisons.csv": [
-        ("outcome", "open", "Of its 2 comparisons, none are significantly as it says, 2 are open."),
-        ("low", "0.001", "is above 0 and is "),
-    ],
-    "fig_difference.csv": [
-        ("p_adjusted", "0.5", "RSPO's difference to the baseline, "),
-        ("seeds", "3", "95 % interval over problems and 3 training seeds."),
-        ("problems", "77", "Model Small (0.1M), 77 problems."),
-    ],
-    "fig_main.csv": [("error_seeds", "1.25", "after ± the standard error over training seeds")],
-    "answers.csv": [
-        ("without_answer", "nan", "the verifier exact does not say what it reads"),
-        ("without_answer", "120", "Between 25.0% (120 of 480 responses of small--base)"),
-    ],
-    "contamination.csv": [
-        ("count", "3", "have in common: 3 of train and validation; 3 of train and linear;")
-    ],
-    "cost.csv": [("cpu_seconds", "3600", "10:00:00")],
-    "curves.csv": [("samples", "1000", "150,000, of 5 policies")],
-}
-CHANGES = [(table, *change) for table, changes in SENTENCES.items() for change in changes]
+# Changes of tables, and what the report says afterwards.
+SENTENCES = (
+    ("claim_comparisons.csv", "low", "0.001", "is above 0 and is "),
+    ("fig_difference.csv", "seeds", "3", "95 % interval over problems and 3 training seeds."),
+    ("fig_main.csv", "error_seeds", "1.25", "after ± the standard error over training seeds"),
+    ("answers.csv", "without_answer", "120", "(120 of 240 responses of small--base)"),
+    ("contamination.csv", "count", "3", "3 of train and validation; 3 of train and linear;"),
+    ("curves.csv", "samples", "1000", "180,000, of 6 policies"),
+)
 
 
-@pytest.mark.parametrize(("table", "column", "value", "sentence"), CHANGES)
-def test_a_sentence_follows_its_table(
-    experiment: Experiment, table: str, column: str, value: str, sentence: str
-) -> None:
-    assert sentence not in said_by(experiment)
-    path = path_of(experiment, table)
-    write_csv(path, read_csv(path).assign(**{column: value}))
-    adopt(path)
-    assert sentence in said_by(experiment)
+def test_sentences_follow_their_tables(experiment: Experiment) -> None:
+    before = said_by(experiment)
+    for table, column, value, _ in SENTENCES:
+        path = path_of(experiment, table)
+        write_csv(path, read_csv(path).assign(**{column: value}))
+        adopt(path)
+    after = said_by(experiment)
+    for *_, sentence in SENTENCES:
+        assert sentence not in before
+        assert sentence in after
 
 
 def said_by(experiment: Experiment) -> str:
@@ -511,9 +422,7 @@ def path_of(experiment: Experiment, table: str) -> Path:
 @pytest.mark.parametrize(
     ("table", "column", "template"),
     [
-        ("claims.csv", "hypothesis", "report.html.jinja"),
         ("claim_comparisons.csv", "p_adjusted", "sentences.jinja"),
-        ("fig_difference.csv", "seeds", "sentences.jinja"),
         ("claims.csv", "title", "report.html.jinja"),
     ],
 )
@@ -559,33 +468,3 @@ def test_scores_of_other_samples_are_refused(experiment: Experiment) -> None:
     adopt(scores)
     with pytest.raises(InputError, match="samples, scores and problems do not belong together"):
         write_report(experiment)
-
-
-def digits_of(error: float, shown: str) -> int:
-    """Significant digits of an error that a number with these decimals has."""
-    places = len(shown.partition(".")[2])
-    return math.floor(math.log10(error)) + 1 + places if error > 0 else 0
-
-
-def test_no_number_has_more_than_two_digits_beyond_its_error(made: Experiment, tree: Tree) -> None:
-    """Every interval of every table, and every number with its error in the text."""
-    checked = 0
-    for caption, (head, *rows) in tree.tables.items():
-        for low in (name for name in head if name.endswith("low")):
-            prefix = low.removesuffix("low")
-            value = prefix.removesuffix("_") or "estimate"
-            for row in rows:
-                cells = dict(zip(head, row, strict=True))
-                ends = [
-                    float(cells[name].replace("\u2212", "-")) for name in (low, f"{prefix}high")
-                ]
-                if ends[1] > ends[0]:
-                    assert digits_of((ends[1] - ends[0]) / 2, cells[value]) <= 2, (caption, row)
-                    checked += 1
-    assert checked > 50
-    text = re.sub("<[^>]+>", " ", REPORT.read_text())
-    pairs = re.findall(r"([+\u2212]?[\d.]+)\u00a0\u00b1\u00a0([\d.]+)", text)
-    assert len(pairs) > 5
-    for value, error in pairs:
-        assert digits_of(float(error), value) <= 2
-        assert len(value.partition(".")[2]) == len(error.partition(".")[2])

@@ -45,9 +45,6 @@ def page(request: pytest.FixtureRequest, browser_page: browser.Page, report: Pat
 def test_the_console_is_silent_and_nothing_is_requested(page: browser.Page) -> None:
     assert page.complaints == []
     assert page.evaluate("document.scripts.length") == 0
-
-
-def test_every_picture_loads(page: browser.Page) -> None:
     assert page.evaluate("document.images.length") > 5
     missing = "[...document.images].filter(i => !(i.complete && i.naturalWidth)).map(i => i.alt)"
     assert page.evaluate(missing) == []
@@ -116,40 +113,3 @@ def test_the_first_screen_has_the_result_the_method_and_the_figure(
     width = f"document.querySelector('img.{shown}').getBoundingClientRect().width"
     assert browser_page.evaluate(width) > (340 if window == "phone" else 700)
     assert not browser_page.evaluate(WITHIN % f"img.{other}")
-
-
-def test_a_link_shows_its_section(browser_page: browser.Page, report: Path) -> None:
-    """No section is folded, so that a link leads to its text without a script."""
-    browser_page.open(report, WIDTHS["desk"], HEIGHTS["desk"])
-    names = browser_page.evaluate("[...document.querySelectorAll('nav a')].map(a => a.hash)")
-    assert len(names) == 8
-    for name in names:
-        browser_page.evaluate(f"location.hash = {name!r}")
-        below = f"document.querySelector('{name} > :not(h2)').getBoundingClientRect()"
-        assert browser_page.evaluate(f"{below}.height > 0 && {below}.top < window.innerHeight")
-
-
-def test_no_half_of_a_desktop_page_is_empty(browser_page: browser.Page, report: Path) -> None:
-    """Text, pictures and tables of every row of sections reach beyond 60 % of the width."""
-    browser_page.open(report, WIDTHS["desk"], HEIGHTS["desk"])
-    short = browser_page.evaluate(
-        """[...document.querySelectorAll("main > :is(section, .first, .pair)")].filter(part => {
-          const range = document.createRange();
-          const texts = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);
-          const boxes = [...part.querySelectorAll("img")].map(e => e.getBoundingClientRect());
-          while (texts.nextNode()) {
-            range.selectNodeContents(texts.currentNode);
-            boxes.push(...range.getClientRects());
-          }
-          return Math.max(...boxes.map(box => box.right)) < 0.6 * window.innerWidth;
-        }).map(part => part.id || part.className)"""
-    )
-    assert short == []
-
-
-def test_a_thumbnail_opens_to_the_whole_picture(page: browser.Page) -> None:
-    width = "document.querySelector('.thumbnail img').getBoundingClientRect().width"
-    before = page.evaluate(width)
-    page.evaluate("document.querySelector('.thumbnail summary').click()")
-    assert page.evaluate(width) > 1.2 * before
-    assert page.evaluate("document.querySelector('.thumbnail p').offsetHeight") > 0

@@ -7,13 +7,12 @@ import pytest
 
 from rspo.config.experiment import Experiment
 from rspo.core.errors import InputError
-from rspo.core.tables import read_csv, write_csv
-from rspo.figures import FIGURES, in_all
+from rspo.core.tables import read_csv
+from rspo.figures import in_all
 from rspo.report import results_inputs
 from rspo.report.page import write_results
 from rspo.report.text import table_cell
 from tests.support import small_paper
-from tests.support.steps import adopt
 
 
 @pytest.fixture
@@ -53,31 +52,6 @@ def test_the_page_has_the_verdict_of_every_claim(experiment: Experiment, tmp_pat
     ]
 
 
-def test_the_main_table_has_both_errors(experiment: Experiment, tmp_path: Path) -> None:
-    """Estimate, interval over problems, and standard error over seeds if there are several."""
-    path = FIGURES["fig_main"].step(experiment).outputs[2]
-    frame = read_csv(path)
-    for error in ("", "1.25"):
-        write_csv(path, frame.assign(error_seeds=error))
-        adopt(path)
-        write_results(experiment, tmp_path / "results.md")
-        rows = rows_of((tmp_path / "results.md").read_text(), "Main table")
-        pooled = frame[(frame["benchmark"] == "pooled") & (frame["k"] == "2")]
-        expected = [
-            (float(row["estimate"]), float(row["low"]), float(row["high"]))
-            for row in pooled.to_dict("records")
-        ]
-        shown = [re.fullmatch(r"(\S+) \((\S+) to (\S+)\)( ± 1.2)?", row[2]) for row in rows]
-        for match, values in zip(shown, expected, strict=True):
-            assert match is not None
-            assert bool(match[4]) == bool(error)
-            # At least one digit of half of the interval's width is shown.
-            tolerance = (values[2] - values[1]) / 4
-            assert [float(text) for text in match.groups()[:3]] == pytest.approx(
-                values, abs=tolerance
-            )
-
-
 def test_a_missing_figure_or_another_suffix_is_an_error_and_writes_nothing(
     experiment: Experiment, tmp_path: Path
 ) -> None:
@@ -100,10 +74,3 @@ def test_pictures_cannot_replace_results(experiment: Experiment) -> None:
         with pytest.raises(InputError, match=r": its pictures would replace "):
             write_results(experiment, Path(page))
     assert (experiment.reports / "claims.csv").exists()
-
-
-def test_pictures_of_an_earlier_page_are_removed(experiment: Experiment, tmp_path: Path) -> None:
-    (tmp_path / "page").mkdir()
-    (tmp_path / "page" / "fig_old.png").touch()
-    write_results(experiment, tmp_path / "page.md")
-    assert not (tmp_path / "page" / "fig_old.png").exists()

@@ -10,13 +10,11 @@ import pytest
 
 from rspo.analysis.write import write_claims
 from rspo.config.experiment import Experiment
-from rspo.core.tables import SCORES, read_csv, read_frame, write_csv
-from rspo.evaluation.seeds_needed import seeds_needed
-from rspo.evaluation.statistics import Estimate
+from rspo.core.tables import SCORES, read_csv, read_frame
 from rspo.figures import draw
 from rspo.report.page import environment
 from rspo.report.story import claims
-from rspo.report.text import MINUS, decimals, interval, one_line, plus_minus, rounded
+from rspo.report.text import MINUS, decimals, one_line, plus_minus, rounded
 from tests.support import planted
 
 VALUE = rf"([+{MINUS}]?[\d.]+)\u00a0±\u00a0([\d.]+)"
@@ -32,11 +30,6 @@ def with_claims(root: Path, skill: Callable[..., planted.Skill], **options: obje
 @pytest.fixture(scope="module")
 def as_claimed(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
     return with_claims(tmp_path_factory.mktemp("claimed"), planted.as_claimed)
-
-
-@pytest.fixture(scope="module")
-def alike(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
-    return with_claims(tmp_path_factory.mktemp("alike"), planted.all_alike)
 
 
 @pytest.fixture(scope="module")
@@ -104,32 +97,6 @@ def places(number: str) -> int:
     return len(number.partition(".")[2])
 
 
-def test_a_headline_that_is_not_resolved_says_so(alike: Experiment) -> None:
-    sentence = sentence_of(alike)
-    assert "above" not in sentence
-    assert "below" not in sentence
-    assert "RSPO's difference to the baseline, " in sentence
-    assert "; RSPO's difference to policy gradient, " in sentence
-    assert sentence.count("is not resolved") == 2
-    assert len(re.findall(VALUE, sentence)) == 6
-
-
-def test_a_headline_against_the_paper_says_so(opposite: Experiment) -> None:
-    sentence = sentence_of(opposite)
-    assert "below the baseline by " in sentence
-    assert "above the baseline" not in sentence
-    assert MINUS not in re.findall(r"below .* by .*? and below", sentence + " and below")[0]
-
-
-def test_one_seed_is_about_policies_not_methods(tmp_path: Path) -> None:
-    experiment = with_claims(tmp_path, planted.as_claimed, seeds=1)
-    remarks = sentences(experiment).remarks()
-    assert "one training seed: about these policies, not the methods" in remarks
-    assert "95 % interval over problems;" in remarks
-    reasons = reasons_of(experiment, "C4")  # of entropy
-    assert all("without an error: each run gives one value" in reason for reason in reasons)
-
-
 @pytest.mark.parametrize("objectives", [("rspo_pass_at_k",), ("rspo_pass_at_k", "grpo")])
 def test_a_grid_without_baseline_and_policy_gradient_has_no_headline(
     tmp_path: Path, objectives: tuple[str, ...]
@@ -155,78 +122,6 @@ def test_every_claim_that_is_not_supported_is_explained(opposite: Experiment) ->
         against = ["significantly the opposite" in reason for reason in reasons]
         assert sum(against) == (own["outcome"] == "against").sum()
         assert against == sorted(against, reverse=True)  # they come first
-
-
-def test_an_open_comparison_has_its_interval_width_and_seeds(alike: Experiment) -> None:
-    """Each sentence against the row of claim_comparisons.csv that it is about."""
-    comparisons = read_csv(alike.reports / "claim_comparisons.csv")
-    own = comparisons[(comparisons["claim"] == "C3b") & (comparisons["outcome"] == "open")]
-    numbers = {
-        f"{row['method_a']} - {row['method_b']}, Pass@{row['k']}, all problems": row
-        for row in own.to_dict("records")
-    }
-    reasons = reasons_of(alike, "C3b")
-    assert len(reasons) == len(numbers)
-    for reason in reasons:
-        row = numbers[reason.partition(":")[0]]
-        low, high = 100 * float(row["low"]), 100 * float(row["high"])
-        assert f"the 95 % interval, {interval(low, high)}, " in reason
-        assert (" includes 0 and is " in reason) == (low <= 0 <= high)
-        estimate = Estimate(
-            100 * float(row["estimate"]),
-            math.nan,
-            100 * float(row["error_seeds"]),
-            100 * float(row["error"]),
-            float(row["degrees"]),
-        )
-        needed = seeds_needed(estimate, abs(estimate.value), 2, len(own))
-        about = re.findall(r"About (\d+) seeds would resolve it", reason)
-        assert bool(about) == (needed is not None)
-        if needed is not None:
-            assert needed <= int(about[0]) < 1.1 * needed + 1
-        claimed = "as claimed." if estimate.value > 0 else "against the claim."
-        assert needed is None or reason.endswith(claimed)
-
-
-@pytest.mark.parametrize(
-    ("margin", "said"),
-    [
-        (0.03, "includes 3, an end of the margin of ± 3, and is 3.0 wide. "),
-        (0.05, "is within the margin of ± 5 and is 3.0 wide, but p = 0.03 becomes 0.06 with"),
-        (0.004, "is outside the margin of ± 0.4 and is 3.0 wide, but p = 0.03 becomes 0.06"),
-    ],
-)
-def test_an_equivalence_that_is_open_names_the_margin(
-    alike: Experiment, margin: float, said: str
-) -> None:
-    names = ("claim_comparisons.csv", "claims.csv")
-    comparisons, verdicts = (alike.reports / name for name in names)
-    before = [read_csv(path) for path in (comparisons, verdicts)]
-    numbers = {"estimate": 0.02, "low": 0.005, "high": 0.035, "error_seeds": 0.005, "error": 0.007}
-    numbers |= {"margin": margin, "p": 0.03, "p_adjusted": 0.06, "outcome": "open"}
-    of_c9 = before[0]["claim"] == "C9"
-    try:
-        changed = before[0].assign(**{column: str(value) for column, value in numbers.items()})
-        write_csv(comparisons, before[0].where(~of_c9, changed))
-        write_csv(verdicts, before[1].assign(verdict="not resolved at this size"))
-        reasons = reasons_of(alike, "C9")
-        assert reasons
-        assert all(said in reason for reason in reasons)
-    finally:
-        write_csv(comparisons, before[0])
-        write_csv(verdicts, before[1])
-
-
-def test_a_claims_weakest_comparison_is_that_of_the_table(
-    as_claimed: Experiment, opposite: Experiment
-) -> None:
-    for experiment in (as_claimed, opposite):
-        rows = read_csv(experiment.reports / "claims.csv").set_index("claim")
-        for claim in claims(experiment):
-            label = rows.loc[claim["claim"], "comparison"].partition(", Pass")[0]
-            weakest = claim["weakest"]
-            methods = " - ".join(filter(None, (weakest["method_a"], weakest["method_b"])))
-            assert methods == label.partition(", Max")[0]
 
 
 @pytest.mark.parametrize(

@@ -56,25 +56,6 @@ def test_other_attacks_are_refused_and_end_no_worker() -> None:
     assert {*attacks.values()} <= {"incorrect", "no answer", "too long"}, attacks
 
 
-def test_reasons_are_recorded() -> None:
-    rows = {
-        "megabyte of digits": "too long",
-        "megabyte of braces": "too long",
-        "megabyte of boxes": "no answer",
-        "cut in the box": "no answer",
-        "cut behind an earlier box": "no answer",
-        "empty": "no answer",
-        "empty box": "no answer",
-        "no box": "no answer",
-        "box in a comment": "no answer",
-        "box in a comment behind another": "incorrect",
-        "every number": "incorrect",
-        "tower of powers": "incorrect",
-    }
-    verdicts = verify([ATTACKS[name] for name in rows], ["7"] * len(rows))
-    assert [verdict.reason for verdict in verdicts] == list(rows.values())
-
-
 NOTHING_EVALUATED = r"""
 import builtins, json, sys
 from rspo.rewards.rules import equivalence

@@ -71,13 +71,6 @@ def test_countdown_refuses_what(expression: str, why_not: str) -> None:
     assert not solves_countdown(("4", "5", "8"), 37, expression), why_not
 
 
-def test_a_repeated_number_is_used_that_often() -> None:
-    assert solves_countdown(("2", "2", "3"), 12, "2*2*3")
-    assert not solves_countdown(("2", "2", "3"), 12, "2*3*2*1")
-    assert not solves_countdown(("2", "2", "3"), 6, "2*3")
-    assert solves_countdown(("04", "5"), 9, "04+5")  # written as in the task
-
-
 def test_the_attacks_earn_nothing_and_take_no_time() -> None:
     started = time.process_time()
     assert not any(is_correct(list(ATTACKS.values()), ["7"] * len(ATTACKS), "exact"))

@@ -97,12 +97,6 @@ def test_only_the_bare_word_is_a_verdict(said: str, reason: str) -> None:
     assert reason_of(said) == reason
 
 
-def test_the_judge_sees_all_accepted_forms(good: Judge, tmp_path: Path) -> None:
-    with XVerify(settings(url=good.url), TEMPLATE, tmp_path / "v", tmp_path / "log") as judge:
-        judge.judge(["q"], ["r"], [("1/2", "0.5")])
-    assert good.prompts == ["Q q | O r | A 1/2 or 0.5"]
-
-
 def test_hostile_text_arrives_unchanged(good: Judge, ask: Callable[..., list[str]]) -> None:
     responses = ["{answer}{0.__class__}", "\x00\x1b", '"}]}', "half \ud800 pair", "x" * 10**6]
     responses += ["x<y", "a < |b|", "<span>", "1<s", "<sin x"]  # similar to control tokens
@@ -141,9 +135,7 @@ def test_the_number_of_concurrent_requests_is_limited(ask: Callable[..., list[st
 # --- servers that fail ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "failure", [(500, "oops"), (503, ""), (429, ""), (200, "<html>"), (200, '{"choices": []}')]
-)
+@pytest.mark.parametrize("failure", [(500, "oops"), (429, ""), (200, '{"choices": []}')])
 def test_a_temporary_failure_is_retried(ask: Callable[..., list[str]], failure: Answer) -> None:
     tries: Counter[str] = Counter()
     lock = threading.Lock()
@@ -166,7 +158,6 @@ def test_a_temporary_failure_is_retried(ask: Callable[..., list[str]], failure: 
     ("failure", "message"),
     [
         ((500, "oops"), "gave no reply: HTTP 500 oops"),
-        ((200, "<html>"), "gave no chat completion: HTTP 200 <html>"),
         ((404, "no such model"), "refused: HTTP 404 no such model"),
         (None, "gave no reply"),
     ],

@@ -1,6 +1,5 @@
 """Headless Chromium, controlled through the pipe of its DevTools protocol, without a driver."""
 
-import base64
 import json
 import os
 import shutil
@@ -103,15 +102,6 @@ class Page:
         )
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
-
-    def screenshot(self, path: Path, top: int = 0, height: int = 900) -> None:
-        """Write a picture of the page, `height` CSS pixels from `top`."""
-        width = self.evaluate("document.documentElement.clientWidth")
-        clip = {"x": 0, "y": top, "width": width, "height": height, "scale": 1}
-        answer = self.ask(
-            "Page.captureScreenshot", clip=clip, captureBeyondViewport=True, format="png"
-        )
-        path.write_bytes(base64.b64decode(answer["data"]))
 
     def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1

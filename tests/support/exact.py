@@ -67,15 +67,6 @@ def pass_at_k_as_printed(rewards: Rewards, k: int) -> Weights:
     return [scale * reward for reward in rewards]
 
 
-def pass_at_k_as_a_product(rewards: Rewards, k: int) -> Weights:
-    """(k/n) R_i prod_{t=0}^{k-2} (n-c-t)/(n-1-t), and 0 where n-c < k-1."""
-    n = len(rewards)
-    wrong = sum(reward == 0 for reward in rewards)
-    factors = (Fraction(max(wrong - t, 0), n - 1 - t) for t in range(k - 1))
-    scale = prod(factors, start=Fraction(k, n))
-    return [scale * reward for reward in rewards]
-
-
 def pass_at_k_plug_in(rewards: Rewards, k: int) -> Weights:
     """Section 4.2: (k/n) R_i (1 - c/n)^(k-1)."""
     n = len(rewards)
@@ -117,19 +108,6 @@ def _max_at_k(rewards: Rewards, k: int, below: Sequence[int]) -> Weights:
 def _positions(rewards: Rewards) -> list[int]:
     order = sorted(range(len(rewards)), key=lambda i: rewards[i])
     return [order.index(i) for i in range(len(rewards))]
-
-
-def max_at_k_without_cancellation(rewards: Rewards, k: int) -> Weights:
-    """(k/n)/C(n-1,k-1) sum_{j<=c_<} (R_i - R_(j)) C(j-1, k-2), k >= 2."""
-    n = len(rewards)
-    ascending = sorted(rewards)
-    scale = Fraction(k, n * binomial(n - 1, k - 1))
-    weights = []
-    for reward in rewards:
-        below = sum(r < reward for r in rewards)
-        terms = [(reward - ascending[j - 1]) * binomial(j - 1, k - 2) for j in range(1, below + 1)]
-        weights.append(scale * sum(terms, start=Fraction(0)))
-    return weights
 
 
 def max_at_k_plug_in(rewards: Rewards, k: int) -> Weights:
@@ -192,25 +170,6 @@ def _powers(below: int, equal: int, a: int, b: int, total: int) -> Fraction:
 
 
 # --- The nearest published estimator ---------------------------------------------------------
-
-
-def pkpo_loo_minus_one(rewards: Rewards, k: int) -> Weights:
-    """PKPO's s^(loo-1) (Walder and Karkhanis, arXiv 2505.15201), k >= 2.
-
-    s_i, less k/n times PKPO's own estimate of Max@(k-1) from the other n-1 responses.
-    """
-    n = len(rewards)
-    order = sorted(range(n), key=lambda i: rewards[i])
-    g = [rewards[i] for i in order]
-    weights = [Fraction(0)] * n
-    for i in range(1, n + 1):
-        s = (i >= k) * binomial(i - 1, k - 1) * g[i - 1]
-        s += sum(binomial(j - 2, k - 2) * g[j - 1] for j in range(i + 1, n + 1))
-        others = g[: i - 1] + g[i:]
-        weights[order[i - 1]] = Fraction(s) / binomial(n, k) - Fraction(k, n) * max_at_k_estimate(
-            others, k - 1
-        )
-    return weights
 
 
 def max_at_k_estimate(rewards: Rewards, k: int) -> Fraction:

@@ -16,6 +16,30 @@ def reply(text: str) -> Answer:
     return 200, json.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]})
 
 
+class Handler(BaseHTTPRequestHandler):
+    """Answers chat completions by `answer`, and any GET."""
+
+    protocol_version = "HTTP/1.1"
+
+    def answer(self, request: dict[str, Any]) -> Answer:
+        raise NotImplementedError
+
+    def do_GET(self) -> None:
+        self.send(200, "{}")
+
+    def do_POST(self) -> None:
+        self.send(*self.answer(json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
+
+    def send(self, status: int, body: str) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body.encode())))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
 @dataclass
 class Judge:
     """The received requests, and the function that answers them."""
@@ -44,27 +68,18 @@ class _Server(ThreadingHTTPServer):
 def running(answer: Callable[[str], Answer]) -> Iterator[Judge]:
     judge = Judge(answer)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    class JudgeHandler(Handler):
+        def answer(self, request: dict[str, Any]) -> Answer:
             with judge.lock:
                 judge.requests.append(request | {"path": self.path})
                 judge.in_flight += 1
                 judge.most_in_flight = max(judge.most_in_flight, judge.in_flight)
-            status, body = judge.answer(request["messages"][0]["content"])
+            answered = judge.answer(request["messages"][0]["content"])
             with judge.lock:
                 judge.in_flight -= 1
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body.encode())))
-            self.end_headers()
-            self.wfile.write(body.encode())
+            return answered
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = _Server(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), JudgeHandler)
     server.daemon_threads = True
     threading.Thread(
         target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True

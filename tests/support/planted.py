@@ -1,5 +1,6 @@
-"""Scores and training logs of policies with known skill, for the whole grid."""
+"""Results of policies with known skill, and the inputs of figures, without training."""
 
+import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,11 +10,19 @@ import numpy as np
 import pandas as pd
 import yaml
 
+from rspo.analysis import claims, studies
+from rspo.analysis.measure import Comparison, Measurement
+from rspo.analysis.results import row_of, write_comparisons
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.files import write_json_lines
-from rspo.core.tables import SCORES, write_frame
+from rspo.core.tables import GRADIENTS, SCORES, write_frame, write_table
+from rspo.core.tables import PROBLEMS as PROBLEM_ROWS
+from rspo.evaluation.curves import curves
+from rspo.evaluation.statistics import Estimate
+from rspo.figures import available, figures_of
 from tests.support import ROOT
+from tests.support.problem_rows import problem
 from tests.support.steps import attest
 
 PROBLEMS, SAMPLES, STEPS = 160, 16, 60
@@ -41,31 +50,23 @@ def load(
     shutil.copytree(ROOT / "config", root / "config")
     path = root / "config" / "tiny.yaml"
     config = yaml.safe_load(path.read_text())
-    standard = config["data"]["suites"]["standard"]
-    newer = {"newer": {**standard["divide"], "label": "newer"}}
+    standard, grid = config["data"]["suites"]["standard"], config["grid"]
     config["data"]["suites"] = {
         "standard": {name: standard[name] for name in ("linear", "multiply")},
-        "contamination_free": newer,
+        "contamination_free": {"newer": {**standard["divide"], "label": "newer"}},
     }
-    main = config["grid"]["main"]["cells"]
-    config["grid"]["contamination_free"] = {"suite": "contamination_free", "cells": main}
-    config["evaluation"] |= {
-        "samples": SAMPLES,
-        "block": SAMPLES,
-        "k": list(ks),
-        "equivalence_margin": 0.05,
-    }
+    grid["contamination_free"] = {"suite": "contamination_free", "cells": grid["main"]["cells"]}
+    blocks = {"samples": SAMPLES, "block": SAMPLES}
+    config["evaluation"] |= {**blocks, "k": list(ks), "equivalence_margin": 0.05}
     config["training"] |= {"steps": STEPS}
     if grid_only:
-        config["grid"] = {grid_only: config["grid"][grid_only]}
+        config["grid"] = {grid_only: grid[grid_only]}
     if grid_of is not None:
+        keys = ("model", "objective", "k", "n")
         config["grid"] = {
             name: {
                 "suite": "standard",
-                "cells": [
-                    {"model": "small", "objective": objective, "k": k, "n": n}
-                    for objective, k, n in cells
-                ],
+                "cells": [dict(zip(keys, ("small", *cell), strict=True)) for cell in cells],
             }
             for name, cells in grid_of.items()
         }
@@ -124,24 +125,28 @@ def plant(
     experiment: Experiment, policy: str, suite: str, skills: Mapping[str, Skill], seed: int
 ) -> None:
     """Scores of a policy, with its skill on each benchmark."""
-    frames = [
-        _scores(benchmark, *skill, np.random.default_rng([seed, other]))
+    samples, size = experiment.config.evaluation.samples, experiment.config.evaluation.block
+    frame = pd.concat(
+        _scores(benchmark, *skill, np.random.default_rng([seed, other]), samples)
         for other, (benchmark, skill) in enumerate(skills.items())
-    ]
-    made = steps.score(experiment, policy, suite, 0)
-    write_frame(made.outputs[0], SCORES, pd.concat(frames))
-    attest([steps.first_output(made)])
+    )
+    for block in experiment.blocks():
+        made = steps.score(experiment, policy, suite, block)
+        write_frame(made.outputs[0], SCORES, frame[frame["sample_index"] // size == block])
+        attest([steps.first_output(made)])
 
 
-def _scores(benchmark: str, reach: float, often: float, rng: np.random.Generator) -> pd.DataFrame:
+def _scores(
+    benchmark: str, reach: float, often: float, rng: np.random.Generator, samples: int
+) -> pd.DataFrame:
     can = (np.arange(PROBLEMS) + 0.5) / PROBLEMS < reach
-    right = (rng.random((PROBLEMS, SAMPLES)) < often) & can[:, None]
+    right = (rng.random((PROBLEMS, samples)) < often) & can[:, None]
     solved = right.flatten()
     return pd.DataFrame(
         {
             "benchmark": benchmark,
-            "problem_id": [f"{benchmark}/{i:03}" for i in range(PROBLEMS) for _ in range(SAMPLES)],
-            "sample_index": list(range(SAMPLES)) * PROBLEMS,
+            "problem_id": [f"{benchmark}/{i:03}" for i in range(PROBLEMS) for _ in range(samples)],
+            "sample_index": list(range(samples)) * PROBLEMS,
             "correct": solved,
             "verifier": "exact",
             "verdict": "",
@@ -159,25 +164,115 @@ def plant_logs(
     for number, (name, cell) in enumerate((experiment.cells | experiment.study_cells).items()):
         rng = np.random.default_rng([7, number])
         steps_of_cell = experiment.of_cell(name).config.training.steps
-        assert steps_of_cell == STEPS, f"{name} has {steps_of_cell} steps"
-        entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(STEPS)
-        kept = 0.3 + 0.1 * rng.random(STEPS)
+        entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(steps_of_cell)
+        kept = 0.3 + 0.1 * rng.random(steps_of_cell)
         # The drift of a machine that gets busier is not an effect of the fraction kept.
-        update = 0.4 + seconds_of_all * kept + 0.02 * np.arange(STEPS) / STEPS
-        update[rng.choice(STEPS, size=2, replace=False)] *= STALL
+        update = 0.4 + seconds_of_all * kept + 0.02 * np.arange(steps_of_cell) / steps_of_cell
+        update[rng.choice(steps_of_cell, size=2, replace=False)] *= STALL
         rows = [
             {
                 "step": step + 1,
+                "reward": 0.3,
                 "entropy": entropy[step] + 0.1 * noise * cell.seed,
                 "zero_weight": 1 - kept[step],
                 "response_tokens": 8 + rng.random(),
+                **{f"pass_at_{2**i}": 0.3 + 0.1 * i + 0.01 * math.sin(step) for i in range(6)},
                 "seconds": {
                     "sample": 0.3,
                     "reward": 0.01,
                     "update": update[step] + 0.2 * noise * rng.standard_normal(),
                 },
             }
-            for step in range(STEPS)
+            for step in range(steps_of_cell)
         ]
         write_json_lines(experiment.training_log(name), rows)
         attest([steps.log_input(experiment, name)])
+
+
+# --- inputs of figures ---------------------------------------------------------------------------
+
+# Figures that tests also draw at the scale paper, which has longer names.
+PAPER = ["fig_entropy", "fig_contamination_free", "fig_sample_efficiency"]
+
+
+def experiment_in(root: Path, scale: str = "tiny", **overrides: Any) -> Experiment:
+    """A scale of config/, with its results below `root`."""
+    shutil.copytree(ROOT / "config", root / "config", dirs_exist_ok=True)
+    return Experiment.load(scale, overrides, root)
+
+
+def write_inputs(experiment: Experiment, *names: str) -> None:
+    """Write the inputs of the named figures, or of all figures of the scale."""
+    figures = [figures_of(experiment)[name] for name in names or available(experiment)]
+    if any(figure.reads("training_logs") for figure in figures):
+        plant_logs(experiment)
+    done: set[tuple[str, str]] = set()
+    for figure in figures:
+        if figure.reads("training_set"):
+            # A first pass of 40 steps; the last three prompts do not fill another step.
+            write_problems(experiment, 40 * experiment.config.training.prompts_per_step + 3)
+        if figure.reads("comparisons"):
+            plans = claims.planned(experiment).values()
+            plan = [one for plan in plans if isinstance(plan, list) for one in plan]
+            write_comparisons(figure.step(experiment).input_files[0], made_up(plan))
+        if figure.reads("study"):
+            path = figure.step(experiment).input_files[0]
+            write_comparisons(path, made_up(plan_of_study(experiment, figure.grids[0])))
+        for number, policy in enumerate(figure.policies(experiment)):
+            if figure.reads("curves", "scores") and (policy, figure.suite(experiment)) not in done:
+                suite = figure.suite(experiment)
+                skills = dict.fromkeys(experiment.benchmarks_of(suite), (0.4 + 0.02 * number, 0.3))
+                plant(experiment, policy, suite, skills, number)
+                curves(experiment, policy, suite)
+                done.add((policy, suite))
+            if figure.reads("gradients"):
+                rows = gradient_rows(experiment, number)
+                write_table(experiment.gradients(policy), GRADIENTS, rows)
+        attest(figure.step(experiment).inputs())
+
+
+def write_problems(experiment: Experiment, count: int) -> None:
+    """A training set of so many problems."""
+    rows = [problem("linear/train", row, "1+x=2") for row in range(count)]
+    write_table(experiment.problems("train"), PROBLEM_ROWS, rows)
+
+
+def plan_of_study(experiment: Experiment, name: str) -> list[Comparison]:
+    plan = studies.planned(experiment, name, studies.lines_of(experiment, name))
+    for contrast in experiment.config.studies[name].contrasts:
+        if contrast.claims:
+            plan += studies.changes(contrast, studies.planned_claims(experiment, name, contrast))
+    return plan
+
+
+def made_up(plan: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """Rows of these comparisons, each with another value."""
+    rows = []
+    for number, one in enumerate(plan):
+        value = 0.05 * math.sin(number)
+        if not one.method_b and one.ks:
+            value = 0.2 + 0.1 * math.log2(one.ks[0]) + 0.2 * value
+        row = row_of(Measurement(one, Estimate(value, 0.0, 0.0, 0.012, 100.0), 0.0, 1, 890, 32))
+        p = number % 97 / 97
+        rows.append(row | {"family": one.family, "p": p, "p_adjusted": min(1.0, 2 * p)})
+    return rows
+
+
+def gradient_rows(experiment: Experiment, number: int) -> list[dict[str, object]]:
+    settings = experiment.config.gradients
+    assert settings is not None
+    sizes = {"hitchhiking": 5.0, "grpo": 3.0, "rspo_max_at_k_plug_in": 2.0}
+    return [
+        {
+            "problem_id": f"linear/train/{index}",
+            "objective": objective,
+            "k": k,
+            "n": settings.n,
+            "responses": settings.responses,
+            "correct": 0.1 + index / 100,
+            "variance": (50 + index) * sizes.get(objective, 1.0) ** math.log2(2 * k),
+            "signal": 40.0 + 3 * index + 20 * number,
+        }
+        for index in range(settings.prompts)
+        for objective, k in settings.measured
+    ]

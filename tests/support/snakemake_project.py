@@ -3,11 +3,9 @@
 import json
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -73,21 +71,3 @@ def jobs(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
     assert done.returncode == 0, done.stderr
     counts = re.findall(r"^(\w+) +(\d+)$", done.stdout + done.stderr, flags=re.MULTILINE)
     return {rule: int(count) for rule, count in counts}
-
-
-def processor_seconds(folder: Path, *arguments: str) -> float:
-    """Processor time of `snakemake ARGUMENTS` as a process of its own, with its jobs."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [PROGRAMS / "snakemake", *arguments], cwd=folder, capture_output=True, check=True
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def seconds_of_additions() -> float:
-    """Processor time of ten million additions in a loop: a measure of this machine's speed."""
-    started, total = time.process_time(), 0
-    for number in range(10_000_000):
-        total += number
-    return time.process_time() - started

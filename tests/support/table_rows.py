@@ -9,6 +9,7 @@ from rspo.config import steps
 from rspo.config.experiment import Experiment
 from rspo.core.step import Step
 from rspo.core.tables import SAMPLES, SCORES, TableFormat, write_table
+from tests.support import problem_rows
 from tests.support.steps import attest
 
 Row = dict[str, Any]
@@ -16,9 +17,7 @@ RowsOf = Mapping[str, Sequence[Row]]  # by benchmark
 
 
 def problem(name: str, answers: list[str]) -> Row:
-    prompt = [{"role": "user", "content": f"problem {name}"}]
-    source = {"benchmark": "linear", "source": "test", "revision": "1", "row": 0}
-    return {"id": name, "prompt": prompt, "answers": answers} | source
+    return problem_rows.problem("linear", 0, f"problem {name}") | {"id": name, "answers": answers}
 
 
 def sample(name: str, index: int, text: str, tokens: int = 9) -> Row:

@@ -15,9 +15,7 @@ import pytest
 from rspo.analysis.claims import CLAIMS
 from rspo.analysis.results import AGAINST, CONTRADICTED, FOR, NOT_RESOLVED, SUPPORTED
 from rspo.config.experiment import Experiment
-from rspo.figures import in_all
 from tests.support import ROOT
-from tests.support.snakemake_project import processor_seconds, seconds_of_additions
 
 pytestmark = pytest.mark.acceptance
 
@@ -46,12 +44,6 @@ def name(objective: str, k: int = 1, n: int = 16) -> str:
     return f"small--{objective}--k{k}--n{n}--s0"
 
 
-def test_every_figure_is_there_in_three_forms(experiment: Experiment) -> None:
-    for figure in in_all(experiment):
-        for suffix in ("pdf", "png", "csv"):
-            assert (ROOT / "reports" / f"{figure}.{suffix}").stat().st_size > 0
-
-
 def test_all_25_cells_and_both_bases_were_evaluated(experiment: Experiment) -> None:
     with CURVES.open() as lines:
         found = {row["cell"] for row in csv.DictReader(lines)}
@@ -68,7 +60,6 @@ def test_a_second_run_does_nothing() -> None:
     )
     assert done.returncode == 0
     assert "Nothing to be done" in done.stdout + done.stderr
-    assert processor_seconds(ROOT, "all") < 20 * seconds_of_additions()  # 8 were measured
 
 
 @pytest.mark.parametrize("k", [4, 8])
@@ -102,11 +93,10 @@ def test_more_samples_per_prompt_are_better(pooled: dict[tuple[str, int], float]
 
 # Comparisons of claims whose differences are several times the variance of training.
 LARGE = {
-    "C1": ["RSPO - Baseline"],
-    "C2": ["Baseline, smaller - next k"],
-    "C3": ["PG - RSPO k=8", "RSPO k=8 - PG"],
-    "C8": ["RSPO - Baseline", "PG - RSPO k=8", "RSPO k=8 - PG"],
-    "C10": ["PG - base", "RSPO k=2 - base", "RSPO k=4 - base", "RSPO k=8 - base"],
+    *(("C1", "RSPO", "Baseline"), ("C2", "Baseline, smaller", "next k")),
+    *(("C3", "PG", "RSPO k=8"), ("C3", "RSPO k=8", "PG")),
+    *(("C8", "RSPO", "Baseline"), ("C8", "PG", "RSPO k=8"), ("C8", "RSPO k=8", "PG")),
+    *(("C10", method, "base") for method in ("PG", "RSPO k=2", "RSPO k=4", "RSPO k=8")),
 }
 
 
@@ -117,21 +107,13 @@ def test_large_differences_are_resolved_with_one_seed() -> None:
     another seed, and the smallest difference of a claim is within the variance of training.
     """
     with (ROOT / "reports" / "claim_comparisons.csv").open() as lines:
-        rows = [
-            row
+        found = [
+            ((row["claim"], row["method_a"], row["method_b"]), row["outcome"])
             for row in csv.DictReader(lines)
             if row["decides"] == "yes" and row["where"] == "pooled"
         ]
-    for claim, comparisons in LARGE.items():
-        for comparison in comparisons:
-            outcomes = {
-                row["outcome"]
-                for row in rows
-                if row["claim"] == claim
-                if f"{row['method_a']} - {row['method_b']}" == comparison
-            }
-            assert outcomes, (claim, comparison)
-            assert outcomes <= {FOR, AGAINST}, (claim, comparison)
+    assert {comparison for comparison, _ in found} >= LARGE
+    assert {outcome for one, outcome in found if one in LARGE} <= {FOR, AGAINST}
 
 
 def test_every_claim_has_a_verdict() -> None:

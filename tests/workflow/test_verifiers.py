@@ -1,13 +1,12 @@
 """The workflow with a judge, and the comparison of two verifiers."""
 
-import csv
 import json
 from pathlib import Path
 
 import pytest
 
 from rspo.core.tables import SCORES, read_table
-from tests.support import judge_server, tiny_world
+from tests.support import judge_server
 from tests.support.judge_prompt import commit
 from tests.support.snakemake_project import SMALL_WORLD, jobs, make_project, snakemake
 
@@ -54,26 +53,3 @@ def test_the_judge_decides_on_what_the_rules_do_not_accept(tmp_path: Path) -> No
         # A local server needs the model, but does not trigger re-scoring.
         plan = jobs(snakemake(project, "-n", SCORE, *cascade(upstream, pinned, None)))
         assert plan == {"fetch_judge": 1, "judge": 1, "total": 2}
-
-
-@pytest.fixture
-def one_base() -> list[str]:
-    """Config of a small project with one model, and therefore one base policy."""
-    cells = [{"model": "small", "objective": "policy_gradient", "n": 16}]
-    names = ("scalability", "model_size", "max_at_k", "grpo", "main")
-    grid: dict[str, object] = {name: {"suite": "standard", "cells": cells} for name in names}
-    grid["contamination_free"] = None  # left out
-    return ["--config", *SMALL_WORLD, f"grid={json.dumps(grid)}"]
-
-
-def test_agreement_of_verifiers_is_a_target(tmp_path: Path, one_base: list[str]) -> None:
-    project = make_project(tmp_path)
-    done = snakemake(project, "results/tiny/tables/agreement.csv", *one_base)
-    assert done.returncode == 0, done.stderr
-    with (project / "results/tiny/tables/agreement.csv").open() as lines:
-        rows = list(csv.DictReader(lines))
-    benchmarks = ("linear", "multiply", "countdown", "divide", "sequence")
-    assert [row["benchmark"] for row in rows] == list(benchmarks)
-    samples = tiny_world.OVERRIDES["data"]["suites"]["standard"]["linear"]["generated"]["problems"]
-    assert {int(row["responses"]) for row in rows} == {4 * samples}
-    assert (project / "results/tiny/tables/disagreements.csv").exists()
