@@ -67,7 +67,7 @@ COMMANDS = {
     ),
     "tables": (
         *([], f"grid.main.cells=[{CELL_OF_GRID}]"),
-        *("results/tiny/tables/curves.csv", "evaluations: 5 -> 2"),
+        *("results/tiny/tables/curves.csv", "evaluations: 6 -> 2"),
     ),
     "gradients": (
         *(["small--base"], "gradients.seed=1"),
@@ -365,7 +365,7 @@ def test_the_cost_is_always_made_again(error_of: ErrorOf) -> None:
         assert table.read_text().startswith("policy,")
     error = error_of("cost", "--set=seeds=2")
     assert error.startswith(
-        f"{table} would have other settings than the config (policies: 5 -> 9, "
+        f"{table} would have other settings than the config (policies: 6 -> 11, "
     )
 
 

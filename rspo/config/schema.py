@@ -38,6 +38,7 @@ POOLED = "pooled"  # in tables: all problems of a suite's benchmarks
 DEFAULT_VARIANT = "default"  # of a cell that is trained with the config as it is
 CONTROL_VARIANT = "control"  # in a study: a change that is too small to matter
 PROBLEM = "{problem}"  # placeholder for the problem's text in a prompt
+FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")  # of a file with problems
 HUB_ID = r"^[\w.-]+/[\w.-]+$"
 Positive = Annotated[int, Field(ge=1)]
 # Clients of OpenAI's interface write it with `/v1`.
@@ -69,7 +70,15 @@ SingleVerifier = Annotated[str, _one_of(lambda: [v for v in verifier_names() if 
 RewardName = Annotated[str, _one_of(reward_names)]
 # Relative to the folder that has config/.
 Extension = Annotated[str, Field(pattern=r"\.py$")]
-ProblemFile = Annotated[str, Field(pattern=r"\.(jsonl|csv|parquet)$")]
+
+
+def _problem_file(name: str) -> str:
+    if Path(name).suffix not in FILE_SUFFIXES:
+        raise ValueError(f"allowed: a name that ends with {', '.join(FILE_SUFFIXES)}")
+    return name
+
+
+ProblemFile = Annotated[str, AfterValidator(_problem_file)]
 
 
 def _require_one_of(key: str, name: str, names: Collection[str]) -> None:
