@@ -34,6 +34,11 @@ COLUMNS = [
     *("seeds", "problems", "samples", "cells"),
 ]
 _WHOLE = ["pool", "tests", "seeds", "problems", "samples"]
+# What code reads; templates name the others, and fail with their place without one.
+_READ = [
+    *("id", "claim", "metric", "k", "where", "decides", "margin", "estimate", "p", "outcome"),
+    "cells",
+]
 _TEXT = [*COLUMNS[:10], "family", "outcome", "cells"]
 
 
@@ -172,7 +177,7 @@ def read_comparisons(path: Path) -> pd.DataFrame:
 
     Raises: InputError for a table that is missing or lacks a column.
     """
-    table = read_csv(path, "id", "claim", empty=True)
+    table = read_csv(path, *_READ, empty=True)
     numbers = [column for column in table.columns if column not in _TEXT]
     table[numbers] = table[numbers].apply(pd.to_numeric)
     return table

@@ -42,15 +42,18 @@ def of(experiment: Experiment) -> Iterator[Picture]:
         yield Picture(figure, caption, image.read_bytes(), read_csv(numbers))
 
 
-def pooled_panels(experiment: Experiment, figure: Figure, narrow: bool) -> bytes:
-    """The panels of all problems of a figure of curves, for wide or narrow windows, as PNG."""
+def pooled_panels(experiment: Experiment, figure: Figure) -> dict[str, bytes]:
+    """The panels of all problems of a figure of curves as PNG, for wide and narrow windows."""
     frame = table(figure_files(experiment, figure)[1], *curves.COLUMNS)
     numbers = ["k", "difference", "difference_low", "difference_high"]
     frame[numbers] = frame[numbers].apply(pd.to_numeric)
-    png = io.BytesIO()
+    pictures = {}
     with style.applied():
-        drawing = curves.draw_pooled(frame, experiment, figure, narrow)
-        # Without the version of matplotlib, the same drawing gives the same bytes.
-        metadata = {"Software": None}
-        drawing.savefig(png, format="png", dpi=style.DOTS_PER_INCH, metadata=metadata)
-    return png.getvalue()
+        for window in ("wide", "narrow"):
+            png = io.BytesIO()
+            drawing = curves.draw_pooled(frame, experiment, figure, narrow=window == "narrow")
+            # Without the version of matplotlib, the same drawing gives the same bytes.
+            metadata = {"Software": None}
+            drawing.savefig(png, format="png", dpi=style.DOTS_PER_INCH, metadata=metadata)
+            pictures[window] = png.getvalue()
+    return pictures

@@ -139,12 +139,19 @@ def job_history(launch: Launch) -> Iterator[Finding]:
     if launch.slurm is None or launch.profile.get(command) != "squeue":
         return
     settings = launch.slurm.settings
+    age = _seconds_remembered(settings)
     if settings.get("AccountingStorageType") == "accounting_storage/slurmdbd":
         yield Finding(
             WARNING,
-            f"{PROFILE}: {command} = squeue forgets ended jobs after "
-            f"{_seconds_remembered(settings)} s (MinJobAge), and this cluster has accounting, "
-            "which keeps them: set sacct",
+            f"{PROFILE}: {command} = squeue forgets ended jobs after {age} s "
+            "(MinJobAge), and this cluster has accounting, which keeps them: set sacct",
+        )
+    elif age < 120:
+        yield Finding(
+            WARNING,
+            f"SLURM forgets ended jobs after {age} s (MinJobAge), and Snakemake looks at them "
+            "every minute: it may submit a failed job again without using a retry, because it "
+            "cannot see that the job failed; ask your cluster's administrators for 300 s",
         )
 
 

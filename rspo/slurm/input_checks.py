@@ -40,12 +40,16 @@ def verl_configs(launch: Launch) -> Iterator[Finding]:
 
 
 def image(launch: Launch) -> Iterator[Finding]:
-    """Whether the image exists."""
+    """Whether the image exists and lets its programs use GPUs."""
     if "apptainer" not in (launch.deployment or ""):
         return
     if not IMAGE.is_file():
         yield Finding(
             ERROR, f"{IMAGE}: no such image; `apptainer build {IMAGE} envs/rspo.def` makes it"
+        )
+    if "apptainer-args" in launch.profile and "--nv" not in str(launch.profile["apptainer-args"]):
+        yield Finding(
+            ERROR, f"{PROFILE}: apptainer-args has no --nv: programs in the image see no GPU"
         )
 
 

@@ -77,7 +77,8 @@ def statuses(experiment: Experiment, suites: Suites | None = None) -> list[Statu
 def faults(experiment: Experiment) -> list[str]:
     """A sentence for each file that cannot be used, with the command that makes it again.
 
-    Checks checkpoints, data and policies by size and provenance, so that no file is read.
+    Checks checkpoints and every result up to the curves by size and provenance, so that no file is
+    read.
     """
     checkpoints = [
         f"{experiment.checkpoint(policy) / STATE_FILE} is damaged; "

@@ -139,6 +139,7 @@ def require_cancelled(folder: Path) -> None:
     ("settings", "requeue", "expected"),
     [
         ("MinJobAge = 120 sec", 1, None),
+        ("MinJobAge = 60 sec", 1, r"after 60 s \(MinJobAge\), and Snakemake looks"),
         (
             "AccountingStorageType = accounting_storage/slurmdbd",
             1,

@@ -192,6 +192,15 @@ def test_a_missing_image_is_reported(project: Path) -> None:
     assert "jobs use the environment of apptainer" in unchecked.line
 
 
+def test_an_image_whose_programs_see_no_gpu_is_reported(project: Path) -> None:
+    path = project / "slurm" / "config.yaml"
+    original = path.read_text()
+    for options, reported in (("--nv", False), ("--bind /data", True)):
+        path.write_text(f"{original}\napptainer-args: {options!r}\n")
+        lines = [one.line for one in findings(Experiment.load("paper"), deployment="apptainer")]
+        assert any("apptainer-args has no --nv" in line for line in lines) == reported
+
+
 def test_problems_that_do_not_fit_a_model_are_reported(project: Path) -> None:
     """As soon as both exist, for each pair that a job uses."""
     change(project, {"set-resources.score.gres": None})
