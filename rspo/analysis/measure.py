@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rspo.analysis.comparisons import Comparison, Method
 from rspo.config.experiment import Cell, Experiment
@@ -22,12 +21,11 @@ from rspo.evaluation.statistics import (
     SeedVariance,
     combine,
     difference_of_runs,
-    mean_of_cells,
+    mean_of_steps,
 )
 from rspo.training.logs import column, read_log
 
 LATE = 3  # the last third of training is late
-ROUNDING = 1e-9  # of fractions and tokens
 
 
 @dataclass(frozen=True)
@@ -246,20 +244,21 @@ class Measurer:
         return float(entropy[-max(1, len(entropy) // LATE) :].mean())
 
     def _of_dropping(self, comparison: Comparison) -> Measurement:
-        estimate = mean_of_cells([self._added(cell) for cell in comparison.policies])
-        seeds = self.experiment.config.seeds
-        return Measurement(comparison, estimate, SeedVariance(), seeds, problems=0, samples=0)
+        """Each step of each pair of runs, which have the same prompts, gives one value."""
+        keeping, dropping = (term.method.policies for term in comparison.terms)
+        added = [self._added(*pair) for pair in zip(keeping, dropping, strict=True)]
+        estimate = mean_of_steps(np.concatenate(added))
+        return Measurement(comparison, estimate, SeedVariance(), len(added), problems=0, samples=0)
 
-    def _added(self, cell: str) -> float:
-        """Time that keeping every response would add to a cell's training, relative to its time."""
-        log = self.log(cell)
-        seconds = {
-            phase: np.array([float(row["seconds"][phase]) for row in log])
-            for phase in log[0]["seconds"]
-        }
-        kept = 1 - self.column(cell, "zero_weight")
-        growth = growth_with_fraction(seconds["update"], kept, self.column(cell, "response_tokens"))
-        return growth * float((1 - kept).sum()) / float(np.sum(list(seconds.values())))
+    def _added(self, keeping: str, dropping: str) -> Floats:
+        """Update seconds that a run adds to another, relative to its seconds a step, [steps]."""
+        more, fewer = (self._update_seconds(cell) for cell in (keeping, dropping))
+        steps = min(len(more), len(fewer))
+        whole = [sum(row["seconds"].values()) for row in self.log(dropping)[:steps]]
+        return (more[:steps] - fewer[:steps]) / np.mean(whole)
+
+    def _update_seconds(self, cell: str) -> Floats:
+        return np.array([float(row["seconds"]["update"]) for row in self.log(cell)])
 
     def column(self, cell: str, key: str) -> Floats:
         """The values of `key` in a cell's training log, [steps]."""
@@ -278,32 +277,3 @@ def _methods(experiment: Experiment, policies: Iterable[str]) -> dict[Cell, list
         if not experiment.is_base(name):
             found[replace(experiment.cell(name), seed=0)].append(name)
     return found
-
-
-def growth_with_fraction(
-    seconds: NDArray[np.float64], kept: NDArray[np.float64], tokens: NDArray[np.float64]
-) -> float:
-    """Slope of a step's update seconds on the fraction of responses kept.
-
-    Uses the changes from one step to the next, which slow drifts, such as a busier machine, hardly
-    affect. The prompts of a step are random, and so is most of the change of the fraction kept. The
-    response length is partialled out of both (Frisch and Waugh 1933). Slopes are by Theil (1950)
-    and Sen (1968): the median is robust to the few steps in which the machine stalled.
-
-    Args:
-        seconds: of the update, for each step.
-        kept: fraction of responses with a nonzero weight, for each step.
-        tokens: mean tokens of a response, for each step.
-    """
-    longer, more, lengthier = np.diff(seconds), np.diff(kept), np.diff(tokens)
-    return _slope(
-        longer - _slope(longer, lengthier) * lengthier, more - _slope(more, lengthier) * lengthier
-    )
-
-
-def _slope(y: NDArray[np.float64], x: NDArray[np.float64]) -> float:
-    """Median slope over all pairs (Theil-Sen); 0 if x is constant up to rounding."""
-    from scipy.stats import theilslopes  # here, because it is slow to import
-
-    changes = len(x) > 0 and np.ptp(x) > ROUNDING
-    return float(theilslopes(y, x).slope) if changes else 0.0

@@ -65,7 +65,7 @@ def write_claims(experiment: Experiment, force: bool = False) -> None:
         write_csv(claims_csv, pd.DataFrame(claims, columns=CLAIM_COLUMNS))
         contents = {
             "scale": experiment.scale,
-            "seeds": experiment.config.seeds,
+            "seeds": experiment.seeds_of(experiment.cells),
             "level": LEVEL,
             "claims": claims,
             "rows": lambda **wanted: the_rows(table, **wanted),

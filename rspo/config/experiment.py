@@ -2,7 +2,8 @@
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -106,13 +107,26 @@ class Experiment:
 
     def cells_of(self, grid: str) -> list[Cell]:
         """The cells of one entry of the grid, or of one study."""
+        entry = self.grid_entry(grid)
         return [
             Cell(spec.model, spec.objective, k, n, spec.reward, seed, variant)
-            for spec in self.grid_entry(grid).cells
+            for spec in entry.cells
             for k, n in spec.pairs
             for variant in spec.variants
-            for seed in range(self.config.seeds)
+            for seed in range(max(self.config.seeds, entry.seeds))
         ]
+
+    def seeds_of(self, policies: Iterable[str]) -> str:
+        """The number of training seeds of the methods among some policies, such as "1 to 3 seeds".
+
+        Empty without a trained policy.
+        """
+        methods = Counter(name.rpartition("--s")[0] for name in policies if not self.is_base(name))
+        if not methods:
+            return ""
+        fewest, most = min(methods.values()), max(methods.values())
+        number = str(most) if fewest == most else f"{fewest} to {most}"
+        return f"{number} seed{'s' if most > 1 else ''}"
 
     def grid_entry(self, grid: str) -> GridEntry:
         entries = self.config.grid | self.config.studies
@@ -162,6 +176,7 @@ class Experiment:
         pairs = (
             (policy, entry.suite)
             for grid, entry in self.config.grid.items()
+            if entry.suite
             for policy in self.policies_of(grid)
         )
         return list(dict.fromkeys(pairs))

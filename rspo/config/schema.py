@@ -323,6 +323,8 @@ class Training(Section):
     checkpoint_every: Positive
     validation: Validation
     epochs: Positive = 1  # passes over the responses of a step; only `engine: local` allows more
+    # false: also compute the gradient of responses of weight 0, which is 0; claim C11 times this.
+    drop_zero_weights: bool = True
 
     @property
     def prompts_per_update(self) -> int:
@@ -484,7 +486,7 @@ class CellSpec(Section):
     k: int | tuple[int, ...]  # 1 for an objective without k, which is in the names of its cells
     n: int | tuple[int, ...]
     reward: RewardName = "binary"
-    # Names in `variants`; "default" for none. Only the entries of `studies` may have them.
+    # Names in `variants`; "default" for none. In the grid, only entries without a suite have them.
     variant: Name | tuple[Name, ...] = DEFAULT_VARIANT
 
     @model_validator(mode="before")
@@ -536,10 +538,15 @@ class CellSpec(Section):
 
 
 class GridEntry(Section):
-    """Cells that one figure compares, and the suite that they are evaluated on."""
+    """Cells that one figure compares, and the suite that they are evaluated on.
 
-    suite: Name
+    Without a suite, its cells are trained only, and compared by their logs.
+    """
+
+    suite: str = ""
     cells: tuple[CellSpec, ...] = Field(min_length=1)
+    # At least this many training seeds for these cells; more if the config's `seeds` is larger.
+    seeds: Positive = 1
 
 
 class Contrast(Section):
@@ -686,14 +693,17 @@ class Config(Section):
         entries = [("grid", *item) for item in self.grid.items()]
         entries += [("studies", *item) for item in self.studies.items()]
         for section, name, entry in entries:
-            _require_one_of(f"{section}.{name}.suite", entry.suite, self.data.suites)
+            if entry.suite or section == "studies":
+                _require_one_of(f"{section}.{name}.suite", entry.suite, self.data.suites)
             for spec in entry.cells:
                 _require_one_of(f"{section}.{name}: model", spec.model, self.models)
                 for variant in spec.variants:
                     known = (DEFAULT_VARIANT, *self.variants)
                     _require_one_of(f"{section}.{name}: variant", variant, known)
-                    if section == "grid" and variant != DEFAULT_VARIANT:
-                        raise ValueError(f"grid.{name}: only the entries of studies have variants")
+                    if section == "grid" and entry.suite and variant != DEFAULT_VARIANT:
+                        raise ValueError(
+                            f"grid.{name}: only studies, and entries without a suite, have variants"
+                        )
         verifiers = {"verifier": self.verifier, "agreement.against": self.agreement.against}
         for key, verifier in verifiers.items():
             if self.needs_judge(verifier) and self.xverify is None:

@@ -238,14 +238,14 @@ def difference_of_runs(
     return Estimate(value, np.nan, error, error, degrees)
 
 
-def mean_of_cells(values: ArrayLike) -> Estimate:
-    """Mean of independent values, one per cell, by Student's t; the error is NaN for one value."""
-    cells = np.asarray(values, dtype=float)
-    mean = float(cells.mean())
-    if len(cells) < 2:
+def mean_of_steps(values: ArrayLike) -> Estimate:
+    """Mean of independent values, one per step, by Student's t; the error is NaN for one value."""
+    steps = np.asarray(values, dtype=float)
+    mean = float(steps.mean())
+    if len(steps) < 2:
         return Estimate(mean, np.nan, np.nan, np.nan, np.nan)
-    error = float(cells.std(ddof=1) / np.sqrt(len(cells)))
-    return Estimate(mean, np.nan, np.nan, error, len(cells) - 1.0)
+    error = float(steps.std(ddof=1) / np.sqrt(len(steps)))
+    return Estimate(mean, np.nan, np.nan, error, len(steps) - 1.0)
 
 
 def stratified_variance(values: Floats, sizes: Sequence[int]) -> float:

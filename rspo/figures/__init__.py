@@ -83,14 +83,14 @@ def register(figure: Figure) -> None:
 
 
 def figures_of(experiment: "Experiment") -> dict[str, Figure]:
-    """Every figure by name: `FIGURES`, then fig_<grid> for each remaining entry and study.
+    """Every figure by name: `FIGURES`, then fig_<grid> for each other study and entry with a suite.
 
     Raises: InputError for a grid entry whose figure would take the name of another one.
     """
     drawn = {grid for figure in FIGURES.values() for grid in figure.grids}
     result = dict(FIGURES)
     for grid, entry in (experiment.config.grid | experiment.config.studies).items():
-        if grid in drawn:
+        if grid in drawn or not entry.suite:
             continue
         figure = (
             study.of_study(grid, entry)

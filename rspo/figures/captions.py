@@ -42,8 +42,7 @@ def cells_sentence(experiment: "Experiment", policies: list[str]) -> str:
     """The names of the cells without their seeds, and the number of seeds."""
     bases = [policy for policy in policies if experiment.is_base(policy)]
     cells = dict.fromkeys(p.rpartition("--s")[0] for p in policies if p not in bases)
-    seeds = experiment.config.seeds
-    each = "1 seed (s0)" if seeds == 1 else f"{seeds} seeds (s0 to s{seeds - 1})"
-    trained = [f"Cells: {', '.join(cells)}; {each} each."] if cells else []
+    seeds = experiment.seeds_of(policies)
+    trained = [f"Cells: {', '.join(cells)}; {seeds} each."] if cells else []
     untrained = [f"Not trained: {', '.join(bases)}."] if bases else []
     return " ".join(trained + untrained)

@@ -108,7 +108,7 @@ class Figure:
         """
         self.require(experiment)
         suites = {grid: experiment.grid_entry(grid).suite for grid in self.grids}
-        if len(set(suites.values())) != 1:
+        if len(set(suites.values())) != 1 or "" in suites.values():
             listed = ", ".join(f"grid.{grid}.suite = {suite}" for grid, suite in suites.items())
             raise InputError(
                 f"config/{experiment.scale}.yaml: {self.name} draws its grids in the same panels "

@@ -112,11 +112,11 @@ def formula_lines(objective: str, ks: Sequence[int]) -> list[Method]:
 
 def run_description(experiment: "Experiment", methods: Sequence[Method]) -> str:
     """The first line of a figure's small print: scale, models, seeds, and a common n."""
-    models = model_labels(experiment, [policy for m in methods for policy in m.policies])
+    policies = [policy for method in methods for policy in method.policies]
+    models, seeds = model_labels(experiment, policies), experiment.seeds_of(policies)
     ns = {method.n for method in methods if method.n is not None}
     n = f"n = {ns.pop()}, " if len(ns) == 1 else ""
-    seeds = experiment.config.seeds
-    return f"{experiment.scale} scale, {models}, {n}{seeds} seed{'s' if seeds > 1 else ''}"
+    return f"{experiment.scale} scale, {models}, {n}{seeds}"
 
 
 def model_labels(experiment: "Experiment", policies: Iterable[str]) -> str:

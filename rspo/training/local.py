@@ -139,7 +139,8 @@ class Trainer:
             length = float(rollout.responses.lengths.view_as(rollout.weights)[part].double().mean())
         self.optimizer.zero_grad(set_to_none=False)  # without weights, Adam still applies momentum
         epsilon = training.ppo_clip or float("inf")
-        clipped = backward(self.model, rollout, part, length, epsilon, temperature)
+        drops = training.drop_zero_weights
+        clipped = backward(self.model, rollout, part, length, epsilon, temperature, drops)
         of_step = (epoch + int(part[0]) / training.prompts_per_step) / training.epochs
         done = (step + of_step) / training.steps
         norm, rate = adam_step(self.optimizer, self.rate, training.optimizer, done)
@@ -147,14 +148,21 @@ class Trainer:
 
 
 def backward(
-    model: Qwen2, rollout: Rollout, part: Tensor, length: float, epsilon: float, temperature: float
+    model: Qwen2,
+    rollout: Rollout,
+    part: Tensor,
+    length: float,
+    epsilon: float,
+    temperature: float,
+    drops: bool = True,
 ) -> float:
     """Add the gradient of -J / `length` on a mini-batch; returns the fraction of clipped tokens.
 
-    Responses of weight 0 do not change the gradient; skipping them saves time (section 5.1).
+    Responses of weight 0 do not change the gradient; dropping them saves time (section 5.1).
     """
     rows = torch.arange(rollout.weights.numel()).view_as(rollout.weights)[part].flatten()  # (B,)
-    rows = rows[rollout.weights.flatten()[rows] != 0]
+    if drops:
+        rows = rows[rollout.weights.flatten()[rows] != 0]
     lengths = rollout.responses.lengths
     rows, rollout, copies = merge_equal(rollout, rows)
     rows = rows[torch.argsort(lengths[rows], stable=True)]  # pads less

@@ -12,7 +12,7 @@ from scipy import stats
 from rspo.analysis import measure, studies
 from rspo.analysis.claims import CLAIMS, step
 from rspo.analysis.comparisons import Comparison
-from rspo.analysis.measure import Measurement, growth_with_fraction
+from rspo.analysis.measure import Measurement
 from rspo.analysis.results import results_of, verdict
 from rspo.analysis.write import write_claims, write_study
 from rspo.config.experiment import Cell, Experiment
@@ -271,32 +271,25 @@ def test_support_is_not_adjusted_and_the_opposite_is_adjusted_by_holm() -> None:
     assert verdict(judged) == "contradicted"
 
 
-def test_growth_is_robust_to_drift_response_length_and_stalls() -> None:
-    rng = np.random.default_rng(0)
-    kept, tokens = 0.2 + 0.2 * rng.random(200), 9 + rng.random(200)
-    drift = np.linspace(0, -5, 200)  # strong, in the opposite direction
-    seconds = 0.1 + 0.6 * kept + 0.05 * tokens + drift + 0.001 * rng.standard_normal(200)
-    seconds[[40, 140]] += 30
-    assert growth_with_fraction(seconds, kept, tokens) == pytest.approx(0.6, abs=0.01)
-
-
 @pytest.mark.parametrize("seconds_of_all", [0.5, 0.1, -0.3])
-def test_dropping_saves_the_time_that_keeping_all_would_add(
+def test_the_time_that_dropping_saves_is_that_of_the_same_steps_without_it(
     tmp_path: Path, seconds_of_all: float
 ) -> None:
-    experiment = planted.load(tmp_path, grid_of={"mine": [("grpo", 1, 16), ("grpo", 1, 8)]})
+    experiment = planted.load(tmp_path, seeds=1)
     planted.plant_scores(experiment, planted.all_alike)
     planted.plant_logs(experiment, seconds_of_all=seconds_of_all)
     write_claims(experiment)
-    (row,) = comparisons(experiment, claim="C11")
-    logs = [read_json_lines(experiment.training_log(cell)) for cell in experiment.cells]
-    expected = [
-        seconds_of_all
-        * sum(step["zero_weight"] for step in log)
-        / sum(sum(step["seconds"].values()) for step in log)
-        for log in logs
-    ]
-    assert float(row["estimate"]) == pytest.approx(np.mean(expected), abs=0.01)
+    for row in comparisons(experiment, claim="C11"):
+        keeping, dropping = (
+            read_json_lines(experiment.training_log(c)) for c in row["cells"].split()
+        )
+        more = [one["seconds"]["update"] for one in keeping]
+        fewer = [one["seconds"]["update"] for one in dropping]
+        test = stats.ttest_rel(more, fewer)
+        step = np.mean([sum(one["seconds"].values()) for one in dropping])
+        assert float(row["estimate"]) == pytest.approx((np.mean(more) - np.mean(fewer)) / step)
+        assert float(row["p"]) == pytest.approx(test.pvalue)
+        assert float(row["estimate"]) == pytest.approx(0.65 * seconds_of_all / step, abs=0.02)
 
 
 @pytest.mark.parametrize("kind", ["scores", "log"])

@@ -11,6 +11,7 @@ from rspo.cli import main, parse_overrides
 from rspo.config import steps
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.names import LARGER_FAMILIES, VERIFIER_VERSIONS, Family, TemplateName
+from rspo.config.schema import DEFAULT_VARIANT
 from rspo.core.errors import InputError
 from rspo.datasets.generated import FAMILIES
 from rspo.objectives import OBJECTIVES
@@ -45,7 +46,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"sampling": {"top_p": 0.9}}, ["sampling.top_p = 0.9", "allowed: 1.0"]),
     ({"training": {"mini_batch_prompts": 7}}, ["mini_batch_prompts = 7 must divide", "40"]),
     ({"evaluation": {"samples": 8}}, ["samples = 8", "twice the largest k = 16"]),
-    ({"evaluation": {"samples": 48}}, ["block = 32 must divide samples = 48"]),
+    ({"evaluation": {"samples": 48}}, ["block = 128 must divide samples = 48"]),
     ({"evaluation": {"k": [4, 4]}}, ["k = [4, 4] contains a duplicate"]),
     ({"models": {"small": {"scratch": {"hidden_size": 66}}}}, ["= 66 must be a multiple", "4"]),
     (
@@ -126,10 +127,10 @@ def test_each_mistake_is_a_line_of_every_command_before_it_writes(
 def test_an_objective_without_k_has_k1_in_its_cells_names_with_or_without_the_key() -> None:
     for given in ({}, {"k": None}, {"k": 1}):
         spec = {"model": "small", "objective": "grpo", "n": 16} | given
-        grid = {"main": {"suite": "standard", "cells": [spec]}}
+        grid = {"mine": {"suite": "standard", "cells": [spec]}}
         experiment = Experiment.load("tiny", {"grid": grid}, root=ROOT)
-        assert [c.name for c in experiment.cells_of("main")] == ["small--grpo--k1--n16--s0"]
-        assert experiment.config.grid["main"].cells[0].model_dump()["k"] == 1
+        assert [c.name for c in experiment.cells_of("mine")] == ["small--grpo--k1--n16--s0"]
+        assert experiment.config.grid["mine"].cells[0].model_dump()["k"] == 1
 
 
 def test_an_error_in_the_file_does_not_name_the_command_line(tmp_path: Path) -> None:
@@ -173,10 +174,11 @@ def test_a_bad_file_is_named(tmp_path: Path, text: str, message: str) -> None:
 
 @pytest.mark.parametrize("scale", ["tiny", "paper"])
 def test_the_grid_is_the_papers_25_cells(scale: str) -> None:
+    """Apart from further seeds, and from variants of these cells."""
     experiment = Experiment.load(scale, root=ROOT)
-    assert len(experiment.cells) == 25
+    cells = [c for c in experiment.cells.values() if (c.seed, c.variant) == (0, DEFAULT_VARIANT)]
     small, large = experiment.config.models
-    count = Counter((c.model, c.objective, c.k, c.n, c.reward) for c in experiment.cells.values())
+    count = Counter((c.model, c.objective, c.k, c.n, c.reward) for c in cells)
     methods = [("policy_gradient", 1)]
     methods += [(name, k) for name in ("rspo_pass_at_k", "hitchhiking") for k in (2, 4, 8)]
     expected = [(model, name, k, 16, "binary") for model in (small, large) for name, k in methods]
@@ -192,11 +194,12 @@ def test_both_scales_run_the_same_experiments() -> None:
 
     def methods(experiment: Experiment, grid: str, rename: dict[str, str]) -> set[Cell]:
         return {
-            Cell(rename.get(c.model, c.model), c.objective, c.k, c.n, c.reward, c.seed)
+            Cell(rename.get(c.model, c.model), c.objective, c.k, c.n, c.reward, 0)
             for c in experiment.cells_of(grid)
         }
 
-    for grid in tiny.config.grid:
+    assert tiny.config.grid.keys() - paper.config.grid.keys() == {"dropping"}
+    for grid in paper.config.grid:
         assert methods(tiny, grid, {}) == methods(paper, grid, models)
 
 
@@ -231,7 +234,7 @@ STEPS = [
         ({"evaluation": {"resamples": 7}}, ["curves"]),
         ({"evaluation": {"k": [1, 2]}}, ["curves", "claims"]),
         ({"evaluation": {"equivalence_margin": 0.1}}, ["claims"]),
-        ({"evaluation": {"samples": 64}}, []),  # more tables; those there are stay
+        ({"evaluation": {"samples": 256}}, []),  # more tables; those there are stay
         ({"evaluation": {"block": 16}}, ["sample"]),
         ({"evaluation": {"problems": 3}}, ["prepare"]),  # of a benchmark
         ({"sampler": "vllm"}, ["sample"]),
@@ -307,7 +310,7 @@ def judge_hashes(overrides: list[str]) -> list[str]:
 
 def test_a_comparison_that_is_null_is_left_out() -> None:
     left_out = {"model_size": None, "max_at_k": None}
-    experiment = Experiment.load("tiny", {"grid": left_out}, root=ROOT)
+    experiment = Experiment.load("paper", {"grid": left_out}, root=ROOT)
     assert list(experiment.config.grid) == ["main", "scalability", "contamination_free", "grpo"]
     assert len(experiment.cells) == 25 - 7 - 7
 

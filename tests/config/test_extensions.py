@@ -51,7 +51,7 @@ def load(root: Path, *sources: str, **overrides: Any) -> Experiment:
 
 
 def grid(*cells: dict[str, Any]) -> dict[str, Any]:
-    return {"main": {"suite": "standard", "cells": list(cells)}}
+    return {"main": {"suite": "standard", "seeds": 1, "cells": list(cells)}}
 
 
 def test_a_config_can_name_what_its_extensions_register(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_a_variant_that_is_not_possible_stops_only_its_own_cells(
         ({"variants": {"short": {"data": {}}}}, "variants.short.data"),
         ({"variants": {}}, "steps: variant = 'short'; allowed: default"),
         ({"variants": VARIANTS | {"length": {}}}, "variants.length: this name has another meaning"),
-        ({"grid": GRID}, "grid.steps: only the entries of studies have variants"),
+        ({"grid": GRID}, "grid.steps: only studies, and entries without a suite, have variants"),
         (
             {"engine": "verl", "training": tiny_world.OVERRIDES["training"] | {"epochs": 2}},
             "training.epochs = 2: only engine: local has this",

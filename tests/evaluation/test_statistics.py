@@ -14,7 +14,7 @@ from rspo.evaluation.statistics import (
     combine,
     difference_of_runs,
     holm,
-    mean_of_cells,
+    mean_of_steps,
     stratified_variance,
 )
 from tests.support.outcomes import outcomes_of
@@ -156,9 +156,9 @@ def test_runs_are_compared_by_welchs_test_and_cells_by_students() -> None:
     assert found.p_above(0) == pytest.approx(other.pvalue / 2)
     assert found.interval() == pytest.approx(tuple(other.confidence_interval(0.95)))
     one_sample = stats.ttest_1samp(second, 0.15, alternative="greater")
-    assert mean_of_cells(second).p_above(0.15) == pytest.approx(one_sample.pvalue)
+    assert mean_of_steps(second).p_above(0.15) == pytest.approx(one_sample.pvalue)
     assert np.isnan(difference_of_runs([0.3], [0.1, 0.2]).error)
-    assert np.isnan(mean_of_cells([0.3]).error)
+    assert np.isnan(mean_of_steps([0.3]).error)
 
 
 def test_a_difference_of_exactly_zero_is_no_evidence() -> None:

@@ -51,7 +51,7 @@ class Settings:
         verl: dict[str, Any] = {"device": self.device, "nodes": 1, "ranks_per_node": 1}
         if self.device == "cuda":
             verl["overrides"] = _POLICY_SERVERS
-        grid = {"main": {"suite": SUITE, "cells": [{"model": self.model, **_CELL}]}}
+        grid = {"main": {"suite": SUITE, "seeds": 1, "cells": [{"model": self.model, **_CELL}]}}
         return merge({**_OVERRIDES, "verl": verl, "grid": grid}, changes or {})
 
     def experiment(self, changes: dict[str, Any] | None = None) -> Experiment:

@@ -26,7 +26,6 @@ from tests.support.problem_rows import problem
 from tests.support.steps import attest
 
 PROBLEMS, SAMPLES, STEPS = 160, 16, 60
-STALL = 30
 Skill = tuple[float, float]  # fraction of problems it can solve, and success probability on them
 BASE_SKILL: Skill = (0.5, 0.08)
 
@@ -59,6 +58,8 @@ def load(
     blocks = {"samples": SAMPLES, "block": SAMPLES}
     config["evaluation"] |= {**blocks, "k": list(ks), "equivalence_margin": 0.05}
     config["training"] |= {"steps": STEPS}
+    for entry in grid.values():
+        entry.pop("seeds", None)  # `seeds` is that of every cell
     if grid_only:
         config["grid"] = {grid_only: grid[grid_only]}
     if grid_of is not None:
@@ -160,15 +161,15 @@ def plant_logs(
     experiment: Experiment, rise: float = 0.05, seconds_of_all: float = 0.5, noise: float = 0.01
 ) -> None:
     """Training logs: entropy rises by `rise` with each doubling of k, an update of all responses
-    takes `seconds_of_all` longer than one of none, and two updates of each cell stall."""
+    takes `seconds_of_all` longer than one of none."""
     for number, (name, cell) in enumerate((experiment.cells | experiment.study_cells).items()):
         rng = np.random.default_rng([7, number])
         steps_of_cell = experiment.of_cell(name).config.training.steps
         entropy = 0.2 + rise * np.log2(cell.k) + noise * rng.standard_normal(steps_of_cell)
         kept = 0.3 + 0.1 * rng.random(steps_of_cell)
-        # The drift of a machine that gets busier is not an effect of the fraction kept.
-        update = 0.4 + seconds_of_all * kept + 0.02 * np.arange(steps_of_cell) / steps_of_cell
-        update[rng.choice(steps_of_cell, size=2, replace=False)] *= STALL
+        if not experiment.of_cell(name).config.training.drop_zero_weights:
+            kept = np.ones(steps_of_cell)
+        update = 0.4 + seconds_of_all * kept
         rows = [
             {
                 "step": step + 1,
@@ -196,8 +197,10 @@ PAPER = ["fig_entropy", "fig_contamination_free", "fig_sample_efficiency"]
 
 
 def experiment_in(root: Path, scale: str = "tiny", **overrides: Any) -> Experiment:
-    """A scale of config/, with its results below `root`."""
+    """A scale of config/ with one training seed, and with its results below `root`."""
     shutil.copytree(ROOT / "config", root / "config", dirs_exist_ok=True)
+    path = root / "config" / "tiny.yaml"
+    path.write_text(path.read_text().replace("    seeds: 3\n", ""))
     return Experiment.load(scale, overrides, root)
 
 

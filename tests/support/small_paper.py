@@ -24,8 +24,8 @@ _CELLS = [
     {"model": "small", "objective": "rspo_pass_at_k", "k": [2, 4], "n": 8},
     {"model": "small", "objective": "hitchhiking", "k": [2, 4], "n": 8},
 ]
-_OTHERS = ("scalability", "model_size", "contamination_free", "max_at_k", "grpo")
-_GRID = {**dict.fromkeys(_OTHERS), "main": {"suite": "standard", "cells": _CELLS}}
+_OTHERS = ("scalability", "model_size", "contamination_free", "max_at_k", "grpo", "dropping")
+_GRID = {**dict.fromkeys(_OTHERS), "main": {"suite": "standard", "seeds": 1, "cells": _CELLS}}
 
 
 def load(rewards: Mapping[str, Any] | None = None) -> Experiment:

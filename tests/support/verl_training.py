@@ -89,7 +89,7 @@ def load_experiment(folder: Path, case: Case, engine: str) -> Experiment:
         folder,
         engine=engine,
         training=training | case.settings,
-        grid={"main": {"suite": "standard", "cells": [spec]}},
+        grid={"main": {"suite": "standard", "seeds": 1, "cells": [spec]}},
         verl={
             **{"ranks_per_node": RANKS, "loggers": []},
             "overrides": {"actor_rollout_ref": {"actor": actor}},

@@ -118,8 +118,11 @@ def backward_without_dropping(model: Qwen2, rollout: Rollout) -> None:
     (-objective / (PROMPTS * T)).backward()
 
 
+@pytest.mark.parametrize("drops", [True, False])
 @pytest.mark.parametrize("objective", ["rspo_pass_at_k", "hitchhiking", "rspo_max_at_k"])
-def test_dropping_zero_weight_responses_does_not_change_the_update(objective: str) -> None:
+def test_dropping_zero_weight_responses_does_not_change_the_update(
+    objective: str, drops: bool
+) -> None:
     model = make_model()
     rollout = make_rollout(model, objective, 4)
     dropped = int((rollout.weights == 0).sum())
@@ -128,7 +131,7 @@ def test_dropping_zero_weight_responses_does_not_change_the_update(objective: st
     backward_without_dropping(model, rollout)
     expected = gradient(model)
     model.zero_grad()
-    backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0)
+    backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0, drops)
     assert (gradient(model) - expected).norm() <= 1e-6 * expected.norm()
 
 

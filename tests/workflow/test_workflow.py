@@ -25,7 +25,7 @@ from tests.support.snakemake_project import (
     snakemake,
 )
 
-GRID = ("main", "scalability", "model_size", "contamination_free", "max_at_k", "grpo")
+GRID = ("main", "scalability", "model_size", "contamination_free", "max_at_k", "grpo", "dropping")
 NO_GRID: dict[str, object] = dict.fromkeys(GRID)
 
 

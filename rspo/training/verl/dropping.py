@@ -1,7 +1,6 @@
 """Drop responses of weight 0 from a mini-batch, which saves their forward and backward pass.
 
-docs/verl.md says why the update stays the same. `token-mean` divides the loss by the number of
-tokens that verl's actor receives, so with it nothing is dropped.
+docs/verl.md says why the update stays the same.
 """
 
 from typing import Any
@@ -10,7 +9,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 
-def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int, aggregation: str) -> list[int]:
+def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int) -> list[int]:
     """Rows of a mini-batch to update on, the same number for every rank and at least one.
 
     If the number of responses with non-zero weight is not a multiple of the ranks, the shortest
@@ -20,10 +19,7 @@ def kept_rows(advantages: Tensor, lengths: Tensor, ranks: int, aggregation: str)
         advantages: (B,) of the mini-batch's responses, a multiple of the ranks (by the config).
         lengths: (B,) in tokens.
         ranks: number of data-parallel ranks.
-        aggregation: verl's `loss_agg_mode`.
     """
-    if aggregation == "token-mean":
-        return list(range(len(advantages)))
     kept: list[int] = advantages.nonzero()[:, 0].tolist()
     missing = -len(kept) % ranks if kept else ranks
     zero = (advantages == 0).nonzero()[:, 0]

@@ -254,12 +254,16 @@ class Trainer(PPOTrainerSync):
         """One update per mini-batch of prompts, on its responses with non-zero weight."""
         mini_batch = self.training.prompts_per_update * self.cell.n
         advantages, lengths = scored.weights.flatten(), scored.lengths.flatten()
-        aggregation = self.config.actor_rollout_ref.actor.loss_agg_mode
+        # With `token-mean`, verl's actor divides the loss by the number of tokens that it receives.
+        drops = self.training.drop_zero_weights and self.training.loss_aggregation != "token-mean"
         parts = []
         for first in range(0, len(batch), mini_batch):
             part = slice(first, first + mini_batch)
-            rows = kept_rows(advantages[part], lengths[part], self._ranks(), aggregation)
-            parts.append(self._balanced([first + row for row in rows], lengths))
+            rows = list(range(len(batch))[part])
+            if drops:
+                kept = kept_rows(advantages[part], lengths[part], self._ranks())
+                rows = [first + row for row in kept]
+            parts.append(self._balanced(rows, lengths))
         remaining = self._balanced([row for rows in parts for row in rows], lengths)
         with_log_probs = self._select(batch, remaining)
         self._compute_old_log_prob(with_log_probs, metrics)

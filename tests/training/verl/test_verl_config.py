@@ -60,7 +60,7 @@ def test_an_objective_of_the_user_reaches_verl_and_its_processes(tmp_path: Path)
     source += 'register(Objective("first", lambda rewards, k: rewards, KRule.AT_MOST_N))\n'
     (tmp_path / "first.py").write_text(source)
     cells = [{"model": "small", "objective": "first", "k": 2, "n": 4}]
-    grid = {"main": {"suite": "standard", "cells": cells}}
+    grid = {"main": {"suite": "standard", "seeds": 1, "cells": cells}}
     with registries.restored():
         experiment = tiny_world.load(tmp_path, extensions=["first.py"], grid=grid)
         config = verl_config(experiment, "small--first--k2--n4--s0")
