@@ -97,9 +97,13 @@ def train(experiment: Experiment, cell: str) -> Step:
     settings.pop("rules", None)  # a new version of the rules must not rerun weeks of training
     settings["objective_version"] = OBJECTIVES[run.objective].version
     settings["learning_rate"] = config.models[run.model].learning_rate
-    settings |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
-    # These do not change the policy, so changing them must not rerun the training.
-    del settings["training"]["checkpoint_every"], settings["training"]["validation"]
+    settings |= config.model_dump(mode="json", include={"engine", "sampling"})
+    # Two settings do not change the policy, so changing them must not rerun the training; nor must a
+    # setting that is new to the schema, so those at their defaults are left out.
+    unused = {"checkpoint_every", "validation"}
+    settings["training"] = config.training.model_dump(
+        mode="json", exclude=unused, exclude_defaults=True
+    )
     if config.engine == "verl" and config.verl is not None:
         settings["verl"] = policy_settings(config.verl, config.models[run.model].verl)
     settings |= {"rewards": reward_settings(config, run.reward)} | config.rewards.wrong_verdicts
