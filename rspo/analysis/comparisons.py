@@ -43,6 +43,8 @@ class Comparison:
     margin: a claim says that the value is above 0, or with a margin, between -margin and margin.
     claim, variant: that it is about, if any.
     family: the tests that its p-value is adjusted with; empty: it is not tested.
+    runs: terms whose sum is one run's value; runs are independent, and the value is their mean.
+        Empty: seeds are independent, and methods too.
     """
 
     method_a: str
@@ -57,6 +59,7 @@ class Comparison:
     claim: str = ""
     variant: str = ""
     family: str = ""
+    runs: tuple[tuple[Term, ...], ...] = ()
 
     @property
     def policies(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rspo.analysis.comparisons import Comparison, Method
+from rspo.analysis.comparisons import Comparison, Method, Term
 from rspo.config.experiment import Cell, Experiment
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
@@ -116,6 +116,12 @@ class Measurer:
         sizes = self._sizes(comparison)
         metric: Any = comparison.metric  # of scores
         measured = metric, comparison.benchmarks, comparison.against
+        samples = self.scores(comparison.policies[0], comparison.benchmarks[0]).correct.shape[1]
+        if comparison.runs:
+            values = [self._run(terms, measured) for terms in comparison.runs]
+            estimate = combine([Part(np.array(values))], sizes)
+            seeds, problems = len(values), sum(sizes)
+            return Measurement(comparison, estimate, SeedVariance(), seeds, problems, samples)
         parts = []
         for method, by_k in weights.items():
             scale = sum(map(abs, by_k.values())) or 1.0
@@ -128,7 +134,6 @@ class Measurer:
                 reward = self.experiment.cell(method.policies[0]).reward
                 of_seeds = self.seed_variance(reward, *measured, pattern)
             parts.append(Part(np.array(values), scale, method.trained, of_seeds))
-        first = self.scores(comparison.policies[0], comparison.benchmarks[0])
         trained = [len(method.policies) for method in weights if method.trained]
         return Measurement(
             comparison,
@@ -136,8 +141,19 @@ class Measurer:
             next((part.of_seeds for part in parts if part.trained), SeedVariance()),
             seeds=min(trained, default=0),
             problems=sum(sizes),
-            samples=first.correct.shape[1],
+            samples=samples,
         )
+
+    def _run(
+        self, terms: Sequence[Term], measured: tuple[Metric, Sequence[str], Sequence[str]]
+    ) -> Floats:
+        """The sum of some terms, each a mean over seeds, at each problem, [problems]."""
+        values = []
+        for term in terms:
+            pattern = tuple((k, term.weight / len(term.ks)) for k in term.ks)
+            seeds = [self._values(one, *measured, pattern) for one in term.method.policies]
+            values.append(np.mean(seeds, axis=0))
+        return np.sum(values, axis=0)
 
     def _values(
         self,

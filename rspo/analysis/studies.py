@@ -33,9 +33,15 @@ CLAIMS: dict[str, Callable[[GridMethods], list[Comparison]]] = {
 }
 
 
+OVER_MODELS = "mean over models"
+
+
 @dataclass(frozen=True)
 class Line:
-    """A trained method of a study: cells that differ only in their seed."""
+    """A trained method of a study: cells that differ only in their seed.
+
+    variant: of the settings; the model's name in a study of several models.
+    """
 
     objective: str
     k: int
@@ -94,10 +100,11 @@ def step(experiment: Experiment, name: str) -> Step:
 
 def lines_of(experiment: Experiment, name: str) -> list[Line]:
     """Every method of a study, before one variant of each is chosen."""
-    cells = experiment.cells_of(name)
+    cells, study = experiment.cells_of(name), study_of(experiment, name)
     policies: dict[tuple[str, int, int, str], list[str]] = {}
     for cell in cells:
-        key = cell.objective, cell.k, cell.n, cell.variant
+        variant = cell.model if study.several_models else cell.variant
+        key = cell.objective, cell.k, cell.n, variant
         policies.setdefault(key, []).append(cell.name)
     several_n = len({cell.n for cell in cells}) > 1
     lines = []
@@ -115,13 +122,17 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Line]) -> list[Co
         lines: the methods, one variant of each if the study chooses one.
     """
     study = study_of(experiment, name)
-    base = Method(BASE, tuple(experiment.bases_of(name)), trained=False)
+    bases = [Method(BASE, (one,), trained=False) for one in experiment.bases_of(name)]
     benchmarks = tuple(experiment.benchmarks_of(study.suite))
-    every = [(line.method, line.variant) for line in lines_of(experiment, name)]
+    every = lines_of(experiment, name)
+    levels = [(line.method, line.variant) for line in every]
+    levels += [
+        (one, experiment.model_of(one.policies[0]) if study.several_models else "") for one in bases
+    ]
     ks = sorted(experiment.config.evaluation.k)
     found = [
         _of_scores(method.label, "", [Term(method, 1, (k,))], variant=variant)
-        for method, variant in [*every, (base, "")]
+        for method, variant in levels
         for k in ks
     ]
     for contrast in study.contrasts:
@@ -129,7 +140,9 @@ def planned(experiment: Experiment, name: str, lines: Sequence[Line]) -> list[Co
             continue
         shown = sorted(contrast.k or ks)
         for k in [tuple(shown)] if contrast.mean else [(k,) for k in shown]:
-            found += _differences(contrast, lines, base, k)
+            of = every if contrast.each_variant else lines
+            differences = _differences(contrast, of, bases[0], k)
+            found += differences + (_over_models(differences) if study.several_models else [])
     return [replace(comparison, benchmarks=benchmarks) for comparison in found]
 
 
@@ -168,6 +181,23 @@ def _differences(
         label, about = line.method.label, (line.variant, contrast.family)
         found.append(_of_scores(label, name, terms, *about))
     return found
+
+
+def _over_models(differences: Sequence[Comparison]) -> list[Comparison]:
+    """The mean over models of each difference; each model is a run."""
+    by_methods: dict[tuple[str, str], list[Comparison]] = {}
+    for one in differences:
+        by_methods.setdefault((one.method_a, one.method_b), []).append(one)
+    return [
+        replace(
+            ofs[0],
+            variant=OVER_MODELS,
+            family=f"{ofs[0].family}, {OVER_MODELS}",
+            terms=tuple(term for one in ofs for term in one.terms),
+            runs=tuple(one.terms for one in ofs),
+        )
+        for ofs in by_methods.values()
+    ]
 
 
 def _comparable(one: Line, other: Line) -> bool:

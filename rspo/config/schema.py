@@ -565,6 +565,8 @@ class Contrast(Section):
     k: tuple[Positive, ...] | None = None
     # Whether to average over k.
     mean: bool = False
+    # Whether to compare every variant with the same one of `minus`, also if one of each is chosen.
+    each_variant: bool = False
 
 
 class Study(GridEntry):
@@ -582,11 +584,22 @@ class Study(GridEntry):
     # Two k: the picture shows Pass@k of each method at the one against the other, too.
     frontier: tuple[Positive, Positive] | None = None
 
+    @property
+    def several_models(self) -> bool:
+        """Whether each model has a row, and each difference is also averaged over models."""
+        return len({spec.model for spec in self.cells}) > 1
+
     @model_validator(mode="after")
     def _cells_are_comparable(self) -> "Study":
-        models = {spec.model for spec in self.cells}
-        if len(models) > 1 or {spec.reward for spec in self.cells} != {"binary"}:
-            raise ValueError("cells: allowed: one model, and reward: binary")
+        if {spec.reward for spec in self.cells} != {"binary"}:
+            raise ValueError("cells: allowed: reward: binary")
+        if self.several_models:
+            of_variants = {v for spec in self.cells for v in spec.variants} != {DEFAULT_VARIANT}
+            if of_variants or any(one.minus not in OBJECTIVES for one in self.contrasts):
+                raise ValueError(
+                    "cells: allowed with several models: no variants, and contrasts with minus: an "
+                    "objective"
+                )
         if self.frontier and self.frontier[0] == self.frontier[1]:
             raise ValueError(f"frontier = {list(self.frontier)}; allowed: two different k")
         families = [contrast.family for contrast in self.contrasts]

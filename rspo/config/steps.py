@@ -98,8 +98,8 @@ def train(experiment: Experiment, cell: str) -> Step:
     settings["objective_version"] = OBJECTIVES[run.objective].version
     settings["learning_rate"] = config.models[run.model].learning_rate
     settings |= config.model_dump(mode="json", include={"engine", "sampling"})
-    # Two settings do not change the policy, so changing them must not rerun the training; nor must a
-    # setting that is new to the schema, so those at their defaults are left out.
+    # Two settings do not change the policy, so changing them must not rerun the training. Nor must
+    # a setting that is new to the schema, so those at their defaults are left out.
     unused = {"checkpoint_every", "validation"}
     settings["training"] = config.training.model_dump(
         mode="json", exclude=unused, exclude_defaults=True

@@ -68,7 +68,7 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 
     study = studies.study_of(experiment, figure.grids[0])
     rows = read_comparisons(figure.step(experiment).input_files[0])
-    kind = attrgetter("minus", "less", "mean", "claims")
+    kind = attrgetter("minus", "less", "mean", "claims", "each_variant")
     families = [one.family for one in study.contrasts if kind(one) == kind(study.contrasts[0])]
     forest = rows[rows["family"].isin(families)].assign(part="forest")
     ks = [str(k) for k in study.frontier or ()]

@@ -96,14 +96,16 @@ def comparisons(experiment: Experiment) -> list[Row]:
 
 
 def setup(experiment: Experiment) -> dict[str, Any]:
-    """The number of responses and of policies, and the problems of each benchmark."""
+    """The number of responses and of policies, the models, and the problems of each benchmark."""
     path = experiment.table("curves")
     frame = table(path, "cell", "benchmark", "problems", "samples")
     sizes = frame[frame["benchmark"] != POOLED].drop_duplicates(["cell", "benchmark"])
     problems = sizes.set_index("benchmark")["problems"].to_dict()
     suites = experiment.config.data.suites.values()
     labels = {name: one.label for suite in suites for name, one in suite.items()}
+    models = dict.fromkeys(cell.model for cell in experiment.cells.values())
     return {
+        "models": [experiment.config.models[model].label for model in models],
         "responses": (sizes["problems"] * sizes["samples"]).sum(),
         "policies": sizes["cell"].nunique(),
         "benchmarks": [(labels[name], problems[name]) for name in labels if name in problems],

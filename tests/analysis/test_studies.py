@@ -131,6 +131,61 @@ def test_the_variant_that_validation_prefers_is_compared(made: Experiment) -> No
     assert set(methods["variant"]) == {"default", "rate-third", "rate-triple"}
 
 
+def test_every_variant_is_compared_with_the_same_one_though_one_of_each_is_chosen(
+    tmp_path: Path,
+) -> None:
+    contrasts = [{"family": "a", "minus": "rspo_pass_at_k", "k": [4], "each_variant": True}]
+    changed = RATES | {"contrasts": contrasts}
+    experiment = planted.load(tmp_path, seeds=1, studies={"rates": changed})
+    every = studies.lines_of(experiment, "rates")
+    one_of_each = [line for line in every if line.variant == "rate-triple"]
+    plan = studies.planned(experiment, "rates", one_of_each)
+    compared = [one.policies for one in plan if one.family]
+    assert compared == [
+        (f"small--policy-gradient--k1--n16{of}--s0", f"small--rspo-pass--k4--n16{of}--s0")
+        for of in ("", "--rate-triple")
+    ]
+
+
+def test_a_mean_over_models_has_the_variance_of_their_paired_differences(tmp_path: Path) -> None:
+    """The two-way layout of models and problems, by hand; problems are in two strata."""
+    cells = [
+        {"model": model, "objective": name, "k": k, "n": 16}
+        for model in ("small", "small-1", "small-2")
+        for name, k in (("policy_gradient", None), ("rspo_pass_at_k", 4))
+    ]
+    contrasts = [{"family": "a", "minus": "policy_gradient", "k": [4]}]
+    study = {"title": "a", "suite": "standard", "cells": cells, "contrasts": contrasts}
+    experiment = planted.load(tmp_path, seeds=1, studies={"models": study})
+    planted.plant_scores(experiment, skill)
+    planted.plant_logs(experiment)
+    attest(studies.step(experiment, "models").inputs())
+    write_study(experiment, "models")
+    single = rows(experiment, "models", family="a")
+    assert [row["variant"] for row in single] == ["small", "small-1", "small-2"]
+    differences = []
+    for row in single:
+        first, second = (problems_of(experiment, policy, 4) for policy in row["cells"].split())
+        differences.append(first - second)
+        assert row["estimate"] == pytest.approx((first - second).mean())
+    d = np.array(differences)
+    models, problems = d.shape
+    of_problems = sum(half.var(ddof=1) * half.size for half in np.split(d.mean(axis=0), 2))
+    of_models = d.mean(axis=1).var(ddof=1) / models
+    shared = 0.0
+    for half in np.split(d, 2, axis=1):
+        rest = half - half.mean(axis=0) - half.mean(axis=1, keepdims=True) + half.mean()
+        degrees = (models - 1) * (half.shape[1] - 1)
+        shared += (rest**2).sum() / degrees * half.shape[1] / (models * problems**2)
+    (mean,) = rows(experiment, "models", family="a, mean over models")
+    assert mean["seeds"] == models
+    assert mean["estimate"] == pytest.approx(d.mean())
+    assert mean["error_problems"] == pytest.approx(np.sqrt(of_problems) / problems)
+    assert mean["error_seeds"] == pytest.approx(np.sqrt(of_models))
+    total = of_problems / problems**2 + max(0.0, of_models - shared)
+    assert mean["error"] == pytest.approx(np.sqrt(total))
+
+
 def test_a_difference_of_differences_is_the_difference_of_its_parts(made: Experiment) -> None:
     tested = rows(made, "errors", family="against PG")
     assert [row["method_a"] for row in tested] == ["RSPO k=4"] * 2 + ["Baseline k=4"] * 2
@@ -258,6 +313,7 @@ contrasts: [{family: a, minus: {default: rate-third}, claims: [C1]}]  ~  claims 
 contrasts: [{family: a, minus: base}, {family: a, minus: base}]  ~  two have the family 'a'
 contrasts: []  ~  contrasts
 frontier: [4, 4]  ~  frontier = [4, 4]; allowed: two different k
+cells: [{model: small, <<: &a {objective: grpo, n: 8}}, {model: medium, <<: *a}]  ~  several models
 columns: [speed]  ~  'late_entropy'
 """
 WITHOUT_TRAINING = """
