@@ -100,6 +100,9 @@ def train(experiment: Experiment, cell: str) -> Step:
     settings |= config.model_dump(mode="json", include={"engine", "sampling", "training"})
     # These do not change the policy, so changing them must not rerun the training.
     del settings["training"]["checkpoint_every"], settings["training"]["validation"]
+    for optional in ("entropy_bonus", "k_schedule"):
+        if not settings["training"][optional]:
+            del settings["training"][optional]
     if config.engine == "verl" and config.verl is not None:
         settings["verl"] = policy_settings(config.verl, config.models[run.model].verl)
     settings |= {"rewards": reward_settings(config, run.reward)} | config.rewards.wrong_verdicts

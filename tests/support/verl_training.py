@@ -69,6 +69,10 @@ CASES = {
     "sum": Case("rspo_pass_at_k", {}, STOPPED),
     "token-mean": Case("policy_gradient", {"loss_aggregation": "token-mean"}),
     "one update": Case("rspo_max_at_k", {"mini_batch_prompts": 256}),
+    "bonus": Case(
+        "rspo_pass_at_k",
+        {"loss_aggregation": "token-mean", "entropy_bonus": 0.1, "k_schedule": [K, 2]},
+    ),
 }
 
 
