@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rspo.config.load import load_config, variant_config
+from rspo.config.load import load_config, study_config, variant_config
 from rspo.config.names import BASE as BASE
 from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, GridEntry, Training
 from rspo.core.errors import InputError, did_you_mean
@@ -138,7 +138,7 @@ class Experiment:
         return found
 
     def _require_k_schedule(self, cell: Cell, training: Training) -> None:
-        """Raises: InputError for a schedule that does not begin at the cell's k, or does not fit."""
+        """Raises: InputError for a schedule that does not begin at the k of a cell, or fit it."""
         schedule, objective = training.k_schedule, OBJECTIVES[cell.objective]
         if schedule is None:
             return
@@ -158,6 +158,14 @@ class Experiment:
     def _of_variant(self) -> "dict[str, Experiment]":
         """The results of `of_cell` by variant."""
         return {}
+
+    def of_study(self, name: str) -> "Experiment":
+        """The experiment with the samples and k that a study evaluates.
+
+        Raises: InputError for samples and k that do not fit together.
+        """
+        config = study_config(self.config, name, f"config/{self.scale}.yaml")
+        return replace(self, config=config)
 
     def bases_of(self, grid: str) -> list[str]:
         """Names of the base policies of a grid entry's models."""
@@ -302,12 +310,12 @@ class Experiment:
         """Raises: InputError for an unknown policy or suite, or a block that N samples lack."""
         self.model_of(policy)
         self.benchmarks_of(suite)
-        if block not in self.blocks():
-            evaluation = self.config.evaluation
+        evaluation, studies = self.config.evaluation, self.config.studies.values()
+        samples = max([evaluation.samples, *(study.samples or 0 for study in studies)])
+        if not 0 <= block < samples // evaluation.block:
             raise InputError(
-                f"no block {block}: config/{self.scale}.yaml has evaluation.samples = "
-                f"{evaluation.samples} in blocks of {evaluation.block}; allowed: 0 to "
-                f"{len(self.blocks()) - 1}"
+                f"no block {block}: config/{self.scale}.yaml has at most {samples} samples in "
+                f"blocks of {evaluation.block}; allowed: 0 to {samples // evaluation.block - 1}"
             )
 
     def problems(self, data_set: str) -> Path:

@@ -588,6 +588,10 @@ class Study(GridEntry):
     columns: tuple[StudyColumn, ...] = ()
     # A template of the page in the project's folder; default: the package's own.
     page: str | None = None
+    # Samples of each problem, and k of Pass@k, in place of those of `evaluation`. With its own k,
+    # the picture shows Pass@k at all of them.
+    samples: Positive | None = None
+    k: tuple[Positive, ...] | None = None
     # Two k: the picture shows Pass@k of each method at the one against the other, too.
     frontier: tuple[Positive, Positive] | None = None
 
