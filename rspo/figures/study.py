@@ -6,6 +6,7 @@ differ only after the last hyphen of their names. A study with its own k has cur
 and its first contrast, at all of them.
 """
 
+import re
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -192,21 +193,26 @@ def _draw_frontier(axes: "Axes", levels: "pd.DataFrame") -> None:
     by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
     height = by_k[ks[-1]].max() - by_k[ks[-1]].min()
     labelled: list[float] = []
-    for method in sorted(dict.fromkeys(levels["method"]), key=lambda one: one not in _LOOKS):
+    for method in sorted(dict.fromkeys(levels["method"]), key=lambda one: _look(one) is _OTHER):
         x, y = (by_k.loc[method][k] for k in ks)
-        look = _LOOKS.get(method, _OTHER)
+        look = _look(method)
         lines = _lines(levels["variant"][levels["method"] == method])
         for stem, order in lines.items():
             axes.plot(x[order], y[order], zorder=len(_LOOKS) - len(labelled), **look)
             place = x[order[-1]], y[order[-1]]
             apart = all(abs(place[1] - other) > _APART * height for other in labelled)
-            if apart or method in _LOOKS:
+            if apart or look is not _OTHER:
                 labelled.append(place[1])
                 text: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points"}
                 text |= {"color": style.FAINT if look is _OTHER else look["color"]}
                 label = method if len(lines) == 1 else f"{method}, {stem}"
                 axes.annotate(label, place, fontsize=style.SMALL, va="center", **text)
     axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")
+
+
+def _look(method: str) -> dict[str, Any]:
+    """Of a method with any k and n."""
+    return _LOOKS.get(re.split(" k=|, n=", method)[0], _OTHER)
 
 
 def _lines(variants: "pd.Series") -> dict[str, list[str]]:
@@ -224,7 +230,7 @@ def _lines(variants: "pd.Series") -> dict[str, list[str]]:
 
 _OTHER: dict[str, Any] = {"color": "#BBBBBB", "linewidth": 0.8, "marker": "o", "markersize": 2.4}
 _LOOKS: dict[str, dict[str, Any]] = {
-    "RSPO k=4": {"color": "#B2182B", "linewidth": 1.6, "marker": "o", "markersize": 3.6},
+    "RSPO": {"color": "#B2182B", "linewidth": 1.6, "marker": "o", "markersize": 3.6},
     "PG": {
         "color": style.INK,
         "linewidth": 1.4,
