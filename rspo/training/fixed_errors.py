@@ -12,10 +12,10 @@ from rspo.core.seeds import generator_of
 from rspo.rewards.extraction import last_box
 from rspo.training.local import Trainer
 from rspo.training.prompts import Prompts
-from rspo.training.records import texts_of, tokens_of, verify_tokens
+from rspo.training.records import texts_of
+from rspo.training.validation import verified_samples
 
 SAMPLES = 32  # of the base policy, to each prompt
-CHUNK = 32  # prompts sampled together
 
 
 def fixed_errors(trainer: Trainer, prompts: Prompts) -> dict[str, str]:
@@ -30,15 +30,9 @@ def fixed_errors(trainer: Trainer, prompts: Prompts) -> dict[str, str]:
     count = len(prompts.tokens)
     drawn = torch.randperm(count, generator=generator_of("fixed errors", seed)).tolist()
     chosen = prompts.of(sorted(drawn[: round(fraction * count)]))
+    tokens, correct = verified_samples(trainer, chosen, SAMPLES, "fixed errors")
     wrong: dict[str, Counter[str]] = defaultdict(Counter)
-    for first in range(0, len(chosen.tokens), CHUNK):
-        part = chosen.of([*range(first, min(first + CHUNK, len(chosen.tokens)))])
-        tokens = tokens_of(trainer.sample(part.tokens, SAMPLES, "fixed errors", first))
-        rows = [row for row in range(len(part.tokens)) for _ in range(SAMPLES)]
-        correct = verify_tokens(tokens, rows, part, trainer.tokenizer, trainer.verify)
-        for row, text, right in zip(
-            rows, texts_of(tokens, trainer.tokenizer), correct, strict=True
-        ):
-            if not right and (answer := last_box(text)) is not None:
-                wrong[part.questions[row]][answer] += 1
+    for place, text in enumerate(texts_of(tokens, trainer.tokenizer)):
+        if not correct[place] and (answer := last_box(text)) is not None:
+            wrong[chosen.questions[place // SAMPLES]][answer] += 1
     return {question: answers.most_common(1)[0][0] for question, answers in wrong.items()}

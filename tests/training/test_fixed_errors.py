@@ -10,7 +10,7 @@ import torch
 from rspo.policies.sampler import Responses
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.rewards import verify
-from rspo.training import fixed_errors as module
+from rspo.training import validation
 from rspo.training.fixed_errors import fixed_errors
 from rspo.training.local import Trainer
 from rspo.training.prompts import Prompts
@@ -61,7 +61,7 @@ def prompts_of(count: int) -> Prompts:
 def test_the_most_common_wrong_answer_is_the_error_of_a_fraction_of_the_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(validation, "CHUNK", chunk)
     trainer = make_trainer(tmp_path, 0.5)
 
     def sample(tokens: list[list[int]], n: int, *seed: object) -> Responses:
