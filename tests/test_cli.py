@@ -104,7 +104,7 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
         (["sample", CELL, "standard"], f"policy: no such file; `rspo train {CELL}` makes it"),
         (["sample", CELL, "other"], "no suite 'other' in config/tiny.yaml; has standard, contam"),
         (["sample", CELL, "linear"], "linear is a benchmark of the suite standard"),
-        (["score", CELL, "standard", "7"], "no block 7: config/tiny.yaml has evaluation.samples"),
+        (["score", CELL, "standard", "99"], "no block 99: config/tiny.yaml has at most"),
         (["score", CELL, "standard"], f"`rspo sample {CELL} standard 0` makes it"),
         (["curves", CELL, "standard"], f"`rspo score {CELL} standard 0` makes it"),
         (["figure", "fig_mian"], "fig_mian"),

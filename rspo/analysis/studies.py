@@ -62,7 +62,7 @@ def study_of(experiment: Experiment, name: str) -> Study:
         hints = [did_you_mean(name, studies), f"has {', '.join(studies) or 'none'}"]
         place = f"config/{experiment.scale}.yaml"
         raise InputError("; ".join([f"no study {name!r} in {place}", *filter(None, hints)]))
-    evaluated = experiment.config.evaluation.k
+    evaluated = experiment.of_study(name).config.evaluation.k
     for k in studies[name].frontier or ():
         if k not in evaluated:
             raise InputError(
@@ -84,6 +84,7 @@ def step(experiment: Experiment, name: str) -> Step:
     Raises: InputError for a study that the config lacks, and for a contrast without tests.
     """
     study = study_of(experiment, name)
+    experiment = experiment.of_study(name)
     lines = lines_of(experiment, name)
     if study.choose_by_pass_at:  # which variant is chosen, the data decides
         lines = [*{line.trained: line for line in lines}.values()]
@@ -224,16 +225,18 @@ def _subtracted(
             one
             for one in lines
             if one.objective == minus != line.objective and _comparable(one, line)
-            if chosen or one.variant == line.variant
         ]
+        if not chosen and len({one.variant for one in others}) > 1:
+            others = [one for one in others if one.variant == line.variant]
         if len(others) != 1:
             return None
         return Subtracted(others[0].method, others[0].method.label)
     variant = minus if isinstance(minus, str) else minus.get(line.variant)
-    for one in lines:
-        if one.trained == line.trained and one.variant == variant != line.variant:
-            return Subtracted(one.method, one.variant)
-    return None
+    others = [one for one in lines if one.variant == variant != line.variant]
+    same = [one for one in others if one.trained == line.trained]
+    # A method with another n than all that have this variant is compared with the only one of them.
+    same = same or [one for one in others if one.trained[:2] == line.trained[:2]]
+    return Subtracted(same[0].method, same[0].variant) if len(same) == 1 else None
 
 
 @dataclass(frozen=True)

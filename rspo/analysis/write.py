@@ -131,7 +131,7 @@ def write_study(experiment: Experiment, name: str, force: bool = False) -> None:
     Raises: InputError for a study that the config lacks, and for inputs that are missing or bad.
     """
     made = studies.step(experiment, name)
-    study = studies.study_of(experiment, name)
+    study, experiment = studies.study_of(experiment, name), experiment.of_study(name)
     comparisons_csv, methods_csv, page = made.outputs
 
     def work() -> None:
@@ -180,7 +180,7 @@ def study_contents(
         "verdicts": bool((table["claim"] != "").any()),
         "study": studies.study_of(experiment, name),
         **{key: int(table[key].max()) for key in ("seeds", "problems", "samples")},
-        "ks": sorted(experiment.config.evaluation.k),
+        "ks": sorted(experiment.of_study(name).config.evaluation.k),
         "alpha": LEVEL,
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),

@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rspo.config.load import load_config, variant_config
+from rspo.config.load import load_config, study_config, variant_config
 from rspo.config.names import BASE as BASE
-from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, GridEntry
+from rspo.config.schema import DEFAULT_VARIANT, Config, DataSet, GridEntry, Training
 from rspo.core.errors import InputError, did_you_mean
-from rspo.objectives import short_name
+from rspo.objectives import OBJECTIVES, short_name
 
 
 @dataclass(frozen=True)
@@ -142,18 +142,44 @@ class Experiment:
         Raises: InputError for an unknown cell, and for settings of its variant that do not fit
             together or that the engine does not support.
         """
-        variant = self.cell(name).variant
-        if variant == DEFAULT_VARIANT:
-            return self
-        if variant not in self._of_variant:
-            config = variant_config(self.config, variant, f"config/{self.scale}.yaml")
-            self._of_variant[variant] = replace(self, config=config)
-        return self._of_variant[variant]
+        cell, variant, found = self.cell(name), self.cell(name).variant, self
+        if variant != DEFAULT_VARIANT:
+            if variant not in self._of_variant:
+                config = variant_config(self.config, variant, f"config/{self.scale}.yaml")
+                self._of_variant[variant] = replace(self, config=config)
+            found = self._of_variant[variant]
+        self._require_k_schedule(cell, found.config.training)
+        return found
+
+    def _require_k_schedule(self, cell: Cell, training: Training) -> None:
+        """Raises: InputError for a schedule that does not begin at the k of a cell, or fit it."""
+        schedule, objective = training.k_schedule, OBJECTIVES[cell.objective]
+        if schedule is None:
+            return
+        place = f"config/{self.scale}.yaml: training.k_schedule = {[*schedule]}: {cell.name}"
+        if not objective.has_k:
+            raise InputError(f"{place} has no k; allowed: objectives with a k")
+        if schedule[0] != cell.k:
+            raise InputError(f"{place} is named after k = {cell.k}; allowed: [{cell.k}, ...]")
+        for k in range(min(schedule), max(schedule) + 1):
+            if not objective.allows(k, cell.n):
+                raise InputError(
+                    f"{place} cannot use k = {k} with n = {cell.n}; allowed: "
+                    f"{objective.k_rule.value}, from the first to the last"
+                )
 
     @cached_property
     def _of_variant(self) -> "dict[str, Experiment]":
         """The results of `of_cell` by variant."""
         return {}
+
+    def of_study(self, name: str) -> "Experiment":
+        """The experiment with the samples and k that a study evaluates.
+
+        Raises: InputError for samples and k that do not fit together.
+        """
+        config = study_config(self.config, name, f"config/{self.scale}.yaml")
+        return replace(self, config=config)
 
     def bases_of(self, grid: str) -> list[str]:
         """Names of the base policies of a grid entry's models."""
@@ -299,12 +325,12 @@ class Experiment:
         """Raises: InputError for an unknown policy or suite, or a block that N samples lack."""
         self.model_of(policy)
         self.benchmarks_of(suite)
-        if block not in self.blocks():
-            evaluation = self.config.evaluation
+        evaluation, studies = self.config.evaluation, self.config.studies.values()
+        samples = max([evaluation.samples, *(study.samples or 0 for study in studies)])
+        if not 0 <= block < samples // evaluation.block:
             raise InputError(
-                f"no block {block}: config/{self.scale}.yaml has evaluation.samples = "
-                f"{evaluation.samples} in blocks of {evaluation.block}; allowed: 0 to "
-                f"{len(self.blocks()) - 1}"
+                f"no block {block}: config/{self.scale}.yaml has at most {samples} samples in "
+                f"blocks of {evaluation.block}; allowed: 0 to {samples // evaluation.block - 1}"
             )
 
     def problems(self, data_set: str) -> Path:

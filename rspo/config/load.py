@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from rspo.config.extensions import run_extensions
 from rspo.config.merge import merge
-from rspo.config.schema import Config, Section
+from rspo.config.schema import Config, Evaluation, Section
 from rspo.core.errors import InputError, allowed_names
 
 
@@ -55,6 +55,22 @@ def variant_config(config: Config, name: str, path: str) -> Config:
         return config.of_variant(name)
     except ValidationError as error:
         raise _input_error(f"{path}: variants.{name}", error, {}) from None
+
+
+def study_config(config: Config, name: str, path: str) -> Config:
+    """The config with a study's own samples and k in `evaluation`.
+
+    Args:
+        path: of the config file, for messages.
+
+    Raises: InputError for samples that are not whole blocks, or too few for its k.
+    """
+    own = config.studies[name].model_dump(include={"samples", "k"}, exclude_none=True)
+    try:
+        evaluation = Evaluation.model_validate(config.evaluation.model_dump() | own)
+    except ValidationError as error:
+        raise _input_error(f"{path}: studies.{name}", error, {}) from None
+    return config.model_copy(update={"evaluation": evaluation})
 
 
 def config_of(values: Mapping[str, Any], root: Path, name: str) -> Config:

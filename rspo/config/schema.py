@@ -3,6 +3,7 @@
 config/tiny.yaml and config/paper.yaml explain the values and their sources.
 """
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -325,10 +326,22 @@ class Training(Section):
     epochs: Positive = 1  # passes over the responses of a step; only `engine: local` allows more
     # false: also compute the gradient of responses of weight 0, which is 0; claim C11 times this.
     drop_zero_weights: bool = True
+    # What is added to the objective, for each nat of the mean entropy per token.
+    entropy_bonus: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    # k at the first and at the last step, linear in between, for cells named after the first.
+    k_schedule: tuple[Positive, Positive] | None = None
 
     @property
     def prompts_per_update(self) -> int:
         return min(self.mini_batch_prompts, self.prompts_per_step)
+
+    def k_at(self, step: int, k: int) -> int:
+        """The k of a step, counted from 0, of a cell with this k."""
+        if self.k_schedule is None:
+            return k
+        first, last = self.k_schedule
+        done = step / max(1, self.steps - 1)
+        return math.floor(first + (last - first) * done + 0.5)  # `round` prefers even numbers
 
     @model_validator(mode="after")
     def _whole_mini_batches(self) -> "Training":
@@ -363,12 +376,15 @@ class Rewards(Section):
     # of correct ones that are rejected. Only `engine: local` allows them. Evaluation has none.
     false_accepts: Fraction = 0.0
     false_rejects: Fraction = 0.0
+    # Fraction of the training prompts on which one wrong answer is always accepted.
+    false_accepts_fixed: Fraction = 0.0
 
     @property
     def wrong_verdicts(self) -> dict[str, float]:
-        """The rates of wrong verdicts; empty if both are 0."""
+        """The rates of wrong verdicts; empty if there are none."""
         rates = {"false_accepts": self.false_accepts, "false_rejects": self.false_rejects}
-        return rates if any(rates.values()) else {}
+        fixed = {"false_accepts_fixed": self.false_accepts_fixed}
+        return (rates if any(rates.values()) else {}) | (fixed if self.false_accepts_fixed else {})
 
 
 class Upstream(Section):
@@ -581,6 +597,10 @@ class Study(GridEntry):
     columns: tuple[StudyColumn, ...] = ()
     # A template of the page in the project's folder; default: the package's own.
     page: str | None = None
+    # Samples of each problem, and k of Pass@k, in place of those of `evaluation`. With its own k,
+    # the picture shows Pass@k at all of them.
+    samples: Positive | None = None
+    k: tuple[Positive, ...] | None = None
     # Two k: the picture shows Pass@k of each method at the one against the other, too.
     frontier: tuple[Positive, Positive] | None = None
 
@@ -727,6 +747,12 @@ class Config(Section):
         local = [f"{key} = {value}" for key, value in settings.items() if value not in (1, {})]
         if self.engine == "verl" and local:
             raise ValueError(f"{local[0]}: only engine: local has this")
+        bonus, aggregation = self.training.entropy_bonus, self.training.loss_aggregation
+        if self.engine == "verl" and bonus and aggregation != "token-mean":
+            raise ValueError(
+                f"training.entropy_bonus = {bonus:g}: engine verl has the mean over tokens only "
+                f"with loss_aggregation: token-mean (found {aggregation})"
+            )
         if self.sampling.top_p != 1 and (self.engine == "local" or self.sampler == "torch"):
             raise ValueError(
                 f"sampling.top_p = {self.sampling.top_p}: engine local and sampler torch sample "

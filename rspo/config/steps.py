@@ -259,6 +259,7 @@ def claims(experiment: Experiment, inputs: Inputs = tuple) -> Step:
 @step
 def study(experiment: Experiment, name: str) -> Step:
     """Its inputs: the scores of its policies, base policies included, and the logs of its cells."""
+    experiment = experiment.of_study(name)
     chosen, policies = experiment.config.studies[name], experiment.policies_of(name)
     suite = chosen.suite
 

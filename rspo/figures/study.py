@@ -1,20 +1,23 @@
 """The picture of a study: its first contrast as a forest plot and, if it has one, its frontier.
 
 The forest plot has a row for each method or variant, and a panel for each k or claim. The frontier
-has Pass@k at one k against Pass@k at another, with a line through the variants of each method.
+has Pass@k at one k against Pass@k at another, with a line through the variants of each method that
+differ only after the last hyphen of their names. A study with its own k has curves instead: Pass@k,
+and its first contrast, at all of them.
 """
 
+import re
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rspo.analysis import studies
 from rspo.config.names import BASE
-from rspo.config.schema import Study
+from rspo.config.schema import DEFAULT_VARIANT, Study
 from rspo.evaluation.statistics import LEVEL
 from rspo.figures import style
 from rspo.figures.figure import Figure
-from rspo.figures.methods import model_labels
+from rspo.figures.methods import methods_of, model_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from rspo.config.experiment import Experiment
 
 COLUMNS = {
-    "part": "forest: a difference; frontier: Pass@k of a method",
+    "part": "forest: a difference; frontier: Pass@k of a method; curves: both",
     "method": "the row of the forest plot, or the line of the frontier",
     "variant": "of the method's settings",
     "against": "what is subtracted; empty in the frontier",
@@ -54,6 +57,12 @@ def of_study(name: str, study: Study) -> Figure:
         "problems and not adjusted; filled: significant after the adjustment for the tests."
         f"{frontier}"
     )
+    if study.k:
+        caption = (
+            f"{study.title}. Left: Pass@k on all problems pooled. Right: "
+            f"{study.contrasts[0].family}, in percentage points, with 95 % intervals, paired over "
+            "problems and not adjusted."
+        )
     return Figure(f"fig_{name}", caption, COLUMNS, table, draw, grids=(name,), inputs=("study",))
 
 
@@ -70,10 +79,11 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     rows = read_comparisons(figure.step(experiment).input_files[0])
     kind = attrgetter("minus", "less", "mean", "claims", "each_variant")
     families = [one.family for one in study.contrasts if kind(one) == kind(study.contrasts[0])]
-    forest = rows[rows["family"].isin(families)].assign(part="forest")
-    ks = [str(k) for k in study.frontier or ()]
+    forest = rows[rows["family"].isin(families)].assign(part="curves" if study.k else "forest")
+    ks = [str(k) for k in study.k or study.frontier or ()]
     levels = (rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(ks)
-    found = pd.concat([forest, rows[levels].assign(part="frontier")], ignore_index=True)
+    part = "curves" if study.k else "frontier"
+    found = pd.concat([forest, rows[levels].assign(part=part)], ignore_index=True)
     found[_POINTS] *= 100
     names = {"method_a": "method", "method_b": "against"}
     return found.rename(columns=names).astype(dict.fromkeys(_WHOLE, "Int64"))[list(COLUMNS)]
@@ -82,6 +92,8 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
 def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
     import numpy as np
 
+    if (table["part"] == "curves").all():
+        return _draw_curves(table, experiment, figure)
     forest, levels = (table[table["part"] == part] for part in ("forest", "frontier"))
     labels = _labels(forest)
     panels = list(dict.fromkeys(forest["claim"].where(forest["claim"] != "", forest["k"])))
@@ -107,14 +119,46 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     axes[len(axes) // 2].set_xlabel("difference (percentage points)")
     if not levels.empty:
         _draw_frontier(sides[1].subplots(), levels)
+    _note(picture, table, experiment, figure, "whiskers: 95 %; filled: significant")
+    return picture
+
+
+def _note(
+    picture: "Picture", table: "pd.DataFrame", experiment: "Experiment", figure: Figure, more: str
+) -> None:
     first = table.iloc[0]
     style.note(
         picture,
         f"{experiment.scale} scale, {model_labels(experiment, figure.policies(experiment))}, "
         f"{first['seeds']} seed{'s' if first['seeds'] > 1 else ''}",
         f"{first['problems']} problems, {first['samples']} samples each",
-        "whiskers: 95 %; filled: significant",
+        more,
     )
+
+
+def _draw_curves(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Picture":
+    """Pass@k of every method and of the base model; and differences at the same k, with bands."""
+    lines = methods_of(experiment, experiment.policies_of(figure.grids[0]))
+    labels = table["method"].replace(BASE, "Base")
+    if table.loc[labels != "Base", "variant"].nunique() > 1:
+        labels = labels.where(labels == "Base", labels + ", " + table["variant"])
+    table = table.assign(method=labels, k=table["k"].astype(int))
+    picture = style.new_picture(style.TEXT_WIDTH, 3.1)
+    levels, differences = picture.subplots(1, 2)
+    for axes, rows in (
+        (levels, table[table["against"] == ""]),
+        (differences, table[table["against"] != ""]),
+    ):
+        style.draw_lines(axes, rows, lines, "k", "estimate")
+        style.make_log2(axes, [k for k in rows["k"] if k.bit_count() == 1])
+        axes.set_xlabel("k of Pass@k")
+    style.draw_intervals(differences, table[table["against"] != ""], lines, "k", ("low", "high"))
+    differences.axhline(0, color=style.INK, linewidth=0.8, zorder=1)
+    levels.set_ylabel("Pass@k (%)")
+    against = ", ".join(table["against"][table["against"] != ""].unique())
+    differences.set_ylabel(f"minus {against} (points)")
+    style.legend(picture, lines)
+    _note(picture, table, experiment, figure, "bands: 95 %")
     return picture
 
 
@@ -149,24 +193,44 @@ def _draw_frontier(axes: "Axes", levels: "pd.DataFrame") -> None:
     by_k = levels.pivot(index=["method", "variant"], columns="k", values="estimate")
     height = by_k[ks[-1]].max() - by_k[ks[-1]].min()
     labelled: list[float] = []
-    for method in sorted(dict.fromkeys(levels["method"]), key=lambda one: one not in _LOOKS):
+    for method in sorted(dict.fromkeys(levels["method"]), key=lambda one: _look(one) is _OTHER):
         x, y = (by_k.loc[method][k] for k in ks)
-        order = [name for name in dict.fromkeys(levels["variant"]) if name in x.index]
-        look = _LOOKS.get(method, _OTHER)
-        axes.plot(x[order], y[order], zorder=len(_LOOKS) - len(labelled), **look)
-        place = x[order[-1]], y[order[-1]]
-        apart = all(abs(place[1] - other) > _APART * height for other in labelled)
-        if apart or method in _LOOKS:
-            labelled.append(place[1])
-            text: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
-            colour = style.FAINT if look is _OTHER else look["color"]
-            axes.annotate(method, place, color=colour, fontsize=style.SMALL, **text)
+        look = _look(method)
+        lines = _lines(levels["variant"][levels["method"] == method])
+        for stem, order in lines.items():
+            axes.plot(x[order], y[order], zorder=len(_LOOKS) - len(labelled), **look)
+            place = x[order[-1]], y[order[-1]]
+            apart = all(abs(place[1] - other) > _APART * height for other in labelled)
+            if apart or look is not _OTHER:
+                labelled.append(place[1])
+                text: dict[str, Any] = {"xytext": (4, 0), "textcoords": "offset points"}
+                text |= {"color": style.FAINT if look is _OTHER else look["color"]}
+                label = method if len(lines) == 1 else f"{method}, {stem}"
+                axes.annotate(label, place, fontsize=style.SMALL, va="center", **text)
     axes.set(xlabel=f"Pass@{ks[0]} (%)", ylabel=f"Pass@{ks[-1]} (%)")
+
+
+def _look(method: str) -> dict[str, Any]:
+    """Of a method with any k and n."""
+    return _LOOKS.get(re.split(" k=|, n=", method)[0], _OTHER)
+
+
+def _lines(variants: "pd.Series") -> dict[str, list[str]]:
+    """The variants that a line connects, by what their names have before the last hyphen.
+
+    The default, at its place among them, is on every line.
+    """
+    names = list(dict.fromkeys(variants))
+    stems = dict.fromkeys(name.rpartition("-")[0] for name in names if name != DEFAULT_VARIANT)
+    return {
+        stem: [one for one in names if one == DEFAULT_VARIANT or one.rpartition("-")[0] == stem]
+        for stem in stems or [""]
+    }
 
 
 _OTHER: dict[str, Any] = {"color": "#BBBBBB", "linewidth": 0.8, "marker": "o", "markersize": 2.4}
 _LOOKS: dict[str, dict[str, Any]] = {
-    "RSPO k=4": {"color": "#B2182B", "linewidth": 1.6, "marker": "o", "markersize": 3.6},
+    "RSPO": {"color": "#B2182B", "linewidth": 1.6, "marker": "o", "markersize": 3.6},
     "PG": {
         "color": style.INK,
         "linewidth": 1.4,

@@ -18,7 +18,10 @@ grad J / T:
     r_it = pi_theta(y^i_t | x, y^i_<t) / pi_old(y^i_t | x, y^i_<t)
     T = the maximum response length; with `loss_aggregation: token-mean`, the mean length in M
 
-This engine runs on CPUs. Like the verl engine, it has no critic, KL term or entropy bonus.
+With `entropy_bonus`, it also maximizes this times the mean entropy of pi_theta(. | x, y^i_<t) over
+all tokens that were sampled for M, of responses of weight 0 too.
+
+This engine runs on CPUs. Like the verl engine, it has no critic and no KL term.
 Shapes: P prompts of L tokens, n responses to each, B selected responses of at most T tokens.
 """
 
@@ -40,6 +43,7 @@ from rspo.policies.qwen2 import Qwen2, response_logits
 from rspo.policies.sampler import Responses, sample
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
+from rspo.rewards.extraction import last_box
 from rspo.training.adam import adam, adam_step
 from rspo.training.prompts import Prompts, prompts_of_step
 from rspo.training.records import (
@@ -48,6 +52,7 @@ from rspo.training.records import (
     Stopwatch,
     named_rewards,
     record_of,
+    texts_of,
     tokens_of,
     verify_tokens,
     with_wrong_verdicts,
@@ -73,6 +78,7 @@ class Trainer:
     ) -> None:
         self.config, self.cell, self.model = config, cell, model
         self.tokenizer, self.verify = tokenizer, verify
+        self.wrong_answers: dict[str, str] = {}  # that are accepted, by prompt; see `fixed_errors`
         self.rate = config.models[cell.model].learning_rate
         self.optimizer = adam(model.parameters(), self.rate, config.training.optimizer)
 
@@ -85,7 +91,7 @@ class Trainer:
             responses = self.sample(batch.tokens, n, "sampling", step)  # y^i
             clock.lap("sample")
             correct, rewards = self.reward(batch, responses, step)  # R(x, y^i), (P, n)
-            weights = self.weights(rewards)  # w_i, (P, n)
+            weights = self.weights(rewards, training.k_at(step, self.cell.k))  # w_i, (P, n)
             clock.lap("reward")
             scored = Scored.of(responses, correct, rewards, weights)  # as tensors, (P, n)
             rollout = Rollout(torch.tensor(batch.tokens), responses, scored.weights)
@@ -99,13 +105,13 @@ class Trainer:
             entropy = (responses.entropy.sum() / responses.lengths.sum()).item()
             yield record_of(step, scored, entropy, updates, clock.seconds, training.optimizer)
 
-    def weights(self, rewards: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weights(self, rewards: NDArray[np.float64], k: int) -> NDArray[np.float64]:
         """The weight of each response, (P, n).
 
         Raises: InputError for an own objective that fails or returns something else.
         """
         with errors_of(f"cell {self.cell.name}"):
-            return response_weights(rewards, self.cell.objective, self.cell.k)
+            return response_weights(rewards, self.cell.objective, k)
 
     def sample(self, prompts: Sequence[Sequence[int]], n: int, *seed: str | int) -> Responses:
         """Sample n responses y^i ~ pi_theta(. | x) to every prompt x, seeded by `seed`."""
@@ -128,6 +134,11 @@ class Trainer:
         tokens, name = tokens_of(responses), self.cell.reward
         correct = verify_tokens(tokens, rows, batch, self.tokenizer, self.verify)  # (P * n,)
         accepted = with_wrong_verdicts(correct, self.config.rewards, self.cell.seed, step)
+        if self.wrong_answers:
+            wrong = [self.wrong_answers.get(batch.questions[row]) for row in rows]
+            pairs = zip(texts_of(tokens, self.tokenizer), wrong, strict=True)
+            always = [answer is not None and last_box(text) == answer for text, answer in pairs]
+            accepted = accepted | np.array(always)
         rewards = named_rewards(name, accepted, tokens, self.tokenizer, self.config)
         return correct.reshape(-1, self.cell.n), rewards.reshape(-1, self.cell.n)
 
@@ -139,8 +150,8 @@ class Trainer:
             length = float(rollout.responses.lengths.view_as(rollout.weights)[part].double().mean())
         self.optimizer.zero_grad(set_to_none=False)  # without weights, Adam still applies momentum
         epsilon = training.ppo_clip or float("inf")
-        drops = training.drop_zero_weights
-        clipped = backward(self.model, rollout, part, length, epsilon, temperature, drops)
+        options = training.entropy_bonus, training.drop_zero_weights
+        clipped = backward(self.model, rollout, part, length, epsilon, temperature, *options)
         of_step = (epoch + int(part[0]) / training.prompts_per_step) / training.epochs
         done = (step + of_step) / training.steps
         norm, rate = adam_step(self.optimizer, self.rate, training.optimizer, done)
@@ -154,23 +165,32 @@ def backward(
     length: float,
     epsilon: float,
     temperature: float,
+    entropy_bonus: float = 0.0,
     drops: bool = True,
 ) -> float:
     """Add the gradient of -J / `length` on a mini-batch; returns the fraction of clipped tokens.
 
-    Responses of weight 0 do not change the gradient; dropping them saves time (section 5.1).
+    Without a bonus, responses of weight 0 do not change the gradient; dropping them saves time
+    (section 5.1). The fraction is that of the other responses' tokens.
     """
     rows = torch.arange(rollout.weights.numel()).view_as(rollout.weights)[part].flatten()  # (B,)
-    if drops:
-        rows = rows[rollout.weights.flatten()[rows] != 0]
     lengths = rollout.responses.lengths
+    sampled = int(lengths[rows].sum())
+    if drops and not entropy_bonus:
+        rows = rows[rollout.weights.flatten()[rows] != 0]
     rows, rollout, copies = merge_equal(rollout, rows)
     rows = rows[torch.argsort(lengths[rows], stable=True)]  # pads less
     clipped = tokens = 0
     for chunk in rows.split(CHUNK) if len(rows) else ():
-        objective, is_clipped = clipped_objective(model, rollout, chunk, epsilon, temperature)
-        (-objective / (len(part) * length)).backward()  # |M| includes prompts without weights
-        counts = copies[chunk].repeat_interleave(lengths[chunk])
+        log_p = token_distributions(model, rollout, chunk, temperature)
+        objective, is_clipped = clipped_objective(log_p, rollout, chunk, epsilon)
+        loss = -objective / (len(part) * length)  # |M| includes prompts without weights
+        if entropy_bonus:
+            entropy = (copies[chunk] * entropies(log_p, rollout, chunk)).sum() / sampled
+            loss = loss - entropy_bonus * entropy
+        loss.backward()
+        weighted = copies[chunk] * (rollout.weights.flatten()[chunk] != 0)
+        counts = weighted.repeat_interleave(lengths[chunk])
         clipped, tokens = clipped + int(counts[is_clipped].sum()), tokens + int(counts.sum())
     return clipped / max(1, tokens)
 
@@ -195,17 +215,33 @@ def merge_equal(rollout: Rollout, rows: Tensor) -> tuple[Tensor, Rollout, Tensor
     return first, replace(rollout, weights=merged.view_as(rollout.weights)), copies
 
 
-def clipped_objective(
-    model: Qwen2, rollout: Rollout, rows: Tensor, epsilon: float, temperature: float
-) -> tuple[Tensor, Tensor]:
-    """Sum of min(...) over the tokens of some responses, and which of these tokens are clipped."""
-    responses, n = rollout.responses, rollout.weights.shape[1]
-    longest = int(responses.lengths[rows].max())
-    tokens, mask = responses.tokens[rows, :longest], responses.mask[rows, :longest]  # (B, T)
+def token_distributions(model: Qwen2, rollout: Rollout, rows: Tensor, temperature: float) -> Tensor:
+    """log pi_theta(. | x, y_<t) at each token of some responses: (B, T, V), T of the longest."""
+    n, longest = rollout.weights.shape[1], int(rollout.responses.lengths[rows].max())
+    tokens = rollout.responses.tokens[rows, :longest]  # (B, T)
     prompt_rows, prompt_of = torch.unique(rows // n, return_inverse=True)  # reads each once
     logits = response_logits(model, rollout.prompts[prompt_rows], prompt_of, tokens) / temperature
-    log_p = logits.log_softmax(dim=-1).gather(-1, tokens[..., None])[..., 0]  # (B, T)
-    ratio = torch.exp(log_p - responses.log_probs[rows, :longest])  # r_it, (B, T)
+    return logits.log_softmax(dim=-1)
+
+
+def clipped_objective(
+    log_p: Tensor, rollout: Rollout, rows: Tensor, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    """Sum of min(...) over the tokens of some responses, and which of these tokens are clipped.
+
+    Args:
+        log_p: (B, T, V), see `token_distributions`.
+    """
+    responses, longest = rollout.responses, log_p.shape[1]
+    tokens, mask = responses.tokens[rows, :longest], responses.mask[rows, :longest]  # (B, T)
+    of_tokens = log_p.gather(-1, tokens[..., None])[..., 0]  # (B, T)
+    ratio = torch.exp(of_tokens - responses.log_probs[rows, :longest])  # r_it, (B, T)
     weights = rollout.weights.flatten()[rows, None]  # (B, 1)
     unclipped, clipped = weights * ratio, weights * ratio.clamp(1 - epsilon, 1 + epsilon)
     return torch.minimum(unclipped, clipped)[mask].sum(), (clipped < unclipped)[mask]
+
+
+def entropies(log_p: Tensor, rollout: Rollout, rows: Tensor) -> Tensor:
+    """Sum over each response's tokens of the entropy of pi_theta, in nats: (B,)."""
+    of_tokens = -(log_p.exp() * log_p).sum(dim=-1)  # (B, T)
+    return (of_tokens * rollout.responses.mask[rows, : log_p.shape[1]]).sum(dim=-1)

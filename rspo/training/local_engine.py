@@ -17,6 +17,7 @@ from rspo.rewards.configured import verifier_of
 from rspo.training.adam import require_finite
 from rspo.training.cell import Engine, Trained
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
+from rspo.training.fixed_errors import fixed_errors
 from rspo.training.local import Trainer
 from rspo.training.progress import Progress
 from rspo.training.prompts import Prompts, read_prompts
@@ -49,6 +50,8 @@ class LocalEngine(Engine):
         verdicts = experiment.verdicts(self.cell.name, "train")
         with verifier_of(experiment, self.config.verifier, verdicts) as verify:
             trainer = Trainer(self.config, self.cell, qwen2.load(base), tokenizer, verify)
+            if self.config.rewards.false_accepts_fixed:
+                trainer.wrong_answers = fixed_errors(trainer, prompts)
             yield partial(self._train, trainer, prompts, held_out, notes)
 
     def _train(

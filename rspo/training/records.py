@@ -107,7 +107,7 @@ def with_wrong_verdicts(
     Args:
         correct: the verdicts without these errors.
     """
-    if not settings.wrong_verdicts:
+    if not settings.false_accepts and not settings.false_rejects:
         return correct
     draws = torch.rand(len(correct), generator=generator_of("wrong verdicts", *seed))
     rates = np.where(correct, settings.false_rejects, settings.false_accepts)

@@ -57,16 +57,23 @@ def held_out_prompts(experiment: Experiment, tokenizer: ChatTokenizer) -> Prompt
 
 def validate(trainer: Trainer, step: int, held_out: Prompts) -> dict[str, dict[str, float]]:
     """Validate after `step`, counted from 0; returns the entry of training.jsonl."""
-    samples, count = trainer.config.training.validation.samples, len(held_out.tokens)
-    tokens: list[list[int]] = []
-    for first in range(0, count, CHUNK):
-        prompts = held_out.tokens[first : first + CHUNK]
-        tokens += tokens_of(trainer.sample(prompts, samples, "validation", step, first))
-    rows = [row for row in range(count) for _ in range(samples)]
-    correct = verify_tokens(tokens, rows, held_out, trainer.tokenizer, trainer.verify)
+    samples = trainer.config.training.validation.samples
+    tokens, correct = verified_samples(trainer, held_out, samples, "validation", step)
     config, tokenizer = trainer.config, trainer.tokenizer
     rewards = named_rewards(config.evaluation.reward, correct, tokens, tokenizer, config)
     return validation_record(correct, rewards, config)
+
+
+def verified_samples(
+    trainer: Trainer, prompts: Prompts, samples: int, *seed: str | int
+) -> tuple[list[list[int]], NDArray[np.bool_]]:
+    """Responses to each prompt, in their order, and whether each is correct."""
+    tokens: list[list[int]] = []
+    for first in range(0, len(prompts.tokens), CHUNK):
+        part = prompts.tokens[first : first + CHUNK]
+        tokens += tokens_of(trainer.sample(part, samples, *seed, first))
+    rows = [row for row in range(len(prompts.tokens)) for _ in range(samples)]
+    return tokens, verify_tokens(tokens, rows, prompts, trainer.tokenizer, trainer.verify)
 
 
 def validation_record(

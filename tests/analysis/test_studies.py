@@ -1,6 +1,7 @@
 """Studies of the config on planted data: contrasts, the choice of a variant, methods and pages."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -380,3 +381,117 @@ def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     contents = study_contents(experiment, name, table, methods, {})
     text = pages.render(pages.FOLDER / f"{name}.md.jinja", contents)
     assert text == (folder / f"{name}.md").read_text()
+
+
+# --- the studies of the config -------------------------------------------------------------------
+
+
+OWN = ["overtake", "prompts", "knobs", "annealing", "fixed_errors"]
+KS = [1, 2, 4, 8, 16]
+
+
+def own_skill(cell: Cell) -> planted.Skill:
+    """More prompts help the baseline; errors and annealing hurt."""
+    reach, often = planted.as_claimed(replace(cell, n=16))
+    more = {"prompts-80": 0.1, "prompts-200": 0.3, "prompts-400": 0.6}
+    less = {"fixed-0.1": 0.2, "annealed": 0.1, "accepts-0.1": 0.05}
+    return reach + more.get(cell.variant, 0) - less.get(cell.variant, 0), often
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
+    """The config's studies, with 64 samples in the one that has 512, and 32 in the others."""
+    root = tmp_path_factory.mktemp("own")
+    config = yaml.safe_load((planted.ROOT / "config" / "tiny.yaml").read_text())
+    entries = {name: config["studies"][name] for name in OWN}
+    entries["overtake"] |= {"samples": 64, "k": [*KS, 32]}
+    planted.load(root, studies=entries)
+
+    def with_samples(samples: int) -> Experiment:
+        evaluation = {"samples": samples, "block": 16, "k": KS}
+        return Experiment.load("tiny", {"seeds": 1, "evaluation": evaluation}, root=root)
+
+    planted.plant_scores(with_samples(64), own_skill, base=(1.0, 0.08))
+    experiment = with_samples(32)
+    planted.plant_logs(experiment)
+    for study in OWN:
+        attest(studies.step(experiment, study).inputs())
+        write_study(experiment, study)
+    return experiment
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_each_study_of_the_config_has_a_page_and_a_picture(own: Experiment, name: str) -> None:
+    assert studies.step(own, name).outputs[2].read_text().startswith("# ")
+    draw(own, f"fig_{name}")
+    drawn = read_csv(own.reports / f"fig_{name}.csv")
+    parts = {"overtake": {"curves"}, "knobs": {"forest", "frontier"}}
+    parts["annealing"] = parts["knobs"]
+    assert set(drawn["part"]) == parts.get(name, {"forest"})
+    assert set(drawn["samples"]) == {"64" if name == "overtake" else "32"}
+
+
+def test_a_study_with_its_own_samples_reads_so_many_blocks(own: Experiment) -> None:
+    """Its k may be larger than those of the others."""
+    policy = "small--policy-gradient--k1--n16--s0"
+    for name, samples, k in (("overtake", 64, 32), ("knobs", 32, 16)):
+        folder = own.scores(policy, "standard", 0).parent
+        frames = [pd.read_parquet(folder / f"{block}.parquet") for block in range(samples // 16)]
+        correct = pd.concat(frames).groupby(["benchmark", "problem_id"])["correct"].sum()
+        label = "PG" if name == "overtake" else "PG, n=16"
+        found = rows(own, name, method_a=label, variant="default", method_b="", k=str(k))
+        assert found[0]["estimate"] == pytest.approx(pass_at_k(samples, correct, k).mean())
+
+
+def test_the_page_has_the_first_k_at_which_each_method_is_below_the_base_model(
+    own: Experiment,
+) -> None:
+    text = studies.step(own, "overtake").outputs[2].read_text()
+    for method in ("PG", "RSPO k=2", "RSPO k=8"):
+        expected = [
+            row["k"]
+            for row in rows(own, "overtake", family="against the base model", method_a=method)
+            if row["estimate"] < 0
+        ]
+        first = min(map(int, expected), default="none")
+        assert f"{first} for {method}" in text
+
+
+def test_samples_that_are_not_whole_blocks_are_refused(tmp_path: Path) -> None:
+    changes = {"samples": 40, "k": [1, 4]}
+    experiment = planted.load(tmp_path, studies={"rates": changed("{}") | changes})
+    message = "config/tiny.yaml: studies.rates: block = 16 must divide samples = 40"
+    with pytest.raises(InputError, match=re.escape(message)):
+        studies.step(experiment, "rates")
+
+
+def differences(experiment: Experiment, name: str, family: str) -> set[tuple[str, str]]:
+    """What is compared with what: the policies of seed 0, without model and seed."""
+    plan = studies.planned(experiment, name, studies.lines_of(experiment, name))
+    return {
+        tuple(policy.split("--", 1)[-1].removesuffix("--s0") for policy in one.policies)  # type: ignore[misc]
+        for one in plan
+        if one.family == family
+    }
+
+
+def test_an_objective_with_one_variant_is_subtracted_from_every_variant(own: Experiment) -> None:
+    family = "baseline against RSPO with 40 prompts"
+    variants = ["", "--prompts-80", "--prompts-200", "--prompts-400"]
+    assert differences(own, "prompts", family) == {
+        (f"hitchhiking--k{k}--n16{variant}", f"rspo-pass--k{k}--n16")
+        for k in (4, 8)
+        for variant in variants
+    }
+
+
+def test_a_method_with_another_n_is_compared_with_the_only_default(own: Experiment) -> None:
+    default = "policy-gradient--k1--n16"
+    changes = ["n16--rate-third", "n16--rate-triple", "n32--prompts-20", "n64--prompts-10"]
+    changes += [f"n16--entropy-{value}" for value in (0.003, 0.01, 0.03)]
+    assert differences(own, "knobs", "knobs of policy gradient") == {
+        (f"policy-gradient--k1--{change}", default) for change in changes
+    }
+    assert differences(own, "knobs", "RSPO against policy gradient") == {
+        (f"rspo-pass--k{k}--n16", default) for k in (2, 4, 8)
+    }

@@ -192,7 +192,7 @@ def test_a_function_of_an_extension_that_fails_is_named_with_its_line(tmp_path: 
     trainer = Trainer(experiment.config, cell, model, tokenizer, verify)  # type: ignore[arg-type]
     place = r"own0\.py, line 7: KeyError: 'a'"
     with pytest.raises(InputError, match=f"cell {cell.name}: {place}"):
-        trainer.weights(np.ones((1, 4)))
+        trainer.weights(np.ones((1, 4)), 1)
     with pytest.raises(InputError, match=f"reward 'failing' failed: {place}"):
         rewards_of(experiment.config, "failing", np.ones(1, bool), [1], lambda: ["7"])
     with pytest.raises(InputError, match=f"verifier 'failing' failed on '7': {place}"):

@@ -88,6 +88,18 @@ def test_a_variant_that_is_not_possible_stops_only_its_own_cells(
             "training.epochs = 2: only engine: local has this",
         ),
         (
+            {
+                "engine": "verl",
+                "training": tiny_world.OVERRIDES["training"] | {"entropy_bonus": 0.01},
+            },
+            "training.entropy_bonus = 0.01: engine verl has the mean over tokens only with "
+            "loss_aggregation: token-mean (found seq-mean-token-sum-norm)",
+        ),
+        (
+            {"engine": "verl", "rewards": {"false_accepts_fixed": 0.1}},
+            "rewards = {'false_accepts_fixed': 0.1}: only engine: local has this",
+        ),
+        (
             {"engine": "verl", "rewards": {"false_rejects": 0.1}},
             "rewards = {'false_accepts': 0.0, 'false_rejects': 0.1}: only engine: local has this",
         ),
@@ -100,3 +112,60 @@ def test_a_variant_that_cannot_be_is_one_line(
         load(tmp_path, **more)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({"objective": "policy_gradient"}, "has no k; allowed: objectives with a k"),
+        ({"objective": "rspo_pass_at_k", "k": 4}, "is named after k = 4; allowed: [4, ...]"),
+        (
+            {"objective": "hitchhiking", "k": 8},
+            "cannot use k = 3 with n = 16; allowed: k divides n, from the first to the last",
+        ),
+        ({"objective": "rspo_pass_at_k", "k": 8}, ""),
+    ],
+)
+@pytest.mark.parametrize("engine", ["local", "verl"])
+def test_a_schedule_of_k_needs_a_cell_that_begins_with_it_and_an_n_that_fits(
+    tmp_path: Path, spec: dict[str, Any], message: str, engine: str
+) -> None:
+    cell = {"model": "small", "n": 16, "variant": ["default", "annealed"]} | spec
+    studies = {"steps": STUDIES["steps"] | {"cells": [cell]}}
+    variants = {"annealed": {"training": {"k_schedule": [8, 1]}}}
+    experiment = load(tmp_path, studies=studies, variants=variants, engine=engine)
+    default, annealed = (one.name for one in experiment.cells_of("steps"))
+    assert experiment.of_cell(default) is experiment
+    if not message:
+        assert experiment.of_cell(annealed).config.training.k_schedule == (8, 1)
+        return
+    with pytest.raises(InputError) as caught:
+        experiment.of_cell(annealed)
+    place = f"config/tiny.yaml: training.k_schedule = [8, 1]: {annealed}"
+    assert str(caught.value) == f"{place} {message}"
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "value"),
+    [
+        ({"training": {"entropy_bonus": 0.01}}, "training", {"entropy_bonus": 0.01}),
+        ({"training": {"k_schedule": [1, 1]}}, "training", {"k_schedule": [1, 1]}),
+        ({"rewards": {"false_accepts_fixed": 0.1}}, "false_accepts_fixed", 0.1),
+    ],
+)
+def test_an_optional_setting_of_training_decides_a_training_only_where_it_is_set(
+    tmp_path: Path, changes: dict[str, Any], key: str, value: Any
+) -> None:
+    """So cells that were trained before the setting existed stay as they are."""
+    spec = {"model": "small", "objective": "rspo_pass_at_k", "k": 1, "n": 4}
+    cells = [spec | {"variant": ["default", "short"]}]
+    studies = {"steps": STUDIES["steps"] | {"cells": cells}}
+    experiment = load(tmp_path, studies=studies, variants={"short": changes})
+    before, after = (
+        steps.train(experiment, cell.name).settings for cell in experiment.cells_of("steps")
+    )
+    if isinstance(value, dict):
+        before, after = before[key], after[key]
+        ((key, value),) = value.items()
+    assert key not in before
+    assert after == before | {key: value}

@@ -12,7 +12,7 @@ import torch
 
 from rspo.objectives import policy_loss, response_weights
 from rspo.policies.qwen2 import response_logits
-from rspo.training.local import clipped_objective
+from rspo.training.local import clipped_objective, token_distributions
 from tests.support import ROOT
 from tests.support.rollouts import make_model, make_rollout
 
@@ -92,7 +92,8 @@ def test_it_is_the_loss_of_the_local_engine(objective: str, moved: bool) -> None
             parameter.add_(0.05 * torch.randn_like(parameter))
     prompts, n = rollout.weights.shape
     rows, responses = torch.arange(prompts * n), rollout.responses
-    total, _ = clipped_objective(model, rollout, rows, 0.2, 1.0)
+    log_p = token_distributions(model, rollout, rows, 1.0)
+    total, _ = clipped_objective(log_p, rollout, rows, 0.2)
     logits = response_logits(model, rollout.prompts, rows // n, responses.tokens)
     log_probs = logits.log_softmax(-1).gather(-1, responses.tokens[..., None])
     shape = (prompts, n, -1)

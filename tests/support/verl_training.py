@@ -69,6 +69,10 @@ CASES = {
     "sum": Case("rspo_pass_at_k", {}, STOPPED),
     "token-mean": Case("policy_gradient", {"loss_aggregation": "token-mean"}),
     "one update": Case("rspo_max_at_k", {"mini_batch_prompts": 256}),
+    "bonus": Case(
+        "rspo_pass_at_k_plug_in",
+        {"loss_aggregation": "token-mean", "entropy_bonus": 0.1, "k_schedule": [K, 2]},
+    ),
 }
 
 
@@ -333,6 +337,13 @@ def locally(experiment: Experiment, cell: str, verify: Verifier) -> dict[str, An
     }
 
 
+def without(token: int, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights without the embedding of a token."""
+    name = "model.embed_tokens.weight"
+    rows = [row for row in range(len(weights[name])) if row != token]
+    return weights | {name: weights[name][rows]}
+
+
 def distance(ours: dict[str, Tensor], theirs: dict[str, Tensor], start: dict[str, Tensor]) -> float:
     """Norm of the difference, as a fraction of the norm of all updates."""
     apart = sum(float((ours[name] - theirs[name]).double().square().sum()) for name in theirs)
@@ -357,7 +368,11 @@ def main(folder: Path) -> None:
         stop = case.stop if RANKS == 1 else STEPS  # several ranks write no checkpoint
         result = with_verl(load_experiment(root, case, "verl"), cell, verify, stop)
         start = qwen2.to_hub(qwen2.load(experiment.policy(base_name("small"))))
-        result["distance"] = distance(result.pop("weights"), local["weights"], start)
+        weights = result.pop("weights"), local["weights"], start
+        if case.settings.get("entropy_bonus"):  # of responses with a padding token, too
+            pad = ChatTokenizer(experiment.policy(base_name("small"))).pad
+            weights = tuple(without(pad, one) for one in weights)
+        result["distance"] = distance(*weights)
         result["expected"] = local["records"]
         if RANK == 0:
             (folder / f"{name}.json").write_text(json.dumps(result))

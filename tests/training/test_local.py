@@ -16,7 +16,14 @@ from rspo.policies.sampler import Responses
 from rspo.policies.tokenizer import ChatTokenizer, save_tokenizer
 from rspo.rewards import verify
 from rspo.training.adam import learning_rate_factor
-from rspo.training.local import Rollout, Trainer, backward, clipped_objective, merge_equal
+from rspo.training.local import (
+    Rollout,
+    Trainer,
+    backward,
+    clipped_objective,
+    merge_equal,
+    token_distributions,
+)
 from rspo.training.prompts import Prompts, prompts_of_step
 from rspo.training.records import Scored, record_of, with_wrong_verdicts
 from tests.support import tiny_world
@@ -36,11 +43,17 @@ def gradient(model: Qwen2) -> Tensor:
 
 
 def plain_gradient(
-    model: Qwen2, rollout: Rollout, part: Tensor, ppo_clip: float, temperature: float
+    model: Qwen2,
+    rollout: Rollout,
+    part: Tensor,
+    ppo_clip: float,
+    temperature: float,
+    bonus: float = 0.0,
 ) -> Tensor:
     """The loss as the docstring of `rspo.training.local` states it, one response at a time."""
     model.zero_grad()
     loss = torch.zeros(())
+    sampled = int(rollout.responses.lengths.view(-1, N)[part].sum())
     for prompt in part.tolist():
         for index in range(N):
             row = prompt * N + index
@@ -55,6 +68,8 @@ def plain_gradient(
                 ratio = torch.exp(log_p[position, tokens[position]] - old)
                 clipped = torch.clamp(ratio, 1 - ppo_clip, 1 + ppo_clip)
                 loss = loss - torch.min(weight * ratio, weight * clipped) / (len(part) * T)
+                entropy = torch.distributions.Categorical(logits=log_p[position]).entropy()
+                loss = loss - bonus * entropy / sampled
     loss.backward()
     return gradient(model)
 
@@ -64,8 +79,9 @@ def plain_gradient(
     [("rspo_pass_at_k", 3), ("hitchhiking", 4), ("grpo", 1), ("rspo_max_at_k", 2)],
 )
 @pytest.mark.parametrize(("moved", "temperature"), [(False, 1.0), (True, 1.0), (False, 0.6)])
+@pytest.mark.parametrize("bonus", [0.0, 0.1])
 def test_the_update_is_the_stated_loss(
-    objective: str, k: int, moved: bool, temperature: float
+    objective: str, k: int, moved: bool, temperature: float, bonus: float
 ) -> None:
     """Also after updates have moved the policy away from the one that sampled, with clipping."""
     model = make_model()
@@ -75,9 +91,9 @@ def test_the_update_is_the_stated_loss(
             for parameter in model.parameters():
                 parameter.add_(torch.randn(parameter.shape) * 0.02)
     part = torch.tensor([1, 2, 4])
-    expected = plain_gradient(model, rollout, part, 0.2, temperature)
+    expected = plain_gradient(model, rollout, part, 0.2, temperature, bonus)
     model.zero_grad()
-    clipped = backward(model, rollout, part, T, 0.2, temperature)
+    clipped = backward(model, rollout, part, T, 0.2, temperature, bonus)
     assert (clipped > 0) == moved
     assert expected.norm() > 0
     assert (gradient(model) - expected).norm() <= 2e-5 * expected.norm()
@@ -99,6 +115,93 @@ def test_the_loss_is_divided_by_the_response_length_of_the_config(tmp_path: Path
     assert norms == pytest.approx([expected, expected * T / mean], rel=1e-4)
 
 
+def mean_entropy(model: Qwen2, rollout: Rollout) -> float:
+    """Of the distributions before every sampled token, in float64, by numpy."""
+    total, tokens = 0.0, 0
+    for row, length in enumerate(rollout.responses.lengths.tolist()):
+        sequence = torch.cat((rollout.prompts[row // N], rollout.responses.tokens[row, :length]))
+        with torch.no_grad():
+            logits = model.logits(model(sequence[None], KVCache()))[0, 9:-1].double().numpy()
+        p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        p /= p.sum(axis=-1, keepdims=True)
+        total, tokens = total - (p * np.log(p)).sum(), tokens + length
+    return total / tokens
+
+
+def test_the_entropy_bonus_has_the_slope_of_the_mean_entropy_per_token() -> None:
+    """By finite differences along a random direction; all weights are 0, and none is dropped."""
+    model = make_model()
+    rollout = make_rollout(model, "rspo_pass_at_k", 4, fraction_correct=0.0)
+    assert not rollout.weights.any()
+    model.zero_grad()
+    backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0, entropy_bonus=0.5)
+    direction = [torch.randn(parameter.shape) for parameter in model.parameters()]
+    slope = sum(
+        float((parameter.grad * one).sum())
+        for parameter, one in zip(model.parameters(), direction, strict=True)
+    )
+    ends = []
+    for step in (1e-3, -2e-3):
+        with torch.no_grad():
+            for parameter, one in zip(model.parameters(), direction, strict=True):
+                parameter.add_(step * one)
+        ends.append(mean_entropy(model, rollout))
+    assert abs(slope) > 1e-3
+    assert -slope / 0.5 == pytest.approx((ends[0] - ends[1]) / 2e-3, rel=0.01)
+
+
+def test_responses_of_weight_0_count_in_the_bonus_and_not_in_the_clipped_fraction() -> None:
+    model = make_model()
+    rollout = make_rollout(model, "rspo_pass_at_k", 4)
+    part = torch.arange(PROMPTS)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape) * 0.02)
+    plain = backward(model, rollout, part, T, 0.2, 1.0)
+    assert backward(model, rollout, part, T, 0.2, 1.0, entropy_bonus=0.1) == plain > 0
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        (None, [4] * 8),
+        ((8, 1), [8, 7, 6, 5, 4, 3, 2, 1]),
+        ((1, 2), [1, 1, 1, 1, 2, 2, 2, 2]),
+    ],
+)
+def test_k_is_linear_in_the_steps_and_rounded(
+    schedule: tuple[int, int] | None, expected: list[int]
+) -> None:
+    annealed = training(steps=8, k_schedule=schedule)
+    assert [annealed.k_at(step, 4) for step in range(8)] == expected
+    assert training(steps=1, k_schedule=(8, 1)).k_at(0, 8) == 8
+
+
+def test_a_step_weights_its_rewards_with_the_k_of_the_schedule(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"steps": 3, "prompts_per_step": PROMPTS, "mini_batch_prompts": PROMPTS}
+    settings = tiny_world.OVERRIDES["training"] | sizes | {"k_schedule": [4, 2]}
+    world = tiny_world.load(tmp_path, training=settings)
+    trainer = Trainer(
+        world.config, world.cell(CELL), make_model(), make_tokenizer(tmp_path), verify
+    )
+    rewards = np.tile([1.0, *[0.0] * 15], (PROMPTS, 1))
+    monkeypatch.setattr(trainer, "reward", lambda *_: (rewards > 0, rewards))
+    seen: list[float] = []
+
+    def update(step: int, rollout: Rollout, part: Tensor, epoch: int) -> dict[str, float]:
+        seen.append(float(rollout.weights[0, 0]))
+        return {"gradient_norm": 0.0, "clipped": 0.0, "learning_rate": 0.0}
+
+    monkeypatch.setattr(trainer, "update", update)
+    tokens = make_rollout(trainer.model, "rspo_pass_at_k", 4).prompts.tolist()
+    prompts = Prompts(tokens, [""] * PROMPTS, [["1"]] * PROMPTS, ["linear"] * PROMPTS)
+    list(trainer.train(prompts))
+    # The only correct one of n responses is worth k/n: without it, none of k is correct.
+    assert seen == pytest.approx([4 / 16, 3 / 16, 2 / 16])
+
+
 @pytest.mark.parametrize(("clip", "fraction"), [(None, 0.0), (5.0, 0.0), (2.5, 0.5), (0.1, 1.0)])
 def test_a_record_has_the_fraction_of_updates_whose_gradient_was_clipped(
     clip: float | None, fraction: float
@@ -114,7 +217,9 @@ def test_a_record_has_the_fraction_of_updates_whose_gradient_was_clipped(
 
 
 def backward_without_dropping(model: Qwen2, rollout: Rollout) -> None:
-    objective, _ = clipped_objective(model, rollout, torch.arange(PROMPTS * N), 0.2, 1.0)
+    rows = torch.arange(PROMPTS * N)
+    log_p = token_distributions(model, rollout, rows, 1.0)
+    objective, _ = clipped_objective(log_p, rollout, rows, 0.2)
     (-objective / (PROMPTS * T)).backward()
 
 
@@ -131,7 +236,7 @@ def test_dropping_zero_weight_responses_does_not_change_the_update(
     backward_without_dropping(model, rollout)
     expected = gradient(model)
     model.zero_grad()
-    backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0, drops)
+    backward(model, rollout, torch.arange(PROMPTS), T, 0.2, 1.0, drops=drops)
     assert (gradient(model) - expected).norm() <= 1e-6 * expected.norm()
 
 
@@ -151,7 +256,9 @@ def test_merging_equal_responses_does_not_change_the_update(signs: int) -> None:
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape) * 0.02)
     model.zero_grad()
-    objective, is_clipped = clipped_objective(model, rollout, torch.arange(PROMPTS * N), 0.2, 1.0)
+    rows = torch.arange(PROMPTS * N)
+    log_p = token_distributions(model, rollout, rows, 1.0)
+    objective, is_clipped = clipped_objective(log_p, rollout, rows, 0.2)
     (-objective / (PROMPTS * T)).backward()
     expected = gradient(model)
     model.zero_grad()

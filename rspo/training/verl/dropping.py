@@ -41,7 +41,7 @@ def update_settings(actor_rollout_ref: DictConfig, responses: int, kept: int) ->
         "seed": actor_rollout_ref.actor.data_loader_seed,
         "dataloader_kwargs": {"shuffle": False},
         "temperature": actor_rollout_ref.rollout.temperature,
-        "calculate_entropy": False,
+        "calculate_entropy": actor_rollout_ref.actor.entropy_coeff != 0,
         "distillation_use_topk": False,
         "distillation_only": False,
     }

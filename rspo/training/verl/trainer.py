@@ -213,7 +213,8 @@ class Trainer(PPOTrainerSync):
         lengths, shape = [len(response) for response in tokens], (-1, cell.n)
         config = self.experiment.config
         rewards = torch.from_numpy(named_rewards(cell.reward, correct, tokens, tokenizer, config))
-        advantages = response_advantages(rewards.view(shape), cell.objective, cell.k)
+        k = self.training.k_at(self.global_steps - 1, cell.k)
+        advantages = response_advantages(rewards.view(shape), cell.objective, k)
         scored = Scored(
             torch.tensor(lengths).view(shape),
             torch.tensor([response[-1] in tokenizer.ends for response in tokens]).view(shape),

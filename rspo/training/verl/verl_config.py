@@ -160,7 +160,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
                 "loss_agg_mode": training.loss_aggregation,
                 "loss_scale_factor": sampling.max_response_tokens,
                 "use_kl_loss": False,
-                "entropy_coeff": 0.0,
+                "entropy_coeff": training.entropy_bonus,
                 "optim": {
                     "_target_": "rspo.training.verl.optimizer.ScheduledOptimizerConfig",
                     "lr": config.models[cell.model].learning_rate,
