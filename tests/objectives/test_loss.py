@@ -148,7 +148,7 @@ def test_arguments_that_do_not_fit_are_refused(change: dict[str, Any], message: 
 
 
 def test_the_code_of_the_readme_runs() -> None:
-    section = (ROOT / "README.md").read_text().partition("## Use the objectives in your own")[2]
+    section = (ROOT / "README.md").read_text().partition("## In your own trainer")[2]
     block = re.search(r"\n\n((?: {4}.*\n|\n)+)", section)
     assert block is not None
     given = {**inputs(), "rewards": np.array([[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 0, 0]])}
