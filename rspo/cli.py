@@ -28,7 +28,7 @@ import typer
 import rspo
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
-from rspo.core.errors import InputError, LostProcess
+from rspo.core.errors import InputError, LostProcess, plainly
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
 from rspo.core.slurm_job import is_preempted, requeue
@@ -710,7 +710,11 @@ def _parse(words: list[str]) -> Callable[[], int | None]:
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:
-        raise InputError(" ".join(error.format_message().split())) from None
+        message, should, words = " ".join(error.format_message().split()).partition("Input should")
+        if should:  # pydantic's words, which lack the value
+            wrong = error.__cause__.errors()[0]["input"]  # type: ignore[union-attr]
+            message += f"{wrong!r} {plainly(should + words)}"
+        raise InputError(message) from None
     return result if callable(result) else lambda: result
 
 

@@ -140,6 +140,7 @@ def test_half_precision_is_summed_in_float32() -> None:
         ({"log_probs": torch.ones(0, N, 2)}, r"log_probs must be .*got \(0, 4, 2\)"),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
         ({"clip": 1.5}, "clip must be between 0 and 1, got 1.5"),
+        ({"log_probs": torch.full((P, N, TOKENS), 0.7)}, "log_probs must be at most 0, got 0.7"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:
