@@ -591,14 +591,17 @@ def evidence(
     """Keep what a page of docs/ rests on in one small file, and make the page from it."""
 
 
-@command(REPORTING, "rspo trace reports/fig_scalability.pdf")
+@command(REPORTING, "rspo trace reports/fig_scalability.pdf --depth 1")
 def trace(
     file: Annotated[Path, typer.Argument(help="Any result, such as reports/fig_main.pdf.")],
+    depth: Annotated[
+        int | None, typer.Option(min=0, help="Levels of inputs to show. Default: all.")
+    ] = None,
 ) -> None:
     """Show how a file was made: code, settings and inputs, back to the data."""
     from rspo.core.trace import trace
 
-    for line in trace(file):
+    for line in trace(file) if depth is None else trace(file, depth):
         print(line)
 
 

@@ -156,6 +156,12 @@ def test_the_command_says_in_one_line_what_to_install(light: Path, words: list[s
         assert re.fullmatch(r"rspo: .*`pip install 'rspo\[paper\]'`\n", done.stderr)
 
 
+def test_the_command_shows_the_version(light: Path) -> None:
+    folder = light.parents[1]
+    version = run(light, "-c", "import rspo; print(rspo.__version__)", cwd=folder)
+    assert run(folder / "bin/rspo", "--version", cwd=folder) == f"rspo {version}"
+
+
 def test_a_verifier_without_its_libraries_says_what_to_install(light: Path) -> None:
     code = "from rspo.rewards import is_correct; print(is_correct([r'\\boxed{}'], ['4'], '{}'))"
     assert run(light, "-c", code.format("{4}", "exact"), cwd=light.parent) == "[True]\n"

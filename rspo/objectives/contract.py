@@ -23,7 +23,8 @@ def check_weights(function: WeightFunction, k: int, n: int, binary: bool = True)
     Raises: ValueError if it changes its rewards, if it returns something else than an array of
         finite real numbers in their shape, if a group's weights depend on the other groups of the
         array, or if weights depend on the order of the responses, which includes that equal rewards
-        get equal weights. If it does not take two arguments. Also if k or n is not an integer of at least 1.
+        get equal weights. Also if it does not take two arguments, or k or n is not an integer of
+        at least 1.
     """
     for given, value in (("k", k), ("n", n)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:

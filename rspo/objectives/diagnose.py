@@ -30,7 +30,7 @@ P = np.linspace(0.0, 1.0, 101)
 SHOWN = (1, 5, 10, 25, 50, 75, 90)  # indices of P in the table
 SLOPE = "F'"
 LEGEND = (
-    "p: probability that a response is correct; F: what the expected update maximizes, F' its slope",
+    "p: chance that a response is correct; F: what the expected update maximizes, F' its slope",
     "S/N: squared mean over variance, of the gradient of the logit of p; zeros: weights that are 0",
     "centred: less the group's mean; standardized: also over its standard deviation",
 )

@@ -49,8 +49,8 @@ def policy_loss(
 
     Raises:
         TypeError: log_probs are not of a floating dtype.
-        ValueError: shapes that do not fit; a log-probability above 0 where the mask is 1; max_tokens
-            below 1; clip not between 0 and 1.
+        ValueError: shapes that do not fit; log_probs above 0 where the mask is 1; max_tokens below
+            1; clip not between 0 and 1.
     """
     import torch  # the other objectives need numpy only
 
