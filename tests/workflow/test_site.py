@@ -13,7 +13,6 @@ from packaging.requirements import Requirement
 from tests.support import ROOT
 from tests.support.browser import open_page
 
-
 # The first symbols of each formula in the description of an objective, if it has a size.
 TYPESET = """
 [...document.querySelectorAll(".doc-contents > .formula > div > math:first-child")]
