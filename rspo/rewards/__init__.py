@@ -18,7 +18,7 @@ cascade      several of these in order, until one accepts the response
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from rspo.config.extensions import errors_of
@@ -51,6 +51,7 @@ __all__ = [
     "verify",
 ]
 
+LARGEST_EXACT = 2**53  # up to it, every integer is a float
 Answer = str | float | Iterable[str | float]
 
 
@@ -153,9 +154,13 @@ def texts_of(answer: Any) -> list[Any]:
 
 
 def _digits(value: Any) -> Any:
-    if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return value
-    return str(int(value) if float(value).is_integer() else value)
+    if isinstance(value, Integral):
+        return str(value)
+    number = float(value)
+    is_whole = number.is_integer() and abs(number) <= LARGEST_EXACT
+    return str(int(number) if is_whole else value) if math.isfinite(number) else value
 
 
 def is_correct(

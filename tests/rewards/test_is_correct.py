@@ -67,7 +67,21 @@ def test_anything_else_is_an_error_that_names_it(
 
 
 def test_a_file_and_is_correct_accept_the_same_answers(tmp_path: Path) -> None:
-    for answer in ("4", 4, 0.5, 12.0, ["a", 7], True, None, [], [None], {"a": 1}, float("inf")):
+    for answer in (
+        "4",
+        4,
+        0.5,
+        12.0,
+        10**400,
+        1e300,
+        ["a", 7],
+        True,
+        None,
+        [],
+        [None],
+        {"a": 1},
+        float("inf"),
+    ):
         (tmp_path / "a.jsonl").write_text(
             json.dumps({"problem": "p", "answer": answer, "response": "r"})
         )
