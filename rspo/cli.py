@@ -713,10 +713,10 @@ def _parse(words: list[str]) -> Callable[[], int | None]:
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:
-        message, should, words = " ".join(error.format_message().split()).partition("Input should")
+        message, should, rest = " ".join(error.format_message().split()).partition("Input should")
         if should:  # pydantic's words, which lack the value
             wrong = error.__cause__.errors()[0]["input"]  # type: ignore[union-attr]
-            message += f"{wrong!r} {plainly(should + words)}"
+            message += f"{wrong!r} {plainly(should + rest)}"
         raise InputError(message) from None
     return result if callable(result) else lambda: result
 
