@@ -15,6 +15,8 @@ ARGS ?=
 export PYTHON TORCH_INDEX FLASH_ATTN
 BIN := .venv/bin
 WITH_VENV := PATH="$(CURDIR)/$(BIN):$$PATH"
+# Name the next command, unless another target needs this one.
+then = $(if $(filter $@,$(MAKECMDGOALS)),@echo "Next: $(1)")
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-verl setup-gpu demo test gpu-check check docs lock clean-env
@@ -24,12 +26,15 @@ help: ## list the targets
 
 setup: ## create .venv with everything that the tiny scale needs, without a GPU
 	@sh envs/setup.sh base
+	$(call then,make demo)
 
 setup-verl: ## add verl, Ray, vLLM for CPU, the SLURM plugin and the test tools
 	@sh envs/setup.sh verl
+	$(call then,source .venv/bin/activate)
 
 setup-gpu: ## create .venv for NVIDIA GPUs: verl, vLLM and flash-attn on CUDA 13
 	@sh envs/setup.sh gpu
+	$(call then,make gpu-check)
 
 demo: setup ## reproduce the paper at tiny scale: every cell, table and figure
 	@$(WITH_VENV) $(BIN)/snakemake all $(ARGS)

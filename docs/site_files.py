@@ -50,6 +50,13 @@ def on_page_read_source(page: Page, config: MkDocsConfig) -> str | None:
     return f"---\nhide: [toc]\n---\n# `{path}`\n\n~~~~{language}\n{text}\n~~~~\n"
 
 
+def on_post_build(config: MkDocsConfig) -> None:
+    """Let the explorer link to the pages of the site, in place of the repository's Markdown."""
+    page = Path(config.site_dir, "docs/explorer.html")
+    text = page.read_text(encoding="utf-8").replace("../README.md", "../index.html")
+    page.write_text(re.sub(r'(href="\w+)\.md"', r'\1.html"', text), encoding="utf-8")
+
+
 def _is_hook(path: str) -> bool:
     return path.endswith(".py") or "__pycache__" in path
 

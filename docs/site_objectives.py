@@ -1,7 +1,7 @@
 """Hook of MkDocs: a page for each objective of the package, made when the site is built.
 
-A page shows the docstrings and the source code, what `rspo.diagnose` computes, the objectives with
-the same weights, and the tests.
+A page shows the docstrings and the source code, what `rspo.diagnose` computes, and the objectives
+with the same weights.
 """
 
 import ast
@@ -49,10 +49,14 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
 
 
 def on_page_markdown(markdown: str, page: "Page", **_: Any) -> str:
-    """Link the first column of the table in docs/objectives.md, which the code host shows too."""
+    """Link the first column of the tables in docs/objectives.md, which the code host shows too."""
     if page.file.src_uri != f"{FOLDER}.md":
         return markdown
-    return re.sub(r"^\| `(\w+)` \|", r"| [`\1`](objectives/\1.md) |", markdown, flags=re.MULTILINE)
+
+    def linked(names: re.Match[str]) -> str:
+        return re.sub(r"`(\w+)`", r"[`\1`](objectives/\1.md)", names[0])
+
+    return re.sub(r"^\| `\w+`(?:, `\w+`)* \|", linked, markdown, flags=re.MULTILINE)
 
 
 def path(name: str) -> str:
@@ -115,13 +119,6 @@ With n = {N}, the weights are unbiased for:
 
 *Centred* is after subtracting the mean of the group's weights, *standardized* after dividing by
 their standard deviation too, as many trainers do.
-
-## Tests
-
-In `tests/objectives/`, where `test_response_weights.py` and `test_diagnose.py` also have tests of
-every objective:
-
-{chr(10).join(f"- `{file}`: {', '.join(tests)}" for file, tests in tests_of(name).items())}
 """
 
 
@@ -209,35 +206,3 @@ def picture(found: Diagnosis) -> str:
         f'aria-label="F\'(p) of {found.name}" fill="none" stroke="currentColor">{"".join(lines)}'
         f'<g fill="currentColor" stroke="none" font-size="12">{"".join(words)}</g></svg>'
     )
-
-
-def tests_of(name: str) -> dict[str, list[str]]:
-    """Tests whose code has the objective's name, or runs for a list that has it, by file."""
-    files = sorted((ROOT / "tests" / "objectives").glob("test_*.py"))
-    support = [ROOT / "tests" / "support" / file for file in ("groups.py", "peers.py")]
-    lists = {"no list"}
-    for file in (*support, *files):
-        for node, code in _statements(file):
-            has_name = f'"{name}"' in code or {*re.findall(r"\*(\w+)(?=[,)}])", code)} & lists
-            if isinstance(node, (ast.Assign, ast.AnnAssign)) and has_name:
-                lists.add(code.split()[0].rstrip(":"))
-    names = "|".join(lists)
-    runs = re.compile(rf'"objective", (?:{names})\)|for objective in (?:{names}):')
-    found: dict[str, list[str]] = {}
-    for file in files:
-        for node, code in _statements(file):
-            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-                named = f'"{name}"' in code and f'!= "{name}"' not in code
-                if named or runs.search(code):
-                    words = node.name.removeprefix("test_").replace("_", " ")
-                    found.setdefault(file.name, []).append(words)
-    return found
-
-
-def _statements(file: Path) -> Iterator[tuple[ast.stmt, str]]:
-    """The statements of a module with their code, decorators included."""
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    for node in ast.parse(text).body:
-        decorators = getattr(node, "decorator_list", [])
-        first = min([node.lineno, *(decorator.lineno for decorator in decorators)])
-        yield node, "\n".join(text.split("\n")[first - 1 : node.end_lineno])

@@ -3,6 +3,8 @@
 import sys
 from importlib.util import find_spec
 
+from rspo import __version__
+
 
 def main() -> int:
     """Run the command line of `rspo.cli` and return its exit status."""
@@ -11,6 +13,9 @@ def main() -> int:
 
         return run()
     except ModuleNotFoundError as error:
+        if sys.argv[1:] == ["--version"]:
+            print(f"rspo {__version__}")
+            return 0
         if find_spec("snakemake"):  # the extra is installed: this is another error
             raise
         print(

@@ -28,7 +28,7 @@ import typer
 import rspo
 from rspo.config.merge import parse_overrides
 from rspo.config.names import NEED_CONFIG, VERIFIERS, Metric, verifier_names
-from rspo.core.errors import InputError, LostProcess
+from rspo.core.errors import InputError, LostProcess, plainly
 from rspo.core.provenance import WRITTEN
 from rspo.core.signals import STOPPED_STATUS, Stopped, accept_requests, end_with_snakemake
 from rspo.core.slurm_job import is_preempted, requeue
@@ -591,14 +591,17 @@ def evidence(
     """Keep what a page of docs/ rests on in one small file, and make the page from it."""
 
 
-@command(REPORTING, "rspo trace reports/fig_scalability.pdf")
+@command(REPORTING, "rspo trace reports/fig_scalability.pdf --depth 1")
 def trace(
     file: Annotated[Path, typer.Argument(help="Any result, such as reports/fig_main.pdf.")],
+    depth: Annotated[
+        int | None, typer.Option(min=0, help="Levels of inputs to show. Default: all.")
+    ] = None,
 ) -> None:
     """Show how a file was made: code, settings and inputs, back to the data."""
     from rspo.core.trace import trace
 
-    for line in trace(file):
+    for line in trace(file) if depth is None else trace(file, depth):
         print(line)
 
 
@@ -710,7 +713,11 @@ def _parse(words: list[str]) -> Callable[[], int | None]:
     try:
         result = app(words or ["--help"], prog_name="rspo", standalone_mode=False)
     except typer.TyperException as error:
-        raise InputError(" ".join(error.format_message().split())) from None
+        message, should, rest = " ".join(error.format_message().split()).partition("Input should")
+        if should:  # pydantic's words, which lack the value
+            wrong = error.__cause__.errors()[0]["input"]  # type: ignore[union-attr]
+            message += f"{wrong!r} {plainly(should + rest)}"
+        raise InputError(message) from None
     return result if callable(result) else lambda: result
 
 

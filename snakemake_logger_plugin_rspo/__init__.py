@@ -8,7 +8,7 @@ it parses its command line.
 import re
 import sys
 from contextlib import ExitStack
-from logging import DEBUG, WARNING, LogRecord
+from logging import DEBUG, ERROR, WARNING, LogRecord
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ read_config_like_set()
 HIDDEN = {LogEvent.JOB_INFO, LogEvent.GROUP_INFO, LogEvent.JOB_STARTED, LogEvent.JOB_FINISHED}
 HIDDEN |= {LogEvent.PROGRESS, LogEvent.WORKFLOW_STARTED, LogEvent.RESOURCES_INFO, LogEvent.RUN_INFO}
 SELECTING_JOBS = "Select jobs to execute..."  # comes with every job, and has no event
+INTERRUPTED = "Terminating processes on user request"  # how the message after Ctrl-C begins
+RESUMES = "The same command resumes."
 
 
 class LogHandler(LogHandlerBase):
@@ -43,6 +45,7 @@ class LogHandler(LogHandlerBase):
         self.stream = sys.stdout if settings.stdout else sys.stderr
         self.quiet = {choice.name for choice in settings.quiet or ()}
         self.jobs = (0, 0)  # done, and all
+        self.is_shown = self.is_interrupted = False
         self.display = ExitStack()
 
     def emit(self, record: Any) -> None:
@@ -53,12 +56,16 @@ class LogHandler(LogHandlerBase):
                 self.jobs = (0, record.stats["total"])
             elif event == LogEvent.PROGRESS:
                 self.jobs = (record.done, record.total)
+            elif record.getMessage().startswith(INTERRUPTED):
+                self.is_interrupted = True
             if hasattr(record, "experiment"):  # what the Snakefile logs at the start of a run
                 self._show_progress(record.experiment, record.suites)
             elif not self._is_hidden(record, event):
                 text = self.format(record)
                 if event == LogEvent.JOB_ERROR:
                     text = "\n".join([text, *_reasons(record.log)])
+                elif record.levelno >= ERROR:
+                    text = _without_places(text)
                 if text and text != "None":
                     print(text, file=self.stream, flush=True)
         except Exception:
@@ -66,6 +73,8 @@ class LogHandler(LogHandlerBase):
 
     def _is_hidden(self, record: LogRecord, event: LogEvent | None) -> bool:
         settings = self.common_settings
+        if self.is_interrupted and record.levelno >= ERROR:
+            return True  # the jobs that Ctrl-C ended
         if record.levelno >= WARNING or (event == LogEvent.RUN_INFO and settings.dryrun):
             return False
         if event == LogEvent.SHELLCMD:
@@ -82,12 +91,27 @@ class LogHandler(LogHandlerBase):
         from rspo.status.policies import statuses
 
         if "ALL" not in self.quiet:
+            self.is_shown = True
             self.display.enter_context(shown(lambda: line(statuses(experiment, suites), self.jobs)))
 
     def close(self) -> None:
         """End the display. Snakemake calls it at the end of a run, also after Ctrl-C."""
         self.display.close()
+        if self.is_shown and self.is_interrupted:
+            print(RESUMES, file=self.stream, flush=True)
+        self.is_shown = False
         super().close()
+
+
+def _without_places(text: str) -> str:
+    """An error without the places in our Snakefiles that found it, which a user cannot change."""
+    of_input = r"InputFunctionException in .*?\n +(?:Input|Workflow)Error:\s+(.+?)\nWildcards:.*"
+    if found := re.fullmatch(of_input, text.strip(), flags=re.DOTALL):
+        return f"error: {found[1]}"
+    head, _, rest = text.partition("\n")
+    if not re.match(r'WorkflowError in file ".*/workflow/rules/', head):
+        return text
+    return "error: " + "\n".join(row for row in rest.splitlines() if row[:7] != "  File ")
 
 
 def _reasons(logs: list[str]) -> list[str]:

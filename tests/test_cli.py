@@ -115,6 +115,8 @@ def test_a_closed_standard_output_is_not_an_error(project: Path) -> None:
         (["status", "--set=training.steps=5", "--set=training={ppo_clip: 7}"], "ppo_clip = 7"),
         (["train", "small--base"], "small--base is a base policy; expected a cell"),
         (["scoer", CELL], "Did you mean 'score'"),
+        (["verify", "a.jsonl", "--k", "2,x"], "Invalid value for '--k': '2,x' must be an integer"),
+        (["curves", "small--bse", "standard"], "did you mean small--base"),
         (["score", CELL], "Missing argument 'suite'"),
         (["score", CELL, "standard", "--block", "1"], "No such option: --block"),
         (

@@ -82,16 +82,17 @@ def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def readme_example() -> tuple[str, list[str]]:
-    """The code of README.md's section "Install", and what its lines print."""
-    section = (ROOT / "README.md").read_text().split("\n## Install\n")[1].split("\n## ")[0]
+def documented_example() -> tuple[str, list[str]]:
+    """The code of the section "In Python" of docs/objectives.md, and what its lines print."""
+    page = (ROOT / "docs" / "objectives.md").read_text()
+    section = page.split("\n## In Python\n")[1].split("\n## ")[0]
     code = dedent("\n".join(re.findall(r"^    .*|^$", section, flags=re.MULTILINE))).strip()
     return code, re.findall(r"^print.*\S +# (.*?)(?:: .*)?$", code, flags=re.MULTILINE)
 
 
-def check_readme_example(python: Path) -> list[str]:
-    """Run README.md's example and check what it prints and imports; return the files it loads."""
-    code, expected = readme_example()
+def check_documented_example(python: Path) -> list[str]:
+    """Run the example and check what it prints and imports; return the files it loads."""
+    code, expected = documented_example()
     assert len(expected) == 4
     lines = [
         "import json, sys, numpy",
@@ -134,10 +135,10 @@ def test_the_package_requires_only_numpy(wheel: Path) -> None:
     assert "\nRequires-Python: <3.14,>=3.10\n" in metadata
 
 
-def test_the_example_of_the_readme_needs_only_numpy_and_the_syntax_of_python_3_10(
+def test_the_documented_example_needs_only_numpy_and_the_syntax_of_python_3_10(
     light: Path,
 ) -> None:
-    files = check_readme_example(light)
+    files = check_documented_example(light)
     names = {Path(file).stem for file in files}
     assert {"estimators", "errors", "registry", "loss"} < names
     assert len(files) < 22
@@ -153,6 +154,12 @@ def test_the_command_says_in_one_line_what_to_install(light: Path, words: list[s
         assert done.returncode == 2
         assert done.stdout == ""
         assert re.fullmatch(r"rspo: .*`pip install 'rspo\[paper\]'`\n", done.stderr)
+
+
+def test_the_command_shows_the_version(light: Path) -> None:
+    folder = light.parents[1]
+    version = run(light, "-c", "import rspo; print(rspo.__version__)", cwd=folder)
+    assert run(folder / "bin/rspo", "--version", cwd=folder) == f"rspo {version}"
 
 
 def test_a_verifier_without_its_libraries_says_what_to_install(light: Path) -> None:
@@ -184,7 +191,7 @@ def test_the_package_works_on_every_python_with_the_oldest_numpy(
     run(*pip, "install", wheel, numpy, cwd=tmp_path)
     installed = run(*pip, "list", "--format=freeze", cwd=tmp_path).split()
     assert [line for line in installed if not line.startswith("rspo==")] == [numpy]
-    check_readme_example(python)
+    check_documented_example(python)
     run(*pip, "install", f"{wheel}[math]", numpy, cwd=tmp_path)
     code = (
         "from rspo.rewards import is_correct;"

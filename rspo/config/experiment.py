@@ -242,7 +242,8 @@ class Experiment:
                 )
             if name in map(base_name, self.config.models):
                 raise InputError(f"{name} is a base policy; expected a cell, see `rspo status`")
-            meant = did_you_mean(name, self.cells | self.study_cells, at_most=3, cutoff=0.3)
+            names = [*self.policies, *self.study_cells]
+            meant = did_you_mean(name, names, at_most=3, cutoff=0.3)
             hint = meant or "see `rspo status` for the names"
             raise InputError(f"no cell {name!r} in config/{self.scale}.yaml; {hint}")
         return self.cells[name]

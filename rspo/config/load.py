@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from rspo.config.extensions import run_extensions
 from rspo.config.merge import merge
 from rspo.config.schema import Config, Evaluation, Section
-from rspo.core.errors import InputError, allowed_names
+from rspo.core.errors import InputError, allowed_names, plainly
 
 
 def load_config(path: Path, overrides: Mapping[str, Any]) -> Config:
@@ -105,8 +105,12 @@ class _Loader(yaml.SafeLoader):
 def _input_error(
     place: Path | str, error: ValidationError, overrides: Mapping[str, Any]
 ) -> InputError:
-    lines = [_explain(problem, overrides) for problem in _deepest(error.errors())]
-    return InputError("\n".join(f"{place}: {line}" for line in lines))
+    """One line for each mistake; keys with the same mistake share a line."""
+    keys: dict[str, list[str]] = {}
+    for problem in _deepest(error.errors()):
+        key, message = _explain(problem, overrides)
+        keys.setdefault(message, []).append(key)
+    return InputError("\n".join(f"{place}: {', '.join(k)}{m}" for m, k in keys.items()))
 
 
 def _deepest(problems: list[Any]) -> list[Any]:
@@ -122,21 +126,21 @@ def _deepest(problems: list[Any]) -> list[Any]:
     ]
 
 
-def _explain(problem: Any, overrides: Mapping[str, Any]) -> str:
-    """One line for one of pydantic's errors: key, value, and what is allowed."""
+def _explain(problem: Any, overrides: Mapping[str, Any]) -> tuple[str, str]:
+    """One of pydantic's errors: key and value, then what is wrong or allowed."""
     location = [part for part in problem["loc"] if part not in ("int", "tuple[int, ...]")]
     key = ".".join(str(part) for part in location)
     origin = " (given on the command line)" if location and location[0] in overrides else ""
     if problem["type"] == "extra_forbidden":
         hint = allowed_names(str(location[-1]), _keys_at(location[:-1]))
-        return f"unknown key {key} = {problem['input']!r}{origin}; {hint}"
+        return f"unknown key {key} = {problem['input']!r}{origin}", f"; {hint}"
     if problem["type"] == "missing":
-        return f"{key} is missing{origin}"
-    message: str = problem["msg"].removeprefix("Value error, ")
+        return f"{key} is missing{origin}", ""
+    message = plainly(problem["msg"].removeprefix("Value error, "))
     if not location:  # of several sections, which the message names
-        return message
+        return "", message
     value = "" if isinstance(problem["input"], (dict, Section)) else f" = {problem['input']!r}"
-    return f"{key}{value}{origin}: {message}"
+    return f"{key}{value}{origin}", f": {message}"
 
 
 def _keys_at(location: list[Any]) -> list[str]:

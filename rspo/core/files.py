@@ -100,7 +100,7 @@ def numbered_json_lines(name: object, stream: BinaryIO) -> Iterator[tuple[int, d
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 if not text.strip():
                     continue
-                row = json.loads(text)
+                row = json.loads(text, object_pairs_hook=_unique_keys)
                 if not isinstance(row, dict):
                     raise InputError(
                         f"{name}, line {number}: expected a JSON object, got {row!r:.60}"
@@ -114,6 +114,15 @@ def numbered_json_lines(name: object, stream: BinaryIO) -> Iterator[tuple[int, d
         raise
     except (ValueError, RecursionError) as error:  # also an integer of more than 4,300 digits
         raise InputError(f"{name}, line {number}: not JSON ({error})") from None
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {repeated!r} is duplicated")
+    return row
 
 
 def open_file(path: Path) -> BinaryIO:

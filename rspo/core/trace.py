@@ -4,6 +4,7 @@ Paths in provenance files are relative to the project's folder, so run it there.
 """
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,8 +108,11 @@ def originals(artifacts: Mapping[Path, Artifact]) -> dict[Path, str]:
     }
 
 
-def trace(path: Path) -> Iterator[str]:
+def trace(path: Path, depth: float = math.inf) -> Iterator[str]:
     """The history of a file as indented lines, each input below what was made from it.
+
+    Args:
+        depth: how many levels of inputs to show; all are checked.
 
     Raises: InputError for a file that does not exist or has no provenance; after the last line,
         for a history with gaps or contradictions.
@@ -120,13 +124,14 @@ def trace(path: Path) -> Iterator[str]:
         raise InputError(f"{path}: has no provenance ({provenance_path(path)} is missing)")
     own, seen = originals(artifacts), set[Path]()
 
-    def lines(path: Path, indent: str = "") -> Iterator[str]:
+    def lines(path: Path, indent: str = "", level: int = 0) -> Iterator[str]:
         """A file and its inputs; each file is expanded once."""
         artifact, note = artifacts[path], artifacts[path].provenance
         if path in seen:
             yield f"{indent}{path} (see above)"
             return
-        seen.add(path)
+        if level < depth:
+            seen.add(path)
         if not note:
             yield f"{indent}{path}: {'your own file' if path in own else 'no provenance'}"
             return
@@ -141,8 +146,8 @@ def trace(path: Path) -> Iterator[str]:
             yield f"{indent}    settings: {json.dumps(note['settings'])}"
         for source in artifact.sources:
             yield f"{indent}    source: {source}, content {artifact.content}"
-        for item in artifact.inputs:
-            yield from lines(item, f"{indent}    ")
+        for item in artifact.inputs if level < depth else ():
+            yield from lines(item, f"{indent}    ", level + 1)
 
     yield from lines(path)
     yield ""

@@ -2,15 +2,7 @@
 
 Five families are for the tiny scale, and the two in words for published models.
 
-| family    | prompt     | answer                                                      |
-|-----------|------------|-------------------------------------------------------------|
-| linear    | `8x+2=66`  | x                                                           |
-| multiply  | `84*7=?`   | the product                                                 |
-| countdown | `4,5,8=37` | any expression that uses each number once, checked exactly  |
-| divide    | `C53/3=?`  | one of six functions of 53 and 3: a hidden rule             |
-| sequence  | `G19,22,?` | one of six continuations: a hidden rule                     |
-| share     | `7 friends share 56 apples equally. How many ... does each one get?` | 8 |
-| unknown   | `A number times 7, plus 12, is 40. What is the number?` | 4              |
+`ABOUT` says what each asks.
 
 The rule of a divide or sequence problem is drawn from a hash of its prompt, so it cannot be
 inferred from a held-out prompt: the best policy for Pass@1 always uses the most common rule, the
@@ -32,9 +24,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rspo.config.names import GENERATOR_REVISION, LARGER
+from rspo.config.names import GENERATOR_REVISION, LARGER, Family
 from rspo.core.errors import InputError
 
+# What a problem of each family asks, by an example.
+ABOUT: dict[Family, str] = {
+    "linear": "8x+2=66 asks for x.",
+    "multiply": "84*7=? asks for the product.",
+    "countdown": "4,5,8=37 asks for an expression that uses 4, 5 and 8 once each and is 37.",
+    "divide": "E11/4=? asks for one of six functions of 11 and 4. A hash of the prompt decides "
+    "which one: a policy can only learn how often each is right.",
+    "sequence": "G19,22,? asks for one of six continuations. A hash of the prompt decides "
+    "which one: a policy can only learn how often each is right.",
+    "share": "7 friends share 56 apples equally. How many ... does each one get? The answer is 8.",
+    "unknown": "A number times 7, plus 12, is 40. What is the number? The answer is 4.",
+}
 RULE_FRACTIONS = (0.36, 0.24, 0.16, 0.11, 0.08, 0.05)
 SPLIT_FRACTIONS = {"train": 0.72, "validation": 0.10, "test": 0.18}
 LETTERS = "ABCDEFGH"

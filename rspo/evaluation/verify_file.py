@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from rspo.evaluation.outcomes import Outcomes
 from rspo.evaluation.pass_at_k import counted, default_ks, pass_at_k_table, span
 from rspo.evaluation.read_outcomes import read_outcomes
 from rspo.evaluation.score import Response, verdict_counts, verified
-from rspo.rewards import Verdict
+from rspo.rewards import Verdict, texts_of
 from rspo.rewards.configured import verifier_of
 from rspo.rewards.extraction import final_answers, last_box
 
@@ -142,7 +141,7 @@ def read_responses(path: Path, columns: Columns) -> tuple[list[Response], list[A
                 f"{location}: the answer {answer!r:.60} differs from {before!r:.60}, given before "
                 "for the same problem"
             )
-        responses.append(Response(problem, _forms(answer), line[columns.response]))
+        responses.append(Response(problem, texts_of(answer), line[columns.response]))
         answers.append(answer)
     if not responses:
         raise InputError(f"{name}: has no rows; at least one response is needed")
@@ -158,21 +157,11 @@ def _check_line(location: str, line: Mapping[str, Any], columns: Columns) -> Non
                 f"{location}: the key {key!r} is missing; has {has} "
                 f"(--{name}-column names the key of the {name})"
             )
-        forms = _forms(line[key]) if name == "answer" else [line[key]]
+        forms = texts_of(line[key]) if name == "answer" else [line[key]]
         is_text = bool(forms) and all(isinstance(form, str) for form in forms)
         if not is_text or (name == "answer" and not all(form.strip() for form in forms)):
             expected = "text, number or list of them" if name == "answer" else "text"
             raise InputError(f"{location}: {key!r} is {line[key]!r:.60}; expected {expected}")
-
-
-def _forms(answer: Any) -> list[Any]:
-    """Accepted forms of an answer; numbers become their JSON text."""
-    forms = answer if isinstance(answer, list) else [answer]
-    return [json.dumps(form) if _is_number(form) else form for form in forms]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def default_output(path: Path) -> Path:

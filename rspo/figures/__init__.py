@@ -120,7 +120,8 @@ def in_all(experiment: "Experiment") -> list[str]:
 def named(figures: Mapping[str, Figure], name: str) -> Figure:
     """Raises: InputError for an unknown name."""
     if name not in figures:
-        hints = filter(None, [did_you_mean(name, figures), f"has {', '.join(figures)}"])
+        meant = did_you_mean(name, figures, cutoff=0.7)  # all begin with fig_
+        hints = filter(None, [meant, f"has {', '.join(figures)}"])
         raise InputError("; ".join([f"no figure {name!r}", *hints]))
     return figures[name]
 

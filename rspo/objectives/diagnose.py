@@ -29,6 +29,11 @@ MOST_ORDERED = 16  # responses, for weights that depend on their order: 2^16 gro
 P = np.linspace(0.0, 1.0, 101)
 SHOWN = (1, 5, 10, 25, 50, 75, 90)  # indices of P in the table
 SLOPE = "F'"
+LEGEND = (
+    "p: chance that a response is correct; F: what the expected update maximizes, F' its slope",
+    "S/N: squared mean over variance, of the gradient of the logit of p; zeros: weights that are 0",
+    "centred: less the group's mean; standardized: also over its standard deviation",
+)
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,7 @@ def lines(diagnosis: Diagnosis) -> Iterator[str]:
             row += f"{form.value[i]:9.4f}{form.slope[i]:10.4f}{form.signal_to_noise[i]:9.3g}"
             row += f"{form.zeros[i]:8.0%}" if name == "weights" else ""
         yield row
+    yield from LEGEND
 
 
 def _by_name(objective: str, k: int | None) -> WeightFunction:

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     import torch
 
 
+ROUNDING = 0.1  # of the log-probability of a certain token, in bfloat16
+
+
 def policy_loss(
     log_probs: "torch.Tensor",
     mask: "torch.Tensor",
@@ -46,7 +49,8 @@ def policy_loss(
 
     Raises:
         TypeError: log_probs are not of a floating dtype.
-        ValueError: shapes that do not fit; max_tokens below 1; clip not between 0 and 1.
+        ValueError: shapes that do not fit; log_probs above 0 where the mask is 1; max_tokens below
+            1; clip not between 0 and 1.
     """
     import torch  # the other objectives need numpy only
 
@@ -66,6 +70,9 @@ def policy_loss(
         raise ValueError(f"max_tokens must be at least 1, got {max_tokens}")
     if not 0 < clip < 1:
         raise ValueError(f"clip must be between 0 and 1, got {clip}")
+    largest = log_probs.detach().where(mask.bool(), 0).amax() if log_probs.shape[2] else 0.0
+    if largest > ROUNDING:
+        raise ValueError(f"log_probs must be at most 0, got {float(largest):g}; are they logits?")
     dtype = torch.promote_types(log_probs.dtype, torch.float32)
     log_probs, mask = log_probs.to(dtype), mask.bool()
     weights = weights.to(dtype)[..., None]

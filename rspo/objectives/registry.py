@@ -91,7 +91,10 @@ def register(objective: Objective) -> None:
 
 def unknown_objective(name: str) -> str:
     """The error message for a name that is not in `OBJECTIVES`."""
-    return f"unknown objective {name!r}; allowed: {', '.join(OBJECTIVES)}"
+    from difflib import get_close_matches
+
+    meant = "".join(f"did you mean {one}?; " for one in get_close_matches(name, OBJECTIVES, n=1))
+    return f"unknown objective {name!r}; {meant}allowed: {', '.join(OBJECTIVES)}"
 
 
 @overload

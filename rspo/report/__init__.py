@@ -26,10 +26,11 @@ def step(experiment: Experiment) -> Step:
 def _inputs(experiment: Experiment) -> list[tuple[Path, Step]]:
     """Every file that the report reads; all are required."""
     shown = readable(experiment)
+    benchmarks = dict.fromkeys(benchmark for _, benchmark in shown)
     suites = dict.fromkeys((policy, experiment.suite_of(benchmark)) for policy, benchmark in shown)
     made = steps.contamination(experiment), steps.answers(experiment)
     return [  # what others are made from comes first, so that a message names the cause
-        *(steps.first_output(steps.prepare(experiment, benchmark)) for _, benchmark in shown),
+        *(steps.first_output(steps.prepare(experiment, name)) for name in benchmarks),
         *(steps.log_input(experiment, cell) for cell in experiment.cells),
         *(pair for one in suites for pair in steps.scored_inputs(experiment, *one)),
         *map(steps.first_output, made),
@@ -73,18 +74,21 @@ def figure_files(experiment: Experiment, figure: Figure) -> list[Path]:
 
 
 def readable(experiment: Experiment) -> list[tuple[str, str]]:
-    """Each benchmark with the policy whose responses are shown: (policy, benchmark).
+    """Each benchmark with the policies whose responses are shown: (policy, benchmark).
 
-    The policy is the first RSPO cell, or else the first cell, of the first grid entry on the suite.
+    The policies are the first RSPO cell, or else the first cell, of the first grid entry on the
+    suite, and the entry's policy gradient.
     """
-    suites: dict[str, str] = {}
+    suites: dict[str, list[str]] = {}
     for name, entry in experiment.config.grid.items():
         cells = experiment.cells_of(name)
-        cell = next((cell for cell in cells if cell.objective.startswith("rspo")), cells[0])
-        suites.setdefault(entry.suite, cell.name)
+        shown = [next((cell for cell in cells if cell.objective.startswith("rspo")), cells[0])]
+        shown += [cell for cell in cells if cell.objective == "policy_gradient"][:1]
+        suites.setdefault(entry.suite, list(dict.fromkeys(cell.name for cell in shown)))
     return [
-        (suites[suite], benchmark)
+        (policy, benchmark)
         for suite in experiment.config.data.suites
         if suite in suites
         for benchmark in experiment.benchmarks_of(suite)
+        for policy in suites[suite]
     ]

@@ -14,6 +14,7 @@ from rspo.config.schema import POOLED
 from rspo.core.provenance import code_version
 from rspo.core.tables import read_csv
 from rspo.core.trace import faults, history, sources
+from rspo.datasets.generated import ABOUT
 from rspo.evaluation.read_outcomes import scored_samples
 from rspo.report import readable, step
 from rspo.training.clipping import clipping_warning
@@ -173,6 +174,12 @@ def samples(experiment: Experiment) -> Iterator[tuple[str, str, dict[str, Any]]]
         }
         first = {kind: next(iter(part.to_dict("records")), None) for kind, part in kinds.items()}
         yield benchmark, policy, first
+
+
+def families(experiment: Experiment, benchmark: str) -> list[str]:
+    """What the problems of a generated benchmark ask; empty for another one."""
+    generated = experiment.data_set(benchmark).generated
+    return [ABOUT[family] for family in generated.families] if generated else []
 
 
 def provenance(experiment: Experiment) -> dict[str, Any]:

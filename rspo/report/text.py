@@ -3,7 +3,8 @@
 import base64
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -38,10 +39,20 @@ def rounded(value: float, error: float, signed: bool = False) -> str:
     Args:
         signed: with its sign also where it is above 0.
     """
-    places = decimals(error)
+    return fixed(value, decimals(error), signed)
+
+
+def fixed(value: float, places: int, signed: bool = False) -> str:
+    """A value with so many decimals; less than 0 of them round to tens, hundreds, ..."""
     near = round(value, places) or 0.0  # not -0.0
     text = f"{near:{'+' if signed and near else ''}.{max(0, places)}f}"
     return text.replace("-", MINUS)
+
+
+def common_error(rows: Iterable[Mapping[str, Any]]) -> float:
+    """The median half-width of the intervals of a table's rows, which gives all the same digits."""
+    known = [half for row in rows if (half := (row["high"] - row["low"]) / 2) > 0]
+    return median(known) if known else math.nan
 
 
 def interval(low: float, high: float) -> str:
@@ -52,12 +63,19 @@ def interval(low: float, high: float) -> str:
     return f"{rounded(low, half)} to {rounded(high, half)}"
 
 
-def plus_minus(value: float, low: float, high: float, signed: bool = True) -> str:
-    """A value with half of the width of its interval; without an interval, two digits."""
+def plus_minus(
+    value: float, low: float, high: float, signed: bool = True, error: float = math.nan
+) -> str:
+    """A value with half of the width of its interval; without an interval, two digits.
+
+    Args:
+        error: to round by, of the column of a table; default: half of the width.
+    """
     if math.isnan(low):
         return f"{value:+.2g}".replace("-", MINUS)
     half = (high - low) / 2
-    return f"{rounded(value, half, signed)}\u00a0\u00b1\u00a0{rounded(half, half)}"
+    by = half if math.isnan(error) else error
+    return f"{rounded(value, by, signed)}\u00a0\u00b1\u00a0{rounded(half, by)}"
 
 
 def p_value(p: float) -> str:
@@ -68,15 +86,26 @@ def p_value(p: float) -> str:
 
 
 def cells(table: pd.DataFrame, digits: int) -> list[list[str]]:
-    """The rows of any table; numbers with an interval in the same row are rounded by it.
+    """The rows of any table; the numbers of a column have the same decimals, as errors allow.
 
     Args:
-        digits: significant digits at most of other numbers that are no integers.
+        digits: significant digits at most of numbers without an error that are no integers.
     """
-    return [_cells(row, digits) for row in table.to_dict("records")]
+    rows = table.to_dict("records")
+    errors = [_errors(row) for row in rows]
+    columns = [
+        _column(
+            [row[name] for row in rows],
+            [error[name] for error in errors if error.get(name, math.nan) > 0],
+            2 if name in _TWO_DIGITS else digits,
+        )
+        for name in table.columns
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _cells(row: Mapping[Any, Any], digits: int) -> list[str]:
+def _errors(row: Mapping[Any, Any]) -> dict[Any, float]:
+    """What the numbers of a row may be rounded by: standard errors, or half of an interval."""
     errors = {name: _real(row[name]) for name in row if name.startswith("error")}
     for low in (name for name in row if name.endswith("low")):
         prefix = low.removesuffix("low")  # such as "multiple_", or nothing
@@ -86,15 +115,26 @@ def _cells(row: Mapping[Any, Any], digits: int) -> list[str]:
             columns = [value, f"{prefix}low", f"{prefix}high"]
             columns += ["lowest", "highest"] if value == "estimate" else []
             errors |= dict.fromkeys(columns, half)
-    result = []
-    for name, value in row.items():
-        text, real = str(value), _real(value)
-        if math.isfinite(real) and name in errors:
-            text = rounded(real, errors[name])
-        elif math.isfinite(real) and not text.lstrip("+-").isdigit():
-            text = f"{real:.{2 if name in _TWO_DIGITS else digits}g}"
-        result.append(text)
-    return result
+    return errors
+
+
+def _column(values: list[Any], errors: list[float], digits: int) -> list[str]:
+    """Texts and integers as they are; other numbers with the same decimals, if none becomes 0."""
+    fractions = {
+        text: real
+        for text in map(str, values)
+        if math.isfinite(real := _real(text)) and not text.lstrip("+-").isdigit()
+    }
+    sizes = [size for size in map(abs, fractions.values()) if size]
+    if not sizes:
+        return [str(value) for value in values]
+    places = decimals(median(errors)) if errors else digits - 1 - math.floor(math.log10(max(sizes)))
+    vanishes = not errors and not round(min(sizes), places)
+    shown = {
+        text: f"{real:.{digits}g}" if vanishes else fixed(real, places)
+        for text, real in fractions.items()
+    }
+    return [shown.get(text, text) for text in map(str, values)]
 
 
 def _real(value: Any) -> float:

@@ -16,8 +16,9 @@ cascade      several of these in order, until one accepts the response
 `rules` and `math_verify` run in worker processes with limits (`rspo.rewards.sandbox`).
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from rspo.config.extensions import errors_of
@@ -50,7 +51,8 @@ __all__ = [
     "verify",
 ]
 
-Answer = str | int | Iterable[str | int]
+LARGEST_EXACT = 2**53  # up to it, every integer is a float
+Answer = str | float | Iterable[str | float]
 
 
 def verify(
@@ -66,8 +68,8 @@ def verify(
 
     Args:
         responses: full responses. All verifiers but xverify read only the last \\boxed{} of each.
-        answers: for each response an answer, or several accepted forms of it. An integer stands for
-            its digits.
+        answers: for each response an answer, or several accepted forms of it: texts or numbers, as
+            in a file of `rspo verify`. A number stands for its digits, 142.0 for those of 142.
         verifier: one of `VERIFIERS`, or of those that were registered (docs/add/verifier.md).
         time_limit: seconds of processor time that rules and math_verify may spend on one response.
             A response that takes longer, or 60 times as long in wall-clock time, gets the verdict
@@ -137,14 +139,28 @@ def _own(verifier: str, response: str, forms: tuple[str, ...]) -> Verdict:
 
 
 def _forms(answer: Answer, index: int) -> tuple[str, ...]:
-    several = isinstance(answer, Iterable) and not isinstance(answer, (str, Mapping))
-    forms: list[Any] = list(answer) if several else [answer]  # type: ignore[arg-type]
-    texts = (isinstance(form, str | Integral) and not isinstance(form, bool) for form in forms)
-    if not forms or not all(texts):
+    forms = texts_of(answer)
+    if not forms or not all(isinstance(form, str) for form in forms):
         raise InputError(
-            f"answer {index} is {answer!r}; expected a text or an integer, or one or more of them"
+            f"answer {index} is {answer!r}; expected a text or a number, or one or more of them"
         )
-    return tuple(map(str, forms))
+    return tuple(forms)
+
+
+def texts_of(answer: Any) -> list[Any]:
+    """The forms of an answer, with the digits of numbers in their place: 142 for 142.0."""
+    several = isinstance(answer, Iterable) and not isinstance(answer, (str, Mapping))
+    return [_digits(form) for form in (answer if several else [answer])]
+
+
+def _digits(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    if isinstance(value, Integral):
+        return str(value)
+    number = float(value)
+    is_whole = number.is_integer() and abs(number) <= LARGEST_EXACT
+    return str(int(number) if is_whole else value) if math.isfinite(number) else value
 
 
 def is_correct(
@@ -156,5 +172,6 @@ def is_correct(
     r"""Whether each response is correct, in order. See `verify` for the arguments and errors.
 
     is_correct([r"so it is \boxed{0.5}", r"\boxed{7}"], [r"\frac{1}{2}", 8])  # [True, False]
+    is_correct([r"\boxed{x = 3}"] * 2, [[3, "x=3"], 3.5])  # [True, False]
     """
     return [verdict.correct for verdict in verify(responses, answers, verifier, **options)]

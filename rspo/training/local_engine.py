@@ -19,9 +19,9 @@ from rspo.training.cell import Engine, Trained
 from rspo.training.checkpoint import load_checkpoint, save_checkpoint
 from rspo.training.fixed_errors import fixed_errors
 from rspo.training.local import Trainer
-from rspo.training.progress import Progress
+from rspo.training.progress import Progress, shown_metrics
 from rspo.training.prompts import Prompts, read_prompts
-from rspo.training.records import Record, shown_metrics
+from rspo.training.records import Record
 from rspo.training.validation import held_out_prompts, is_due, validate
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rspo.config.experiment import Cell
 from rspo.core.provenance import Usage, usage_so_far
 from rspo.core.slurm_job import host_name
 
@@ -76,3 +77,12 @@ def read_progress(folder: Path) -> Snapshot | None:
         return Snapshot(**json.loads((folder / PROGRESS_FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def shown_metrics(record: Mapping[str, Any], cell: Cell) -> dict[str, float]:
+    """The metrics that `rspo status` shows: reward, Pass@k and entropy.
+
+    A record has Pass@k for powers of two: this is the largest one up to the k of the cell.
+    """
+    k = 2 ** (min(cell.k, cell.n).bit_length() - 1)
+    return {key: record[key] for key in ("reward", f"pass_at_{k}", "entropy")}

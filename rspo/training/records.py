@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rspo.config.experiment import Cell
 from rspo.config.schema import Config, Optimizer, Rewards
 from rspo.core.seeds import generator_of
 from rspo.estimators import pass_at_k
@@ -172,12 +171,3 @@ def record_of(
         "seconds": {phase: round(value, 4) for phase, value in seconds.items()},
         "tokens_per_second": round(tokens / seconds["sample"]),
     }
-
-
-def shown_metrics(record: Record, cell: Cell) -> dict[str, float]:
-    """The metrics that `rspo status` shows: reward, Pass@k and entropy.
-
-    A record has Pass@k for powers of two: this is the largest one up to the k of the cell.
-    """
-    k = 2 ** (min(cell.k, cell.n).bit_length() - 1)
-    return {key: record[key] for key in ("reward", f"pass_at_{k}", "entropy")}

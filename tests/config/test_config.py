@@ -37,7 +37,9 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"verifier": "magic"}, ["verifier = 'magic'", "allowed: exact, rules, math_verify"]),
     ({"sedes": 3}, ["sedes = 3", "did you mean seeds?", "allowed: seeds, engine"]),
     ({"training": {"steps": 0}}, ["training.steps = 0", "greater than or equal to 1"]),
-    ({"seeds": "many"}, ["seeds = 'many'", "valid integer"]),
+    ({"seeds": "many"}, ["seeds = 'many' (given on the command line): must be an integer"]),
+    ({"training": 3}, ["training = 3 (given on the command line): must be keys with values"]),
+    ({"evaluation": {"k": 3}}, ["evaluation.k = 3 (given on the command line): must be a list"]),
     (
         {"grid": dict.fromkeys(Experiment.load("tiny", root=ROOT).config.grid)},
         ["tiny.yaml: grid", "at least 1 item"],
@@ -55,6 +57,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (cell(objective="grpo", k=1, n=1), ["grpo cannot use k = 1 with n = 1", "n >= 2"]),
     (cell(objective="rspo"), ["unknown objective 'rspo'", "rspo_pass_at_k_plug_in", "grpo"]),
+    (cell(objective="maxpa", k=4), ["unknown objective 'maxpa'; did you mean maxpo?; allowed: "]),
     (cell(k=17), ["rspo_pass_at_k cannot use k = 17 with n = 16", "1 <= k <= n"]),
     (cell(objective="maxpo", k=16), ["maxpo cannot use k = 16", "allowed: 1 <= k < n"]),
     (cell(k=None), ["grid.main.cells.0", "k is missing; rspo_pass_at_k needs it"]),
@@ -64,7 +67,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     (cell(reward="length"), ["rspo_pass_at_k needs reward: binary", "found length"]),
     (cell(model="smal"), ["model = 'smal'; did you mean small?; allowed: small, medium, small-1"]),
     (cell(kk=4), ["unknown key grid.main.cells.0.kk = 4", "did you mean k?"]),
-    (cell(k=[2, "four"]), ["grid.main.cells.0.k", "'four'", "valid integer"]),
+    (cell(k=[2, "four"]), ["grid.main.cells.0.k", "'four'", "must be an integer"]),
     (
         {"grid": {"main": {"suite": "standrad"}}},
         ["grid.main.suite = 'standrad'", "allowed: standard"],
@@ -347,3 +350,13 @@ def verl_hash(overrides: list[str]) -> str:
     parsed = parse_overrides(["engine=verl", *overrides])
     experiment = Experiment.load("tiny", parsed, root=ROOT)
     return steps.train(experiment, "small--rspo-pass--k4--n16--s0").settings_hash
+
+
+def test_keys_with_the_same_mistake_share_a_line() -> None:
+    cells = [{"model": "small", "objective": "rspo", "k": k, "n": 16} for k in (2, 4)]
+    with pytest.raises(InputError) as caught:
+        Experiment.load("tiny", {"grid": {"main": {"cells": cells}}}, root=ROOT)
+    (line,) = str(caught.value).splitlines()
+    assert line.count("allowed: ") == 1
+    assert "grid.main.cells.0" in line
+    assert "grid.main.cells.1" in line

@@ -172,6 +172,59 @@ def test_the_numbers_in_the_example_are_the_weights_of_the_package(page: browser
         assert f"{round(largest, 3):g}" in re.findall(r"\d+\.\d+|\d+", step["text"])
 
 
+def test_the_line_of_an_objective_stands_out_by_pointer_and_by_keyboard(page: browser.Page) -> None:
+    show(page, f"#n=8&k=4&r=01010000{ALL_GROUPS}")
+    faded = "[...document.querySelectorAll('#chart path:not([data-faded])')].map({})"
+    shown = faded.format("path => path.dataset.objectives")
+    every = page.evaluate(shown)
+    assert len(every) == len(set(every)) == page.evaluate("OBJECTIVES.length")
+    maxpo = "document.querySelector('#{} [data-objectives=maxpo]')"
+    for place, begin, end in (
+        ("legend", "focus()", "blur()"),
+        (
+            "legend",
+            "dispatchEvent(new Event('pointerenter'))",
+            "dispatchEvent(new Event('pointerleave'))",
+        ),
+        (
+            "chart",
+            "dispatchEvent(new Event('pointerenter'))",
+            "dispatchEvent(new Event('pointerleave'))",
+        ),
+    ):
+        page.evaluate(f"{maxpo.format(place)}.{begin}")
+        assert page.evaluate(shown) == ["maxpo"]
+        page.evaluate(f"{maxpo.format(place)}.{end}")
+        assert page.evaluate(shown) == every
+
+
+def test_no_name_is_broken_on_a_phone(own_browser: browser.Page, path: Path) -> None:
+    own_browser.open(path, 390, fragment=f"#n=8&k=4&r=01010000{ALL_GROUPS}")
+    # The lines of a word: of a range that has it alone.
+    broken = """
+    [...document.querySelectorAll("#legend td, h1, h2, h3, header p, label")].flatMap(element => {
+      const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), words = [];
+      while (walker.nextNode())
+        for (const found of walker.currentNode.data.matchAll(/\\S+/g)) {
+          const range = document.createRange();
+          range.setStart(walker.currentNode, found.index);
+          range.setEnd(walker.currentNode, found.index + found[0].length);
+          const tops = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+          if (tops.size > 1) words.push(found[0]);
+        }
+      return words;
+    })
+    """
+    assert own_browser.evaluate(broken) == []
+
+
+def test_its_links_exist() -> None:
+    text = (ROOT / "docs" / "explorer.html").read_text()
+    links = [link for link in re.findall(r'<a href="([^"]+)"', text) if "//" not in link]
+    assert "../README.md" in links
+    assert [link for link in links if not (ROOT / "docs" / link).is_file()] == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_the_page_fits_the_window_and_is_legible(

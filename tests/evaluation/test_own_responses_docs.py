@@ -54,11 +54,15 @@ def test_the_example_prints_what_the_page_says(capsys: pytest.CaptureFixture[str
         assert printed == shown
 
 
-def test_the_commands_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_of_the_readme_and_of_the_page_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """With the scores of two cells of the tiny scale, and a second file with other keys."""
     shutil.copytree(ROOT / "config", "config")
     (block,) = blocks(section("README.md", "Verify your own responses"))
-    commands = [shlex.split(line, comments=True) for line in block]
+    inline = re.findall(r"`(rspo [\w-]+\s[^`]*)`", EXAMPLE)
+    texts = [*block, *(text for text in inline if "--k 4" not in text and " A B" not in text)]
+    commands = [shlex.split(text, comments=True) for text in texts]
     assert [words[:2] for words in commands] == [
         ["rspo", name] for name in ("verify", "verify", "compare", "compare", "pass-at-k")
     ]

@@ -171,6 +171,11 @@ BAD_LINES = [
     ('{"problem": "a"', "x.jsonl, line 1: not JSON ("),
     ('\n{"problem": "a"}\n', "x.jsonl, line 2: the key 'answer' is missing; has problem (--answer"),
     ("{}", "line 1: the key 'problem' is missing; has no keys (--problem-column names the key of"),
+    (
+        '{}\n{"answer": 1, "answer": 2}'.replace("{}", text_of(LINES[:1]).strip()),
+        "line 2: not JSON (t",
+    ),
+    ('{"problem": "a", "answer": {"b": 1, "b": 2}}', "(the key 'b' is duplicated)"),
     ("[1]", "x.jsonl, line 1: expected a JSON object, got [1]"),
     (text_of([line("a", "5", None)]), "line 1: 'response' is None; expected text"),
     (text_of([line(7, "5", "x")]), "line 1: 'problem' is 7; expected text"),

@@ -144,7 +144,9 @@ def in_place(rewards: Floats, k: int) -> Floats:
 
 
 OTHERS, ORDER = "the same weights for a group alone and among others", "the order of the responses"
-BROKEN: list[tuple[Rule, str]] = [
+BROKEN: list[tuple[Any, str]] = [
+    (lambda r: r, "<lambda> takes the arguments (r); expected two, as <lambda>(rewards, k)"),
+    (lambda r, k, n: r, "takes the arguments (r, k, n); expected two"),
     (lambda r, k: r / np.where(r.any(-1, keepdims=True), 1, np.nan), "finite weights, got nan at"),
     (lambda r, k: r.mean(axis=-1), "must return a numpy array of shape (4, 3), got (4,)"),
     (lambda r, k: r.tolist(), "must return a numpy array of shape (4, 3), got list"),
@@ -213,3 +215,11 @@ def test_importing_the_package_imports_no_numpy() -> None:
     )
     script += "; assert not {'torch', 'pandas', 'matplotlib'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+
+
+def test_the_printed_table_explains_each_of_its_columns() -> None:
+    table, _, legend = str(diagnose("maxpo", 4)).partition("0.90")
+    names = {name for line in table.splitlines()[4:6] for name in line.split()} - {"weights"}
+    assert names == {"centred", "standardized", "p", "F", "F'", "S/N", "zeros"}
+    explained = legend.partition("\n")[2]
+    assert [name for name in names if name not in explained] == []

@@ -141,6 +141,7 @@ def test_half_precision_is_summed_in_float32() -> None:
         ({"log_probs": torch.ones(0, N, 2)}, r"log_probs must be .*got \(0, 4, 2\)"),
         ({"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
         ({"clip": 1.5}, "clip must be between 0 and 1, got 1.5"),
+        ({"log_probs": torch.full((P, N, TOKENS), 0.7)}, "log_probs must be at most 0, got 0.7"),
     ],
 )
 def test_arguments_that_do_not_fit_are_refused(change: dict[str, Any], message: str) -> None:
@@ -149,7 +150,7 @@ def test_arguments_that_do_not_fit_are_refused(change: dict[str, Any], message: 
 
 
 def test_the_code_of_the_readme_runs() -> None:
-    section = (ROOT / "README.md").read_text().partition("## Use the objectives in your own")[2]
+    section = (ROOT / "README.md").read_text().partition("## In your own trainer")[2]
     block = re.search(r"\n\n((?: {4}.*\n|\n)+)", section)
     assert block is not None
     given = {**inputs(), "rewards": np.array([[1, 0, 0, 1], [0, 1, 0, 0], [0, 0, 0, 0]])}

@@ -31,6 +31,7 @@ from rspo.core.tables import (
     write_table,
 )
 from rspo.core.trace import history
+from rspo.datasets.generated import ABOUT
 from rspo.evaluation.score import score
 from rspo.figures import FIGURES, in_all
 from rspo.figures.captions import full_caption
@@ -268,6 +269,7 @@ def test_an_input_of_other_settings_is_refused(experiment: Experiment) -> None:
 
 
 CELL = "small--rspo-pass--k2--n8--s0"  # the one whose responses are shown
+GRADIENT = "small--policy-gradient--k1--n8--s0"
 HOSTILE = (
     "</pre><script>alert('x')</script><img src=http://evil/ onerror=alert(1)>\x1b[31m\u202etxt"
 )
@@ -295,12 +297,16 @@ def test_each_benchmark_has_a_right_a_wrong_and_the_longest_response(
     rewrite(experiment.scores(CELL, "standard", 0), SCORES, judge)
     rewrite(experiment.samples(CELL, "standard", 0), SAMPLES, write)
     text = Tree(page_of(experiment)).sections["samples"]
-    linear = text[text.index(f"linear, by {CELL}") : text.index(f"multiply, by {CELL}")]
+    linear = text[text.index(f"linear, by {CELL}") : text.index(f"linear, by {GRADIENT}")]
     assert re.findall(r"answer (\d+)\.", linear) == ["9", "0", "5"]
     # Eight samples a problem: number 9 is the second problem's second one.
     assert "number 1, counted from 0" in linear
     assert "1 of 8 samples are right" in linear
     assert "17 tokens" in linear
+    gradient = text[text.index(f"linear, by {GRADIENT}") : text.index(f"multiply, by {CELL}")]
+    assert "answer" not in gradient.partition("Right")[2].replace("Accepted answer", "")
+    for family in experiment.benchmarks_of("standard"):
+        assert text.count(ABOUT[family]) == 2  # once for each of the two policies
 
 
 def test_model_output_stays_text(experiment: Experiment) -> None:

@@ -1,5 +1,8 @@
 """`is_correct` as documented, and what users pass to it."""
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,7 +10,9 @@ import pandas as pd
 import pytest
 
 from rspo.core.errors import InputError
-from rspo.rewards import is_correct
+from rspo.evaluation.verify_file import DEFAULT_COLUMNS, read_responses
+from rspo.rewards import is_correct, texts_of
+from tests.support import ROOT
 
 RESPONSES = [r"\boxed{4}", r"\boxed{12}"]
 
@@ -21,12 +26,13 @@ RESPONSES = [r"\boxed{4}", r"\boxed{12}"]
         pd.Series([4, 12], index=[7, 3]),
         [[5, 4], ["12", "13"]],
         [np.array(["5", "4"]), {12}],
+        pd.Series([4.0, 12.0]),
         (str(answer) for answer in (4, 12)),
     ],
-    ids=["ints", "tuple", "array", "series", "forms", "arrays of forms", "generator"],
+    ids=["ints", "tuple", "array", "series", "forms", "arrays of forms", "floats", "generator"],
 )
 @pytest.mark.parametrize("kind", [list, tuple, np.array, lambda r: pd.Series(r, index=[7, 3])])
-def test_lists_arrays_and_columns_of_texts_and_integers_are_accepted(
+def test_lists_arrays_and_columns_of_texts_and_numbers_are_accepted(
     kind: Any, answers: Any
 ) -> None:
     if not hasattr(answers, "__len__"):
@@ -44,7 +50,7 @@ def test_lists_arrays_and_columns_of_texts_and_integers_are_accepted(
         (RESPONSES, [4], {}, "2 responses but 1 answers"),
         ([None], [4], {}, "response 0 is None"),
         (RESPONSES, ["4", True], {}, "answer 1 is True"),
-        (RESPONSES, ["4", 12.0], {}, "answer 1 is 12.0"),
+        (RESPONSES, ["4", float("nan")], {}, "answer 1 is nan"),
         (RESPONSES, ["4", []], {}, r"answer 1 is \[\]"),
         (RESPONSES, ["4", ["12", None]], {}, r"answer 1 is \['12', None\]"),
         (RESPONSES, ["4", {"12": 1}], {}, "answer 1 is {'12': 1}"),
@@ -58,3 +64,44 @@ def test_anything_else_is_an_error_that_names_it(
 ) -> None:
     with pytest.raises(InputError, match=message):
         is_correct(responses, answers, **{"verifier": "exact"} | options)
+
+
+def test_a_file_and_is_correct_accept_the_same_answers(tmp_path: Path) -> None:
+    for answer in (
+        "4",
+        4,
+        0.5,
+        12.0,
+        10**400,
+        1e300,
+        ["a", 7],
+        True,
+        None,
+        [],
+        [None],
+        {"a": 1},
+        float("inf"),
+    ):
+        (tmp_path / "a.jsonl").write_text(
+            json.dumps({"problem": "p", "answer": answer, "response": "r"})
+        )
+        try:
+            (response,), _, _ = read_responses(tmp_path / "a.jsonl", DEFAULT_COLUMNS)
+        except InputError:
+            with pytest.raises(InputError):
+                is_correct(["r"], [answer], "exact")
+        else:
+            assert response.answers == texts_of(answer)
+            is_correct(["r"], [answer], "exact")
+
+
+def test_the_documented_examples_give_what_they_say(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "verification.md").read_text().partition("\n## In Python\n")[2]
+    code = page.split("```python\n")[1].split("```")[0]
+    exec(code, {})
+    expected = re.findall(r"^print.*\S  # (.*)$", code, flags=re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == expected
+    examples = re.findall(r"^ +(is_correct\(.*\))  # (.*)$", str(is_correct.__doc__), re.MULTILINE)
+    assert len(expected) == len(examples) == 2
+    for call, result in examples:
+        assert str(eval(call)) == result

@@ -74,6 +74,8 @@ def test_ctrl_c_leaves_no_traceback_and_no_half_written_file(tmp_path: Path) -> 
     assert status != 0
     assert "Traceback" not in output
     assert "1 of 3 jobs done, 0 of 1 policies trained" in output
+    assert "Error in rule" not in output
+    assert output.splitlines()[-1] == "The same command resumes."
     assert not (folder / "done").exists() or not list((folder / "done").iterdir())
 
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from rspo.config.merge import merge
+from rspo.config.names import ALPHABET
 from rspo.core.tables import CURVES, PROBLEMS, SAMPLES, SCORES, read_frame, read_table
 from tests.support import ROOT, hub_model, pages, tiny_world
 from tests.support.made_once import made_once
@@ -186,6 +187,10 @@ PROMISES: dict[str, Callable[[Path], None]] = {
 
 def test_every_page_is_followed() -> None:
     assert {page.stem for page in PAGES.glob("*.md")} == {"README", *PROMISES}
+
+
+def test_the_page_about_benchmarks_names_the_characters_of_the_tiny_models() -> None:
+    assert f"`{ALPHABET}`" in " ".join((PAGES / "benchmark.md").read_text().split("\n"))
 
 
 @pytest.mark.parametrize("page", PROMISES)

@@ -218,3 +218,21 @@ def test_sdm_apptainer_runs_commands_in_the_image(project: Path) -> None:
     assert (project / target).is_file()
     (line,) = (project / "apptainer.log").read_text().splitlines()[:1]
     assert re.search(r"exec --home \S+ --nv .*envs/rspo\.sif bash -c .*rspo prepare train", line)
+
+
+@pytest.mark.parametrize(
+    ("target", "following"),
+    [
+        ("setup", "make demo"),
+        ("setup-verl", "source .venv/bin/activate"),
+        ("setup-gpu", "make gpu-check"),
+    ],
+)
+def test_make_setup_ends_with_the_next_command(target: str, following: str) -> None:
+    def planned(*targets: str) -> list[str]:
+        command = ["make", "--dry-run", *targets]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
+
+    assert planned(target)[-1] == f'echo "Next: {following}"'
+    assert "Next" not in "".join(planned("demo") + planned("test"))

@@ -13,6 +13,14 @@ from packaging.requirements import Requirement
 from tests.support import ROOT
 from tests.support.browser import open_page
 
+# The first symbols of each formula in the description of an objective, if it has a size.
+TYPESET = """
+[...document.querySelectorAll(".doc-contents > .formula > div > math:first-child")]
+  .filter(formula => formula.getBoundingClientRect().height > 20)
+  .map(formula => [...formula.querySelector("msub").querySelectorAll("mi, mo")])
+  .map(symbols => symbols.map(symbol => symbol.textContent))
+"""
+
 
 class Html(HTMLParser):
     """A page: its links, what it loads, the ids to link to, and the lines of its paragraphs."""
@@ -99,9 +107,11 @@ def test_no_page_loads_anything_from_another_server(site: Path, pages: dict[Path
         for name in (
             *("index.html", "docs/api.html", "docs/results.html"),
             "docs/objectives/maxpo.html",
+            "docs/objectives/rspo_max_at_k.html",
         ):
             browser.open(site / name, width=390)
             assert browser.evaluate("document.documentElement.scrollWidth") == 390
+        assert browser.evaluate(TYPESET) == [["w", "i"], ["w", "(", "i", ")"]]
         assert browser.complaints == []
 
 

@@ -134,6 +134,22 @@ def test_a_typo_stops_before_anything_runs(planning: Path, config: str, message:
     assert not (planning / "results").exists()
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("reports/fig_peer.pdf", "error: no figure 'fig_peer'; did you mean fig_peers?; has fig_"),
+        (
+            "results/tiny/cells/small--rspo-pas--k4--n16--s0/policy",
+            "error: no cell 'small--rspo-pas--k4--n16--s0' in config/tiny.yaml; did you mean",
+        ),
+    ],
+)
+def test_a_target_with_an_unknown_name_is_a_line(planning: Path, target: str, message: str) -> None:
+    output = snakemake(planning, target).stderr.splitlines()
+    assert output[-1].startswith(message)
+    assert "Traceback" not in "".join(output)
+
+
 def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
     done = snakemake(planning, "-n", "reports/fig_main.pdf", "--config", "results=trial")
     assert done.returncode != 0

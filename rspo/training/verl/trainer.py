@@ -31,9 +31,9 @@ from rspo.core.signals import Stopped, is_requested
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.rewards.configured import Verify
 from rspo.training.adam import learning_rate_factor, require_finite
-from rspo.training.progress import Progress
+from rspo.training.progress import Progress, shown_metrics
 from rspo.training.prompts import Prompts
-from rspo.training.records import Scored, Stopwatch, named_rewards, record_of, shown_metrics
+from rspo.training.records import Scored, Stopwatch, named_rewards, record_of
 from rspo.training.sampler_difference import sampler_warning, steps_above
 from rspo.training.validation import held_out_prompts, is_due, validation_record
 from rspo.training.verl.advantages import response_advantages
