@@ -54,10 +54,10 @@ Policies = dict[str, pa.Table]  # the rows of each policy
 
 @dataclass(frozen=True)
 class Kept:
-    """What a page reads: keys of training logs, where * is any text, and whether rewards."""
+    """What a page reads: keys of training logs, where * is any text, and rewards of policies."""
 
     keys: tuple[str, ...]
-    rewards: bool
+    rewards: frozenset[str]
 
 
 @dataclass
@@ -277,7 +277,7 @@ def _rows(experiment: Experiment, policy: str, files: Files, kept: Kept) -> pa.T
         if not (note := read_provenance(path)):
             continue  # of a policy or samples that were removed
         if _is_scores(path):
-            rows = _counted(read_frame(path, SCORES), kept.rewards)
+            rows = _counted(read_frame(path, SCORES), policy in kept.rewards)
         elif path.name.startswith("gradients"):
             rows = _with_content(read_frame(path, GRADIENTS).to_dict("list"))
         elif _has_content(path):

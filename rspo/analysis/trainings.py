@@ -144,7 +144,8 @@ def origins(experiment: Experiment, cells: Iterable[str]) -> dict[str, list[str]
     """
     found: dict[str, list[str]] = {}
     for cell in cells:
-        note = read_provenance(experiment.training_log(cell))
+        note = read_provenance(experiment.policy(cell))
+        note = note or read_provenance(experiment.training_log(cell))  # of cells without a suite
         torch = note.get("packages", {}).get("torch", "unknown")
         found.setdefault(f"{note.get('processor', 'unknown')}, PyTorch {torch}", []).append(cell)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))

@@ -29,6 +29,8 @@ RESULTS_PAGE = Path("docs") / f"{RESULTS}.md"
 STUDIES = Path("docs") / "studies"
 Action = Literal["add", "restore", "page"]
 _OWN = {"results", "reports", "docs"}  # folders that a page is made in
+# Of training logs, where * is any text.
+_RESULTS_KEYS = ("step", "entropy", "pass_at_*", "response_tokens", "zero_weight", "seconds")
 
 
 def run(experiment: Experiment, action: Action, page: str, force: bool = False) -> None:
@@ -88,9 +90,14 @@ def _inputs(experiment: Experiment, page: str) -> list[tuple[Path, Step]]:
 def _kept(experiment: Experiment, page: str) -> Kept:
     """What the page reads from training logs and scores."""
     if page == RESULTS:
-        keys = "step", "entropy", "pass_at_*", "response_tokens", "zero_weight", "seconds"
-        return Kept(keys, rewards=True)
-    return Kept(("step", *log_keys(studies.study_of(experiment, page))), rewards=False)
+        of_rewards = {
+            policy
+            for grid in experiment.config.grid
+            if any(cell.reward != "binary" for cell in experiment.cells_of(grid))
+            for policy in experiment.policies_of(grid)
+        }
+        return Kept(_RESULTS_KEYS, frozenset(of_rewards))
+    return Kept(("step", *log_keys(studies.study_of(experiment, page))), frozenset())
 
 
 def _make_results(experiment: Experiment, page: Path) -> None:
