@@ -82,6 +82,8 @@ class Evidence:
             table = pq.ParquetFile(path, page_checksum_verification=True).read()
             made_with = json.loads(table.schema.metadata[_META])
             scale, overrides = made_with["scale"], made_with["overrides"]
+            if made_with["checksum"] != _checksum(scale, overrides):
+                raise ValueError("the checksum of its metadata differs")
             table = table.select(_SCHEMA.names).cast(_SCHEMA)
         except (pa.ArrowException, OSError, LookupError, TypeError, ValueError) as error:
             line = str(error).partition("\n")[0]
@@ -93,7 +95,13 @@ class Evidence:
         return cls(path, scale, overrides, policies)
 
     def write(self) -> None:
-        made_with = json.dumps({"scale": self.scale, "overrides": self.overrides})
+        made_with = json.dumps(
+            {
+                "scale": self.scale,
+                "overrides": self.overrides,
+                "checksum": _checksum(self.scale, self.overrides),
+            }
+        )
         tables = [self.policies[name] for name in sorted(self.policies)]
         table = pa.concat_tables(tables).replace_schema_metadata({_META: made_with})
         with atomic_write(self.path) as partial:
@@ -118,6 +126,11 @@ class Evidence:
         """Raises: InputError for a policy of `faults`."""
         for text in self.faults(experiment, files).values():
             raise InputError(f"{self.path}: {text}; {hint}")
+
+
+def _checksum(*metadata: object) -> int:
+    """Of what Parquet has no checksums for."""
+    return crc32(json.dumps(metadata, sort_keys=True).encode())
 
 
 def files_behind(pairs: Iterable[tuple[Path, Step]]) -> dict[Path, Step]:

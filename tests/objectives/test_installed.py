@@ -22,7 +22,7 @@ def above_mean(rewards, k):
 ABOVE_MEAN = Objective("above_mean", above_mean, KRule.NONE, version=2)
 OTHER = Objective("other", above_mean, KRule.NONE)
 """
-GRID = "{main: {suite: standard, cells: [{model: small, objective: above_mean, n: 4}]}}"
+GRID = "{main: {suite: standard, seeds: 1, cells: [{model: small, objective: above_mean, n: 4}]}}"
 WEIGHTS = "from rspo.objectives import response_weights as f; print(f([1, 0, 0, 1], {!r}))"
 PACKAGE = "in rspo.objectives of the package own-objectives 1.2"
 

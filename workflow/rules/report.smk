@@ -32,9 +32,11 @@ rule results_page:
     output:
         "docs/results.md",
         directory("docs/results"),
+    log:
+        "logs/page/results.log",
     localrule: True
     shell:
-        "rspo evidence page results"
+        "rspo evidence page results 2>&1 | tee -ip {log}"
 
 
 rule study_page:
@@ -43,6 +45,8 @@ rule study_page:
         evidence="docs/evidence/{study}.parquet",
     output:
         multiext("docs/studies/{study}", ".md", ".png", ".csv", "_methods.csv"),
+    log:
+        "logs/page/{study}.log",
     localrule: True
     shell:
-        "rspo evidence page {wildcards.study}"
+        "rspo evidence page {wildcards.study} 2>&1 | tee -ip {log}"
