@@ -136,7 +136,8 @@ def _explain(problem: Any, overrides: Mapping[str, Any]) -> tuple[str, str]:
         return f"unknown key {key} = {problem['input']!r}{origin}", f"; {hint}"
     if problem["type"] == "missing":
         return f"{key} is missing{origin}", ""
-    message = plainly(problem["msg"].removeprefix("Value error, "))
+    ours = problem["msg"].removeprefix("Value error, ")
+    message = plainly(ours) if ours == problem["msg"] else ours
     if not location:  # of several sections, which the message names
         return "", message
     value = "" if isinstance(problem["input"], (dict, Section)) else f" = {problem['input']!r}"

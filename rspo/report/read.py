@@ -81,7 +81,8 @@ def comparisons(experiment: Experiment) -> list[Row]:
     path = experiment.reports / "claim_comparisons.csv"
     frame = read_comparisons(path)
     unit = frame["metric"].map(_UNITS)
-    frame[scaled] = frame[scaled].mul(unit.map(_FACTORS).astype(float).fillna(1.0), axis="index")
+    factor = unit.map(_FACTORS).astype(float).fillna(1.0)  # text in an empty table
+    frame[scaled] = frame[scaled].mul(factor, axis="index")
     inside = frame["margin"] - frame["estimate"].abs()
     distance = inside.fillna(frame["estimate"])
     one_sided = (frame["p"] / 2).where(frame["margin"].isna(), frame["p"])  # TOST is not doubled

@@ -33,7 +33,7 @@ rule results_page:
         "docs/results.md",
         directory("docs/results"),
     log:
-        "logs/page/results.log",
+        f"{RESULTS}/logs/page/results.log",
     localrule: True
     shell:
         "rspo evidence page results 2>&1 | tee -ip {log}"
@@ -46,7 +46,7 @@ rule study_page:
     output:
         multiext("docs/studies/{study}", ".md", ".png", ".csv", "_methods.csv"),
     log:
-        "logs/page/{study}.log",
+        f"{RESULTS}/logs/page/{{study}}.log",
     localrule: True
     shell:
         "rspo evidence page {wildcards.study} 2>&1 | tee -ip {log}"
