@@ -180,4 +180,4 @@ def read_comparisons(path: Path) -> pd.DataFrame:
     table = read_csv(path, *_READ, empty=True)
     numbers = [column for column in table.columns if column not in _TEXT]
     table[numbers] = table[numbers].apply(pd.to_numeric)
-    return table
+    return table.astype(dict.fromkeys(numbers, float)) if table.empty else table

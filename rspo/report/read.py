@@ -81,7 +81,7 @@ def comparisons(experiment: Experiment) -> list[Row]:
     path = experiment.reports / "claim_comparisons.csv"
     frame = read_comparisons(path)
     unit = frame["metric"].map(_UNITS)
-    factor = unit.map(_FACTORS).astype(float).fillna(1.0)  # text in an empty table
+    factor = unit.map(_FACTORS).astype(float).fillna(1.0)  # of an empty table: text
     frame[scaled] = frame[scaled].mul(factor, axis="index")
     inside = frame["margin"] - frame["estimate"].abs()
     distance = inside.fillna(frame["estimate"])
