@@ -131,7 +131,7 @@ def test_what_the_objective_does_not_allow_names_the_prompt() -> None:
 
 
 def test_an_unknown_objective_is_one_line() -> None:
-    with pytest.raises(InputError, match="unknown objective 'pass_at_k'; allowed: policy_"):
+    with pytest.raises(InputError, match="unknown objective 'pass_at_k'; did you mean rspo_pass"):
         skyrl.register("pass_at_k", 2)
 
 

@@ -112,7 +112,7 @@ def test_the_gradient_is_that_of_policy_loss(tmp_path: Path, objective: str, par
         ({"use_liger_kernel": True}, "use_liger_kernel=True of GRPOConfig; allowed: False"),
         ({"num_generations": 2, "k": 3}, "k=3, num_generations=2: .* cannot use k = 3 with n = 2"),
         ({"k": None}, "k=None, num_generations=4: rspo_pass_at_k needs a k"),
-        ({"objective": "pass_at_k"}, "unknown objective 'pass_at_k'; allowed: policy_gradient"),
+        ({"objective": "pass_at_k"}, "unknown objective 'pass_at_k'; did you mean rspo_pass_at_k"),
     ],
 )
 def test_a_wrong_setting_is_one_line(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
