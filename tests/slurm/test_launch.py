@@ -103,7 +103,7 @@ def test_nothing_is_submitted_to_nodes_that_would_not_use_their_gpu(
     fill_in(project, make_gpu_node(tmp_path / "node", **node))  # type: ignore[arg-type]
     done = run(project, environment, "snakemake", "all", "--profile", "slurm", *PAPER)
     assert done.returncode == 1
-    assert re.search(f"\npartition gpu: node n[12] {re.escape(expected)}", done.stderr)
+    assert re.search(f"\nerror: partition gpu: node n[12] {re.escape(expected)}", done.stderr)
     require_nothing_started(cluster, project)
 
 
