@@ -10,7 +10,6 @@ trained for (1 for policy gradient) and that the config evaluates; comparisons a
 are for information.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -320,17 +319,16 @@ def dropping_saves_time(experiment: Experiment) -> list[Comparison]:
     """Each method of grid.dropping, which keeps all responses, minus the same with dropping."""
     if "dropping" not in experiment.config.grid:
         raise NotTested("the grid has no dropping")
-    methods: dict[Cell, list[Cell]] = defaultdict(list)
-    for cell in experiment.cells_of("dropping"):
-        methods[replace(cell, seed=0)].append(cell)
     comparisons = []
-    for first, cells in methods.items():
-        keeping = tuple(cell.name for cell in cells)
-        dropping = tuple(replace(cell, variant=DEFAULT_VARIANT).name for cell in cells)
+    cells = [cell.name for cell in experiment.cells_of("dropping")]
+    for first, keeping in experiment.by_method(cells).items():
+        dropping = tuple(
+            replace(experiment.cell(name), variant=DEFAULT_VARIANT).name for name in keeping
+        )
         if missing := [name for name in dropping if name not in experiment.cells]:
             raise NotTested(f"the grid has no {missing[0]}")
         label = label_of(first.objective, first.k)
-        terms = difference(Method("all responses", keeping), Method(label, dropping), ())
+        terms = difference(Method("all responses", tuple(keeping)), Method(label, dropping), ())
         comparisons.append(
             Comparison(f"{label}, all responses", label, "time_of_dropping", tuple(terms))
         )

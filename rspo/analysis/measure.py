@@ -1,15 +1,15 @@
 """Measure a comparison: its value and errors, from scores and training logs."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from rspo.analysis.comparisons import Comparison, Method, Term
-from rspo.config.experiment import Cell, Experiment
+from rspo.config.experiment import Experiment
 from rspo.config.names import Metric
 from rspo.core.errors import InputError
 from rspo.evaluation.outcomes import Outcomes
@@ -91,8 +91,8 @@ class Measurer:
         logs: Collection[str] = (),
     ) -> None:
         self.experiment, self.evaluations = experiment, evaluations
-        self.evaluated = _methods(experiment, [policy for policy, _ in evaluations])
-        self.logged = _methods(experiment, logs)
+        self.evaluated = experiment.by_method(policy for policy, _ in evaluations)
+        self.logged = experiment.by_method(logs)
         self.suite = cache(self._suite)
         self.scores = cache(self._scores)
         self.estimates = cache(self._estimates)
@@ -106,7 +106,7 @@ class Measurer:
             return self._of_entropy(comparison)
         if comparison.metric == "time_of_dropping":
             return self._of_dropping(comparison)
-        return self._of_scores(comparison)
+        return self._of_runs(comparison) if comparison.runs else self._of_scores(comparison)
 
     def _of_scores(self, comparison: Comparison) -> Measurement:
         weights: dict[Method, dict[int, float]] = defaultdict(lambda: defaultdict(float))
@@ -116,12 +116,6 @@ class Measurer:
         sizes = self._sizes(comparison)
         metric: Any = comparison.metric  # of scores
         measured = metric, comparison.benchmarks, comparison.against
-        samples = self.scores(comparison.policies[0], comparison.benchmarks[0]).correct.shape[1]
-        if comparison.runs:
-            values = [self._run(terms, measured) for terms in comparison.runs]
-            estimate = combine([Part(np.array(values))], sizes)
-            seeds, problems = len(values), sum(sizes)
-            return Measurement(comparison, estimate, SeedVariance(), seeds, problems, samples)
         parts = []
         for method, by_k in weights.items():
             scale = sum(map(abs, by_k.values())) or 1.0
@@ -141,8 +135,21 @@ class Measurer:
             next((part.of_seeds for part in parts if part.trained), SeedVariance()),
             seeds=min(trained, default=0),
             problems=sum(sizes),
-            samples=samples,
+            samples=self._samples(comparison),
         )
+
+    def _of_runs(self, comparison: Comparison) -> Measurement:
+        sizes = self._sizes(comparison)
+        metric: Any = comparison.metric  # of scores
+        measured = metric, comparison.benchmarks, comparison.against
+        values = [self._run(terms, measured) for terms in comparison.runs]
+        estimate, samples = combine([Part(np.array(values))], sizes), self._samples(comparison)
+        return Measurement(comparison, estimate, SeedVariance(), len(values), sum(sizes), samples)
+
+    def _samples(self, comparison: Comparison) -> int:
+        """Number of samples of each problem, which `_sizes` compares."""
+        outcomes = self.scores(comparison.policies[0], comparison.benchmarks[0])
+        return int(outcomes.correct.shape[1])
 
     def _run(
         self, terms: Sequence[Term], measured: tuple[Metric, Sequence[str], Sequence[str]]
@@ -284,12 +291,3 @@ class Measurer:
         path = self.experiment.training_log(cell)
         steps = self.experiment.of_cell(cell).config.training.steps
         return read_log(path, steps, f"`{self.experiment.command('train', cell)}` finishes it")
-
-
-def _methods(experiment: Experiment, policies: Iterable[str]) -> dict[Cell, list[str]]:
-    """Cells that differ only in their seed, by the cell of seed 0; without base policies."""
-    found: dict[Cell, list[str]] = defaultdict(list)
-    for name in dict.fromkeys(policies):
-        if not experiment.is_base(name):
-            found[replace(experiment.cell(name), seed=0)].append(name)
-    return found

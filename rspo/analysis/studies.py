@@ -191,13 +191,13 @@ def _over_models(differences: Sequence[Comparison]) -> list[Comparison]:
         by_methods.setdefault((one.method_a, one.method_b), []).append(one)
     return [
         replace(
-            ofs[0],
+            group[0],
             variant=OVER_MODELS,
-            family=f"{ofs[0].family}, {OVER_MODELS}",
-            terms=tuple(term for one in ofs for term in one.terms),
-            runs=tuple(one.terms for one in ofs),
+            family=f"{group[0].family}, {OVER_MODELS}",
+            terms=tuple(term for one in group for term in one.terms),
+            runs=tuple(one.terms for one in group),
         )
-        for ofs in by_methods.values()
+        for group in by_methods.values()
     ]
 
 

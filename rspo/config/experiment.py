@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -116,15 +116,23 @@ class Experiment:
             for seed in range(max(self.config.seeds, entry.seeds))
         ]
 
+    def by_method(self, policies: Iterable[str]) -> dict[Cell, list[str]]:
+        """Cells that differ only in their seed, by the cell of seed 0; without base policies."""
+        found: dict[Cell, list[str]] = defaultdict(list)
+        for name in dict.fromkeys(policies):
+            if not self.is_base(name):
+                found[replace(self.cell(name), seed=0)].append(name)
+        return found
+
     def seeds_of(self, policies: Iterable[str]) -> str:
         """The number of training seeds of the methods among some policies, such as "1 to 3 seeds".
 
         Empty without a trained policy.
         """
-        methods = Counter(name.rpartition("--s")[0] for name in policies if not self.is_base(name))
-        if not methods:
+        counts = [len(names) for names in self.by_method(policies).values()]
+        if not counts:
             return ""
-        fewest, most = min(methods.values()), max(methods.values())
+        fewest, most = min(counts), max(counts)
         number = str(most) if fewest == most else f"{fewest} to {most}"
         return f"{number} seed{'s' if most > 1 else ''}"
 

@@ -260,11 +260,10 @@ class Trainer(PPOTrainerSync):
         parts = []
         for first in range(0, len(batch), mini_batch):
             part = slice(first, first + mini_batch)
-            rows = list(range(len(batch))[part])
+            rows = list(range(len(advantages[part])))
             if drops:
-                kept = kept_rows(advantages[part], lengths[part], self._ranks())
-                rows = [first + row for row in kept]
-            parts.append(self._balanced(rows, lengths))
+                rows = kept_rows(advantages[part], lengths[part], self._ranks())
+            parts.append(self._balanced([first + row for row in rows], lengths))
         remaining = self._balanced([row for rows in parts for row in rows], lengths)
         with_log_probs = self._select(batch, remaining)
         self._compute_old_log_prob(with_log_probs, metrics)
