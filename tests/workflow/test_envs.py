@@ -230,7 +230,7 @@ def test_sdm_apptainer_runs_commands_in_the_image(project: Path) -> None:
 )
 def test_make_setup_ends_with_the_next_command(target: str, following: str) -> None:
     def planned(*targets: str) -> list[str]:
-        command = ["make", "--dry-run", *targets]
+        command = ["make", "--no-print-directory", "--dry-run", *targets]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
         return done.stdout.splitlines()
 
