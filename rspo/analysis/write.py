@@ -38,6 +38,7 @@ CLAIM_COLUMNS = [
     *("verdict", "comparisons", "cells", "seeds", "problems", "samples", "scale", "note"),
 ]
 ONE_SEED = "one training seed: the interval does not cover training variance"
+Setting = tuple[str, str]  # method and variant
 _METRICS = {"pass_at_k": "Pass", "max_at_k": "Max"}
 
 
@@ -174,17 +175,40 @@ def study_contents(
     origins: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
     """What the template of a study's page reads; its cells by their origin, as `origins` gives."""
+    study = studies.study_of(experiment, name)
+    ahead = ahead_of(table, study.frontier) if study.frontier else {}
+    lines = [
+        {**line, "ahead": ahead.get((line["method"], line["variant"]), [])}
+        for line in methods.to_dict("records")
+    ]
     return {
         "name": name,
         "scale": experiment.scale,
         "verdicts": bool((table["claim"] != "").any()),
-        "study": studies.study_of(experiment, name),
+        "study": study,
         **{key: int(table[key].max()) for key in ("seeds", "problems", "samples")},
         "ks": sorted(experiment.of_study(name).config.evaluation.k),
         "alpha": LEVEL,
         "rows": lambda **wanted: the_rows(table, **wanted),
         "row": lambda **wanted: the_row(table, **wanted),
-        "methods": methods.to_dict("records"),
+        "methods": lines,
         "origins": origins,
         "families": table[table["family"] != ""].groupby("family", sort=False)["tests"].first(),
+    }
+
+
+def ahead_of(table: pd.DataFrame, ks: tuple[int, int]) -> dict[Setting, list[Setting]]:
+    """For each method and variant, those with a higher Pass@k at both k, by the estimates.
+
+    Those without any are the frontier.
+
+    Args:
+        table: the comparisons of a study, which include Pass@k of every method and variant.
+    """
+    levels = table[(table["method_b"] == "") & (table["claim"] == "") & (table["variant"] != "")]
+    by_k = levels.pivot(index=["method_a", "variant"], columns="k", values="estimate")
+    points = by_k[[str(k) for k in ks]]
+    return {
+        setting: [other for other, above in points.iterrows() if (above > point).all()]
+        for setting, point in points.iterrows()
     }

@@ -14,7 +14,7 @@ from scipy import stats
 from rspo.analysis import pages, studies
 from rspo.analysis.results import read_comparisons
 from rspo.analysis.trainings import false_accept_share
-from rspo.analysis.write import study_contents, write_claims, write_study
+from rspo.analysis.write import ahead_of, study_contents, write_claims, write_study
 from rspo.cli import main
 from rspo.config.experiment import Cell, Experiment
 from rspo.core.errors import InputError
@@ -279,6 +279,23 @@ def test_a_sentence_follows_from_the_table(made: Experiment) -> None:
     assert "1 of 1 differences are significant; the largest is PG" in page(made, template, table)
     table.loc[tested, "p_adjusted"] = 0.2
     assert "none of 1 differences is significant" in page(made, template, table)
+
+
+def test_settings_with_more_at_both_k_are_ahead() -> None:
+    # Pass@1, Pass@16: c is behind a and b; a and b are each ahead at one k; equal is not ahead.
+    points = {"a": (0.3, 0.5), "b": (0.2, 0.6), "c": (0.1, 0.4), "d": (0.1, 0.6)}
+    rows = [
+        {"method_a": "RSPO", "variant": name, "k": k, "estimate": estimate}
+        for name, pair in points.items()
+        for k, estimate in zip(("1", "16"), pair, strict=True)
+    ]
+    base = {"method_a": "base", "variant": "", "k": "1", "estimate": 0.9}
+    table = pd.DataFrame([*rows, base]).assign(method_b="", claim="")
+    ahead = {
+        variant: {one for _, one in found}
+        for (_, variant), found in ahead_of(table, (1, 16)).items()
+    }
+    assert ahead == {"a": set(), "b": set(), "c": {"a", "b"}, "d": set()}
 
 
 def test_a_number_that_is_gone_is_an_error_with_template_and_line(made: Experiment) -> None:
