@@ -120,6 +120,8 @@ def run_description(experiment: "Experiment", methods: Sequence[Method]) -> str:
 
 
 def model_labels(experiment: "Experiment", policies: Iterable[str]) -> str:
-    """The labels of the models of some policies, in a sentence."""
+    """The labels of the models of some policies, in a sentence; of many models their number."""
     models = dict.fromkeys(experiment.model_of(policy) for policy in policies)
+    if len(models) > 2:
+        return f"{len(models)} base models"
     return " and ".join(experiment.config.models[model].label for model in models)

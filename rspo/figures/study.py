@@ -79,6 +79,8 @@ def table(experiment: "Experiment", figure: Figure) -> "pd.DataFrame":
     rows = read_comparisons(figure.step(experiment).input_files[0])
     kind = attrgetter("minus", "less", "mean", "claims", "each_variant")
     families = [one.family for one in study.contrasts if kind(one) == kind(study.contrasts[0])]
+    if study.several_models:
+        families += [f"{family}, {studies.OVER_MODELS}" for family in families]
     forest = rows[rows["family"].isin(families)].assign(part="curves" if study.k else "forest")
     ks = [str(k) for k in study.k or study.frontier or ()]
     levels = (rows["method_b"] == "") & (rows["claim"] == "") & rows["k"].isin(ks)
@@ -106,7 +108,8 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
     if not levels.empty:
         sides = [*np.ravel(np.array(picture.subfigures(1, 2, width_ratios=[1.25, 1])))]
     axes = sides[0].subplots(1, max(1, len(panels)), sharex=True, sharey=True, squeeze=False)[0]
-    order = list(dict.fromkeys(labels))
+    by_method = forest.groupby("method", sort=False).groups.values()
+    order = list(dict.fromkeys(labels[row] for rows in by_method for row in rows))
     for panel, name in zip(axes, panels, strict=False):
         chosen = forest[
             (forest["claim"] == name) | ((forest["claim"] == "") & (forest["k"] == name))
@@ -116,7 +119,9 @@ def draw(table: "pd.DataFrame", experiment: "Experiment", figure: Figure) -> "Pi
         panel.set_title(name if (forest["claim"] == name).any() else title)
     axes[0].set_yticks(range(len(order)), order)
     axes[0].set_ylim(len(order) - 0.4, -0.6)
-    axes[len(axes) // 2].set_xlabel("difference (percentage points)")
+    against = forest["against"].unique()
+    minus = f", minus {against[0]}" if len(against) == 1 else ""
+    axes[len(axes) // 2].set_xlabel(f"difference{minus} (percentage points)")
     if not levels.empty:
         _draw_frontier(sides[1].subplots(), levels)
     _note(picture, table, experiment, figure, "whiskers: 95 %; filled: significant")
