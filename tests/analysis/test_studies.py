@@ -390,7 +390,9 @@ def test_a_choice_without_validation_is_an_error(tmp_path: Path) -> None:
         write_study(experiment, "rates")
 
 
-@pytest.mark.parametrize("name", ["peers", "passes", "open_choices", "wrong_verdicts", "base_models"])
+@pytest.mark.parametrize(
+    "name", ["peers", "passes", "open_choices", "wrong_verdicts", "base_models"]
+)
 def test_a_published_page_follows_from_its_published_tables(name: str) -> None:
     folder, experiment = planted.ROOT / "docs" / "studies", Experiment.load(root=planted.ROOT)
     table = read_comparisons(folder / f"{name}.csv")
