@@ -268,12 +268,6 @@ class Experiment:
         return list(dict.fromkeys(cell.model for cell in (self.cells | self.study_cells).values()))
 
     @property
-    def nodes(self) -> int:
-        """Number of nodes that train a cell."""
-        config = self.config
-        return config.verl.nodes if config.engine == "verl" and config.verl is not None else 1
-
-    @property
     def trains_on_gpus(self) -> bool:
         config = self.config
         return config.engine == "verl" and config.verl is not None and config.verl.device == "cuda"

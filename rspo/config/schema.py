@@ -357,17 +357,12 @@ class VerlSettings(Section):
     """Settings of `engine: verl` only."""
 
     device: Literal["cpu", "cuda"]
-    nodes: Positive
-    ranks_per_node: Positive  # processes per policy; on cuda, one GPU each
+    ranks: Positive  # processes per policy; on cuda, one GPU each
     loggers: tuple[Literal["console", "tensorboard", "wandb", "trackio"], ...]  # verl's own
     # A job ends, to resume, after so long without a step: the longer of seconds and median steps.
     hang_seconds: float = Field(1800, gt=0)
     hang_steps: Positive = 10
     overrides: dict[str, Any] = {}  # verl's own keys; they override everything else
-
-    @property
-    def ranks(self) -> int:
-        return self.nodes * self.ranks_per_node
 
 
 class Rewards(Section):

@@ -26,7 +26,6 @@ class NodeGroup:
     """The nodes of one partition that are equal in GPUs, memory and CPUs."""
 
     partition: str
-    count: int
     minutes: float | None  # time limit of the partition; None: unlimited
     megabytes: int
     cpus: int
@@ -50,12 +49,11 @@ class Slurm:
     @cached_property
     def nodes(self) -> list[NodeGroup]:
         groups = []
-        for line in self.ask("sinfo", "--all", "-h", "-e", "-o", "%R|%D|%l|%m|%c|%G").splitlines():
-            partition, count, limit, megabytes, cpus, gres = line.split("|")
+        for line in self.ask("sinfo", "--all", "-h", "-e", "-o", "%R|%l|%m|%c|%G").splitlines():
+            partition, limit, megabytes, cpus, gres = line.split("|")
             groups.append(
                 NodeGroup(
                     partition,
-                    int(count),
                     time_limit(limit),
                     int(megabytes.rstrip("+")),
                     int(cpus.rstrip("+")),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from rspo.slurm.cluster import NodeGroup, Refused, Slurm
-from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch, is_training
+from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
 from rspo.slurm.profile import (
     PROFILE,
     Request,
@@ -38,19 +38,14 @@ def accepted(launch: Launch, slurm: Slurm) -> list[Request]:
 
 @cache
 def _of_request(launch: Launch, slurm: Slurm, request: Request) -> list[Finding]:
-    nodes = launch.experiment.nodes if request.rule == "train_on_nodes" else 1
-    missing = [Finding(ERROR, line) for line in _nodes(slurm, request, nodes)]
+    missing = [Finding(ERROR, line) for line in _nodes(slurm, request)]
     if missing or not request.is_complete:
         return missing
-    return list(_submission(launch, slurm, request, nodes))
+    return list(_submission(launch, slurm, request))
 
 
-def _nodes(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
-    """What is missing in the partition for the jobs of one rule.
-
-    Args:
-        needed: number of nodes of a job.
-    """
+def _nodes(slurm: Slurm, request: Request) -> Iterator[str]:
+    """What is missing in the partition for the jobs of one rule."""
     partitions = {nodes.partition for nodes in slurm.nodes}
     if unknown := set(request.partitions) - partitions:
         yield (
@@ -70,11 +65,6 @@ def _nodes(slurm: Slurm, request: Request, needed: int) -> Iterator[str]:
         )
         return
     yield from _limits(request, with_gpus)
-    if needed > (count := sum(nodes.count for nodes in with_gpus)):
-        yield (
-            f"verl.nodes = {needed}: partition {request.partition} has {count} such nodes "
-            f"({request.key})"
-        )
 
 
 def _limits(request: Request, there: list[NodeGroup]) -> Iterator[str]:
@@ -82,7 +72,7 @@ def _limits(request: Request, there: list[NodeGroup]) -> Iterator[str]:
     limits = [nodes.minutes for nodes in there]
     longest = None if None in limits else max(limit for limit in limits if limit is not None)
     if longest is not None and (request.minutes or 0) > longest:
-        several = " (each training then takes several jobs)" if is_training(request) else ""
+        several = " (each training then takes several jobs)" if request.rule == "train" else ""
         yield (
             f"{request.key}.runtime = {format_hours(request.minutes or 0)} is longer than "
             f"partition {request.partition} allows; set {format_hours(longest)}{several}"
@@ -93,17 +83,17 @@ def _limits(request: Request, there: list[NodeGroup]) -> Iterator[str]:
         yield f"{request.key}.cpus_per_task = {request.cpus}: its nodes have {most}"
 
 
-def _submission(launch: Launch, slurm: Slurm, request: Request, nodes: int) -> Iterator[Finding]:
+def _submission(launch: Launch, slurm: Slurm, request: Request) -> Iterator[Finding]:
     """Whether SLURM itself refuses such a job, or cannot requeue it."""
-    several = [f"--nodes={nodes}", f"--ntasks={nodes}"] if nodes > 1 else []
-    options = [*request.options, *several, *options_of_all_jobs(launch.profile)]
+    options = [*request.options, *options_of_all_jobs(launch.profile)]
     try:
         job = slurm.held_job(*options)
     except Refused as error:
         yield Finding(ERROR, f"{request.key}: sbatch {' '.join(options)}: {error}")
         return
     requeue = setting(launch.profile, "requeue")
-    if is_training(request) and launch.profile.get(requeue, True) and job.get("Requeue") != "1":
+    is_asked = request.rule == "train" and launch.profile.get(requeue, True)
+    if is_asked and job.get("Requeue") != "1":
         yield Finding(
             WARNING,
             f"{request.key}: SLURM does not requeue such jobs (Requeue = 0), so each part of a "

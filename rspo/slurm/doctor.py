@@ -82,7 +82,7 @@ def report_environment(experiment: Experiment) -> bool:
         run.set_verl_environment(settings)  # before verl is imported
         from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
 
-        folder = ray_cluster.folder_of(experiment.folder(next(iter(experiment.cells))), rank=0)
+        folder = ray_cluster.folder_of(experiment.folder(next(iter(experiment.cells))))
         driver = own | (run.CPU if settings.device == "cpu" else {})
         driver |= ray_cluster.environment("(random)", folder)
         ranks = driver | get_ppo_ray_runtime_env()["env_vars"]

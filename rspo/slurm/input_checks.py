@@ -27,7 +27,7 @@ IMAGE = Path("envs") / "rspo.sif"  # `container` in the Snakefile
 
 def verl_configs(launch: Launch) -> Iterator[Finding]:
     """Whether verl accepts the config of each cell, and has the packages to train it."""
-    if launch.experiment.config.engine != "verl" or not launch.trains:
+    if launch.experiment.config.engine != "verl" or not launch.runs("train"):
         return
     if launch.deployment:
         yield Finding(
@@ -56,7 +56,7 @@ def image(launch: Launch) -> Iterator[Finding]:
 def disk_space(launch: Launch) -> Iterator[Finding]:
     """Whether the policies, and the checkpoints of the cells that train at the same time, fit."""
     experiment = launch.experiment
-    if experiment.config.engine != "verl" or not launch.trains:
+    if experiment.config.engine != "verl" or not launch.runs("train"):
         return
     cells = [name for name in experiment.cells if not is_finished(experiment, name)]
     models = [experiment.config.models[experiment.model_of(name)].expected for name in cells]
@@ -90,7 +90,7 @@ def ranks_of_checkpoints(launch: Launch) -> Iterator[Finding]:
     """Whether the ranks of the config can read the existing checkpoints."""
     experiment = launch.experiment
     settings = experiment.config.verl
-    if experiment.config.engine != "verl" or settings is None or not launch.trains:
+    if experiment.config.engine != "verl" or settings is None or not launch.runs("train"):
         return
     for name in experiment.cells:
         try:
@@ -111,7 +111,7 @@ def own_files(launch: Launch) -> Iterator[Finding]:
 def prompts(launch: Launch) -> Iterator[Finding]:
     """Whether each model can be trained and evaluated on the problems that exist."""
     experiment = launch.experiment
-    by_training = ["train", "validation"] if launch.trains else []
+    by_training = ["train", "validation"] if launch.runs("train") else []
     pairs = [
         (experiment.model_of(policy), data_set)
         for policy, suite in experiment.evaluations

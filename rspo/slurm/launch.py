@@ -59,13 +59,11 @@ class Launch:
 
     def runs(self, rule: str) -> bool:
         """Whether the run may submit jobs of a rule."""
-        if rule == ("train" if self.experiment.nodes > 1 else "train_on_nodes"):
-            return False
         return self.rules is None or rule in self.rules
 
-    @property
-    def trains(self) -> bool:
-        return self.runs("train") or self.runs("train_on_nodes")
+    def entry(self, rule: str) -> Request | None:
+        """The rule's own entry of the profile; None without one, or if no such job runs."""
+        return self.requests.get(rule) if self.runs(rule) else None
 
     def request(self, rule: str) -> Request:
         return self.requests.get(rule, self.requests[DEFAULT])
@@ -97,10 +95,6 @@ class Launch:
         config = self.experiment.config
         rules = ["agreement"] if uses(config.agreement.against) else []
         if uses(config.verifier):
-            rules += ["score", "train", "train_on_nodes"]
+            rules += ["score", "train"]
             rules += ["gradients"] if config.gradients is not None else []
         return [rule for rule in rules if self.runs(rule)]
-
-
-def is_training(request: Request) -> bool:
-    return request.rule in ("train", "train_on_nodes")

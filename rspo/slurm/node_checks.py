@@ -20,7 +20,7 @@ from rspo.core.locks import locks_unsupported
 from rspo.slurm import probe
 from rspo.slurm.cluster import NoAnswer, run
 from rspo.slurm.cluster_checks import accepted
-from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch, is_training
+from rspo.slurm.launch import ERROR, INFO, WARNING, Finding, Launch
 from rspo.slurm.probe import Answer, Task
 from rspo.slurm.profile import PROFILE, Request, options_of_all_jobs, setting
 
@@ -83,14 +83,14 @@ def _packages(launch: Launch, request: Request) -> Iterator[str]:
     experiment = launch.experiment
     if launch.deployment:
         return
-    if is_training(request):
+    if request.rule == "train":
         yield "torch"
         if experiment.config.engine == "verl":
             yield "verl"
-    if is_training(request) and experiment.trains_on_gpus:
-        yield "vllm"
-        if "flash_attention_2" in launch.config_check.attention:
-            yield "flash_attn"
+        if experiment.trains_on_gpus:
+            yield "vllm"
+            if "flash_attention_2" in launch.config_check.attention:
+                yield "flash_attn"
     if request.rule == "sample":
         yield from ("torch", "vllm") if experiment.config.sampler == "vllm" else ("torch",)
     if request.rule in launch.starting_judges:
@@ -157,8 +157,8 @@ def _node(launch: Launch, options: Sequence[str], requests: list[Request]) -> It
         return
     answer = Answer(**json.loads(answers[-1]))
     findings = [*_shared(file.parent, answer), *software(answer), *_judge(judge, answer)]
-    own = {request.rule for request in requests if is_training(request)} & {*launch.starting_judges}
-    if own and judge and launch.experiment.trains_on_gpus:
+    trains = any(request.rule == "train" for request in requests)
+    if trains and judge and "train" in launch.starting_judges and launch.experiment.trains_on_gpus:
         findings += _memory_of_judge(judge, answer)
     summary = f"sees this folder, its locks, this software and SLURM ({details(answer)})"
     for finding in findings or [Finding(INFO, summary.removesuffix(" ()"))]:

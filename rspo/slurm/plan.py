@@ -2,8 +2,7 @@
 
 The estimates use `models.<name>.expected` and slurm/config.yaml:
 
-    training    steps times seconds per step times the GPUs of a job. On N nodes, N times faster: a
-                lower bound.
+    training    steps times seconds per step times the GPUs of a job.
     evaluation  every response has the maximum length, generated at the model's tokens per second on
                 one GPU: an upper bound.
     scoring     the judge reads PREFILL_TOKENS_PER_SECOND of the same responses: an upper bound.
@@ -36,7 +35,7 @@ PREFILL_TOKENS_PER_SECOND = 50_000
 class Jobs:
     """Jobs of one kind that remain.
 
-    gpus: of one job, on all its nodes; 0: on CPUs.
+    gpus: of one job; 0: on CPUs.
     hours: of each job; None: no estimate.
     """
 
@@ -84,8 +83,8 @@ def plan(experiment: Experiment) -> Plan:
     """
     config = experiment.config
     _, requests = read_profile()
-    rule = "train" if experiment.nodes == 1 else "train_on_nodes"
-    train, sample, score = (requests.get(r, requests[DEFAULT]) for r in (rule, "sample", "score"))
+    rules = ("train", "sample", "score")
+    train, sample, score = (requests.get(rule, requests[DEFAULT]) for rule in rules)
     cells = _unfinished(experiment)
     curves = [
         (policy, suite)
@@ -95,9 +94,9 @@ def plan(experiment: Experiment) -> Plan:
     prepared = [name for name in experiment.data_sets if not experiment.problems(name).is_file()]
     load, judges = LOAD_MINUTES / 60, config.starts_judge(config.verifier)
     training = Jobs(
-        train.gpus * experiment.nodes if experiment.trains_on_gpus else 0,
+        train.gpus if experiment.trains_on_gpus else 0,
         [
-            config.training.steps * model.step_seconds / 3600 / experiment.nodes if model else None
+            config.training.steps * model.step_seconds / 3600 if model else None
             for model in (_expected(experiment, name) for name in cells)
         ],
     )
@@ -176,11 +175,10 @@ def _tokens(experiment: Experiment, benchmark: str) -> int:
 def text(experiment: Experiment) -> str:
     """The plan in lines to print."""
     work, space = plan(experiment), disk_bytes(experiment)
-    bounds = ["training", "training, at least"][experiment.nodes > 1]
     lines = [
         f"scale {experiment.scale}, files that do not exist yet; estimated, not measured:",
         f"{'':20}{'jobs':>6}{'GPUs each':>11}{'GPU-hours':>11}{'longest':>13}",
-        work.training.row(bounds),
+        work.training.row("training"),
         work.sampling.row("sampling, at most"),
         work.scoring.row("scoring, at most"),
         f"{'data, curves':20}{work.others.number:6}{0:11}",

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from rspo.config.experiment import Experiment
-from rspo.slurm.launch import ERROR, WARNING, Finding, Launch, is_training
+from rspo.slurm.launch import ERROR, WARNING, Finding, Launch
 from rspo.slurm.plan import plan
 from rspo.slurm.profile import PROFILE, RULES, format_hours
 from rspo.training.verl.disk import checkpoint_bytes
@@ -25,65 +25,59 @@ def missing_gpus(launch: Launch) -> Iterator[Finding]:
         return  # verl.device: cpu: vLLM may work on CPUs too
     needing = {}
     if launch.experiment.trains_on_gpus:
-        rule = "train_on_nodes" if launch.experiment.nodes > 1 else "train"
-        needing[rule] = "training (verl.device: cuda)"
+        needing["train"] = "training (verl.device: cuda)"
     if config.sampler == "vllm":
         needing["sample"] = "sampling (sampler: vllm)"
     own = "a judge of its own (xverify.url: null)"
-    needing |= {
-        rule: own for rule in launch.starting_judges if rule not in ("train", "train_on_nodes")
-    }
+    needing |= {rule: own for rule in launch.starting_judges if rule != "train"}
     for rule, work in needing.items():
         if launch.runs(rule) and not launch.request(rule).requests_gpus:
-            several = rule == "train_on_nodes"
-            how = "--gpus-per-node=TYPE:NUMBER in its slurm_extra" if several else "its gres"
             yield Finding(
                 ERROR,
-                f"{PROFILE}: {RULES}.{rule} requests no GPU, but {work} needs them: set {how}",
+                f"{PROFILE}: {RULES}.{rule} requests no GPU, but {work} needs them: set its gres",
             )
 
 
 def gpus_of_ranks(launch: Launch) -> Iterator[Finding]:
     """Whether a training job has one GPU per rank: verl refuses fewer."""
-    settings = launch.experiment.config.verl
-    if not launch.experiment.trains_on_gpus or settings is None:
+    settings, request = launch.experiment.config.verl, launch.entry("train")
+    if not launch.experiment.trains_on_gpus or settings is None or request is None:
         return
-    for request in filter(is_training, launch.used):
-        if request.gpus and request.gpus != settings.ranks_per_node:
-            too_few = request.gpus < settings.ranks_per_node
-            yield Finding(
-                ERROR if too_few else WARNING,
-                f"{request.key} requests {request.gpus} GPUs of a node, and verl.ranks_per_node = "
-                f"{settings.ranks_per_node} uses one each: set both to the same number",
-            )
+    if request.gpus and request.gpus != settings.ranks:
+        yield Finding(
+            ERROR if request.gpus < settings.ranks else WARNING,
+            f"{request.key} requests {request.gpus} GPUs, and verl.ranks = {settings.ranks} uses "
+            "one each: set both to the same number",
+        )
 
 
 def signals(launch: Launch) -> Iterator[Finding]:
     """Whether training jobs are asked to stop early enough before their time limit."""
     needed = _seconds_to_stop(launch.experiment)
     option = f"--signal=USR1@{max(needed, USUAL_SIGNAL_SECONDS)}"
-    for request in filter(is_training, launch.used):
-        seconds, minutes = request.signal_seconds, request.minutes or math.inf
-        least = math.ceil((seconds or 0) / 60) + START_MINUTES
-        if seconds is None:
-            yield Finding(
-                WARNING,
-                f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: SLURM would kill a job "
-                f"at its time limit without a checkpoint; set '{option}'",
-            )
-        elif minutes < least:
-            yield Finding(
-                ERROR if minutes * 60 <= seconds else WARNING,
-                f"{request.key}.runtime = {format_hours(minutes)}: --signal comes {seconds} "
-                "seconds before the time limit, perhaps before a step is done, so that jobs "
-                f"requeue themselves without progress; set {format_hours(least)} or more",
-            )
-        elif seconds < needed and request.minutes:
-            yield Finding(
-                WARNING,
-                f"{request.key}.slurm_extra: {seconds} seconds before the time limit are too few "
-                f"for a step and a checkpoint; set '{option}'",
-            )
+    if (request := launch.entry("train")) is None:
+        return
+    seconds, minutes = request.signal_seconds, request.minutes or math.inf
+    least = math.ceil((seconds or 0) / 60) + START_MINUTES
+    if seconds is None:
+        yield Finding(
+            WARNING,
+            f"{request.key}.slurm_extra has no --signal=USR1@SECONDS: SLURM would kill a job at "
+            f"its time limit without a checkpoint; set '{option}'",
+        )
+    elif minutes < least:
+        yield Finding(
+            ERROR if minutes * 60 <= seconds else WARNING,
+            f"{request.key}.runtime = {format_hours(minutes)}: --signal comes {seconds} seconds "
+            "before the time limit, perhaps before a step is done, so that jobs requeue "
+            f"themselves without progress; set {format_hours(least)} or more",
+        )
+    elif seconds < needed and request.minutes:
+        yield Finding(
+            WARNING,
+            f"{request.key}.slurm_extra: {seconds} seconds before the time limit are too few for "
+            f"a step and a checkpoint; set '{option}'",
+        )
 
 
 def sampling_time(launch: Launch) -> Iterator[Finding]:
@@ -117,13 +111,8 @@ def _seconds_to_stop(experiment: Experiment) -> int:
 
 def unused_gpu_of_scoring(launch: Launch) -> Iterator[Finding]:
     """A GPU for scoring that starts no judge model."""
-    config, request = launch.experiment.config, launch.requests.get("score")
-    if (
-        request
-        and request.gpus
-        and launch.runs("score")
-        and not config.starts_judge(config.verifier)
-    ):
+    config, request = launch.experiment.config, launch.entry("score")
+    if request and request.gpus and not config.starts_judge(config.verifier):
         judged = config.needs_judge(config.verifier)
         why = "xverify.url names a running one" if judged else "the verifier needs none"
         yield Finding(

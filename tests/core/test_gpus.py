@@ -17,7 +17,7 @@ from rspo.policies.vllm_sampler import VllmSampler
 from rspo.rewards.xverify.server import serving
 from rspo.training.pretraining import make_base_policy
 from rspo.training.verl.peak import Peak
-from rspo.training.verl.run import engine_of_node
+from rspo.training.verl.run import VerlEngine
 from tests.support import paper_scale, tiny_world
 
 LINE = "SLURM job 12 was granted 2 GPUs, but torch sees none: "
@@ -78,7 +78,7 @@ def judge(experiment: Experiment) -> None:
 
 def train(experiment: Experiment) -> None:
     paper = paper_scale.load(experiment.results, verifier="rules")
-    with engine_of_node(paper, next(iter(paper.cells))):
+    with VerlEngine(paper, next(iter(paper.cells))).prepare():
         pass
 
 

@@ -48,7 +48,7 @@ class Settings:
 
     def overrides(self, changes: dict[str, Any] | None = None) -> dict[str, Any]:
         """The config's overrides for all commands, with those of one test."""
-        verl: dict[str, Any] = {"device": self.device, "nodes": 1, "ranks_per_node": 1}
+        verl: dict[str, Any] = {"device": self.device, "ranks": 1}
         if self.device == "cuda":
             verl["overrides"] = _POLICY_SERVERS
         grid = {"main": {"suite": SUITE, "seeds": 1, "cells": [{"model": self.model, **_CELL}]}}

@@ -35,9 +35,7 @@ def train(settings: Settings) -> dict[str, Tensor]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(run, "DRIVER", __name__)
         patch.setenv("VLLM_ALLOW_INSECURE_SERIALIZATION", "1")  # vLLM's workers get a function
-        with run.engine_of_node(experiment, cell) as engine:
-            assert engine is not None  # on one node
-            train_cell(experiment, cell, engine)
+        train_cell(experiment, cell, run.VerlEngine(experiment, cell))
     return load_file(experiment.folder(cell) / SAMPLER_FILE)
 
 

@@ -37,21 +37,10 @@ def test_the_paper_is_3200_gpu_hours_of_training(here: Path) -> None:
     assert ["training", "25", "8", "3,200", "16", "h"] in rows
 
 
-@pytest.mark.parametrize(
-    ("settings", "gpus", "hours"),
-    [
-        ({"training": {"steps": 58}}, 8, 1.6),
-        ({"verl": {"nodes": 2}}, 16, 8),  # the same GPU-hours, at best
-    ],
-)
-def test_hours_of_a_cell_depend_on_steps_and_nodes(
-    here: Path, settings: dict[str, dict[str, int]], gpus: int, hours: float
-) -> None:
-    experiment = paper_scale.load(here, **settings)
-    work = plan(experiment)
-    assert work.training.gpus == gpus
-    assert work.training.hours == pytest.approx([hours] * 25, rel=1e-3)
-    assert ("training, at least" in text(experiment)) == ("verl" in settings)
+def test_hours_of_a_cell_depend_on_its_steps(here: Path) -> None:
+    work = plan(paper_scale.load(here, training={"steps": 58}))
+    assert work.training.gpus == 8
+    assert work.training.hours == pytest.approx([1.6] * 25, rel=1e-3)
 
 
 def test_a_time_limit_makes_several_jobs_of_a_cell(here: Path) -> None:
@@ -155,7 +144,7 @@ def test_a_cell_of_other_settings_is_planned_again_with_its_evaluation(here: Pat
         # Snakemake would silently ignore these.
         ("judge_server: 0", "licence: 1", "licence = 1: no such resource; allowed: "),
         ("mem_mb: 32000", "mem_mb: [1]", "resources.mem_mb = [1]; allowed: a number or a string"),
-        ("train: &tr", "trian: &tr", "set-resources.trian: no such rule; did you mean train?"),
+        ("  train:", "  trian:", "set-resources.trian: no such rule; did you mean train?"),
         (
             "mem_mb: 500000",
             "mem_bm: 500000",

@@ -19,8 +19,7 @@ from rspo.training.verl.config_check import ConfigCheck
 from tests.support import ROOT, slurm_run, slurm_world
 
 ON_JUDGE = {"xverify": {"url": "http://judge:8000"}}
-ON_TWO = {"verl": {"nodes": 2}}
-ON_CPUS = {"verl": {"device": "cpu", "ranks_per_node": 1}}
+ON_CPUS = {"verl": {"device": "cpu", "ranks": 1}}
 SIGNAL = "--signal=USR1@600"
 
 
@@ -65,18 +64,12 @@ def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
     ("changes", "settings", "expected"),
     [
         ({}, {}, []),
-        ({}, ON_TWO, []),
         # GPUs that no judge needs.
         ({}, ON_JUDGE, [(WARNING, "score requests gpu:h800:1, which is not needed")]),
         ({}, {"verifier": "rules"}, [(WARNING, "score requests gpu:h800:1, which is not needed")]),
         # A line or an entry that is missing, and other options that request GPUs.
         ({"train.gres": None}, {}, [(ERROR, "train requests no GPU.*set its gres")]),
         ({"sample": None}, {}, [(ERROR, "sample requests no GPU.*set its gres")]),
-        (
-            {"train_on_nodes.slurm_extra": f"'{SIGNAL}'"},
-            ON_TWO,
-            [(ERROR, "train_on_nodes requests no GPU.*set --gpus-per-node=.*slurm_extra")],
-        ),
         ({"score.gres": None}, {}, [(ERROR, r"score requests no GPU.*xverify\.url: null")]),
         ({"score.gres": None}, ON_JUDGE, []),
         (
@@ -90,7 +83,7 @@ def check(scale: str, *rules: str, **settings: Any) -> list[tuple[Kind, str]]:
             for words in ("--gpus=8", "-G 8", "--gres gpu:h800:8")
         ),
         # verl refuses to start with fewer GPUs than ranks.
-        ({"train.gres": "gpu:h800:4"}, {}, [(ERROR, r"train requests 4 .*verl\.ranks_per_node")]),
+        ({"train.gres": "gpu:h800:4"}, {}, [(ERROR, r"train requests 4 .*verl\.ranks")]),
         ({"train.gres": "gpu:h800:16"}, {}, [(WARNING, "train requests 16 .* same number")]),
         # The signal. By hand: 4 steps of 16 h / 580, and 16 bytes of 7.62e9 numbers at a GB/s, are
         # 519.2 seconds.

@@ -62,7 +62,7 @@ onstart:
 @pytest.mark.parametrize(
     "text",
     [
-        "{device: cpu, nodes: 1, overrides: {a: {b: 1610612736, c: 1.0e-5, d: null, e: false}}}",
+        "{device: cpu, ranks: 1, overrides: {a: {b: 1610612736, c: 1.0e-5, d: null, e: false}}}",
         '{server_arguments: [--max-model-len, "8192"]}',
         "{\n  steps: 2,\n  validation: {every: 1}\n}",
         "[rules, xverify]",

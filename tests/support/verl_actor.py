@@ -33,7 +33,7 @@ def load_experiment(folder: Path, timeout: int) -> Experiment:
         "fsdp_config": {"use_torch_compile": paper.fsdp_config.use_torch_compile},
     }
     overrides = {"actor_rollout_ref": {"nccl_timeout": timeout, "actor": actor}}
-    verl = {"ranks_per_node": 2, "overrides": overrides}
+    verl = {"ranks": 2, "overrides": overrides}
     return tiny_world.load(folder, engine="verl", verl=verl)
 
 

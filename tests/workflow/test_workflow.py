@@ -158,17 +158,6 @@ def test_a_report_of_a_trial_run_is_in_its_own_folder(planning: Path) -> None:
     assert jobs(snakemake(planning, "-n", *inside))["figure"] == 1
 
 
-def test_several_nodes_with_apptainer_are_refused(planning: Path) -> None:
-    several = ["engine=verl", "verl={nodes: 2}"]
-    done = snakemake(
-        planning, "-n", "data", "--sdm", "apptainer", "--config", *SMALL_WORLD, *several
-    )
-    assert done.returncode == 1
-    assert (
-        "verl.nodes above 1 starts processes with srun, which an image does not have" in done.stdout
-    )
-
-
 def test_jobs_outlive_the_terminal_and_write_their_log(tmp_path: Path) -> None:
     """A job's output is read by Snakemake, which may be killed while the job runs."""
     for file in (ROOT / "workflow" / "rules").glob("*.smk"):

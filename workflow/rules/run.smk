@@ -21,11 +21,6 @@ plan_jobs_behind_ancient_inputs()
 compare_settings_with_provenance()
 
 software = workflow.deployment_settings.deployment_method
-if DeploymentMethod.APPTAINER in software and experiment.nodes > 1:
-    raise WorkflowError(
-        "verl.nodes above 1 starts processes with srun, which an image does not have: "
-        "run without apptainer"
-    )
 if DeploymentMethod.APPTAINER not in software:
     # Rules call the `rspo` beside the Python that runs Snakemake, also when no environment is activated.
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
@@ -41,7 +36,6 @@ if "SLURM_JOB_ID" in os.environ:
 os.environ[SNAKEMAKE] = "" if workflow.remote_exec else name_of_snakemake()
 SLOW_STEPS = {
     "train": steps.train,
-    "train_on_nodes": steps.train,
     "sample": steps.sample,
     "score": steps.score,
     "gradients": steps.gradients,

@@ -35,8 +35,7 @@ def require_ranks(checkpoints: Path, ranks: int) -> None:
         if written_by != ranks:
             raise InputError(
                 f"{folder}: written by {written_by} ranks; {ranks} ranks cannot read it. Set "
-                f"verl.nodes x verl.ranks_per_node = {written_by} to resume, or remove "
-                f"{checkpoints} to start over"
+                f"verl.ranks = {written_by} to resume, or remove {checkpoints} to start over"
             )
 
 

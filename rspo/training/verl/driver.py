@@ -25,7 +25,7 @@ from rspo.training.verl.checkpoints import OUTCOME_FILE, keep_the_last
 
 TRAINED = "trained"
 POLL_SECONDS = 1.0
-DETECTION_SECONDS = 30.0  # in which Ray detects a lost node
+DETECTION_SECONDS = 30.0  # in which Ray detects a lost process
 MAX_FAILED_CHECKS = 3  # in a row; without Ray's head, each may take a minute
 
 
@@ -37,14 +37,11 @@ def main(config_file: Path, folder: Path) -> None:
     config = OmegaConf.load(config_file)
     OmegaConf.set_struct(config, True)
     outcome = _Outcome(Path(config.trainer.default_local_dir) / OUTCOME_FILE)
-    job_step = cluster.current_job_step(config.trainer.nnodes, os.environ)
     try:
-        with (
-            _Watchdog(cluster.lost_process, outcome),
-            cluster.head(config, folder, job_step),
-            _Watchdog(cluster.lost_member, outcome),
-        ):
-            _run(config)
+        with _Watchdog(cluster.lost_process, outcome):
+            cluster.start(config, folder)
+            with _Watchdog(cluster.lost_actor, outcome):
+                _run(config)
         outcome.record(TRAINED, "")
     except Exception as error:
         reason = _reason(error)
@@ -64,8 +61,8 @@ def train(config: Any) -> None:
 def _run(config: Any) -> None:
     """Train; after an unexpected error, give the watchdog time to find a lost process.
 
-    When a process is lost, those that use it fail at once with any error. Ray detects a lost node
-    only seconds later; the watchdog then reports it and exits.
+    When a process is lost, those that use it fail at once with any error. Ray detects it only
+    later; the watchdog then reports it and exits.
     """
     try:
         train(config)
@@ -85,7 +82,7 @@ def _reason(error: Exception) -> Exception:
         return error
     lost = cluster.lost_process()
     with suppress(Exception):  # Ray itself may have failed
-        lost = lost or (cluster.lost_member() if ray.is_initialized() else None)
+        lost = lost or (cluster.lost_actor() if ray.is_initialized() else None)
     if lost is not None:
         return LostProcess(lost)
     if isinstance(error, ray.exceptions.RayTaskError) and isinstance(error.cause, InputError):

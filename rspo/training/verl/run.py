@@ -64,41 +64,12 @@ def config_text(experiment: Experiment, name: str) -> str:
     return _as_yaml(verified_config(experiment, name))
 
 
-@contextmanager
-def engine_of_node(experiment: Experiment, name: str) -> Iterator["VerlEngine | None"]:
-    """The engine on the first node of a job; None on the others, after they served it.
-
-    Raises: InputError for a job that the cell cannot be trained with; LostProcess if the first
-        node, or Ray on this node, died.
-    """
-    settings = experiment.config.verl
-    assert settings is not None  # by the config's check
-    job_step = cluster.current_job_step(settings.nodes, os.environ)
-    set_verl_environment(settings)
-    if settings.device == "cuda":
-        require_visible_gpus()
-    checkpoint = experiment.checkpoint(name)
-    if job_step.rank > 0:
-        cluster.join(experiment.folder(name), checkpoint, job_step)
-        yield None
-        return
-    engine = VerlEngine(experiment, name)
-    try:
-        yield engine
-    except BaseException:
-        cluster.dismiss(checkpoint, job_step)
-        raise
-    if not engine.has_trained:  # the cell was finished already
-        cluster.dismiss(checkpoint, job_step)
-
-
 class VerlEngine(Engine):
     """Trains with verl. Besides a cell's other files it writes verl.yaml."""
 
     def __init__(self, experiment: Experiment, name: str) -> None:
         self.experiment, self.name = experiment, name
         self.folder, self.checkpoint = experiment.folder(name), experiment.checkpoint(name)
-        self.has_trained = False
 
     def base_digest(self, base: Path) -> dict[str, str]:
         return {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
@@ -108,6 +79,8 @@ class VerlEngine(Engine):
 
     @contextmanager
     def prepare(self) -> Iterator[Callable[[], Trained]]:
+        if self.experiment.trains_on_gpus:
+            require_visible_gpus()
         config = verified_config(self.experiment, self.name)
         require_attention(config.actor_rollout_ref.model.override_config.attn_implementation)
         data, sampling = self.experiment.problems("train"), self.experiment.config.sampling
@@ -120,10 +93,8 @@ class VerlEngine(Engine):
 
     def _train(self, trainer: Any, notes: dict[str, Any]) -> Trained:
         """Train the remaining steps, with the section `trainer` of verl's config."""
-        started, ranks = time.monotonic(), trainer.nnodes * trainer.n_gpus_per_node
-        self.has_trained = True
-        # The other nodes wait for a cluster to join, even if no step remains.
-        if last_step(self.checkpoint) < trainer.total_training_steps or trainer.nnodes > 1:
+        started, ranks = time.monotonic(), trainer.n_gpus_per_node
+        if last_step(self.checkpoint) < trainer.total_training_steps:
             require_ranks(self.checkpoint, ranks)
             settings = self.experiment.config.verl
             assert settings is not None  # by the config's check
@@ -205,7 +176,7 @@ class _Steps:
 
 def _run(cell: Path, checkpoint: Path, settings: VerlSettings) -> None:
     """Train until the last checkpoint is written; raises the driver's error, if any."""
-    key, folder = cluster.key_of(cell, rank=0), cluster.folder_of(cell, rank=0)
+    key, folder = cluster.key_of(cell), cluster.folder_of(cell)
     clean_up(key, folder)  # after a run whose supervisor was killed
     outcome = checkpoint / OUTCOME_FILE
     outcome.unlink(missing_ok=True)
@@ -229,7 +200,7 @@ def _run(cell: Path, checkpoint: Path, settings: VerlSettings) -> None:
         words = f"verl's driver exited with status {process.returncode} and no message"
         result = {"kind": LostProcess.__name__, "words": words}
     if result["kind"] != TRAINED:
-        with suppress(OSError):  # another node may still write there; the next run removes it
+        with suppress(OSError):  # a process that could not be killed may still write there
             keep_the_last(checkpoint)  # an incomplete one may have filled the disk
         kind, words, step = result["kind"], result["words"], last_step(checkpoint)
         if kind == Stopped.__name__:

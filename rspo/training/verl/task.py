@@ -47,6 +47,6 @@ def _gpus(experiment: Experiment) -> list[str]:
     if not experiment.trains_on_gpus:
         return []
     assert experiment.config.verl is not None  # because it trains with verl
-    numbers = [str(number) for number in range(experiment.config.verl.ranks_per_node)]
+    numbers = [str(number) for number in range(experiment.config.verl.ranks)]
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return visible.split(",")[: len(numbers)] if visible else numbers

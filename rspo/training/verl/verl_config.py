@@ -194,8 +194,8 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "logger": list(settings.loggers),  # training.jsonl is written by this package
             "project_name": "rspo",
             "experiment_name": cell.name,
-            "nnodes": settings.nodes,
-            "n_gpus_per_node": settings.ranks_per_node,
+            "nnodes": 1,
+            "n_gpus_per_node": settings.ranks,
             "device": settings.device,
             "total_epochs": 1,  # the data set has the prompts of all epochs
             "total_training_steps": training.steps,
@@ -208,8 +208,8 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
             "max_actor_ckpt_to_keep": None,
         },
         "ray_kwargs": {
-            # Per node. On a CPU, logical GPUs: one slot per rank.
-            "ray_init": {"num_gpus": settings.ranks_per_node if settings.device == "cpu" else None}
+            # On a CPU, logical GPUs: one slot per rank.
+            "ray_init": {"num_gpus": settings.ranks if settings.device == "cpu" else None}
         },
     }
 

@@ -3,7 +3,7 @@
 verl 0.9.1 creates the sockets in /tmp. Their names contain the id of the Ray job, which is the same
 in every new Ray cluster. Two cells on one node would therefore remove each other's sockets, and a
 file that another user left behind would block a name. Here the sockets are in the folder for
-temporary files, which `ray_cluster.py` creates for each cell on each node, and removes.
+temporary files, which `ray_cluster.py` creates for each cell, and removes.
 
 Depends on verl/workers/rollout/vllm_rollout: vllm_rollout.py, vllm_async_server.py, utils.py.
 """

@@ -17,7 +17,7 @@ def test_each_problem_of_the_cells_is_one_line(
 ) -> None:
     """By hand: 16 prompts with 4 responses are fewer than 128 ranks."""
     environment = dict(os.environ)
-    many = paper_scale.load(tmp_path, verl={"ranks_per_node": 128})
+    many = paper_scale.load(tmp_path, verl={"ranks": 128})
     without_flash, indivisible = sorted(check_configs(many).problems)
     assert "flash-attn is not installed" in without_flash
     assert indivisible.endswith("allowed: numbers of ranks that divide 64")

@@ -75,7 +75,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Killed:
     while not (checkpoint / LATEST_FILE).exists():
         first.require_running()
         time.sleep(0.05)
-    processes = processes_with(key_of(experiment.folder(CELL), rank=0))
+    processes = processes_with(key_of(experiment.folder(CELL)))
     environments = {" ".join(each.cmdline()): each.environ() for each in processes}
     first.process.kill()
     first.process.wait()

@@ -84,7 +84,7 @@ def reads(tmp_path_factory: pytest.TempPathFactory) -> Reads:
     modules = ("rspo.training.verl.cpu_platform", "tests.support.config_reads")
     own = {"VERL_USE_EXTERNAL_MODULES": ",".join(modules), "RSPO_CONFIG_READS": str(folder)}
     cell = experiment.folder(CELL)
-    key, ray_folder = key_of(cell, rank=0), folder_of(cell, rank=0)
+    key, ray_folder = key_of(cell), folder_of(cell)
     driver = [sys.executable, "-m", "rspo.training.verl.driver", str(config), str(ray_folder)]
     experiment.checkpoint(CELL).mkdir(parents=True)
     with pytest.MonkeyPatch.context() as patch:

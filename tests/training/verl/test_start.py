@@ -178,11 +178,11 @@ def test_operational_settings_keep_the_checkpoint(root: Path) -> None:
 def test_a_checkpoint_of_other_ranks_is_an_error_and_is_kept(root: Path) -> None:
     start(load(root))
     policy = leave_checkpoint(load(root), step=2, ranks=4)
-    words = "written by 4 ranks; 2 ranks cannot read it. Set verl.nodes x verl.ranks_per_node = 4"
+    words = "written by 4 ranks; 2 ranks cannot read it. Set verl.ranks = 4"
     with pytest.raises(InputError, match=words):
-        train(load(root, verl={"ranks_per_node": 2}), CELL)
+        train(load(root, verl={"ranks": 2}), CELL)
     assert policy.is_dir()
-    start(load(root, verl={"ranks_per_node": 4}))
+    start(load(root, verl={"ranks": 4}))
 
 
 def test_after_the_last_checkpoint_nothing_starts_and_it_is_removed(root: Path) -> None:

@@ -101,7 +101,7 @@ def test_the_papers_settings_reach_verl(tmp_path: Path) -> None:
         (nested(f"overrides.{MEMORY}", "high"), f"{MEMORY} = 'high'; allowed: a number$"),
         (nested(f"overrides.{ACTOR}.use_dynamic_bsz", "yes"), "'yes'; allowed: true or false$"),
         ({"loggers": ["trackio"]}, r"verl\.loggers: trackio .* run `pip install trackio`"),
-        ({"ranks_per_node": 3}, "allowed: numbers of ranks that divide 80"),
+        ({"ranks": 3}, "allowed: numbers of ranks that divide 80"),
     ],
 )
 def test_settings_that_verl_rejects_are_one_clear_error(

@@ -1,7 +1,6 @@
-"""A cell on two nodes through `snakemake --profile slurm`, stopped once.
+"""A cell of the verl engine through `snakemake --profile slurm`, stopped once.
 
-About three minutes on two quiet cores: verl starts twice. tests/training/verl/test_many_nodes.py
-compares such a cell with one on one node.
+About three minutes on two quiet cores: verl starts twice.
 """
 
 import json
@@ -18,18 +17,17 @@ from tests.support import slurm_world
 from tests.support.slurm_cluster import Cluster
 
 pytestmark = [pytest.mark.long, pytest.mark.slurm, pytest.mark.release]
-NODES = 2  # of the fixture `cluster`
+NODES = 1  # of the fixture `cluster`
 
 CELL = slurm_world.CELLS[1]
 STEPS = 3
 
 
 def make_project(folder: Path) -> Experiment:
-    """One rank on each of two nodes."""
     slurm_world.make_project(
         folder,
         engine="verl",
-        verl={"nodes": 2, "ranks_per_node": 1},
+        verl={"ranks": 2},
         training={"steps": STEPS, "checkpoint_every": 1},
     )
     experiment = Experiment.load("tiny", root=folder)
@@ -40,13 +38,13 @@ def make_project(folder: Path) -> Experiment:
 
 
 @pytest.mark.timeout(2400)
-def test_a_cell_on_two_nodes_is_requeued_and_resumes(cluster: Cluster, tmp_path: Path) -> None:
-    two = make_project(tmp_path / "two")
+def test_a_cell_of_verl_is_requeued_and_resumes(cluster: Cluster, tmp_path: Path) -> None:
+    experiment = make_project(tmp_path / "project")
     log = tmp_path / "log"
     policy = f"results/tiny/cells/{CELL}/policy"
-    process = slurm_world.start(cluster, tmp_path / "two", policy, log=log)
+    process = slurm_world.start(cluster, tmp_path / "project", policy, log=log)
     try:
-        while not (two.checkpoint(CELL) / "latest_checkpointed_iteration.txt").exists():
+        while not (experiment.checkpoint(CELL) / "latest_checkpointed_iteration.txt").exists():
             assert process.poll() is None, log.read_text()
             time.sleep(0.1)
         ((number, *_),) = cluster.jobs()
@@ -56,10 +54,9 @@ def test_a_cell_on_two_nodes_is_requeued_and_resumes(cluster: Cluster, tmp_path:
         if process.poll() is None:
             process.kill()
     assert f"SLURM job {number} was requeued (restart 1)" in log.read_text()
-    note = json.loads((two.folder(CELL) / "policy.provenance.json").read_text())
-    assert note["slurm"]["nodes"] == "n[1-2]"
-    assert note["slurm"]["gpus"] == "gpu:h800:16"
+    note = json.loads((experiment.folder(CELL) / "policy.provenance.json").read_text())
+    assert note["slurm"]["gpus"] == "gpu:h800:8"
     assert len(note["processes"]) == 2
     assert {process["job"] for process in note["processes"]} == {number}
-    records = read_json_lines(two.training_log(CELL))
+    records = read_json_lines(experiment.training_log(CELL))
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
