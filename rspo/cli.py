@@ -633,18 +633,13 @@ def doctor(
         str,
         typer.Option(help="apptainer, if you start Snakemake with --sdm apptainer."),
     ] = "",
-    environment: Annotated[
-        bool, typer.Option("--environment", help="Only list the variables that jobs set.")
-    ] = False,
 ) -> int:
     """Check config, software, profile and cluster for all that would stop a job.
 
     Snakemake runs it before it submits the first job.
     """
-    from rspo.slurm.doctor import report, report_environment
+    from rspo.slurm.doctor import report
 
-    if environment:
-        return 0 if report_environment(experiment) else 2
     return 0 if report(experiment, rule, deployment) else 2
 
 

@@ -5,8 +5,6 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from rspo.core.errors import InputError
 
 VLLM = {
@@ -31,8 +29,6 @@ _CACHES = {
     "FLASHINFER_WORKSPACE_BASE": "flashinfer",
     "CUDA_CACHE_PATH": "cuda",
 }
-# Types of file systems that nodes share, or their beginnings.
-_SHARED = ("nfs", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb", "afs", "panfs", "wekafs")
 
 
 def local_caches() -> dict[str, str]:
@@ -51,15 +47,3 @@ def local_caches() -> dict[str, str]:
 def set_environment() -> None:
     """Set the variables for this process and those that it starts, before they import vLLM."""
     os.environ.update(VLLM | local_caches())
-
-
-def on_shared_folders(values: dict[str, str]) -> dict[str, str]:
-    """Of the values that are paths, those on a file system that nodes share, with its type."""
-    mounts = {Path(disk.mountpoint): disk.fstype for disk in psutil.disk_partitions(all=True)}
-    found = {}
-    for name, value in values.items():
-        path = Path(value).absolute()
-        kind = next((mounts[part] for part in [path, *path.parents] if part in mounts), "")
-        if value.startswith("/") and kind.removeprefix("fuse.").startswith(_SHARED):
-            found[name] = kind
-    return found

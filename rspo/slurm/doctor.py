@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 
 from rspo.config.experiment import Experiment
-from rspo.core import environment
 from rspo.slurm import cluster_checks, input_checks, node_checks, profile_checks
 from rspo.slurm.cluster import NoAnswer
 from rspo.slurm.launch import ERROR, INFO, Finding, Kind, Launch
@@ -21,8 +20,6 @@ CHECKS: tuple[Callable[[Launch], Iterator[Finding]], ...] = (
     input_checks.verl_configs,
     input_checks.image,
     input_checks.disk_space,
-    input_checks.ranks_of_checkpoints,
-    input_checks.own_files,
     input_checks.prompts,
     cluster_checks.requests,
     cluster_checks.preemption,
@@ -65,35 +62,3 @@ def report(experiment: Experiment, rules: Collection[str] = (), deployment: str 
     if fine:
         print("nothing to change")
     return fine
-
-
-def report_environment(experiment: Experiment) -> bool:
-    """Print the variables that a job sets, and for which of its processes. They inherit all others.
-
-    Returns: whether no path is on a file system that nodes share.
-    """
-    from rspo.policies import vllm_sampler
-
-    settings, own = experiment.config.verl, environment.VLLM | environment.local_caches()
-    processes = {"sampler": own | vllm_sampler.ENVIRONMENT, "judge": own}
-    if experiment.config.engine == "verl" and settings is not None:
-        from rspo.training.verl import ray_cluster, run
-
-        run.set_verl_environment(settings)  # before verl is imported
-        from verl.trainer.constants_ppo import get_ppo_ray_runtime_env
-
-        folder = ray_cluster.folder_of(experiment.folder(next(iter(experiment.cells))))
-        driver = own | (run.CPU if settings.device == "cpu" else {})
-        driver |= ray_cluster.environment("(random)", folder)
-        ranks = driver | get_ppo_ray_runtime_env()["env_vars"]
-        processes |= {"judge beside a policy": driver, "driver": driver}
-        processes |= {"ranks": ranks, "policy's servers": ranks}
-    users: dict[tuple[str, str], list[str]] = {}
-    for process, variables in processes.items():
-        for variable in variables.items():
-            users.setdefault(variable, []).append(process)
-    shared = environment.on_shared_folders(dict(users.keys()))
-    for (name, value), of in sorted(users.items()):
-        where = f" (on {shared[name]}, which nodes share)" if name in shared else ""
-        print(f"{name}={value}{where}: {', '.join(of)}")
-    return not shared

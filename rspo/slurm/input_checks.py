@@ -1,4 +1,4 @@
-"""Checks of what the jobs need: packages, verl's config, disk space, checkpoints and problems.
+"""Checks of what the jobs need: packages, verl's config, disk space and problems.
 
 They call what the jobs call, so that a message is that of the job.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 from rspo.config.experiment import Experiment, base_name
 from rspo.core.errors import InputError
 from rspo.core.tables import PROBLEMS, read_table
-from rspo.datasets.prepare import require_own_files
 from rspo.policies.prompt_limit import response_tokens
 from rspo.policies.published import require_context
 from rspo.policies.tokenizer import ChatTokenizer
@@ -20,7 +19,6 @@ from rspo.status.policies import is_finished
 from rspo.training.prompts import prompts_of_step, read_prompts
 from rspo.training.validation import held_out_prompts
 from rspo.training.verl import disk
-from rspo.training.verl.checkpoints import require_ranks
 
 IMAGE = Path("envs") / "rspo.sif"  # `container` in the Snakefile
 
@@ -84,28 +82,6 @@ def disk_space(launch: Launch) -> Iterator[Finding]:
             f"and the policies of the others need {most / 1e9:,.0f} GB: free space, look at your "
             f"quota, or set fewer `jobs` in {PROFILE}",
         )
-
-
-def ranks_of_checkpoints(launch: Launch) -> Iterator[Finding]:
-    """Whether the ranks of the config can read the existing checkpoints."""
-    experiment = launch.experiment
-    settings = experiment.config.verl
-    if experiment.config.engine != "verl" or settings is None or not launch.runs("train"):
-        return
-    for name in experiment.cells:
-        try:
-            require_ranks(experiment.checkpoint(name), settings.ranks)
-        except InputError as error:
-            # If other settings changed too, training starts over without this checkpoint.
-            yield Finding(WARNING, str(error))
-
-
-def own_files(launch: Launch) -> Iterator[Finding]:
-    """Whether the files with problems of the user can be prepared."""
-    try:
-        require_own_files(launch.experiment)
-    except InputError as error:
-        yield Finding(ERROR, str(error))
 
 
 def prompts(launch: Launch) -> Iterator[Finding]:

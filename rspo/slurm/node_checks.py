@@ -41,10 +41,6 @@ _PLACEMENT = {
     "--qos": "-q",
     "--reservation": None,
 }
-# Least memory of the server of the smallest judge, xVerify-0.5B, in bytes: weights in bfloat16, an
-# estimate of what vLLM needs to compute, and a cache for one request of 8,192 tokens. (Fewer do not
-# start; xverify.training_gpu_memory in config/paper.yaml has the cache for 64 requests.)
-LEAST_JUDGE_BYTES = 1.0e9 + 1.5e9 + 8192 * 12288
 _IMPORT_ORDER = ("torch", "vllm", "flash_attn", "verl")
 # What `srun` says of a command that failed by itself. Other failures, such as a lost node, a busy
 # partition or a killed command (137: its shell reports it), say nothing about the profile.
@@ -157,9 +153,6 @@ def _node(launch: Launch, options: Sequence[str], requests: list[Request]) -> It
         return
     answer = Answer(**json.loads(answers[-1]))
     findings = [*_shared(file.parent, answer), *software(answer), *_judge(judge, answer)]
-    trains = any(request.rule == "train" for request in requests)
-    if trains and judge and "train" in launch.starting_judges and launch.experiment.trains_on_gpus:
-        findings += _memory_of_judge(judge, answer)
     summary = f"sees this folder, its locks, this software and SLURM ({details(answer)})"
     for finding in findings or [Finding(INFO, summary.removesuffix(" ()"))]:
         yield Finding(finding.kind, f"node {answer.host} {finding.line}")
@@ -244,19 +237,6 @@ def _judge(settings: XVerifySettings | None, answer: Answer) -> Iterator[Finding
             ERROR,
             f"reaches xverify.url = {settings.url}, which serves {', '.join(answer.judge)}, not "
             f"xverify.model = {settings.model}: start it with --served-model-name {settings.model}",
-        )
-
-
-def _memory_of_judge(settings: XVerifySettings, answer: Answer) -> Iterator[Finding]:
-    """Whether the judge's server fits in its part of the GPU on which the policy trains."""
-    fraction = settings.training_gpu_memory
-    if 0 < fraction * answer.gpu_bytes < LEAST_JUDGE_BYTES:
-        least = math.ceil(LEAST_JUDGE_BYTES / answer.gpu_bytes * 100) / 100
-        yield Finding(
-            ERROR,
-            f"has GPUs of {answer.gpu_bytes / 1e9:.0f} GB: xverify.training_gpu_memory = "
-            f"{fraction:g} leaves {fraction * answer.gpu_bytes / 1e9:.1f} GB to the judge, which "
-            f"needs at least {LEAST_JUDGE_BYTES / 1e9:.1f} GB; set {least:g} or more",
         )
 
 

@@ -183,11 +183,6 @@ def text(experiment: Experiment) -> str:
         work.scoring.row("scoring, at most"),
         f"{'data, curves':20}{work.others.number:6}{0:11}",
     ]
-    models = {experiment.model_of(name) for name in _unfinished(experiment)}
-    if len(models) > 1 and len({*work.training.hours}) == 1 and work.training.known_hours:
-        lines.append(
-            "training takes each model the same time, because their step_seconds are equal"
-        )
     if work.training_jobs is not None and work.training_jobs > work.training.number:
         lines.append(f"with the time limit, training takes {work.training_jobs} jobs")
     if work.training.number and not work.training.known_hours:

@@ -51,7 +51,6 @@ class Answer:
     versions: dict[str, str] = field(default_factory=dict)  # of the imported packages
     packages: dict[str, str] = field(default_factory=dict)  # not imported, with the reason
     gpu: str = ""  # name and memory of the GPU; empty if PyTorch sees none
-    gpu_bytes: int = 0  # its memory
     cuda: str = ""  # version that PyTorch was built with; empty for a build without CUDA
     no_gpu: str = ""  # why PyTorch or vLLM would not use the granted GPU; empty if they would
     no_compiler: str = ""  # what Triton lacks to compile a kernel's launcher; empty if nothing
@@ -117,7 +116,6 @@ def look_for_software(answer: Answer, packages: tuple[str, ...], gpu: bool) -> N
         answer.no_gpu, answer.cuda = why_no_gpu(), torch.version.cuda or ""
         if not answer.no_gpu:
             device = torch.cuda.get_device_properties(0)
-            answer.gpu_bytes = device.total_memory
             answer.gpu = f"{device.name} {device.total_memory / 1e9:.0f} GB"
     if "vllm" in answer.versions and not answer.no_gpu:
         from vllm.platforms import current_platform

@@ -99,21 +99,21 @@ class Request:
         return None
 
 
-def read_profile(path: Path = PROFILE) -> tuple[dict[str, Any], dict[str, Request]]:
+def read_profile() -> tuple[dict[str, Any], dict[str, Request]]:
     """The profile, and the request of each rule; `default-resources` applies to all other rules.
 
     Raises: InputError if the file is missing, or for an unknown name or an impossible value.
     """
-    profile = _load(path)
-    _check_executor(path, profile)
+    profile = _load()
+    _check_executor(profile)
     for key in _NUMBERS:
         if profile.get(key) is not None and (key, profile[key]) != ("jobs", "unlimited"):
-            _integer(f"{path}: {key}", profile[key])
-    rules, key = _rules(path), f"{path}: {DEFAULT}"
+            _integer(f"{PROFILE}: {key}", profile[key])
+    rules, key = _rules(), f"{PROFILE}: {DEFAULT}"
     default = _section(key, profile.get(DEFAULT))
     requests = {DEFAULT: _request(DEFAULT, key, default)}
-    for rule, values in _mapping(f"{path}: {RULES}", profile.get(RULES)).items():
-        key = f"{path}: {RULES}.{rule}"
+    for rule, values in _mapping(f"{PROFILE}: {RULES}", profile.get(RULES)).items():
+        key = f"{PROFILE}: {RULES}.{rule}"
         if rules and rule not in rules:
             hint = did_you_mean(rule, rules) or f"allowed: {', '.join(sorted(rules))}"
             raise InputError(f"{key}: no such rule; {hint}")
@@ -132,36 +132,36 @@ def setting(profile: Mapping[str, Any], name: str) -> str:
     return f"{profile['executor']}-{name}"
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load() -> dict[str, Any]:
     try:
-        profile = yaml.safe_load(path.read_text())
+        profile = yaml.safe_load(PROFILE.read_text())
     except FileNotFoundError:
-        raise InputError(f"{path}: no such profile; run this in the project's folder") from None
+        raise InputError(f"{PROFILE}: no such profile; run this in the project's folder") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+        raise InputError(f"{PROFILE}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(profile, dict):
-        raise InputError(f"{path}: expected keys and values")
+        raise InputError(f"{PROFILE}: expected keys and values")
     return {str(key): value for key, value in profile.items()}
 
 
-def _check_executor(path: Path, profile: Mapping[str, Any]) -> None:
+def _check_executor(profile: Mapping[str, Any]) -> None:
     """Settings of the other executor plugin have no effect; with the same value they do no harm."""
     executor = profile.get("executor")
     if executor not in EXECUTORS:
-        raise InputError(f"{path}: executor = {executor!r}; allowed: {', '.join(EXECUTORS)}")
+        raise InputError(f"{PROFILE}: executor = {executor!r}; allowed: {', '.join(EXECUTORS)}")
     for key, value in profile.items():
         plugin = next((name for name in EXECUTORS if key.startswith(f"{name}-")), executor)
         used = setting(profile, key.removeprefix(f"{plugin}-"))
         if plugin != executor and profile.get(used) != value:
             raise InputError(
-                f"{path}: {key} = {value!r} has no effect with executor: {executor}, which reads "
-                f"{used}: give both the same value, or remove {key}"
+                f"{PROFILE}: {key} = {value!r} has no effect with executor: {executor}, which "
+                f"reads {used}: give both the same value, or remove {key}"
             )
 
 
-def _rules(path: Path) -> set[str]:
+def _rules() -> set[str]:
     """Names of the rules of the workflow beside the profile; empty if there is none."""
-    files = (path.parent.parent / "workflow" / "rules").glob("*.smk")
+    files = (PROFILE.parent.parent / "workflow" / "rules").glob("*.smk")
     rule = re.compile(r"^rule (\w+):$", flags=re.M)
     return {name for file in files for name in rule.findall(file.read_text())}
 

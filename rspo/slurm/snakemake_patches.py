@@ -1,16 +1,15 @@
-"""Changes to private parts of Snakemake and its SLURM plugin.
+"""Changes to private parts of Snakemake.
 
-Each function here depends on names that these packages may change in any release. It is marked with
-the version it was written for and with the upstream issue. A test fails when another version is
-installed: then check for each function that the problem still exists and that the names in its
-docstring still mean the same, run `make test ARGS="-m slurm"`, and update the version.
+Each function here names an upstream issue and depends on names that may change in any release of
+Snakemake. So pyproject.toml has one version. Before you change it, check for each function that the
+problem still exists and that the private names in its docstring still mean the same, and run
+`make test ARGS="-m slurm"`.
 """
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
@@ -18,31 +17,7 @@ from rspo.config.merge import parse_overrides
 from rspo.core.errors import InputError
 from rspo.core.provenance import read_provenance
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-
-@dataclass(frozen=True)
-class Patch:
-    name: str
-    package: str
-    version: str
-    issue: str | None  # None: no upstream issue was found
-
-
-PATCHES: list[Patch] = []
-
-
-def _patch(package: str, version: str, issue: str | None) -> Callable[[_Function], _Function]:
-    """Record which version of a package a function was written for."""
-
-    def record(function: _Function) -> _Function:
-        PATCHES.append(Patch(function.__name__, package, version, issue))
-        return function
-
-    return record
-
-
-@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/3907")
 def read_config_like_set() -> None:
     """Let `--config` read what `rspo --set` reads.
 
@@ -50,6 +25,8 @@ def read_config_like_set() -> None:
     reads the Snakefile. In `verl='{overrides: {...}}'` Snakemake reads every value as a string.
     Values of several lines, which Snakemake passes to its jobs in a form that they cannot read,
     become one line.
+
+    Issue: https://github.com/snakemake/snakemake/issues/3907
 
     Private: `parse_config`, which maps the words after `--config` to values. Jobs get the same list
     of words.
@@ -71,7 +48,6 @@ def read_config_like_set() -> None:
     cli.parse_config = parse_config
 
 
-@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/4166")
 def plan_jobs_behind_ancient_inputs() -> None:
     """Plan a job also when the job of one of its `ancient` inputs runs.
 
@@ -79,6 +55,8 @@ def plan_jobs_behind_ancient_inputs() -> None:
     because their input changes anyway. An `ancient` input does not count as changed, however. After
     a kill, a run could end successfully without its target, and changed settings of a cell could go
     unnoticed.
+
+    Issue: https://github.com/snakemake/snakemake/issues/4166
 
     Private: `DAG.update_needrun` calls `DAG.bfs` only to collect the jobs that it does not look at.
     """
@@ -96,7 +74,6 @@ def plan_jobs_behind_ancient_inputs() -> None:
     DAG.update_needrun = look_at_all_jobs
 
 
-@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/3241")
 def requeue_when_preempted(
     is_preempted: Callable[[], bool],
     request_stop: Callable[[], None],
@@ -107,6 +84,8 @@ def requeue_when_preempted(
     On SIGTERM, Snakemake waits for its jobs and then exits with 1 even if they succeed: SLURM would
     record a failure. A command that cannot requeue its SLURM job itself, such as a shell that the
     same SIGTERM killed, has it requeued here.
+
+    Issue: https://github.com/snakemake/snakemake/issues/3241
 
     Private: `JobScheduler.exit_gracefully`, the handler of SIGTERM, and `JobScheduler.schedule`,
     which returns whether all jobs succeeded.
@@ -137,7 +116,6 @@ def requeue_when_preempted(
     JobScheduler.exit_gracefully, JobScheduler.schedule = stop_or_exit, schedule_or_requeue
 
 
-@_patch("snakemake", "9.27.1", "https://github.com/snakemake/snakemake/issues/2210")
 def compare_settings_with_provenance() -> None:
     """Let Snakemake look up the settings of an existing result in its provenance.
 
@@ -145,6 +123,8 @@ def compare_settings_with_provenance() -> None:
     or that a SLURM job finished after its Snakemake was killed: a later change of a setting would
     go unnoticed, or a current result be made again. So `--touch` and `--cleanup-metadata` have no
     effect on settings.
+
+    Issue: https://github.com/snakemake/snakemake/issues/2210
 
     Private: `DAG.update_needrun` asks `has_metadata` whether there are records of a job's outputs,
     and `params_changed` which outputs have other parameters.

@@ -215,14 +215,6 @@ def answered(fake: Fake, answer: dict[str, Any]) -> None:
         ({"judge": ["my/judge"]}, {"model": "my/judge"}, None),
         ({"judge": ["a", "b"]}, {"model": "my/judge"}, "serves a, b, not xverify.model = my/judge"),
         ({"no_judge": "404"}, {}, r"no list of models from xverify\.url = .* \(404\)"),
-        # By hand: 1 GB of weights, 1.5 GB to compute with and 0.1 GB for one request.
-        ({"gpu_bytes": 80e9}, {"url": None, "training_gpu_memory": 0.04}, None),
-        (
-            {"gpu_bytes": 80e9},
-            {"url": None, "training_gpu_memory": 0.03},
-            r"80 GB: xverify\.training_gpu_memory = 0.03 .*2.4 GB .* 2.6 GB; set 0.04 or more",
-        ),
-        ({"gpu_bytes": 0}, {"url": None, "training_gpu_memory": 0.03}, None),  # unknown
     ],
 )
 def test_a_judge_that_does_not_work_for_the_node_is_reported(

@@ -68,13 +68,6 @@ def test_scoring_takes_what_the_judge_needs_to_read_every_response(
     assert sorted(found.known_hours) == pytest.approx([each[0]] * 8 + [each[1]] * 27)
 
 
-def test_it_says_why_models_of_different_sizes_take_the_same_time(here: Path) -> None:
-    reason = "because their step_seconds are equal"
-    assert reason in text(paper_scale.load(here))
-    slower = {"qwen2.5-math-7b": {"expected": {"step_seconds": 200}}}
-    assert reason not in text(paper_scale.load(here, models=slower))
-
-
 def test_the_tiny_scale_needs_no_gpu_and_has_no_estimate(here: Path) -> None:
     shutil.copytree(ROOT / "config", here / "config")
     said = text(Experiment.load("tiny"))

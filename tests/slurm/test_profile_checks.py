@@ -167,18 +167,6 @@ def test_a_disk_without_space_for_checkpoints_is_reported(
     assert not expected or expected[1] in found[0][1]
 
 
-def test_a_checkpoint_of_other_ranks_is_reported(project: Path) -> None:
-    experiment = Experiment.load("paper")
-    checkpoint = experiment.checkpoint(next(iter(experiment.cells)))
-    shard = checkpoint / "global_step_60" / "actor" / "model_world_size_4_rank_0.pt"
-    shard.parent.mkdir(parents=True)
-    shard.touch()
-    (checkpoint / "latest_checkpointed_iteration.txt").write_text("60")
-    ((kind, line),) = check("paper")
-    assert kind is WARNING
-    assert "written by 4 ranks; 8 ranks cannot read it" in line
-
-
 def test_a_missing_image_is_reported(project: Path) -> None:
     missing, unchecked = findings(Experiment.load("paper"), deployment="apptainer")[:2]
     assert (missing.kind, missing.line.split(":")[0]) == (ERROR, "envs/rspo.sif")

@@ -4,29 +4,14 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import yaml
 
-from rspo.slurm.snakemake_patches import (
-    PATCHES,
-    Patch,
-)
 from tests.support import ROOT
 
 CELL = "small--rspo-pass--k4--n8--s0"
-
-
-@pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.name)
-def test_a_new_version_requires_a_look_at_the_patch(patch: Patch) -> None:
-    assert version(patch.package) == patch.version, (
-        f"rspo.slurm.snakemake_patches.{patch.name} was written for {patch.package} "
-        f"{patch.version}. Check that the problem in its docstring still exists (upstream issue: "
-        f"{patch.issue}) and that the private names listed there still mean the same; then update "
-        "the version."
-    )
 
 
 def test_the_undocumented_attributes_that_the_workflow_reads_exist(tmp_path: Path) -> None:
