@@ -53,10 +53,6 @@ class Engine(ABC):
     """Trains one cell: `rspo.training.local_engine` or `rspo.training.verl.run`."""
 
     @abstractmethod
-    def base_digest(self, base: Path) -> Any:
-        """Digest of a policy's weights, as plain data. Other weights make another checkpoint."""
-
-    @abstractmethod
     def last_step(self, checkpoint: Path) -> int:
         """Finished steps in a folder of checkpoints; 0 without a usable one."""
 
@@ -79,7 +75,9 @@ def train_cell(experiment: Experiment, name: str, engine: Engine, force: bool = 
 
     def work() -> Done:
         with engine.prepare() as train_remaining_steps:
-            inputs = {"base": engine.base_digest(base), "problems": digest(problems)}
+            # With other weights or problems, it is another training.
+            weights = {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
+            inputs = {"base": weights, "problems": digest(problems)}
 
             def has_steps(folder: Path) -> bool:
                 return engine.last_step(folder) > 0

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from rspo.config.experiment import Experiment, base_name
-from rspo.core.files import digest
 from rspo.core.signals import Stopped, is_requested
 from rspo.policies import qwen2
 from rspo.policies.prompt_limit import report_too_long
@@ -31,9 +30,6 @@ class LocalEngine(Engine):
     def __init__(self, experiment: Experiment, name: str) -> None:
         self.experiment, self.config = experiment, experiment.config
         self.cell, self.checkpoint = experiment.cell(name), experiment.checkpoint(name)
-
-    def base_digest(self, base: Path) -> str:
-        return digest(base / "model.safetensors")
 
     def last_step(self, checkpoint: Path) -> int:
         state = load_checkpoint(checkpoint)

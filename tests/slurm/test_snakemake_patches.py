@@ -14,36 +14,6 @@ from tests.support import ROOT
 CELL = "small--rspo-pass--k4--n8--s0"
 
 
-def test_the_undocumented_attributes_that_the_workflow_reads_exist(tmp_path: Path) -> None:
-    """Those of workflow/rules/common.smk and run.smk, and of rspo/slurm/preflight.py."""
-    (tmp_path / "Snakefile").write_text(ATTRIBUTES)
-    command = [sys.executable, "-m", "snakemake", "--cores=1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    read = (tmp_path / "read").read_text()
-    assert read == "(True, True, True) set() ['made'] {'name': 'made'}"
-
-
-ATTRIBUTES = """\
-from pathlib import Path
-from snakemake.settings.types import DeploymentMethod
-main, software = workflow.is_main_process, workflow.deployment_settings.deployment_method
-DeploymentMethod.APPTAINER in software
-rule all:
-    input: "made"
-    localrule: True
-rule one:
-    output: "{name}"
-    shell: "touch {output}"
-onstart:
-    (job,) = [job for job in workflow.dag.needrun_jobs() if job.rule.name == "one"]
-    (wildcards,) = [job.wildcards_dict for job in workflow.dag.jobs if job.rule.name == "one"]
-    outputs = [str(output) for output in job.output]
-    flags = main, workflow.local_exec, job.is_local
-    Path("read").write_text(f"{flags} {set(software)} {outputs} {wildcards}")
-"""
-
-
 @pytest.mark.parametrize(
     "text",
     [

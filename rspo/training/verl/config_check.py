@@ -9,11 +9,10 @@ import json
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 from rspo.config.experiment import Experiment
-from rspo.config.load import config_of
 from rspo.core.errors import InputError
+from rspo.training.verl.section import experiment_of, section_of
 
 
 @dataclass
@@ -29,14 +28,8 @@ class ConfigCheck:
 
 def check_configs(experiment: Experiment) -> ConfigCheck:
     """Verify the config of every cell; takes ten seconds."""
-    values = {
-        "scale": experiment.scale,
-        "config": experiment.config.model_dump(mode="json", exclude_unset=True),
-        "results": str(experiment.results),
-        "root": str(experiment.root),
-    }
-    words = [sys.executable, "-m", __name__]
-    done = subprocess.run(words, input=json.dumps(values), capture_output=True, text=True)
+    words, section = [sys.executable, "-m", __name__], section_of(experiment, cell="")
+    done = subprocess.run(words, input=json.dumps(section), capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
         return ConfigCheck([f"verl's config could not be verified: {last}"])
@@ -47,10 +40,7 @@ def main() -> None:
     from rspo.training.verl.interface import require_attention
     from rspo.training.verl.run import verified_config
 
-    values = json.load(sys.stdin)
-    root = Path(values["root"])
-    config = config_of(values["config"], root, f"config/{values['scale']}.yaml")
-    experiment = Experiment(values["scale"], config, Path(values["results"]), Path(), root=root)
+    experiment = experiment_of(json.load(sys.stdin))
     # What verl verifies depends on nothing else of a cell.
     cells = {(cell.model, cell.n): name for name, cell in experiment.cells.items()}
     check = ConfigCheck()

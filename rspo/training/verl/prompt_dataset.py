@@ -8,7 +8,7 @@ verl/experimental/agent_loop/agent_loop.py (`AgentLoopBase`, `register`).
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from torch.utils.data import Dataset
 from verl.experimental.agent_loop.agent_loop import (
     AgentLoopBase,
@@ -18,18 +18,10 @@ from verl.experimental.agent_loop.agent_loop import (
 )
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from rspo.config.experiment import Experiment, base_name
-from rspo.config.load import config_of
+from rspo.config.experiment import base_name
 from rspo.policies.tokenizer import ChatTokenizer
 from rspo.training.prompts import prompts_of_step, read_prompts
-
-
-def experiment_of(section: DictConfig) -> Experiment:
-    """The experiment of a verl config, from the config's section `rspo`."""
-    values: Any = OmegaConf.to_container(section.config, resolve=True)
-    root = Path(section.root)
-    config = config_of(values, root, f"config/{section.scale}.yaml")
-    return Experiment(section.scale, config, Path(section.results), Path(), root=root)
+from rspo.training.verl.section import experiment_of
 
 
 class PromptsInOrder(Dataset[dict[str, Any]]):

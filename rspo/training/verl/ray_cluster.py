@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 # Slots are not cores. verl has three actors per rank and one per storage unit. They mostly wait,
 # but without enough slots verl blocks forever.
 _MIN_SLOTS = 64
+# Of Ray and its processes. By default, Ray starts one process per slot in advance.
+_ENVIRONMENT = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_enable_worker_prestart": "0",
+}
 _RAY_PROCESSES = ("gcs_server", "raylet")
 
 
@@ -35,27 +42,17 @@ def folder_of(cell: Path) -> Path:
     return Path(f"/tmp/rspo-{os.getuid()}-{fingerprint(str(cell.absolute()))[:8]}")
 
 
-def environment(token: str, folder: Path) -> dict[str, str]:
-    """The variables of Ray and its processes."""
-    limit = "RAY_raylet_start_wait_time_s"
-    return {
-        "TMPDIR": str(folder / "tmp"),  # removed with the folder: verl leaves files there
-        **{"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "RAY_USAGE_STATS_ENABLED": "0"},
-        # By default, Ray starts one process per slot in advance.
-        **{"RAY_prestart_worker_first_driver": "0", "RAY_enable_worker_prestart": "0"},
-        limit: os.environ.get(limit, "300"),  # the default of 30 is too short on a busy host
-    }
-
-
 def start(config: "DictConfig", folder: Path) -> None:
     """Start a cluster with this process as its driver.
 
     Depends on verl/trainer/main_ppo.py, whose `run_ppo` starts Ray in the same way, and on
     verl/trainer/constants_ppo.py.
     """
-    os.environ.update(environment(secrets.token_hex(32), folder))  # before importing Ray
-    tempfile.tempdir = os.environ["TMPDIR"]
-    Path(tempfile.tempdir).mkdir(parents=True, exist_ok=True)
+    temporary = folder / "tmp"  # removed with the folder: verl leaves files there
+    temporary.mkdir(parents=True, exist_ok=True)
+    tempfile.tempdir = str(temporary)
+    os.environ |= _ENVIRONMENT | {"TMPDIR": str(temporary), "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")  # 30 is too short on a busy host
     os.environ.pop("RAY_ADDRESS", None)  # of another cluster
 
     import ray

@@ -21,7 +21,7 @@ from rspo.config.experiment import Experiment
 from rspo.config.schema import VerlSettings
 from rspo.core.environment import set_environment
 from rspo.core.errors import InputError, LostProcess
-from rspo.core.files import digest, write_text
+from rspo.core.files import write_text
 from rspo.core.gpus import require_visible_gpus
 from rspo.core.signals import REQUEST, Stopped, is_requested
 from rspo.core.supervisor import clean_up, supervised
@@ -48,7 +48,7 @@ _SECONDS_BETWEEN_POLLS = 0.5
 _SECONDS_OF_A_LOOK = 30.0  # at most, at a file on a slow disk
 DRIVER = "rspo.training.verl.driver"
 CONFIG_FILE = "verl.yaml"  # in the cell's folder: verl's complete config
-CPU = {
+_CPU = {
     "VERL_PLATFORM": "cpu",
     "VERL_USE_EXTERNAL_MODULES": "rspo.training.verl.cpu_platform",
     "OMP_NUM_THREADS": "1",  # more threads are slower and change rounding
@@ -57,11 +57,12 @@ CPU = {
 
 
 def config_text(experiment: Experiment, name: str) -> str:
-    """verl's complete config of a cell as YAML, verified by verl. Needs no GPU and no Ray.
+    """verl's complete config of a cell as YAML; see `verified_config`."""
+    config = verified_config(experiment, name)
+    from omegaconf import OmegaConf
 
-    Raises: InputError for settings that verl rejects.
-    """
-    return _as_yaml(verified_config(experiment, name))
+    text: str = OmegaConf.to_yaml(config)
+    return text
 
 
 class VerlEngine(Engine):
@@ -70,9 +71,6 @@ class VerlEngine(Engine):
     def __init__(self, experiment: Experiment, name: str) -> None:
         self.experiment, self.name = experiment, name
         self.folder, self.checkpoint = experiment.folder(name), experiment.checkpoint(name)
-
-    def base_digest(self, base: Path) -> dict[str, str]:
-        return {file.name: digest(file) for file in sorted(base.glob("*.safetensors"))}
 
     def last_step(self, checkpoint: Path) -> int:
         return last_step(checkpoint)
@@ -87,7 +85,9 @@ class VerlEngine(Engine):
         tokenizer = ChatTokenizer(Path(config.actor_rollout_ref.model.path))
         _, too_long = read_prompts(data, tokenizer, sampling)
         notes = report_too_long(too_long, sampling, "left out of training")
-        write_text(self.folder / CONFIG_FILE, _as_yaml(config))
+        from omegaconf import OmegaConf
+
+        write_text(self.folder / CONFIG_FILE, OmegaConf.to_yaml(config))
         keep_the_last(self.checkpoint)
         yield partial(self._train, config.trainer, notes)
 
@@ -116,31 +116,24 @@ def _copy_weights(source: Path, folder: Path) -> None:
         shutil.copy(file, folder)
 
 
-def set_verl_environment(settings: VerlSettings) -> None:
-    """Set the variables that verl and Ray read, for this process and all that it starts."""
+def verified_config(experiment: Experiment, name: str) -> "DictConfig":
+    """verl's complete config of a cell, verified by verl. Needs no GPU and no Ray.
+
+    It sets the variables that verl and Ray read, for this process and all that it starts, before
+    verl is imported.
+
+    Raises: InputError for settings that verl rejects.
+    """
     # SLURM sets a variable of every GPU vendor; verl rejects more than one.
     os.environ.pop("ROCR_VISIBLE_DEVICES", None)
     set_environment()
-    if settings.device == "cpu":
+    if not experiment.trains_on_gpus:
         os.environ.pop("CUDA_VISIBLE_DEVICES", None)
-        os.environ.update(CPU)
-
-
-def verified_config(experiment: Experiment, name: str) -> "DictConfig":
-    """verl's complete config of a cell. Raises: InputError for settings that verl rejects."""
-    assert experiment.config.verl is not None  # by the config's check
-    set_verl_environment(experiment.config.verl)  # first: verl chooses its platform at import
+        os.environ.update(_CPU)
     require_version()
     from rspo.training.verl.verl_config import verl_config
 
     return verl_config(experiment, name)
-
-
-def _as_yaml(config: "DictConfig") -> str:
-    from omegaconf import OmegaConf
-
-    text: str = OmegaConf.to_yaml(config)
-    return text
 
 
 class _Steps:

@@ -12,7 +12,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ
 
 from rspo.config.experiment import Experiment
 from rspo.rewards.configured import verifier_of
-from rspo.training.verl.prompt_dataset import experiment_of
+from rspo.training.verl.section import experiment_of
 from rspo.training.verl.trainer import Trainer
 
 

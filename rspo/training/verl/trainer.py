@@ -51,7 +51,8 @@ from rspo.training.verl.checkpoints import RECORDS_FILE, keep_the_last
 from rspo.training.verl.dropping import kept_rows, update_settings
 from rspo.training.verl.held_out import PARTITION, held_out_responses
 from rspo.training.verl.peak import Peak
-from rspo.training.verl.prompt_dataset import PromptsInOrder, experiment_of
+from rspo.training.verl.prompt_dataset import PromptsInOrder
+from rspo.training.verl.section import experiment_of
 from rspo.training.verl.verification import POLL_SECONDS, Verification
 from rspo.training.verl.worker import PolicyWorker
 

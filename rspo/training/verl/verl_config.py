@@ -21,7 +21,8 @@ from rspo.config.experiment import Cell, Experiment, base_name
 from rspo.config.schema import Config, VerlSettings
 from rspo.core.errors import InputError
 from rspo.training.verl.advantages import K_KEY, estimator_name
-from rspo.training.verl.interface import FLASH, require_version
+from rspo.training.verl.interface import FLASH
+from rspo.training.verl.section import section_of
 
 # Has the data set and the agent loop.
 PROMPTS_MODULE = "rspo.training.verl.prompt_dataset"
@@ -95,10 +96,9 @@ _WITH_EFFECT = {
 def verl_config(experiment: Experiment, name: str) -> DictConfig:
     """The config of a cell's training, checked by verl.
 
-    Raises: InputError for another version of verl, for a key that is unknown or has no effect,
-        and for settings that verl rejects.
+    Raises: InputError for a key that is unknown or has no effect, and for settings that verl
+        rejects.
     """
-    require_version()
     cell = experiment.cell(name)
     settings = experiment.config.verl
     assert settings is not None  # by the config's check
@@ -129,13 +129,7 @@ def cell_settings(experiment: Experiment, cell: Cell, settings: VerlSettings) ->
     training, sampling, optimizer = config.training, config.sampling, config.training.optimizer
     updates = training.prompts_per_step // training.prompts_per_update
     return {
-        "rspo": {
-            "scale": experiment.scale,
-            "cell": cell.name,
-            "results": str(experiment.results.absolute()),
-            "root": str(experiment.root.absolute()),
-            "config": config.model_dump(mode="json", exclude_unset=True),
-        },
+        "rspo": section_of(experiment, cell.name),
         "data": {
             "custom_cls": {"path": f"pkg://{PROMPTS_MODULE}", "name": "PromptsInOrder"},
             "train_files": str(experiment.problems("train").absolute()),

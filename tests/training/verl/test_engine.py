@@ -114,7 +114,7 @@ def test_no_temporary_file_is_left(killed: Killed) -> None:
     assert [path.name for path in folder.iterdir() if "caches" not in path.name] == []
 
 
-def test_driver_ranks_and_servers_have_the_variables_that_doctor_lists(killed: Killed) -> None:
+def test_driver_ranks_and_servers_use_caches_of_this_node(killed: Killed) -> None:
     folder = killed.experiment.reports.parent / "temporary"
     for part in ("verl.driver", "ray::WorkerDict", "ray::Server"):
         found = [its for name, its in killed.environments.items() if part in name]

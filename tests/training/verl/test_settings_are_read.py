@@ -117,5 +117,6 @@ def test_each_setting_of_a_device_is_read(reads: Reads, device: str) -> None:
 
 
 def test_each_operational_key_is_read(reads: Reads) -> None:
+    """Otherwise a key that verl renames would make cells stale."""
     read = {key.rpartition(".")[2] for key in reads.keys if reads.is_read(key)}
     assert sorted(OPERATIONAL - read) == []

@@ -11,12 +11,11 @@ from ray.exceptions import RayTaskError
 from rspo.cli import main, parse_overrides
 from rspo.config.experiment import Experiment
 from rspo.config.merge import merge
-from rspo.config.verl_fingerprint import OPERATIONAL
 from rspo.core.errors import InputError
 from rspo.objectives import OBJECTIVES, KRule
 from rspo.training.verl.advantages import estimator_name
 from rspo.training.verl.driver import _reason
-from rspo.training.verl.prompt_dataset import experiment_of
+from rspo.training.verl.section import experiment_of
 from rspo.training.verl.verl_config import verl_config
 from tests.support import paper_scale, registries, rehearsal, tiny_world
 
@@ -111,18 +110,6 @@ def test_settings_that_verl_rejects_are_one_clear_error(
     with pytest.raises(InputError, match=message) as error:
         verl_config(experiment, TINY_CELL)
     assert "\n" not in str(error.value)
-
-
-def test_verl_has_every_operational_key(tmp_path: Path) -> None:
-    """Otherwise a key that verl renames would make cells stale."""
-    config = verl_config(paper_scale.load(tmp_path), CELL_7B)
-
-    def keys(section: Any) -> set[str]:
-        if not isinstance(section, dict):
-            return set()
-        return {*section, *(key for value in section.values() for key in keys(value))}
-
-    assert keys(OmegaConf.to_container(config)) >= OPERATIONAL
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,31 @@
+"""The section `rspo` of verl's config: a cell and its experiment, for verl's processes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rspo.config.experiment import Experiment
+from rspo.config.load import config_of
+
+
+def section_of(experiment: Experiment, cell: str) -> dict[str, Any]:
+    """The section as plain data."""
+    return {
+        "scale": experiment.scale,
+        "cell": cell,
+        "results": str(experiment.results.absolute()),
+        "root": str(experiment.root.absolute()),
+        "config": experiment.config.model_dump(mode="json", exclude_unset=True),
+    }
+
+
+def experiment_of(section: Mapping[str, Any]) -> Experiment:
+    """The experiment of a section, plain or of OmegaConf. Runs the extensions of its config."""
+    values: Any = section
+    if not isinstance(section, dict):
+        from omegaconf import OmegaConf
+
+        values = OmegaConf.to_container(section, resolve=True)
+    root, scale = Path(values["root"]), values["scale"]
+    config = config_of(values["config"], root, f"config/{scale}.yaml")
+    return Experiment(scale, config, Path(values["results"]), Path(), root=root)
