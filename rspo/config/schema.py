@@ -270,7 +270,7 @@ class Expected(Section):
     """Expected cost of a model's cells, for `rspo plan` and `rspo doctor` only."""
 
     parameters: float = Field(gt=0)
-    step_seconds: float = Field(gt=0)  # of one training step on one node
+    step_seconds: float = Field(gt=0)  # of one training step
     tokens_per_second: float = Field(gt=0)  # sampled on one GPU
 
 
