@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,14 @@ import yaml
 from tests.support import ROOT
 
 CELL = "small--rspo-pass--k4--n8--s0"
+
+
+def test_a_new_version_of_snakemake_requires_a_look_at_the_patches() -> None:
+    assert version("snakemake") == "9.27.1", (
+        "Check for each function of rspo/slurm/snakemake_patches.py that the problem in its "
+        "docstring still exists, and that the private names in it still mean the same; then "
+        "change this version."
+    )
 
 
 @pytest.mark.parametrize(
