@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import rspo.objectives
 from rspo.analysis import claims
@@ -187,8 +187,10 @@ class Figure:
             with style.applied(), ExitStack() as stack:
                 picture = self.draw(table, *context)
                 # All three files are complete before the first is renamed into place.
-                for path in step.outputs:
-                    _save(stack.enter_context(atomic_write(path)), picture, table)
+                *pictures, numbers = (stack.enter_context(atomic_write(p)) for p in step.outputs)
+                for path in pictures:
+                    save(picture, path, path.suffix)
+                table.to_csv(numbers, index=False, lineterminator="\n")
 
         step.run(work, force)
 
@@ -234,14 +236,12 @@ def command(experiment: "Experiment", target: Path) -> str:
     return " ".join(["snakemake", str(target), *config])
 
 
-def _save(path: Path, picture: "Picture", table: "pd.DataFrame") -> None:
-    """Write one file, by its suffix, with the same bytes for the same input."""
-    if path.suffix == ".csv":
-        table.to_csv(path, index=False, lineterminator="\n")
-    elif path.suffix == ".pdf":
-        picture.savefig(path, format="pdf", metadata={"CreationDate": None})
+def save(picture: "Picture", file: Path | BinaryIO, suffix: str) -> None:
+    """Write a picture as .pdf or .png, with the same bytes for the same picture."""
+    if suffix == ".pdf":
+        picture.savefig(file, format="pdf", metadata={"CreationDate": None})
     else:
-        picture.savefig(path, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
+        picture.savefig(file, format="png", dpi=style.DOTS_PER_INCH, metadata={"Software": None})
 
 
 @cache

@@ -32,18 +32,8 @@ _LINE = {
     "n": "responses per prompt in training",
 }
 _LOWEST = "lower end of the band: the lowest of the seeds' own smoothed lines"
-_HIGHEST = {"highest": "upper end of the band"}
-_SEEDS = {"seeds": "training seeds averaged"}
-_PASSES = {
-    "metric_k": "k of Pass@k",
-    "estimate": "Pass@k of the step's prompts, in %, mean over seeds",
-    "smoothed": "y: centred moving average of the estimate",
-    "error": "standard error of `smoothed`, from the differences of successive steps",
-    "lowest": f"{_LOWEST}; with one seed `smoothed` minus 1.96 errors",
-    **_HIGHEST,
-    "window": "steps in the moving average",
-    **_SEEDS,
-}
+_HIGHEST = "upper end of the band"
+_SEEDS = "training seeds averaged"
 
 
 def half_window(steps: int) -> int:
@@ -224,9 +214,9 @@ ENTROPY = Figure(
         "entropy": "thin line: token mean in nats, mean over seeds",
         "smoothed": "thick line: mean entropy over the window around this step",
         "lowest": _LOWEST,
-        **_HIGHEST,
+        "highest": _HIGHEST,
         "window": "steps in that window, fewer at both ends",
-        **_SEEDS,
+        "seeds": _SEEDS,
     },
     entropy_table,
     draw_entropy,
@@ -234,22 +224,27 @@ ENTROPY = Figure(
     objectives=("policy_gradient", "rspo_pass_at_k"),
     inputs=("training_logs",),
 )
-_BANDS = (
-    "Only the first pass over the prompts is shown, because later steps repeat prompts. Lines are "
-    "moving averages over complete windows; shaded: from the lowest to the highest training seed, "
-    "with one seed the 95 % interval over prompts, not adjusted for the number of comparisons."
-)
 SAMPLE_EFFICIENCY = Figure(
     "fig_sample_efficiency",
     "Pass@k of the training prompts while RSPO is trained with different numbers n of responses "
     "per prompt, against the training step (left) and against the total number of responses drawn "
-    f"(right). {_BANDS} If the learning rate falls with the step, then at the same number of "
-    "responses a smaller n is closer to the end of its schedule.",
+    "(right). Only the first pass over the prompts is shown, because later steps repeat prompts. "
+    "Lines are moving averages over complete windows; shaded: from the lowest to the highest "
+    "training seed, with one seed the 95 % interval over prompts, not adjusted for the number of "
+    "comparisons. If the learning rate falls with the step, then at the same number of responses a "
+    "smaller n is closer to the end of its schedule.",
     {
         **_LINE,
         "step": "x on the left: training step; steps of the first pass with a complete window",
         "responses": "x on the right: drawn up to the end of the step",
-        **_PASSES,
+        "metric_k": "k of Pass@k",
+        "estimate": "Pass@k of the step's prompts, in %, mean over seeds",
+        "smoothed": "y: centred moving average of the estimate",
+        "error": "standard error of `smoothed`, from the differences of successive steps",
+        "lowest": f"{_LOWEST}; with one seed `smoothed` minus 1.96 errors",
+        "highest": _HIGHEST,
+        "window": "steps in the moving average",
+        "seeds": _SEEDS,
     },
     passes_table,
     draw_passes,

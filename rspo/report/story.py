@@ -18,7 +18,7 @@ from rspo.config.schema import POOLED
 from rspo.figures import Figure, curves, difference
 from rspo.figures.methods import methods_of, model_labels
 from rspo.report import figure_files, figures
-from rspo.report.read import Row, comparisons, rows, table
+from rspo.report.read import Row, comparisons, table
 from rspo.report.text import METRICS
 
 _ORDER = [CONTRADICTED, DOES_NOT_TRANSFER, NOT_RESOLVED]
@@ -34,7 +34,7 @@ def headline(experiment: Experiment) -> dict[str, Any]:
         return {"rows": []}
     path = figure_files(experiment, figure)[1]
     models = model_labels(experiment, figure.policies(experiment))
-    return {"models": models, "rows": rows(path, table(path, empty=True))}
+    return {"models": models, "rows": table(path, empty=True).to_dict("records")}
 
 
 def main_figure(experiment: Experiment) -> Figure | None:
@@ -67,7 +67,8 @@ def main_table(experiment: Experiment) -> dict[str, Any] | None:
     ]
     leads = []
     for k, at_k in pooled.groupby("k", sort=False):
-        highest = rows(path, at_k.sort_values("estimate", ascending=False, kind="stable"))[:2]
+        ordered = at_k.sort_values("estimate", ascending=False, kind="stable")
+        highest = ordered.head(2).to_dict("records")
         pair = frozenset().union(*(policies[row["method"]] for row in highest))
         test = next((one for one in tests if one["k"] == k and one["policies"] == pair), None)
         leads.append({"k": k, "highest": highest, "test": test})
@@ -75,7 +76,9 @@ def main_table(experiment: Experiment) -> dict[str, Any] | None:
         "figure": figure.name,
         "metric": figure.metric,
         "columns": [f"{METRICS[figure.metric]}@{k}" for k in pooled["k"].unique()],
-        "methods": {name: rows(path, part) for name, part in pooled.groupby("method", sort=False)},
+        "methods": {
+            name: part.to_dict("records") for name, part in pooled.groupby("method", sort=False)
+        },
         "leads": leads,
     }
 
@@ -90,10 +93,9 @@ def claims(experiment: Experiment) -> list[Row]:
 
     Raises: InputError for tables that are missing or lack a column.
     """
-    path = experiment.reports / "claims.csv"
     every = comparisons(experiment)
     tested = [one for one in every if one["decides"]]
-    found = rows(path, table(path, "claim", "verdict"))
+    found = table(experiment.reports / "claims.csv", "claim", "verdict").to_dict("records")
     for row in found:
         verdict, _, reason = row["verdict"].partition(": ")
         deciding = [one for one in tested if one["claim"] == row["claim"]]
