@@ -77,7 +77,6 @@ def comparisons(experiment: Experiment) -> list[Row]:
         p_for=one_sided.where(distance > 0, 1 - frame["p"] / 2),
         decides=frame["decides"] == "yes",
         ks=frame["k"].str.split(),
-        policies=frame["cells"].str.split().map(frozenset),
     )
     return frame.to_dict("records")
 
