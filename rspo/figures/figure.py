@@ -170,13 +170,6 @@ class Figure:
         """Write the outputs and their provenance; see `rspo.figures.draw`."""
         self.require(experiment)
         step = self.step(experiment)
-        if missing := [path for path in step.input_files if not path.is_file()]:
-            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-            raise InputError(
-                f"{missing[0]}: no such file{more}; {self.name} needs it; make it with "
-                f"`{command(experiment, missing[0])}`, or all inputs and the figure with "
-                f"`{command(experiment, step.outputs[0])}`"
-            )
         context = (experiment, self) if self.of_results else ()
 
         def work() -> None:
@@ -222,18 +215,6 @@ def _read(experiment: "Experiment", figure: Figure) -> list[tuple[Path, Step]]:
         tested = claims.step(experiment)
         files.append((tested.outputs[-1], tested))
     return [*files, *map(steps.first_output, made)]
-
-
-def command(experiment: "Experiment", target: Path) -> str:
-    """The Snakemake command that makes one file."""
-    options = [] if experiment.scale == "tiny" else [f"scale={experiment.scale}"]
-    if experiment.has_own_results:
-        options.append(f"results={experiment.results}")
-    if experiment.config.seeds > 1:
-        options.append(f"seeds={experiment.config.seeds}")
-    # --config takes every word after it, so it comes last.
-    config = ["--config", *options] if options else []
-    return " ".join(["snakemake", str(target), *config])
 
 
 def save(picture: "Picture", file: Path | BinaryIO, suffix: str) -> None:

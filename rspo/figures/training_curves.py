@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from rspo.evaluation.statistics import NORMAL
 from rspo.figures import style
-from rspo.figures.figure import Figure, command
+from rspo.figures.figure import Figure
 from rspo.figures.methods import Method, methods_of, run_description
 from rspo.training.logs import column, read_log
 
@@ -132,7 +132,7 @@ def _logged(experiment: "Experiment", method: Method, key: str) -> "pd.DataFrame
     values = {}
     for cell in method.policies:
         path = experiment.training_log(cell)
-        remedy = f"finish or remake it with `{command(experiment, path)}`"
+        remedy = f"`{experiment.command('train', cell)}` finishes it"
         log = read_log(path, experiment.config.training.steps, remedy)
         values[cell] = column(path, log, key)
     return pd.DataFrame(values)

@@ -19,7 +19,6 @@ from rspo.core.errors import InputError
 from rspo.core.files import atomic_write, write_text
 from rspo.core.provenance import WRITTEN, read_provenance
 from rspo.evaluation.statistics import LEVEL
-from rspo.figures.figure import command
 from rspo.report import pictures, read, require, results_inputs, step, story, text
 
 FOLDER = Path(__file__).parent
@@ -31,7 +30,7 @@ def write_report(experiment: Experiment, force: bool = False) -> None:
     Raises: InputError for missing or bad inputs.
     """
     made = step(experiment)
-    require(made.input_files, made.outputs[0], command(experiment, made.outputs[0]))
+    require(made.input_files, made.outputs[0], _snakemake(experiment, made.outputs[0]))
 
     def work() -> None:
         write_text(made.outputs[0], render("report.html.jinja", experiment))
@@ -51,7 +50,7 @@ def write_results(
     """
     _require_place(experiment, page, force)
     inputs = results_inputs(experiment)
-    require([path for path, _ in inputs], page, command(experiment, Path("all")))
+    require([path for path, _ in inputs], page, _snakemake(experiment, "all"))
     for path, made in inputs:
         made.require_output(path)
     folder = page.with_suffix("")
@@ -61,7 +60,7 @@ def write_results(
         "results.md.jinja",
         experiment,
         folder=folder.name,
-        command=command(experiment, Path("all")),
+        command=_snakemake(experiment, "all"),
         evidence=evidence,
         origins=origins(experiment, experiment.cells),
         commits=sorted(commits),
@@ -93,6 +92,18 @@ def _require_place(experiment: Experiment, page: Path, force: bool) -> None:
             f"{page} does not have the results of this scale: name another file, or replace it "
             "with --force"
         )
+
+
+def _snakemake(experiment: Experiment, target: Path | str) -> str:
+    """The Snakemake command that makes a file or follows a rule."""
+    options = [] if experiment.scale == "tiny" else [f"scale={experiment.scale}"]
+    if experiment.has_own_results:
+        options.append(f"results={experiment.results}")
+    if experiment.config.seeds > 1:
+        options.append(f"seeds={experiment.config.seeds}")
+    # --config takes every word after it, so it comes last.
+    config = ["--config", *options] if options else []
+    return " ".join(["snakemake", str(target), *config])
 
 
 def environment(experiment: Experiment, html: bool) -> jinja2.Environment:
