@@ -1,8 +1,7 @@
 """`rspo report`: the whole experiment on one HTML page that opens offline.
 
 Every number on the page is from a file that another command wrote. The same files give the same
-page, except for its sections "Cost" and "Provenance", which contain hosts and times
-(docs/report.md).
+page, except for the version of the code (docs/report.md).
 
 This module does not import jinja2, pandas or matplotlib, because the Snakefile imports it.
 """

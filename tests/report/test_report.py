@@ -34,7 +34,6 @@ from rspo.figures.captions import full_caption
 from rspo.report.page import write_report
 from rspo.report.text import visible
 from tests.support import small_paper
-from tests.support.small_paper import without_hosts_and_times
 from tests.support.steps import adopt
 
 REPORT = Path("reports/report.html")  # in the current folder
@@ -281,9 +280,7 @@ def test_invisible_characters_are_named(written: str, shown: str) -> None:
     assert visible(written) == shown
 
 
-def test_the_same_files_give_the_same_page_but_for_hosts_and_times(
-    experiment: Experiment,
-) -> None:
+def test_the_same_files_give_the_same_page_on_any_host(experiment: Experiment) -> None:
     before = page_of(experiment)
     assert page_of(experiment) == before
     for place in Path("results").rglob("*.provenance.json"):
@@ -291,9 +288,7 @@ def test_the_same_files_give_the_same_page_but_for_hosts_and_times(
         note |= {"host": "elsewhere", "written": "2000-01-01T00:00:00Z", "wall_seconds": 1e6}
         note |= {"git_commit": "0" * 40, "command": ["rspo", "other"], "packages": {}}
         place.write_text(json.dumps(note))
-    after = page_of(experiment)
-    assert before != after
-    assert without_hosts_and_times(before) == without_hosts_and_times(after)
+    assert page_of(experiment) == before
 
 
 def test_an_unfinished_run_names_every_missing_file_and_writes_nothing(
